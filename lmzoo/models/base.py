@@ -1,0 +1,105 @@
+"""The protocol every language model of the zoo keeps."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from lmzoo.corpus.vocabulary import EOS_ID
+
+if TYPE_CHECKING:
+    from lmzoo.corpus import Corpus
+
+State = tuple[Tensor, ...]
+"""What a model remembers: opaque to everybody else, every tensor batch-first, ``()`` allowed."""
+
+
+class LanguageModel(nn.Module, ABC):
+    """p(x) = Π_t p(x_t | x_<t), scored window by window with an explicit state.
+
+    A model scores the tokens it is given: the shift by one between input and target is its own
+    affair, so a Markov model looks up only what was said and an HMM never builds (B, T, V).
+    Constructors take ``vocabulary_size`` (V, ``<eos>`` = word 0 included) and required keyword-only
+    options whose only defaults are in ``configs/model``.
+    """
+
+    autocast: bool = False
+    """Whether forward may run under bfloat16 autocast."""
+
+    vocabulary_size: int
+
+    @abstractmethod
+    def initial_state(self, batch_size: int) -> State:
+        """The state just after a sentence boundary, for ``batch_size`` rows."""
+
+    @abstractmethod
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Score a window.
+
+        Args:
+            tokens: (B, T) int64 word numbers, T >= 1.
+            state: what `initial_state` or the previous window returned.
+
+        Returns:
+            log p(x_t | x_<t) in nats, (B, T), and the state after the window's last token.
+            Rows are independent, and a position depends on no later one, so padding at the end of
+            a row needs no mask: the caller ignores its scores.
+        """
+
+    @abstractmethod
+    def predict(self, state: State) -> Tensor:
+        """Log-probabilities of the next token in nats, (B, V)."""
+
+    def estimate(self, corpus: "Corpus") -> None:
+        """Set what is not learnt by gradient from ``corpus.train``: counts, clusters, closed forms."""
+
+    def penalty(self) -> Tensor | float:
+        """A regulariser in nats per token, added to the training loss and never to perplexity."""
+        return 0.0
+
+    def frozen(self) -> AbstractContextManager[None]:
+        """While the context lasts parameters do not change, so derived tables may be kept."""
+        return nullcontext()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model's numbers live."""
+        return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        """Buffers that `estimate` filled have sizes only the checkpoint knows: take them from it."""
+        for name, buffer in self.named_buffers(recurse=False):
+            saved = state_dict.get(prefix + name)
+            if isinstance(saved, Tensor) and saved.shape != buffer.shape:
+                setattr(self, name, buffer.new_empty(saved.shape))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+class WindowModel(LanguageModel):
+    """A Markov model of order n: the state is the last n - 1 tokens, `<eos>` standing before a sentence."""
+
+    order: int
+
+    @abstractmethod
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        """(N, n - 1) contexts, oldest word first -> (N, V) log-probabilities in nats."""
+
+    def token_logprobs(self, context: Tensor, tokens: Tensor) -> Tensor:
+        """(N, n - 1) contexts and the (N,) tokens that follow -> (N,) log-probabilities in nats."""
+        return self.next_logprobs(context).gather(1, tokens[:, None])[:, 0]
+
+    def initial_state(self, batch_size: int) -> State:
+        return (torch.full((batch_size, self.order - 1), EOS_ID, device=self.device),)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        history = torch.cat([state[0], tokens], dim=1)  # (B, n - 1 + T)
+        windows = history.unfold(1, self.order, 1)  # (B, T, n)
+        context = windows[..., :-1].reshape(-1, self.order - 1)
+        logprobs = self.token_logprobs(context, tokens.reshape(-1))
+        return logprobs.view(tokens.shape), (history[:, tokens.shape[1] :],)
+
+    def predict(self, state: State) -> Tensor:
+        return self.next_logprobs(state[0])
