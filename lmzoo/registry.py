@@ -149,6 +149,3 @@ class Registry:
 
 
 models = Registry("model")
-corpora = Registry("corpus")
-optimizers = Registry("optimizer")
-schedules = Registry("schedule")

@@ -1,0 +1,6 @@
+"""The zoo: importing a family here registers its models."""
+
+from lmzoo.models import recurrent
+from lmzoo.models.base import LanguageModel, State, WindowModel
+
+__all__ = ["LanguageModel", "State", "WindowModel", "recurrent"]

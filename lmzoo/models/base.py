@@ -31,6 +31,10 @@ class LanguageModel(nn.Module, ABC):
 
     vocabulary_size: int
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_load_state_dict_pre_hook(_take_saved_sizes)
+
     @abstractmethod
     def initial_state(self, batch_size: int) -> State:
         """The state just after a sentence boundary, for ``batch_size`` rows."""
@@ -69,13 +73,14 @@ class LanguageModel(nn.Module, ABC):
         """Where the model's numbers live."""
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
 
-    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
-        """Buffers that `estimate` filled have sizes only the checkpoint knows: take them from it."""
-        for name, buffer in self.named_buffers(recurse=False):
-            saved = state_dict.get(prefix + name)
-            if isinstance(saved, Tensor) and saved.shape != buffer.shape:
-                setattr(self, name, buffer.new_empty(saved.shape))
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+def _take_saved_sizes(model: nn.Module, saved: Mapping[str, Any], *_: Any) -> None:
+    """Buffers that `estimate` filled have sizes only the checkpoint knows: take them from it."""
+    for module_name, module in model.named_modules():
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            value = saved.get(f"{module_name}.{name}" if module_name else name)
+            if isinstance(value, Tensor) and value.shape != buffer.shape:
+                setattr(module, name, buffer.new_empty(value.shape))
 
 
 class WindowModel(LanguageModel):

@@ -1,0 +1,46 @@
+"""TensorBoard: the same tags in every run, so that all models share one chart."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch.utils.tensorboard import SummaryWriter
+from torch.utils.tensorboard.summary import hparams
+
+
+class Board:
+    """The event file of a run; ``step`` is everywhere the number of tokens seen.
+
+    Nothing is written before the first point. What an earlier, interrupted process wrote at that
+    point's step or later belongs to work that is done again, and is purged.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.writer: SummaryWriter | None = None
+
+    def _writer(self, step: int) -> SummaryWriter:
+        if self.writer is None:
+            self.writer = SummaryWriter(str(self.folder), purge_step=step)
+        return self.writer
+
+    def scalars(self, metrics: Mapping[str, float], step: int) -> None:
+        """Points of curves."""
+        for tag, value in metrics.items():
+            self._writer(step).add_scalar(tag, value, step)
+
+    def text(self, tag: str, value: str, step: int) -> None:
+        """A text, shown as it is."""
+        self._writer(step).add_text(tag, "    " + value.replace("\n", "\n    "), step)
+
+    def hyperparameters(self, options: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
+        """The run's row in the HPARAMS tab, written into the same event file."""
+        plain = {k: v if isinstance(v, bool | int | float | str) else str(v) for k, v in options.items()}
+        for summary in hparams(plain, dict(metrics)):
+            self._writer(step)._get_file_writer().add_summary(summary)
+        self.scalars(metrics, step)
+
+    def close(self) -> None:
+        """Flush and close the event file."""
+        if self.writer is not None:
+            self.writer.close()

@@ -1,0 +1,69 @@
+"""Text drawn from a hidden Markov model that is known, so that its true perplexity is too."""
+
+import math
+from bisect import bisect
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lmzoo.corpus.vocabulary import EOS_ID
+
+
+@dataclass(frozen=True)
+class MarkovSource:
+    """A hidden Markov model with K states over V words in float64, `<eos>` being emitted by state 0 alone.
+
+    After state 0 the chain is where it was before the first word, so sentences are independent and
+    the probability of a text is the same whether memory crosses `<eos>` or not.
+    """
+
+    transition: Tensor  # (K, K), rows sum to 1; row 0 is the start of a sentence
+    emission: Tensor  # (K, V), rows sum to 1
+
+    @classmethod
+    def draw(cls, states: int, words: int, sentence_length: float, concentration: float, seed: int) -> "MarkovSource":
+        """Dirichlet rows; a sentence has about ``sentence_length`` words and at least one."""
+        random = torch.Generator().manual_seed(seed)
+        alpha = torch.full((), concentration, dtype=torch.float64)
+
+        def dirichlet(rows: int, columns: int) -> Tensor:
+            # torch's gamma sampler takes its generator by this private name alone
+            draws = torch._standard_gamma(alpha.expand(rows, columns), generator=random)  # pyright: ignore
+            return (draws + 1e-6) / (draws + 1e-6).sum(1, keepdim=True)
+
+        transition = torch.zeros(states + 1, states + 1, dtype=torch.float64)
+        transition[:, 1:] = dirichlet(states + 1, states)
+        transition[1:] *= 1 - 1 / sentence_length
+        transition[1:, 0] = 1 / sentence_length
+        emission = torch.zeros(states + 1, words + 1, dtype=torch.float64)
+        emission[0, EOS_ID] = 1
+        emission[1:, 1:] = dirichlet(states, words)
+        return cls(transition, emission)
+
+    def sample(self, tokens: int, seed: int) -> Tensor:
+        """About this many tokens, closed by `<eos>` (the last sentence is finished)."""
+        random = torch.Generator().manual_seed(seed)
+        next_state, word = self.transition.cumsum(1).tolist(), self.emission.cumsum(1).tolist()
+        last_state, last_word = len(next_state) - 1, len(word[0]) - 1  # a sum of rounded numbers may end below 1
+        text: list[int] = []
+        state = 0
+        while len(text) < tokens or state != 0:
+            for u, v in torch.rand(1024, 2, dtype=torch.float64, generator=random).tolist():
+                state = min(bisect(next_state[state], u), last_state)
+                text.append(min(bisect(word[state], v), last_word))
+                if len(text) >= tokens and state == 0:
+                    break
+        return torch.tensor(text)
+
+    def perplexity(self, text: Tensor) -> float:
+        """exp of minus the mean log-probability of a (N,) text, by the forward algorithm (Rabiner 1989, eq. 19-21)."""
+        belief = torch.zeros(len(self.transition), dtype=torch.float64)
+        belief[0] = 1
+        total = 0.0
+        for word in text.tolist():
+            joint = (belief @ self.transition) * self.emission[:, word]  # (K,)
+            probability = joint.sum()
+            total += math.log(probability)
+            belief = joint / probability
+        return math.exp(-total / len(text))

@@ -1,0 +1,45 @@
+"""The Python language reference that every CPython carries: real English without a download.
+
+The rule. The help topics are taken in alphabetical order and cut into paragraphs at blank lines. A
+paragraph is dropped where fewer than half of its characters are letters (grammars, rules, tables).
+Paragraphs are cut into sentences after ``.``, ``?``, ``!`` or ``:`` before white space; words are
+lower-cased runs of letters and underscores, numbers become ``N``, every other character stands alone.
+Of every ten paragraphs the last but one goes to valid and the last to test. Words seen fewer than
+twice in train become ``<unk>``.
+"""
+
+import platform
+import re
+from pydoc_data.topics import topics
+
+from lmzoo.corpus.vocabulary import UNK
+
+WORD = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)*|[^\w\s]")
+SENTENCE_END = re.compile(r"(?<=[.?!:])\s+")
+
+
+def _words(sentence: str) -> str:
+    return " ".join("N" if word[0].isdigit() else word.lower() for word in WORD.findall(sentence))
+
+
+def pydoc_lines() -> dict[str, list[str]]:
+    """The splits of this interpreter's language reference, a sentence a line."""
+    text = "\n\n".join(topics[name] for name in sorted(topics))
+    paragraphs = [p for p in re.split(r"\n\s*\n", text) if 2 * sum(map(str.isalpha, p)) >= len(p)]
+    splits: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+    for number, paragraph in enumerate(paragraphs):
+        split = {8: "valid", 9: "test"}.get(number % 10, "train")
+        splits[split] += filter(None, map(_words, SENTENCE_END.split(" ".join(paragraph.split()))))
+    counts: dict[str, int] = {}
+    for line in splits["train"]:
+        for word in line.split():
+            counts[word] = counts.get(word, 0) + 1
+    return {
+        split: [" ".join(word if counts.get(word, 0) > 1 else UNK for word in line.split()) for line in lines]
+        for split, lines in splits.items()
+    }
+
+
+def python_version() -> str:
+    """The version the text came from, which decides what it says."""
+    return platform.python_version()

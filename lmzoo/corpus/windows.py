@@ -1,0 +1,104 @@
+"""A token stream cut into windows: what the trainer steps over and what perplexity is summed over."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lmzoo.corpus.vocabulary import EOS_ID
+
+
+@dataclass(frozen=True)
+class Window:
+    """A rectangle of tokens.
+
+    Attributes:
+        tokens: (B, T) int64.
+        mask: (B, T) bool, False on padding; None where there is none.
+        starts: whether every row begins just after a sentence boundary, from `initial_state`;
+            else rows go on from the state that the previous window left.
+    """
+
+    tokens: Tensor
+    mask: Tensor | None
+    starts: bool
+
+    @property
+    def count(self) -> int:
+        """Tokens that are not padding."""
+        return self.tokens.numel() if self.mask is None else int(self.mask.sum())
+
+
+class StreamWindows:
+    """One long stream in ``batch_size`` rows of equal length, ``bptt`` tokens a window, in order.
+
+    Rows are cut at the end of the stream, so at most ``batch_size - 1`` tokens are left out: none
+    with one row, which is how perplexity reads a stream.
+    """
+
+    def __init__(self, tokens: Tensor, batch_size: int, bptt: int):
+        length = len(tokens) // batch_size
+        self.rows = tokens[: length * batch_size].view(batch_size, length)
+        self.bptt = bptt
+
+    def __len__(self) -> int:
+        return -(-self.rows.shape[1] // self.bptt)
+
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Window]:
+        """The windows of an epoch after the first ``skip``."""
+        for index in range(skip, len(self)):
+            start = index * self.bptt
+            yield Window(self.rows[:, start : start + self.bptt], None, starts=index == 0)
+
+
+class SentenceWindows:
+    """Each line alone, lines of similar length together, at most ``max_tokens`` padded tokens a window.
+
+    Every epoch draws another grouping and order from the seed and the epoch's number, so that the
+    number of a window is all that is needed to go on from there. A line longer than ``max_tokens``
+    has a window to itself.
+    """
+
+    def __init__(self, tokens: Tensor, max_tokens: int, seed: int | None):
+        ends = (tokens == EOS_ID).nonzero()[:, 0] + 1  # (L,)
+        self.tokens = tokens
+        self.starts = torch.cat([ends.new_zeros(1), ends[:-1]])
+        self.lengths = ends - self.starts
+        self.max_tokens = max_tokens
+        self.seed = seed
+        self.longest_first = torch.argsort(self.lengths, descending=True, stable=True)
+        self.size = len(self._groups(self.longest_first))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def _groups(self, order: Tensor) -> list[Tensor]:
+        """Cut lines, sorted by falling length, into groups of at most ``max_tokens`` padded tokens."""
+        lengths = self.lengths[order].tolist()
+        groups, first = [], 0
+        while first < len(lengths):
+            rows = max(1, self.max_tokens // lengths[first])
+            groups.append(order[first : first + rows])
+            first += rows
+        return groups
+
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Window]:
+        """The windows of an epoch after the first ``skip``; without a seed, longest lines first."""
+        order, schedule = self.longest_first, range(self.size)
+        if self.seed is not None:
+            random = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
+            shuffled = torch.randperm(len(self.lengths), generator=random)
+            order = shuffled[torch.argsort(self.lengths[shuffled], descending=True, stable=True)]
+            schedule = torch.randperm(self.size, generator=random).tolist()
+        groups = self._groups(order)
+        for index in schedule[skip:]:
+            yield self._window(groups[index])
+
+    def _window(self, lines: Tensor) -> Window:
+        lengths = self.lengths[lines]
+        offsets = torch.arange(int(lengths.max()), device=lengths.device)  # (T,)
+        mask = offsets < lengths[:, None]  # (B, T)
+        positions = (self.starts[lines][:, None] + offsets).clamp(max=len(self.tokens) - 1)
+        tokens = self.tokens[positions].where(mask, EOS_ID)
+        return Window(tokens, None if bool(mask.all()) else mask, starts=True)

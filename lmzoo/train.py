@@ -1,0 +1,211 @@
+"""Train a model: ``python -m lmzoo.train model=lstm corpus=ptb``; ``--help`` tells the rest."""
+
+import contextlib
+import logging
+import re
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import hydra
+import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from lmzoo import CONFIGS
+from lmzoo.board import Board
+from lmzoo.commands import INTERRUPTED, check_overrides, run_command
+from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.errors import UserError
+from lmzoo.generate import sample
+from lmzoo.models import LanguageModel
+from lmzoo.perplexity import score
+from lmzoo.registry import Count, call
+from lmzoo.run import Run, build_model, flatten, resolve_device
+from lmzoo.trainer import Interrupted, Progress, Trainer, TrainerOptions
+
+log = logging.getLogger("lmzoo")
+
+SAMPLE_TOKENS = 60
+STEPS_PER_POINT = 10
+"""Training scalars go to TensorBoard once in so many steps."""
+
+
+def train(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Do, or go on with, the run that a resolved configuration describes; a finished one is only reported.
+
+    Returns: what ``results.json`` holds.
+
+    Raises: UserError for a mistake in the configuration or its surroundings, Interrupted after SIGINT or SIGTERM.
+    """
+    return call(_train, config, "config", config=config)
+
+
+def _train(
+    *,
+    seed: Count,
+    device: str,
+    deterministic: bool,
+    run_dir: str,
+    corpus: dict,
+    model: dict,
+    optimizer: dict,
+    schedule: dict,
+    trainer: dict,
+    config: Mapping[str, Any],
+) -> dict[str, Any]:
+    run = Run(Path(run_dir))
+    run.check(config)
+    if results := run.results():
+        print(f"already finished: {run.path}\n{summary(results)}")
+        return results
+    where = resolve_device(device)
+    options = call(TrainerOptions, trainer, "trainer")
+    torch.use_deterministic_algorithms(deterministic)
+    text = load_corpus(corpus)
+    torch.manual_seed(seed)
+    learner = build_model(config, text.vocabulary).to(where)
+    board = Board(run.path)
+
+    def observe(progress: Progress, metrics: dict[str, float]) -> None:
+        if "perplexity/valid" in metrics:
+            log.info("%s tokens, %.0f s: valid perplexity %.2f",
+                     f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
+            drawn = sample(learner, SAMPLE_TOKENS, seed)
+            board.text("sample", text.vocabulary.decode(drawn.tolist()), progress.tokens)
+        if "perplexity/valid" in metrics or progress.step % STEPS_PER_POINT == 0:
+            board.scalars(metrics, progress.tokens)
+
+    fitting = Trainer(learner, text, run, options, optimizer=optimizer, schedule=schedule, seed=seed, observe=observe)
+    run.open(config, text)
+    with _logging_to(run.path / "train.log"), contextlib.closing(board):
+        log.info("%s on %s, context %s, %s: %s", model["name"], text.name, text.context, where, run.path)
+        fitting.fit()
+        best = run.restore("best.pt", where)
+        if best is not None:
+            run.load_weights(learner, best, "best.pt")
+        results = _measure(learner, text, fitting.progress) | {"model": model["name"], "seed": seed}
+        metrics = {f"final/{split}": value for split, value in results["perplexity"].items()}
+        board.hyperparameters(flatten(config), metrics, fitting.progress.tokens)
+        run.write_json("results.json", results)
+    print(summary(results))
+    return results
+
+
+def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
+    """The figures of a trained model."""
+    scores = {split: score(model, corpus.splits[split], corpus.context) for split in ("valid", "test")}
+    figures: dict[str, Any] = {
+        "corpus": corpus.name,
+        "context": corpus.context,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "perplexity": {split: measured.perplexity for split, measured in scores.items()},
+        "tokens": {split: measured.tokens for split, measured in scores.items()},
+        "seconds": round(progress.seconds, 3),
+        "tokens_per_second": round(progress.tokens / max(progress.seconds, 1e-9), 1),
+        "device": str(model.device),
+    }
+    if impossible := {split: measured.impossible for split, measured in scores.items() if measured.impossible}:
+        figures["impossible_tokens"] = impossible
+    if corpus.true_perplexity:
+        figures["true_perplexity"] = corpus.true_perplexity
+    return figures
+
+
+def summary(results: Mapping[str, Any]) -> str:
+    """A finished run in a few lines."""
+    perplexity = results["perplexity"]
+    lines = [
+        f"{results['model']} on {results['corpus']} (context {results['context']}): "
+        f"valid perplexity {perplexity['valid']:.2f}, test perplexity {perplexity['test']:.2f}",
+        f"{results['parameters']:,} parameters, {results['seconds']:.0f} s of training "
+        f"at {results['tokens_per_second']:,.0f} tokens/s on {results['device']}, seed {results['seed']}",
+    ]
+    for split, number in results.get("impossible_tokens", {}).items():
+        lines.append(f"{number:,} of {results['tokens'][split]:,} {split} tokens have probability 0: try smoothing")
+    if true := results.get("true_perplexity"):
+        lines.append(f"the text's own model: valid perplexity {true['valid']:.2f}, test perplexity {true['test']:.2f}")
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """Log to the console and to a file, without breaking the progress bar."""
+    console, file = logging.StreamHandler(sys.stdout), logging.FileHandler(path, encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.setLevel(logging.INFO)
+    log.handlers[:], log.propagate = [console, file], False
+    try:
+        with logging_redirect_tqdm([log]):
+            yield
+    finally:
+        log.handlers.clear()
+        file.close()
+
+
+def run_name(overrides: str) -> str:
+    """What tells a run from its default in the name of its folder: ``,`` and its overrides, or nothing."""
+    name = re.sub(r"[^\w.,=+-]+", "-", overrides)
+    if len(name) > 100:
+        name = f"{name[:90]}-{sha256(overrides.encode()).hexdigest()[:8]}"
+    return f",{name}" if name else ""
+
+
+OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    check_overrides(sys.argv[1:])
+    failed: list[str] = []
+    stops: list[Exception] = []  # Hydra would print a traceback for what a job raises
+
+    def job(config: DictConfig) -> None:
+        options: Any = OmegaConf.to_container(config, resolve=True)
+        sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+        if stops:
+            return
+        if sweep:
+            print(f"\n[{HydraConfig.get().job.num}] {options['run_dir']}", flush=True)
+        try:
+            train(options)
+        except Interrupted as stop:
+            stops.append(stop)
+        except Exception as error:
+            if not sweep:
+                if not isinstance(error, UserError):
+                    raise
+                stops.append(error)
+                return
+            message = f"{error}" if isinstance(error, UserError) else traceback.format_exc()
+            _log_failure(Path(options["run_dir"]), message)
+            print(f"failed: {str(error).splitlines()[0] if str(error) else type(error).__name__}", file=sys.stderr)
+            failed.append(options["run_dir"])
+
+    hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")(job)()
+    if stops and isinstance(stops[0], UserError):
+        raise stops[0]
+    if stops:
+        print("interrupted: everything is saved; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    if failed:
+        print(f"\n{len(failed)} failed, see train.log in: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _log_failure(folder: Path, message: str) -> None:
+    """A sweep's failed job says why in its own folder."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "train.log").open("a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} failed: {message}\n")
+
+
+if __name__ == "__main__":
+    run_command(main)
