@@ -1,0 +1,204 @@
+"""Exact inference in block-sparse hidden Markov models: pure functions, gradients by expected counts.
+
+States come in M clusters of S; a word is emitted by the S states of its own cluster alone (Chiu and
+Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://aclanthology.org/2020.emnlp-main.103).
+A sentence thus walks from cluster to cluster, and of the transition matrix A (MS × MS) only the S × S
+tiles of cluster pairs that follow each other are ever looked at. Nothing of size MS × MS or MS × V
+is stored; log-probabilities are in nats.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+CHUNK = 2**20
+"""Transition logits that exist at a time: enough to keep matrix products busy, few enough for a cache."""
+
+
+def group(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Deal the items of each label into rows of equal length, so that ragged groups batch well.
+
+    Args:
+        labels: (N,) int64, the group of each item.
+        size: the row length.
+
+    Returns:
+        (R, size) item numbers, filled up with N, and the (R,) label of each row. Rows are ordered by
+        label; a label without items has none.
+    """
+    order = labels.argsort(stable=True)
+    values, counts = labels[order].unique_consecutive(return_counts=True)
+    rows = (counts + size - 1).div(size, rounding_mode="floor")  # of each label
+    rank = torch.arange(len(labels), device=labels.device) - (counts.cumsum(0) - counts).repeat_interleave(counts)
+    place = ((rows.cumsum(0) - rows) * size).repeat_interleave(counts) + rank
+    members = labels.new_full((int(rows.sum()) * size,), len(labels))
+    members[place] = order
+    return members.view(-1, size), values.repeat_interleave(rows)
+
+
+def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tensor:
+    """log p(x | z) for every word x and the states z of its cluster: log-softmax of h_z·w_x + b_x over that cluster.
+
+    Args:
+        H: (M, S, d) state vectors, W: (V, d) word vectors, bias: (V,).
+        cluster: (V,) int64, the cluster of each word.
+
+    Returns:
+        (V, S), nats.
+    """
+    members, label = group(cluster, 32)  # (R, 32), (R,)
+    flat, absent = members.flatten(), members == len(cluster)
+    words = members.masked_fill(absent, 0)
+    logits = torch.baddbmm(bias[words][:, :, None], F.embedding(words, W), H[label].mT)  # (R, 32, S)
+    logits = logits.masked_fill(absent[:, :, None], -torch.inf)
+    highest = logits.detach().amax(1)  # (R, S)
+    peak = H.new_full(H.shape[:2], -torch.inf)  # (M, S)
+    peak.scatter_reduce_(0, label[:, None].expand_as(highest), highest, "amax")
+    total = torch.zeros_like(peak).index_add(0, label, (logits - peak[label][:, None]).exp().sum(1))
+    logprobs = logits - (peak + total.log())[label][:, None]
+    slot = torch.empty_like(cluster)
+    slot[flat[~absent.flatten()]] = (~absent.flatten()).nonzero()[:, 0]
+    return F.embedding(slot, logprobs.flatten(0, 1))  # (V, S)
+
+
+class _TransitionTiles(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        M, S, _ = U.shape
+        tiles = U.new_empty(len(source), S, S)
+        normaliser = U.new_empty(M, S)
+        for clusters, pairs in _chunks(source, M, S):
+            logits = U[clusters].flatten(0, 1) @ V.flatten(0, 1).T  # (cS, MS)
+            local = torch.bucketize(source[pairs], clusters)
+            tiles[pairs] = logits.view(-1, S, M, S)[local, :, target[pairs]]
+            normaliser[clusters] = logits.logsumexp(1).view(-1, S)
+        tiles -= normaliser[source][:, :, None]
+        ctx.save_for_backward(U, V, source, target, normaliser)
+        return tiles
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (G,) = upstream  # (P, S, S)
+        U, V, source, target, normaliser = ctx.saved_tensors
+        M, S, _ = U.shape
+        visits = torch.zeros_like(normaliser).index_add_(0, source, G.sum(2))
+        dU, dV = torch.zeros_like(U), torch.zeros_like(V)
+        for clusters, pairs in _chunks(source, M, S):
+            rows = U[clusters].flatten(0, 1)
+            logits = rows @ V.flatten(0, 1).T  # (cS, MS)
+            dlogits = logits.sub_(normaliser[clusters].view(-1, 1)).exp_().mul_(-visits[clusters].view(-1, 1))
+            local = torch.bucketize(source[pairs], clusters)
+            dlogits.view(-1, S, M, S)[local, :, target[pairs]] += G[pairs]  # each pair is there once
+            dU[clusters] = (dlogits @ V.flatten(0, 1)).view(-1, S, V.shape[2])
+            dV.flatten(0, 1).addmm_(dlogits.T, rows)
+        return dU, dV, None, None
+
+
+def _chunks(source: Tensor, M: int, S: int):
+    """The distinct sources, a few at a time, each with the slice of pairs that leave them."""
+    clusters, counts = source.unique_consecutive(return_counts=True)
+    size = max(1, CHUNK // (M * S * S))
+    start = 0
+    for some, count in zip(clusters.split(size), counts.split(size), strict=True):
+        stop = start + int(count.sum())
+        yield some, slice(start, stop)
+        start = stop
+
+
+def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """log A[i, j] = u_i·v_j - log Σ_k exp(u_i·v_k), for all states i, j of the cluster pairs asked for.
+
+    The normaliser is summed in row chunks, out of which the tiles are cut, and again in the backward
+    pass: O(MS) memory whatever M, and rows of clusters that no pair leaves are not visited.
+
+    Args:
+        U, V: (M, S, d) vectors of the states as origin and as destination.
+        source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
+
+    Returns:
+        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
+    """
+    tiles: Any = _TransitionTiles.apply(U, V, source, target)
+    return tiles
+
+
+def normaliser(U: Tensor, V: Tensor) -> Tensor:
+    """(M, S) log Σ_k exp(u_i·v_k) of every state i, without gradient's memory: for tables that are kept."""
+    rows = U.flatten(0, 1).split(max(1, CHUNK // U.shape[:2].numel()))
+    return torch.cat([(some @ V.flatten(0, 1).T).logsumexp(1) for some in rows]).view(U.shape[:2])
+
+
+def normalised_tiles(U: Tensor, V: Tensor, normaliser: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """What `transition_tiles` returns, from a normaliser that is known already."""
+    return torch.baddbmm(-normaliser[source][:, :, None], U[source], V[target].mT)
+
+
+class _Forward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
+        B, T, S = emission.shape
+        least = torch.finfo(tiles.dtype).tiny / torch.finfo(tiles.dtype).eps
+        peak = tiles.amax(2)  # (P, S)
+        A = (tiles - peak[:, :, None]).exp_()  # each row's largest is 1
+        steps = pair.T.contiguous()  # (T, B)
+        peak, emission = peak[steps], emission.transpose(0, 1)  # (T, B, S)
+        message, predicted, filtered = (tiles.new_empty(T, B, S) for _ in range(3))
+        logprobs = tiles.new_empty(T, B)
+        for t in range(T):
+            score = belief + peak[t]
+            scale = score.amax(1, keepdim=True)
+            message[t] = (score - scale).exp_()
+            torch.bmm(message[t][:, None], A[steps[t]], out=predicted[t][:, None])
+            predicted[t].clamp_min_(least)
+            score = predicted[t].log().add_(scale).add_(emission[t])
+            logprobs[t] = score.logsumexp(1)
+            belief = score - logprobs[t][:, None]
+            torch.exp(belief, out=filtered[t])
+        ctx.save_for_backward(A, steps, message, predicted, filtered)
+        return logprobs.T, belief
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        dlogprobs, dbelief = upstream  # (B, T), (B, S)
+        A, steps, message, predicted, filtered = ctx.saved_tensors
+        T, B, S = message.shape
+        demission = torch.empty_like(message)
+        ratio = message.new_zeros(T * B + 1, S)  # the last row stands for no token
+        for t in reversed(range(T)):
+            torch.addcmul(dbelief, dlogprobs[:, t, None] - dbelief.sum(1, keepdim=True), filtered[t], out=demission[t])
+            step = torch.div(demission[t], predicted[t], out=ratio[t * B : (t + 1) * B])
+            dbelief = message[t] * torch.bmm(A[steps[t]], step[:, :, None])[:, :, 0]
+        members, label = group(steps.flatten(), 8)  # (R, 8), (R,)
+        origin = torch.cat([message.flatten(0, 1), message.new_zeros(1, S)])
+        counts = torch.bmm(origin[members].mT, ratio[members])  # (R, S, S)
+        dtiles = torch.zeros_like(A).index_add_(0, label, counts).mul_(A)
+        return dbelief, dtiles, None, demission.transpose(0, 1)
+
+
+def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
+    """The forward recursion (Rabiner 1989, eq. 19-21) over a batch of state blocks.
+
+    b_t(j) = log p(z_t = j | x_≤t) = log Σ_i exp(b_{t-1}(i) + A_t(i, j)) + e_t(j) - log p(x_t | x_<t). The sum runs in
+    probability space, with the largest of every tile row and of every message factored out. The
+    gradient runs backward over the same tiles: with λ_t the gradient with respect to b_t and g_t that
+    with respect to log p(x_t | x_<t),
+        δ_t = λ_t + (g_t - Σ_j λ_t(j)) p(z_t | x_≤t)    (emissions),
+        λ_{t-1}(i) = Σ_j p(z_{t-1} = i | z_t = j, x_<t) δ_t(j),
+    and a tile gathers p(z_{t-1} = i | z_t = j, x_<t) δ_t(j) over its uses: expected counts where every g_t is 1.
+
+    Args:
+        belief: (B, S) log p(z_0 | past) before the first token; -inf is allowed where some state is finite.
+        tiles: (P, S, S) log transition probabilities, finite.
+        pair: (B, T) int64, the tile of each step.
+        emission: (B, T, S) log p(x_t | z_t), finite.
+
+    Returns:
+        (B, T) log p(x_t | x_<t) and the (B, S) log-belief after the last token, both differentiable.
+    """
+    result: Any = _Forward.apply(belief, tiles, pair, emission)
+    return result

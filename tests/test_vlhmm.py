@@ -1,0 +1,214 @@
+"""The very large HMM against plain sums over dense tables at small size."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lmzoo.errors import UserError
+from lmzoo.models.vlhmm import VeryLargeHMM
+from lmzoo.registry import models
+
+EXACT = {"rtol": 1e-9, "atol": 1e-9}
+OPTIONS = {"name": "vlhmm", "states": 12, "clusters": 3, "dim": 6, "state_dropout": 0.5}
+
+
+def build(vocabulary_size: int = 8, **options) -> VeryLargeHMM:
+    torch.manual_seed(0)
+    model = models.build(OPTIONS | options, vocabulary_size=vocabulary_size).double()
+    for name, parameter in model.named_parameters():
+        if "norm" in name:  # fresh ones are all 1 or 0
+            torch.nn.init.normal_(parameter)
+    return model
+
+
+def residual(module, x):
+    h = F.relu(x @ module.inner.weight.T + module.inner.bias)
+    y = F.relu(h @ module.outer.weight.T + module.outer.bias) + h
+    centred = y - y.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * module.norm.weight + module.norm.bias
+
+
+def dense_tables(model, kept):
+    """log p(z_1) (Z,), log p(z′ | z) (Z, Z), log p(x | z) (Z, V), -inf where a state is not kept or a word not its."""
+    M, S = model.clusters, model.size
+    dropped = torch.ones(M, S, dtype=torch.bool).scatter(1, kept[:M], False).flatten()
+    e = model.origin.weight
+    start = (residual(model.start, e) @ model.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
+    transition = residual(model.transition, e) @ model.destination.weight.T
+    transition = transition.masked_fill(dropped, -torch.inf).log_softmax(1)
+    outside = model.cluster != torch.arange(M * S)[:, None] // S
+    emission = residual(model.emission, e) @ model.word.weight.T + model.word.bias
+    return start, transition, emission.masked_fill(outside, -torch.inf).log_softmax(1), dropped
+
+
+def lse(scores, dim):
+    """logsumexp whose gradient is 0, not NaN, where every score is -inf."""
+    return scores.clamp_min(-1e300).logsumexp(dim)
+
+
+def dense_forward(model, tokens, kept, before=None):
+    """log p(x_t | x_<t) (B, T) and the last dense belief (B, Z) by the plain masked recursion in log space."""
+    start, transition, emission, dropped = dense_tables(model, kept)
+    logprobs, belief = [], None
+    if before is not None:  # what is left of a belief under another mask
+        cluster = torch.arange(len(dropped)) // model.size
+        own = cluster == model.cluster[before[1]][:, None]
+        belief = before[0].masked_fill(dropped, -torch.inf)
+        lost = ~belief.gt(-1e200).any(1, keepdim=True)
+        belief = belief.where(~lost, torch.zeros(()).double()).masked_fill(dropped | ~own, -torch.inf)
+        belief = belief - lse(belief, 1)[:, None]
+    for t in range(tokens.shape[1]):
+        prior = start if belief is None else lse(belief[:, :, None] + transition, 1)
+        score = prior + emission.T[tokens[:, t]]
+        logprobs.append(lse(score, 1))
+        belief = score - logprobs[-1][:, None]
+    return torch.stack(logprobs, 1), belief
+
+
+def gradient(model, loss):
+    return torch.autograd.grad(loss, list(model.parameters()))
+
+
+def words(*shape, vocabulary_size=8, seed=1):
+    return torch.randint(vocabulary_size, shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"clusters": 1}, {"clusters": 8, "states": 8}, {"clusters": 8, "states": 24}, {"clusters": 4, "states": 20}],
+    ids=["plain", "one cluster", "one state and word each", "one word each", "odd number"],
+)
+def test_likelihood_and_gradients_are_those_of_dense_tables(options, dropout):
+    model = build(state_dropout=dropout, **options)
+    tokens, weights = words(5, 7), torch.randn(5, 7, dtype=torch.float64)
+    weights[0, 1:], weights[1, 4:] = 0, 0  # padding
+    torch.manual_seed(2)
+    kept = model.tables().kept
+    torch.manual_seed(2)
+    logprobs, _ = model(tokens, model.initial_state(5))
+    expected, _ = dense_forward(model, tokens, kept)
+    torch.testing.assert_close(logprobs, expected, **EXACT)
+    ours, theirs = gradient(model, (logprobs * weights).sum()), gradient(model, (expected * weights).sum())
+    for mine, dense in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, dense, **EXACT)
+
+
+def test_likelihood_is_a_sum_over_all_state_paths():
+    model = build().eval()
+    start, transition, emission, _ = dense_tables(model, model.tables().kept)
+    tokens = words(2, 3)
+    logprobs, _ = model(tokens, model.initial_state(2))
+    for row, ours in zip(tokens.tolist(), logprobs.sum(1), strict=True):
+        total = 0.0
+        for i, j, k in itertools.product(range(12), repeat=3):
+            path = start[i] + transition[i, j] + transition[j, k]
+            total += (path + emission[i, row[0]] + emission[j, row[1]] + emission[k, row[2]]).exp()
+        torch.testing.assert_close(ours.exp(), total, **EXACT)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("training", [False, True])
+def test_all_strings_of_length_three_together_are_certain(dtype, tolerance, training):
+    model = build().to(dtype).train(training)
+    strings = torch.tensor(list(itertools.product(range(8), repeat=3)))
+    logprobs, _ = model(strings, model.initial_state(len(strings)))
+    assert logprobs.double().sum(1).exp().sum().item() == pytest.approx(1, abs=tolerance)
+
+
+@pytest.mark.parametrize("cuts", [[6], [1, 1, 1, 1, 1, 1], [4, 2], [1, 5]])
+def test_window_cuts_do_not_matter(cuts):
+    model = build(state_dropout=0.5)
+    tokens = words(3, 6)
+    with model.frozen():  # one draw of states for all windows
+        whole, last = model(tokens, model.initial_state(3))
+        state, parts = model.initial_state(3), []
+        for window in tokens.split(cuts, dim=1):
+            following = model.predict(state)
+            torch.testing.assert_close(following.exp().sum(1), torch.ones(3).double(), **EXACT)
+            logprobs, state = model(window, state)
+            torch.testing.assert_close(logprobs[:, :1], following.gather(1, window[:, :1]), **EXACT)
+            parts.append(logprobs)
+    torch.testing.assert_close(torch.cat(parts, 1), whole, **EXACT)
+    torch.testing.assert_close(state, last, **EXACT)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5, 0.75])
+def test_belief_is_carried_on_to_the_states_newly_kept(dropout):
+    model = build(state_dropout=dropout)
+    tokens, weights = words(40, 5), torch.randn(40, 5, dtype=torch.float64)
+    torch.manual_seed(3)
+    first, second = model.tables().kept, model.tables().kept
+    torch.manual_seed(3)
+    left, state = model(tokens[:, :3], model.initial_state(40))
+    right, _ = model(tokens[:, 3:], state)
+    expected_left, belief = dense_forward(model, tokens[:, :3], first)
+    expected_right, _ = dense_forward(model, tokens[:, 3:], second, before=(belief, tokens[:, 2]))
+    logprobs, expected = torch.cat([left, right], 1), torch.cat([expected_left, expected_right], 1)
+    torch.testing.assert_close(logprobs, expected, **EXACT)
+    ours, theirs = gradient(model, (logprobs * weights).sum()), gradient(model, (expected * weights).sum())
+    for mine, dense in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, dense, **EXACT)
+
+
+def test_rows_at_a_start_and_rows_going_on_share_a_batch():
+    model = build().eval()
+    tokens = words(2, 6)
+    whole, _ = model(tokens, model.initial_state(2))
+    _, (belief, cluster) = model(tokens[:1, :3], model.initial_state(1))
+    fresh, boundary = model.initial_state(1)
+    mixed, _ = model(
+        torch.stack([tokens[0, 3:], tokens[1, :3]]), (torch.cat([belief, fresh]), torch.cat([cluster, boundary]))
+    )
+    torch.testing.assert_close(mixed, torch.stack([whole[0, 3:], whole[1, :3]]), **EXACT)
+
+
+@pytest.mark.parametrize(("size", "dropout", "expected"), [(4, 0.5, 2), (4, 0.9, 1), (5, 0.4, 3), (1, 0.5, 1)])
+def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_evaluation(size, dropout, expected):
+    model = build(states=3 * size, state_dropout=dropout)
+    draws = torch.stack([model.tables().kept[:3] for _ in range(200)])  # (200, M, K)
+    assert draws.shape[2] == expected
+    times = F.one_hot(draws, size).sum(2)  # (200, M, S)
+    assert times.max() == 1
+    assert (times.double().mean(0) - expected / size).abs().max() < 0.15
+    assert model.eval().tables().kept[:3].tolist() == [list(range(size))] * 3
+
+
+def test_frozen_tables_score_alike_and_thaw():
+    model = build().eval()
+    tokens = words(3, 5)
+    before, _ = model(tokens, model.initial_state(3))
+    with model.frozen():
+        torch.testing.assert_close(model(tokens, model.initial_state(3))[0], before, **EXACT)
+    with torch.no_grad():
+        model.word.bias += torch.randn(8)
+    assert not model(tokens, model.initial_state(3))[0].isclose(before).any()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
+@pytest.mark.parametrize("length", [1, 60])
+def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(scale, length):
+    model = build(states=32, clusters=8, state_dropout=0.5).float()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= scale
+    tokens = torch.cat([torch.full((1, length), 3), words(3, length)])
+    logprobs, state = model(tokens, model.initial_state(4))
+    further, _ = model(tokens, state)
+    assert logprobs.isfinite().all()
+    assert further.isfinite().all()
+    assert all(part.isfinite().all() for part in gradient(model, logprobs.mean() + further.mean()))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"states": 13}, "model.states=13 is not a multiple of model.clusters=3; the nearest that is: 12"),
+        ({"clusters": 9, "states": 9}, "model.clusters=9: there are only 8 words"),
+    ],
+)
+def test_sizes_that_cannot_be_are_errors(options, message):
+    with pytest.raises(UserError, match=message):
+        build(**options)
