@@ -69,31 +69,28 @@ class _TransitionTiles(torch.autograd.Function):
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         M, S, _ = U.shape
         tiles = U.new_empty(len(source), S, S)
-        normaliser = U.new_empty(M, S)
         for clusters, pairs in _chunks(source, M, S):
-            logits = U[clusters].flatten(0, 1) @ V.flatten(0, 1).T  # (cS, MS)
+            logprobs = (U[clusters].flatten(0, 1) @ V.flatten(0, 1).T).log_softmax(1)  # (cS, MS)
             local = torch.bucketize(source[pairs], clusters)
-            tiles[pairs] = logits.view(-1, S, M, S)[local, :, target[pairs]]
-            normaliser[clusters] = logits.logsumexp(1).view(-1, S)
-        tiles -= normaliser[source][:, :, None]
-        ctx.save_for_backward(U, V, source, target, normaliser)
+            tiles[pairs] = logprobs.view(-1, S, M, S)[local, :, target[pairs]]
+        ctx.save_for_backward(U, V, source, target)
         return tiles
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         (G,) = upstream  # (P, S, S)
-        U, V, source, target, normaliser = ctx.saved_tensors
-        M, S, _ = U.shape
-        visits = torch.zeros_like(normaliser).index_add_(0, source, G.sum(2))
+        U, V, source, target = ctx.saved_tensors
+        M, S, d = U.shape
+        visits = U.new_zeros(M, S).index_add_(0, source, G.sum(2))
         dU, dV = torch.zeros_like(U), torch.zeros_like(V)
         for clusters, pairs in _chunks(source, M, S):
             rows = U[clusters].flatten(0, 1)
-            logits = rows @ V.flatten(0, 1).T  # (cS, MS)
-            dlogits = logits.sub_(normaliser[clusters].view(-1, 1)).exp_().mul_(-visits[clusters].view(-1, 1))
+            probs = (rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
+            dlogits = probs.mul_(-visits[clusters].view(-1, 1))
             local = torch.bucketize(source[pairs], clusters)
             dlogits.view(-1, S, M, S)[local, :, target[pairs]] += G[pairs]  # each pair is there once
-            dU[clusters] = (dlogits @ V.flatten(0, 1)).view(-1, S, V.shape[2])
+            dU[clusters] = (dlogits @ V.flatten(0, 1)).view(-1, S, d)
             dV.flatten(0, 1).addmm_(dlogits.T, rows)
         return dU, dV, None, None
 
