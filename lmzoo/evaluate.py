@@ -1,0 +1,90 @@
+"""Measure a trained model: ``python -m lmzoo.evaluate RUN [SPLIT or FILE]``."""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from lmzoo.commands import run_command
+from lmzoo.corpus import Context
+from lmzoo.corpus.sources import SPLITS, read_lines
+from lmzoo.errors import UserError
+from lmzoo.perplexity import score
+from lmzoo.run import Run, load
+
+
+def evaluate(run_dir: Path, text: str, context: Context | None = None, device: str = "auto") -> dict[str, Any]:
+    """Score a text with the best weights of a run.
+
+    Args:
+        text: ``train``, ``valid`` or ``test``, a split of the run's corpus; else a UTF-8 file, a sentence a
+            line, words separated by spaces. Words the model does not know count as `<unk>`.
+        context: as in `lmzoo.corpus.Context`; None takes the run's own.
+
+    Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words read as `<unk>`),
+        impossible (tokens of probability zero), seconds, device.
+
+    Raises: UserError where the folder is no trained run or the text cannot be read.
+    """
+    run = Run(run_dir)
+    model, vocabulary = load(run_dir, device)
+    config = run.config()
+    context = context or config["corpus"]["context"]
+    unknown = 0
+    if text in SPLITS:
+        tokens = run.corpus().splits[text]
+    else:
+        if not Path(text).exists():
+            raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file")
+        lines = read_lines(Path(text))
+        tokens = vocabulary.encode(lines, text)
+        unknown = sum(word not in vocabulary.index for line in lines for word in line.split())
+    started = time.monotonic()
+    measured = score(model, tokens, context)
+    return {
+        "model": config["model"]["name"],
+        "text": text,
+        "context": context,
+        "perplexity": measured.perplexity,
+        "logprob": measured.logprob,
+        "tokens": measured.tokens,
+        "unknown": unknown,
+        "impossible": measured.impossible,
+        "seconds": round(time.monotonic() - started, 3),
+        "device": str(model.device),
+    }
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lmzoo.evaluate",
+        description="Print the perplexity of a text under a trained model: exp(-(1/N) Σ log p), with N every word "
+        "and one <eos> per line.",
+        epilog="examples: python -m lmzoo.evaluate outputs/pydoc/lstm          the run's test split; "
+        "python -m lmzoo.evaluate outputs/pydoc/lstm book.txt --context sentence",
+    )
+    parser.add_argument("run", type=Path, help="a run directory, such as outputs/pydoc/lstm")
+    parser.add_argument("text", nargs="?", default="test", help="train, valid, test (the default) or a text file")
+    parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
+    parser.add_argument("--json", action="store_true", help="print every figure as JSON")
+    arguments = parser.parse_args()
+    figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device)
+    if arguments.json:
+        print(json.dumps(figures, indent=2))
+        return 0
+    print(
+        f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "
+        f"{figures['perplexity']:.2f} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"
+    )
+    if figures["unknown"]:
+        print(f"{figures['unknown']:,} words are not in the model's vocabulary and were read as <unk>")
+    if figures["impossible"]:
+        print(f"{figures['impossible']:,} tokens have probability 0")
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

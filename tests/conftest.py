@@ -1,0 +1,31 @@
+"""What every test shares: one thread, no cached clusters of the user's, and a small text from a known HMM."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from lmzoo.corpus import Corpus, load_corpus
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _surroundings(tmp_path_factory: pytest.TempPathFactory):
+    os.environ["LMZOO_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Corpus:
+    """150 words, 3,000 tokens of training."""
+    options = {"states": 6, "words": 149, "sentence_length": 6, "concentration": 0.3, "seed": 1}
+    return load_corpus({"name": "markov", "context": "stream", "train": 3000, "valid": 500, "test": 500, **options})
+
+
+@pytest.fixture(scope="session")
+def ptb() -> Corpus:
+    """Penn Treebank, where the machine has it."""
+    root = os.environ.get("LMZOO_DATA")
+    if root is None or not (Path(root) / "ptb" / "ptb.train.txt").exists():
+        pytest.skip("LMZOO_DATA has no Penn Treebank")
+    return load_corpus({"name": "ptb", "context": "sentence", "urls": []})

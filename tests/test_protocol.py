@@ -1,0 +1,151 @@
+"""What `LanguageModel` promises, for every model that configs/model names."""
+
+import io
+import re
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+import lmzoo.models
+from lmzoo import CONFIGS
+from lmzoo.corpus import Corpus
+from lmzoo.models import LanguageModel
+from lmzoo.registry import models
+
+NAMES = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
+
+
+def options(name: str) -> dict:
+    return OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"))
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def model(request: pytest.FixtureRequest, corpus: Corpus) -> LanguageModel:
+    settings = options(request.param)
+    if "???" in map(str, settings.values()):
+        pytest.skip("needs an option that has no default")
+    torch.manual_seed(0)
+    model = models.build(settings, vocabulary_size=len(corpus.vocabulary))
+    model.estimate(corpus)
+    return model.eval()
+
+
+@pytest.fixture
+def tokens(corpus: Corpus) -> torch.Tensor:
+    return corpus.splits["valid"][:60].view(3, 20)
+
+
+def score(model: LanguageModel, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model(tokens, model.initial_state(len(tokens)))[0]
+
+
+def test_configuration_and_registry_agree():
+    for name in NAMES:
+        assert options(name)["name"] == name
+    assert set(NAMES) == set(models.entries)
+
+
+def test_every_model_cites_its_source():
+    for name, entry in models.entries.items():
+        module = __import__(entry.__module__, fromlist=["_"])
+        assert re.search(r"\b(19|20)\d\d\b", f"{entry.__doc__} {module.__doc__}"), f"{name}: author and year?"
+
+
+def test_scores_are_logprobabilities_of_the_given_tokens(model: LanguageModel, tokens: torch.Tensor):
+    scores, state = model(tokens, model.initial_state(3))
+    assert scores.shape == tokens.shape
+    assert (scores <= 1e-6).all()
+    assert all(part.shape[0] == 3 for part in state)
+
+
+def test_predictions_sum_to_one_and_agree_with_scores(model: LanguageModel, tokens: torch.Tensor):
+    state = model.initial_state(3)
+    with torch.no_grad():
+        for t in range(tokens.shape[1]):
+            logprobs = model.predict(state)
+            assert logprobs.shape == (3, model.vocabulary_size)
+            torch.testing.assert_close(logprobs.double().exp().sum(1), torch.ones(3).double(), atol=1e-5, rtol=0)
+            scores, state = model(tokens[:, t : t + 1], state)
+            torch.testing.assert_close(scores[:, 0], logprobs.gather(1, tokens[:, t : t + 1])[:, 0], atol=1e-4, rtol=0)
+
+
+def test_window_cuts_do_not_matter(model: LanguageModel, tokens: torch.Tensor):
+    whole, state, parts = score(model, tokens), model.initial_state(3), []
+    with torch.no_grad():
+        for window in tokens.split([1, 7, 2, 10], dim=1):
+            scores, state = model(window, state)
+            parts.append(scores)
+    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-4, rtol=0)
+
+
+def test_rows_are_independent(model: LanguageModel, tokens: torch.Tensor):
+    together = score(model, tokens)
+    for row in range(3):
+        torch.testing.assert_close(score(model, tokens[row : row + 1])[0], together[row], atol=1e-4, rtol=0)
+
+
+def test_the_future_does_not_change_the_past(model: LanguageModel, tokens: torch.Tensor):
+    changed = tokens.clone()
+    changed[:, 12:] = tokens[:, 12:].flip(1)
+    torch.testing.assert_close(score(model, changed)[:, :12], score(model, tokens)[:, :12], atol=1e-5, rtol=0)
+
+
+def test_the_past_matters(model: LanguageModel, tokens: torch.Tensor):
+    before = model.initial_state(3)
+    with torch.no_grad():
+        after = model(tokens, before)[1]
+        assert not torch.equal(model.predict(before), model.predict(after))
+
+
+def test_frozen_changes_nothing(model: LanguageModel, tokens: torch.Tensor):
+    outside = score(model, tokens)
+    with model.frozen():
+        torch.testing.assert_close(score(model, tokens), outside, atol=1e-5, rtol=1e-5)
+
+
+def test_a_saved_model_scores_the_same(model: LanguageModel, tokens: torch.Tensor, request: pytest.FixtureRequest):
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
+    name = request.node.callspec.params["model"]
+    fresh = models.build(options(name), vocabulary_size=model.vocabulary_size)
+    fresh.load_state_dict(torch.load(buffer, weights_only=True))
+    assert torch.equal(score(fresh.eval(), tokens), score(model, tokens))
+
+
+def test_every_parameter_learns_from_a_finite_gradient(model: LanguageModel, tokens: torch.Tensor):
+    model.train()
+    scores, _ = model(tokens, model.initial_state(3))
+    parameters = dict(model.named_parameters())
+    if parameters:
+        (-scores.mean() + model.penalty()).backward()
+    model.eval()
+    for name, parameter in parameters.items():
+        assert parameter.grad is not None, name
+        assert torch.isfinite(parameter.grad).all(), name
+        assert parameter.grad.abs().sum() > 0, name
+    model.zero_grad()
+
+
+def test_estimation_and_training_approach_the_truth(model: LanguageModel, corpus: Corpus):
+    """No model predicts a text better than its source does, but for sampling error."""
+    scores = score(model, corpus.splits["test"][None])[0]
+    error = 4 * scores.double().std() / len(corpus.splits["test"]) ** 0.5
+    assert -scores.double().mean() > torch.tensor(corpus.true_perplexity["test"]).log() - error
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_scores_as_the_cpu_does(model: LanguageModel, tokens: torch.Tensor):
+    expected = score(model, tokens)
+    model.to("cuda")
+    try:
+        torch.testing.assert_close(score(model, tokens.cuda()).cpu(), expected, atol=1e-3, rtol=0)
+    finally:
+        model.to("cpu")
+
+
+def test_importing_the_zoo_registers_it():
+    assert {"lstm", "gru", "rnn"} <= set(models.entries)
+    assert lmzoo.models.LanguageModel is LanguageModel
