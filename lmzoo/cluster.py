@@ -1,0 +1,83 @@
+"""Cluster the words of a text: ``python -m lmzoo.cluster --corpus ptb --clusters 128 ptb-clusters.tsv``."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from lmzoo import CONFIGS
+from lmzoo.brown import average_mutual_information, cached_brown_clusters
+from lmzoo.commands import run_command
+from lmzoo.corpus import Vocabulary, load_corpus
+from lmzoo.corpus.sources import read_lines, write_atomic
+from lmzoo.errors import UserError
+
+SHOWN = 12
+"""Words of a cluster that are printed."""
+
+
+def members(cluster_of_word: Tensor, counts: Tensor) -> list[list[int]]:
+    """(V,) clusters and counts of words -> each cluster's words, the most frequent first."""
+    found: list[list[int]] = [[] for _ in range(int(cluster_of_word.max()) + 1)]
+    for word in counts.argsort(descending=True, stable=True).tolist():
+        found[int(cluster_of_word[word])].append(word)
+    return found
+
+
+def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path) -> None:
+    """Print Brown clusters of a text and write them to a file, a line ``word<TAB>cluster<TAB>count`` for each word.
+
+    Raises: UserError where there are more clusters than words, or the file cannot be written.
+    """
+    if out.is_dir() or not out.parent.is_dir():
+        raise UserError(f"{out}: cannot be written ({'is a folder' if out.is_dir() else 'no such folder'})")
+    found = cached_brown_clusters(tokens, len(vocabulary), clusters)
+    counts = tokens.bincount(minlength=len(vocabulary))
+    lines: list[str] = []
+    for number, words in enumerate(members(found, counts)):
+        more = f" … ({len(words)} words)" if len(words) > SHOWN else ""
+        print(f"{number:4d}  {' '.join(vocabulary.words[word] for word in words[:SHOWN])}{more}")
+        lines += [f"{vocabulary.words[word]}\t{number}\t{counts[word]}\n" for word in words]
+    try:
+        write_atomic(out, "".join(lines).encode())
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written ({error.strerror})") from None
+    information = average_mutual_information(tokens, found)
+    print(
+        f"{clusters} clusters of {len(vocabulary):,} words in {len(tokens):,} tokens: "
+        f"average mutual information {information:.4f} nats; written to {out}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command: returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lmzoo.cluster",
+        description="Group the words of a text by their neighbours, so that the average mutual information of "
+        "adjacent groups is large (Brown et al. 1992). Prints each cluster's most frequent words; the same text "
+        "always has the same clusters. <eos>, the end of a line, counts as a word and is in the last cluster.",
+    )
+    named = sorted(path.stem for path in (CONFIGS / "corpus").glob("*.yaml") if path.stem != "text")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--corpus", choices=named, help="the training text of a corpus that lmzoo knows")
+    source.add_argument("--text", type=Path, metavar="FILE", help="a sentence a line, words separated by spaces, UTF-8")
+    parser.add_argument("--clusters", type=int, required=True, help="how many, such as 128")
+    parser.add_argument("out", type=Path, help="file to write: a line 'word<TAB>cluster<TAB>count' for each word")
+    options = parser.parse_args(arguments)
+    if options.text:
+        lines = read_lines(options.text)
+        vocabulary = Vocabulary.of(lines)
+        tokens = vocabulary.encode(lines)
+    else:
+        config: Any = OmegaConf.to_container(OmegaConf.load(CONFIGS / "corpus" / f"{options.corpus}.yaml"))
+        corpus = load_corpus(config)
+        vocabulary, tokens = corpus.vocabulary, corpus.train
+    cluster(vocabulary, tokens, options.clusters, options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+
+from lmzoo.cluster import main
+from lmzoo.errors import UserError
+
+# who: cat dog cow; does: eats sleeps runs; so ends with <eos>, which nothing else resembles
+TEXT = "\n".join(f"{who} {does}" for who in ("cat", "cat", "dog", "cow") for does in ("eats", "sleeps", "runs"))
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LMZOO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text(f"{TEXT}\n")
+    return tmp_path / "text.txt"
+
+
+def test_prints_and_writes_the_clusters_of_a_file(text: Path, capsys: pytest.CaptureFixture[str]):
+    out = text.with_name("clusters.tsv")
+    assert main(["--text", str(text), "--clusters", "3", str(out)]) == 0
+    rows = [line.split("\t") for line in out.read_text().splitlines()]
+    groups = {number: [(word, int(count)) for word, n, count in rows if n == number] for _, number, _ in rows}
+    assert groups["2"] == [("<eos>", 12)]
+    animals, verbs = sorted((groups["0"], groups["1"]), key=lambda words: words[0][0])
+    assert animals == [("cat", 6), ("dog", 3), ("cow", 3)]
+    assert verbs == [("eats", 4), ("sleeps", 4), ("runs", 4)]
+    printed = capsys.readouterr().out
+    assert "cat dog cow\n" in printed
+    assert "3 clusters of 7 words in 36 tokens: average mutual information 1.0986 nats" in printed  # log 3
+
+
+@pytest.mark.usefixtures("text")
+def test_clusters_the_training_text_of_a_named_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["--corpus", "markov", "--clusters", "1", str(tmp_path / "out")]) == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 101
+    assert "… (101 words)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--text", "{folder}/absent", "--clusters", "2", "{folder}/out"], "absent: no such file"),
+        (["--text", "{folder}/text.txt", "--clusters", "8", "{folder}/out"], "8 clusters: must be 1 to 7"),
+        (["--text", "{folder}/text.txt", "--clusters", "2", "{folder}"], "cannot be written .is a folder"),
+        (["--text", "{folder}/text.txt", "--clusters", "2", "{folder}/no/out"], "cannot be written .no such folder"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(text: Path, options: list[str], message: str):
+    with pytest.raises(UserError, match=message) as error:
+        main([option.format(folder=text.parent) for option in options])
+    assert "\n" not in str(error.value)
+    assert not (text.parent / "out").exists()
