@@ -1,0 +1,87 @@
+"""Backoff n-gram models as flat sorted tensors, and their look-up.
+
+An n-gram is numbered recursively: the row of its first n - 1 words and its last word make its key,
+``row * V + word``, and its own row is its place among all sorted keys, after the V unigrams. Rows
+grow with the order, so one sorted tensor holds every order, and no key exceeds rows times V.
+
+Word 0 is ``</s>`` at the end of an n-gram and ``<s>`` at its beginning. No n-gram has it inside, so
+memory never crosses a sentence boundary, whatever is asked.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class NGramTable:
+    """log p(w | h) = logprob(hw) if hw is listed, else backoff(h) + log p(w | h without its oldest word).
+
+    A context that is not listed has backoff 0.
+
+    Attributes:
+        order: N, the length of the longest n-grams.
+        keys: (K,) int64, ascending: row of the first n - 1 words * V + last word, for n = 2 … N.
+        logprob: (V + K,) by row, in nats; the first V rows are the unigrams, row 0 being ``</s>``.
+        backoff: (C,) by row, in nats, for the C rows below order N; row 0 is that of ``<s>``.
+    """
+
+    vocabulary_size: int
+    order: int
+    keys: Tensor
+    logprob: Tensor
+    backoff: Tensor
+
+    def child(self, rows: Tensor, words: Tensor) -> Tensor:
+        """Rows of n-grams and the words after them -> rows of the longer n-grams; -1 where not listed."""
+        if not len(self.keys):
+            return torch.full_like(rows, -1)
+        wanted = rows * self.vocabulary_size + words
+        place = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
+        return torch.where(self.keys[place] == wanted, place + self.vocabulary_size, -1)
+
+    def score(self, words: Tensor) -> Tensor:
+        """(B, N - 1 + T) words -> (B, T): log p in nats of the last T words, each after the N - 1 before it.
+
+        One pass per order over all positions: the n-gram found at one position is the context of
+        length n at the next, so a word costs one search per order, and only while contexts are listed.
+        """
+        batch, length = words.shape
+        # Rows of the batch stand one after another: what reaches over a seam is among the N - 1 positions dropped.
+        # The zeros after the last row let every position have a next one.
+        words = torch.cat([words.reshape(-1), words.new_zeros(self.order)])  # (B * length + N,)
+        scores = self.logprob[words]
+        context = words[: batch * length - 1]
+        position = torch.arange(1, batch * length, device=words.device)
+        for _ in range(2, self.order + 1):
+            row = self.child(context, words[position])
+            listed = row >= 0
+            scores[position] = torch.where(listed, self.logprob[row], scores[position] + self.backoff[context])
+            position, context = position[listed] + 1, row[listed]
+        return scores[: batch * length].view(batch, length)[:, self.order - 1 :]
+
+    def predict(self, context: Tensor) -> Tensor:
+        """(B, N - 1) contexts, oldest word first -> (B, V) log-probabilities in nats of every next word.
+
+        Copies the unigrams once, then visits only the continuations of each listed context.
+        """
+        batch, length = context.shape
+        rows, suffixes = context, []
+        for m in range(1, length + 1):
+            suffixes.append(rows[:, -1])  # (B,) rows of the contexts' last m words
+            rows = self.child(rows[:, :-1], context[:, m:])  # (B, N - 1 - m) of the m + 1 words up to each column
+        backoff = self.logprob.new_zeros(batch)  # of all the longer contexts together
+        found = []
+        for row in reversed(suffixes):
+            begin = torch.searchsorted(self.keys, row * self.vocabulary_size)
+            count = torch.searchsorted(self.keys, (row + 1) * self.vocabulary_size) - begin
+            which = torch.arange(batch, device=row.device).repeat_interleave(count)  # (continuations,)
+            place = torch.arange(len(which), device=row.device) + (begin - count.cumsum(0) + count)[which]
+            word = self.keys[place] % self.vocabulary_size
+            found.append((which, word, self.logprob[place + self.vocabulary_size] + backoff[which]))
+            backoff = backoff + self.backoff[row].where(row >= 0, 0.0)
+        logprobs = self.logprob[: self.vocabulary_size] + backoff[:, None]  # (B, V)
+        for which, word, logprob in reversed(found):
+            logprobs[which, word] = logprob
+        return logprobs
