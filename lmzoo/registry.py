@@ -55,6 +55,8 @@ def _describe(annotation: Any) -> str:
         return "one of " + ", ".join(map(str, typing.get_args(annotation)))
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return " or ".join(_describe(part) for part in typing.get_args(annotation))
+    if typing.get_origin(annotation) is list:
+        return f"a list, each item {_describe(typing.get_args(annotation)[0])}"
     if annotation is types.NoneType:
         return "null"
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
