@@ -1,0 +1,178 @@
+"""The front door end to end on a small text: what a run leaves behind and what reads it."""
+
+import json
+import math
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import lmzoo
+from lmzoo import CONFIGS
+from lmzoo.errors import UserError
+from lmzoo.evaluate import evaluate
+from lmzoo.optimization import optimizers, schedules
+from lmzoo.train import run_name, train
+
+TEXT = ["corpus=markov", "corpus.words=20", "corpus.states=4", "corpus.train=2000", "corpus.valid=300", "corpus.test=300"]
+QUICK = ["trainer.epochs=2", "trainer.batch_size=10", "trainer.bptt=5", "optimizer.lr=0.02", "device=cpu"]
+LSTM = ["model=lstm", "model.embedding=8", "model.hidden=8"]
+
+
+def configuration(run_dir, *overrides: str, model: Sequence[str] = LSTM) -> dict:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        config = compose("train", [*TEXT, *QUICK, *model, f"run_dir={run_dir}", *overrides])
+    return OmegaConf.to_container(config, resolve=True)  # pyright: ignore[reportReturnType]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory):
+    path = tmp_path_factory.mktemp("runs") / "lstm"
+    return path, train(configuration(path, "trainer.checks_per_epoch=2"))
+
+
+def test_results_say_what_was_measured(finished):
+    path, results = finished
+    assert json.loads((path / "results.json").read_text()) == results
+    assert results["model"] == "lstm"
+    assert results["corpus"] == "markov"
+    assert results["context"] == "stream"
+    assert results["seed"] == 0
+    assert results["device"] == "cpu"
+    assert results["tokens"]["test"] >= 300
+    assert results["parameters"] == 21 * 8 + 21 + 4 * 8 * (8 + 8) + 2 * 4 * 8
+    assert results["tokens_per_second"] == pytest.approx(2 * 2000 / results["seconds"], rel=0.05)
+    assert results["perplexity"]["test"] > 0.9 * results["true_perplexity"]["test"] > 1
+
+
+def test_provenance_says_where_it_came_from(finished):
+    path, _ = finished
+    (entry,) = json.loads((path / "provenance.json").read_text())
+    assert {"time", "argv", "git", "versions", "machine", "corpus"} <= set(entry)
+    assert entry["versions"]["torch"] == torch.__version__
+    assert set(entry["corpus"]["sha256"]) == {"train", "valid", "test"}
+
+
+def test_tensorboard_has_one_tag_for_all_models(finished):
+    path, results = finished
+    events = EventAccumulator(str(path))
+    events.Reload()
+    scalars = set(events.Tags()["scalars"])
+    assert {"perplexity/valid", "perplexity/train", "train/learning_rate", "train/gradient_norm"} <= scalars
+    assert "train/tokens_per_second" in scalars
+    valid = events.Scalars("perplexity/valid")
+    assert len(valid) == 4
+    assert [point.step for point in valid] == sorted(point.step for point in valid)
+    assert 4000 <= valid[-1].step < 4100
+    assert min(point.value for point in valid) == pytest.approx(results["perplexity"]["valid"], rel=1e-5)
+    assert events.Scalars("final/test")[0].value == pytest.approx(results["perplexity"]["test"], rel=1e-5)
+    assert "sample/text_summary" in events.Tags()["tensors"]
+    assert any("hparams" in str(tag) for tag in events.summary_metadata)
+
+
+def test_the_best_weights_are_the_ones_reported(finished):
+    path, results = finished
+    assert evaluate(path, "test", device="cpu")["perplexity"] == pytest.approx(results["perplexity"]["test"], rel=1e-6)
+    model, vocabulary = lmzoo.load(path)
+    assert not model.training
+    assert len(vocabulary) == 21
+
+
+def test_a_file_is_evaluated_with_the_run_s_vocabulary(finished, tmp_path):
+    path, results = finished
+    _, vocabulary = lmzoo.load(path)
+    corpus_text = tmp_path / "text.txt"
+    split = lmzoo.run.Run(path).corpus().splits["test"]
+    corpus_text.write_text(vocabulary.decode(split.tolist()).replace(" <eos>", "").replace("<eos>", ""))
+    figures = evaluate(path, str(corpus_text), device="cpu")
+    assert figures["tokens"] == results["tokens"]["test"]
+    assert figures["perplexity"] == pytest.approx(results["perplexity"]["test"], rel=1e-6)
+    corpus_text.write_text("w1 nonsense\n")
+    with pytest.raises(UserError, match="'nonsense' is not in the vocabulary"):
+        evaluate(path, str(corpus_text), device="cpu")
+
+
+def test_a_finished_run_is_reported_and_not_repeated(finished, capsys):
+    path, results = finished
+    before = (path / "last.pt").stat().st_mtime_ns
+    assert train(configuration(path, "trainer.checks_per_epoch=2")) == results
+    assert (path / "last.pt").stat().st_mtime_ns == before
+    assert "already finished" in capsys.readouterr().out
+
+
+def test_training_learns_and_follows_the_seed(finished, tmp_path):
+    _, first = finished
+    again = train(configuration(tmp_path / "again", "trainer.checks_per_epoch=2"))
+    other = train(configuration(tmp_path / "other", "trainer.checks_per_epoch=2", "seed=1"))
+    assert again["perplexity"] == first["perplexity"]
+    assert other["perplexity"] != first["perplexity"]
+    assert first["perplexity"]["valid"] < 15
+
+
+def test_early_stopping_counts_checks_without_a_better_one(tmp_path):
+    overrides = ["trainer.patience=2", "trainer.epochs=50", "optimizer.lr=0", "schedule=constant"]
+    train(configuration(tmp_path / "run", *overrides))
+    saved = torch.load(tmp_path / "run" / "last.pt", weights_only=True)["progress"]
+    assert saved["epoch"] == 3  # the first check is the best, then two that are not better
+    assert saved["finished"]
+
+
+def test_a_gradient_that_is_not_finite_stops_before_the_step(tmp_path, monkeypatch):
+    def poisoned(self):
+        return (next(self.parameters()) * math.inf).sum()
+
+    monkeypatch.setattr(lmzoo.models.recurrent.LSTM, "penalty", poisoned)
+    with pytest.raises(UserError, match=r"the gradient is (nan|inf) at step 1; the last good checkpoint is .*last\.pt"):
+        train(configuration(tmp_path / "run"))
+    saved = torch.load(tmp_path / "run" / "last.pt", weights_only=True)
+    assert saved["progress"]["step"] == 0
+    assert all(torch.isfinite(weight).all() for weight in saved["model"].values())
+
+
+def test_bfloat16_is_for_models_that_allow_it(tmp_path):
+    assert train(configuration(tmp_path / "run", "trainer.precision=bfloat16"))["perplexity"]["valid"] < 15
+    with pytest.raises(UserError, match=r"trainer\.precision=bfloat16"):
+        train(configuration(tmp_path / "hmm", "trainer.precision=bfloat16", model=["model=vlhmm", "model.clusters=4"]))
+    assert not (tmp_path / "hmm").exists()
+
+
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_counting_needs_no_gradient(tmp_path, context: str):
+    ngram = ["model=ngram", "model.order=2", f"corpus.context={context}"]
+    results = train(configuration(tmp_path / "run", model=ngram))
+    assert results["parameters"] == 0
+    assert results["perplexity"]["test"] < 15
+    assert not torch.load(tmp_path / "run" / "last.pt", weights_only=True).get("optimizer")
+
+
+def rates(schedule: dict, steps: int = 12, steps_per_epoch: int = 3) -> list[float]:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = optimizers.build({"name": "sgd", "lr": 2.0, "momentum": 0.0, "weight_decay": 0.0}, parameters=[weight])
+    plan = schedules.build(schedule, optimizer=optimizer, steps_per_epoch=steps_per_epoch, steps=steps)
+    seen = []
+    for _ in range(steps):
+        seen.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        plan.step()
+    return seen
+
+
+def test_schedules_by_hand():
+    assert rates({"name": "constant", "warmup": 0}) == [2.0] * 12
+    assert rates({"name": "constant", "warmup": 3})[:5] == [0.5, 1.0, 1.5, 2.0, 2.0]
+    assert rates({"name": "step", "hold_epochs": 2, "factor": 0.5}) == [2.0] * 6 + [1.0] * 3 + [0.5] * 3
+    cosine = rates({"name": "cosine", "warmup": 0, "floor": 0.0})
+    assert cosine == pytest.approx([1 + math.cos(math.pi * step / 12) for step in range(12)])
+    assert rates({"name": "cosine", "warmup": 0, "floor": 0.5})[6] == pytest.approx(1.5)
+
+
+def test_run_names_are_short_and_fit_for_a_file_system():
+    assert run_name("") == ""
+    assert run_name("optimizer.lr=0.1,seed=3") == ",optimizer.lr=0.1,seed=3"
+    assert "/" not in run_name("corpus.train=/a/b.txt")
+    long = run_name("corpus.train=" + "x" * 300)
+    assert len(long) <= 100
+    assert long != run_name("corpus.train=" + "x" * 301)
