@@ -59,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Group the words of a text by their neighbours, so that the average mutual information of "
         "adjacent groups is large (Brown et al. 1992). Prints each cluster's most frequent words; the same text "
         "always has the same clusters. <eos>, the end of a line, counts as a word and is in the last cluster.",
+        epilog="examples: python -m lmzoo.cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
+        "python -m lmzoo.cluster --text book.txt --clusters 50 book-clusters.tsv",
     )
     named = sorted(path.stem for path in (CONFIGS / "corpus").glob("*.yaml") if path.stem != "text")
     source = parser.add_mutually_exclusive_group(required=True)
