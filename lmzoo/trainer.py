@@ -52,6 +52,9 @@ class Progress:
     best: float = math.inf
     stale: int = 0
     seconds: float = 0.0
+    """Wall-clock, checks included."""
+    step_seconds: float = 0.0
+    """Of it, in estimation and steps."""
     finished: bool = False
 
 
@@ -150,7 +153,7 @@ class Trainer:
     def _estimate(self) -> None:
         started = time.monotonic()
         self.model.estimate(self.corpus)
-        self.progress.seconds = time.monotonic() - started
+        self.progress.step_seconds = self.progress.seconds = time.monotonic() - started
         if not self.parameters:
             self.progress.tokens = len(self.corpus.train)
             self.progress.finished = True
@@ -161,6 +164,7 @@ class Trainer:
         """The rest of the current epoch."""
         progress, windows = self.progress, self.windows
         checks = {len(windows) * (i + 1) // self.options.checks_per_epoch for i in range(self.options.checks_per_epoch)}
+        clock = time.monotonic()
         for window in windows.epoch(progress.epoch, skip=progress.window):
             started = time.monotonic()
             metrics = self._step(window)
@@ -168,12 +172,14 @@ class Trainer:
             progress.step += 1
             progress.tokens += window.count
             elapsed = time.monotonic() - started
-            progress.seconds += elapsed
+            progress.step_seconds += elapsed
             metrics["train/tokens_per_second"] = window.count / elapsed
             self.observe(progress, metrics)
             bar.update()
-            if progress.window in checks:
-                bar.set_postfix(valid=f"{self._check():.2f}")
+            valid = self._check() if progress.window in checks else None
+            progress.seconds, clock = progress.seconds + time.monotonic() - clock, time.monotonic()
+            if valid is not None:
+                bar.set_postfix(valid=f"{valid:.2f}")
                 if progress.window == len(windows):
                     progress.epoch, progress.window = progress.epoch + 1, 0
                 stalled = self.options.patience is not None and progress.stale >= self.options.patience

@@ -102,8 +102,8 @@ class WindowModel(LanguageModel):
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         history = torch.cat([state[0], tokens], dim=1)  # (B, n - 1 + T)
         windows = history.unfold(1, self.order, 1)  # (B, T, n)
-        context = windows[..., :-1].reshape(-1, self.order - 1)
-        logprobs = self.token_logprobs(context, tokens.reshape(-1))
+        context = windows[..., :-1].flatten(0, 1)  # (BT, n - 1)
+        logprobs = self.token_logprobs(context, tokens.flatten())
         return logprobs.view(tokens.shape), (history[:, tokens.shape[1] :],)
 
     def predict(self, state: State) -> Tensor:

@@ -1,0 +1,47 @@
+"""The README keeps its word."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_adding_a_model_takes_the_three_edits_the_readme_shows(tmp_path: Path):
+    for folder in ("lmzoo", "configs", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (source,) = [block for block in blocks("python") if "@models.register" in block]
+    (settings,) = blocks("yaml")
+    (tmp_path / "lmzoo" / "models" / "unigram.py").write_text(source, encoding="utf-8")
+    (tmp_path / "configs" / "model" / "unigram.yaml").write_text(settings, encoding="utf-8")
+    package = tmp_path / "lmzoo" / "models" / "__init__.py"
+    package.write_text(
+        package.read_text(encoding="utf-8").replace("from lmzoo.models import ", "from lmzoo.models import unigram, ", 1),
+        encoding="utf-8",
+    )
+
+    def python(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    shared = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_protocol.py", "-k", "unigram or agree")
+    assert int(re.findall(r"(\d+) passed", shared)[0]) >= 9
+    assert "unigram on pydoc" in python("-m", "lmzoo.train", "model=unigram", "device=cpu")
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(((?!http)[^)#]+)", README))))
+def test_links_lead_somewhere(link: str):
+    assert (ROOT / link).exists()
