@@ -60,10 +60,12 @@ class VeryLargeHMM(LanguageModel):
     """p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), with M clusters of S states and of words.
 
     A word is emitted by the states of its own cluster alone, so inference is exact and local. With
-    free state vectors e_i and e′_i ~ N(0, 1):
-        p(z_1 = i)     ∝ exp(w·Res_s(e_i)),
-        p(j | i)       ∝ exp(Res_t(e_i)·e′_j),
-        p(x | i)       ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster.
+    free state vectors e_i and e′_i:
+        p(z_1 = i) ∝ exp(w·Res_s(e_i)),
+        p(j | i)   ∝ exp(Res_t(e_i)·e′_j),
+        p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster.
+    The e_i are drawn from N(0, 1), the e′_i from N(0, 1/d): with the paper's N(0, 1) the transitions of a
+    fresh model are all but deterministic, which takes hundreds of steps to unlearn.
     State dropout leaves, of every cluster and for every batch, round((1 - state_dropout) S) states,
     drawn without replacement, as if there were no others.
 
@@ -95,6 +97,7 @@ class VeryLargeHMM(LanguageModel):
         self.start, self.transition, self.emission = Residual(dim), Residual(dim), Residual(dim)
         self.first = nn.Linear(dim, 1, bias=False)
         self.word = nn.Linear(dim, vocabulary_size)
+        nn.init.normal_(self.destination.weight, std=dim**-0.5)
         self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
         self._kept: Tables | None = None
 
