@@ -104,3 +104,10 @@ def test_sampled_words_have_the_source_s_frequencies():
     frequencies = torch.bincount(text, minlength=5) / len(text)
     torch.testing.assert_close(frequencies.double(), chain @ source.emission, atol=0.01, rtol=0)
     assert not torch.equal(source.sample(100, seed=1), source.sample(100, seed=2))
+
+
+def test_pydoc_s_test_split_does_not_repeat_the_training_text():
+    lines = pydoc_lines()
+    train = set(lines["train"])
+    long = [line for line in lines["test"] if len(line.split()) > 10]
+    assert sum(line in train for line in long) < 0.03 * len(long)

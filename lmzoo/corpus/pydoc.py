@@ -1,7 +1,8 @@
 """The Python language reference that every CPython carries: real English without a download.
 
 The rule. The help topics are taken in alphabetical order and cut into paragraphs at blank lines. A
-paragraph is dropped where fewer than half of its characters are letters (grammars, rules, tables).
+paragraph is dropped where fewer than half of its characters are letters (grammars, rules, tables),
+and where it stood before: topics repeat each other, and a test split must not repeat the training text.
 Paragraphs are cut into sentences after ``.``, ``?``, ``!`` or ``:`` before white space; words are
 lower-cased runs of letters and underscores, numbers become ``N``, every other character stands alone.
 Of every ten paragraphs the last but one goes to valid and the last to test. Words seen fewer than
@@ -25,11 +26,12 @@ def _words(sentence: str) -> str:
 def pydoc_lines() -> dict[str, list[str]]:
     """The splits of this interpreter's language reference, a sentence a line."""
     text = "\n\n".join(topics[name] for name in sorted(topics))
-    paragraphs = [p for p in re.split(r"\n\s*\n", text) if 2 * sum(map(str.isalpha, p)) >= len(p)]
+    readable = [p for p in re.split(r"\n\s*\n", text) if 2 * sum(map(str.isalpha, p)) >= len(p)]
+    paragraphs = dict.fromkeys(" ".join(p.split()) for p in readable)
     splits: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     for number, paragraph in enumerate(paragraphs):
         split = {8: "valid", 9: "test"}.get(number % 10, "train")
-        splits[split] += filter(None, map(_words, SENTENCE_END.split(" ".join(paragraph.split()))))
+        splits[split] += filter(None, map(_words, SENTENCE_END.split(paragraph)))
     counts: dict[str, int] = {}
     for line in splits["train"]:
         for word in line.split():
