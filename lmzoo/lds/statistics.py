@@ -1,0 +1,147 @@
+"""What the linear dynamical system knows of a text: counts of pairs, and the covariances they make.
+
+Belanger & Kakade (ICML 2015), sections 3 and 5. With μ the words' frequencies and m = μ^½, a unit vector, the
+observation is the one-hot word, centred and whitened: y_t = diag(m)⁻¹ (e_{w_t} - μ). Then
+    Ψ_0 = E[y_t y_tᵀ] = I - mmᵀ,
+    Ψ_k = E[y_{t+k} y_tᵀ] = diag(m)⁻¹ N_k/N diag(m)⁻¹ - mmᵀ,    N_k[i, j] = #(w_{t+k} = i, w_t = j):
+the row is the later word. The text is read as a circle, so that Ψ_k m = Ψ_kᵀ m = 0 exactly: every
+covariance lives in m^⊥.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Operator(Protocol):
+    """A (V, V) matrix that is only ever multiplied: a `CrossCovariance`, or a dense tensor."""
+
+    def __matmul__(self, X: Tensor, /) -> Tensor: ...
+
+    @property
+    def mT(self) -> "Operator": ...  # noqa: N802 - torch's name
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each word occurs in a text, and each pair of words k apart for k = 1 … K.
+
+    ``a + b`` counts the text that a's and b's make one after the other, so shards of a text may be
+    counted apart, in a stream or in parallel.
+
+    Attributes:
+        words: (V,) int64.
+        pairs: for each k the (P,) ascending codes iV + j, word i coming k after word j, and the (P,) counts; int64.
+        head, tail: the text's first and last K tokens, or all it has.
+    """
+
+    words: Tensor
+    pairs: tuple[tuple[Tensor, Tensor], ...]
+    head: Tensor
+    tail: Tensor
+
+    @classmethod
+    def of(cls, tokens: Tensor, size: int, lags: int) -> "Counts":
+        """Count (N,) int64 tokens, numbers below ``size`` = V, for K = ``lags``."""
+        pairs = tuple(_tally(tokens[k:] * size + tokens[:-k]) for k in range(1, lags + 1))
+        tail = tokens[max(0, len(tokens) - lags) :]
+        return cls(tokens.bincount(minlength=size), pairs, tokens[:lags].clone(), tail.clone())
+
+    def __add__(self, after: "Counts") -> "Counts":
+        lags = len(self.pairs)
+        pairs = tuple(
+            _tally(torch.cat([first[0], across, second[0]]), torch.cat([first[1], torch.ones_like(across), second[1]]))
+            for first, second, across in zip(self.pairs, after.pairs, self._across(after), strict=True)
+        )
+        tail = torch.cat([self.tail, after.tail])
+        head = torch.cat([self.head, after.head])[:lags]
+        return Counts(self.words + after.words, pairs, head, tail[max(0, len(tail) - lags) :])
+
+    def closed(self) -> "Counts":
+        """The pairs of the text as a circle, whose first word follows its last."""
+        if len(self.head) < len(self.pairs):
+            raise ValueError(f"a circle for {len(self.pairs)} lags needs at least as many tokens")
+        pairs = tuple(
+            _tally(torch.cat([codes, across]), torch.cat([counts, torch.ones_like(across)]))
+            for (codes, counts), across in zip(self.pairs, self._across(self), strict=True)
+        )
+        return Counts(self.words, pairs, self.head, self.tail)
+
+    def _across(self, after: "Counts") -> list[Tensor]:
+        """For each lag the codes of the pairs that begin in our text and end in the one after it."""
+        joint, border = torch.cat([self.tail, after.head]), len(self.tail)
+        codes = []
+        for k in range(1, len(self.pairs) + 1):
+            start = max(0, border - k)
+            stop = max(start, min(border, len(joint) - k))
+            codes.append(joint[start + k : stop + k] * len(self.words) + joint[start:stop])
+        return codes
+
+
+def _tally(codes: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Distinct codes, ascending, and the sum of the counts of each."""
+    if counts is None:
+        return torch.unique(codes, return_counts=True)
+    distinct, place = torch.unique(codes, return_inverse=True)
+    return distinct, torch.zeros_like(distinct).index_add_(0, place, counts)
+
+
+@dataclass(frozen=True)
+class CrossCovariance:
+    """Ψ_k: a sparse matrix plus the smoothing's, minus the mean's, matrix of rank one.
+
+    Attributes:
+        sparse: (V, V) COO.
+        left, right: (V, 2) and (2, V); their product is the rest, and symmetric.
+    """
+
+    sparse: Tensor
+    left: Tensor
+    right: Tensor
+
+    def __matmul__(self, X: Tensor) -> Tensor:
+        return torch.sparse.mm(self.sparse, X).addmm_(self.left, self.right @ X)
+
+    @property
+    def mT(self) -> "CrossCovariance":  # noqa: N802 - torch's name
+        """Ψ_kᵀ."""
+        return CrossCovariance(self.sparse.t(), self.left, self.right)
+
+
+class Statistics(NamedTuple):
+    """What estimation needs to know of a text."""
+
+    mu: Tensor
+    """(V,) smoothed frequencies of the words, μ."""
+    psi: tuple[CrossCovariance, ...]
+    """Ψ_1 … Ψ_K."""
+
+
+def whiten(counts: Counts, pseudocount: float) -> Statistics:
+    """The covariances of a text, smoothed as if each word had been seen κ = ``pseudocount`` times more, in any company.
+
+    With λ = κV / (N + κV) and u = 1/V, N_k/N becomes (1 - λ) N_k/N + λuuᵀ, whose marginals are the smoothed
+    frequencies: Ψ_k m = Ψ_kᵀ m = 0 still.
+
+    Raises: ValueError for a word that never occurs where ``pseudocount`` is 0.
+    """
+    counts = counts.closed()
+    V, N = len(counts.words), int(counts.words.sum())
+    share = pseudocount * V / (N + pseudocount * V)  # λ
+    mu = (1 - share) / N * counts.words.double() + share / V
+    if bool((mu == 0).any()):
+        raise ValueError("without pseudocounts every word of the vocabulary must occur")
+    m = mu.sqrt()
+    smooth = share**0.5 / V / m
+    left, right = torch.stack([smooth, -m], dim=1), torch.stack([smooth, m])
+    psi = []
+    for codes, number in counts.pairs:
+        later, earlier = codes.div(V, rounding_mode="floor"), codes % V
+        values = (1 - share) / N * number.double() / (m[later] * m[earlier])
+        sparse = torch.sparse_coo_tensor(
+            torch.stack([later, earlier]), values, (V, V), is_coalesced=True, check_invariants=False
+        )
+        psi.append(CrossCovariance(sparse, left, right))
+    return Statistics(mu, tuple(psi))
