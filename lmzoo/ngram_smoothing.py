@@ -159,7 +159,6 @@ def _pack(
         end += int(keep.sum())
     return NGramTable(
         vocabulary_size,
-        len(orders),
         torch.cat(keys),
         torch.cat([values[keep] for values, keep in zip(p, kept, strict=True)]).log().float(),
         torch.cat([none.double(), *(values[keep] for values, keep in zip(backoff, kept, strict=False))]).log().float(),

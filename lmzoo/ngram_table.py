@@ -21,17 +21,28 @@ class NGramTable:
     A context that is not listed has backoff 0.
 
     Attributes:
-        order: N, the length of the longest n-grams.
         keys: (K,) int64, ascending: row of the first n - 1 words * V + last word, for n = 2 … N.
         logprob: (V + K,) by row, in nats; the first V rows are the unigrams, row 0 being ``</s>``.
         backoff: (C,) by row, in nats, for the C rows below order N; row 0 is that of ``<s>``.
     """
 
     vocabulary_size: int
-    order: int
     keys: Tensor
     logprob: Tensor
     backoff: Tensor
+
+    @property
+    def order(self) -> int:
+        """N, the length of the longest n-grams."""
+        return len(self.first_rows()) - 1
+
+    def first_rows(self) -> list[int]:
+        """Where each order begins, and the end: V rows of unigrams from 0, bigrams from V, and so on."""
+        first = [0, self.vocabulary_size]
+        while first[-1] < len(self.logprob):  # the keys of an order are those whose prefix is of the order below
+            end = torch.searchsorted(self.keys, first[-1] * self.vocabulary_size)
+            first.append(self.vocabulary_size + int(end))
+        return first
 
     def child(self, rows: Tensor, words: Tensor) -> Tensor:
         """Rows of n-grams and the words after them -> rows of the longer n-grams; -1 where not listed."""
@@ -41,25 +52,28 @@ class NGramTable:
         place = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
         return torch.where(self.keys[place] == wanted, place + self.vocabulary_size, -1)
 
-    def score(self, words: Tensor) -> Tensor:
-        """(B, N - 1 + T) words -> (B, T): log p in nats of the last T words, each after the N - 1 before it.
+    def score(self, words: Tensor, context_length: int) -> Tensor:
+        """(B, C + T) words -> (B, T): log p in nats of the last T words, each after at least C = N - 1 others.
 
         One pass per order over all positions: the n-gram found at one position is the context of
         length n at the next, so a word costs one search per order, and only while contexts are listed.
         """
         batch, length = words.shape
-        # Rows of the batch stand one after another: what reaches over a seam is among the N - 1 positions dropped.
+        tokens = batch * length
+        # Rows of the batch stand one after another: what reaches over a seam is among the C positions dropped.
         # The zeros after the last row let every position have a next one.
-        words = torch.cat([words.reshape(-1), words.new_zeros(self.order)])  # (B * length + N,)
+        words = torch.cat([words.reshape(-1), words.new_zeros(context_length + 1)])  # (B * length + C + 1,)
         scores = self.logprob[words]
-        context = words[: batch * length - 1]
-        position = torch.arange(1, batch * length, device=words.device)
-        for _ in range(2, self.order + 1):
+        # Visited in the order of their bigrams, neighbours search the same memory: twice as fast.
+        position = (words[: tokens - 1] * self.vocabulary_size + words[1:tokens]).argsort() + 1
+        context = words[position - 1]
+        for _ in range(context_length):
             row = self.child(context, words[position])
             listed = row >= 0
             scores[position] = torch.where(listed, self.logprob[row], scores[position] + self.backoff[context])
+            listed = listed.nonzero()[:, 0]
             position, context = position[listed] + 1, row[listed]
-        return scores[: batch * length].view(batch, length)[:, self.order - 1 :]
+        return scores[:tokens].view(batch, length)[:, context_length:]
 
     def predict(self, context: Tensor) -> Tensor:
         """(B, N - 1) contexts, oldest word first -> (B, V) log-probabilities in nats of every next word.

@@ -87,7 +87,7 @@ def test_scores_are_the_predictions_of_what_was_said(lines: list[list[int]], sai
     order = options["order"]
     table = estimate(stream(lines), vocabulary_size=WORDS + 1, discount_fallback=True, **options)
     words = torch.tensor([[0] * (order - 1) + said, [1] * (order - 1) + said[::-1]])
-    scores = table.score(words)
+    scores = table.score(words, order - 1)
     windows = words.unfold(1, order, 1).reshape(-1, order)
     expected = table.predict(windows[:, :-1]).gather(1, windows[:, -1:]).view_as(scores)
     torch.testing.assert_close(scores, expected, atol=1e-5, rtol=0)

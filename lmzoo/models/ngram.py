@@ -26,11 +26,8 @@ class BackoffModel(WindowModel):
     logprob: Tensor
     backoff: Tensor
 
-    def __init__(self, vocabulary_size: int, order: int, types: int):
+    def __init__(self, types: int):
         super().__init__()
-        self.vocabulary_size = vocabulary_size
-        self.order = order
-        self.types = types
         self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
         self.register_buffer("logprob", torch.zeros(types) - torch.tensor(types).log())
         self.register_buffer("backoff", torch.zeros(types))
@@ -38,7 +35,7 @@ class BackoffModel(WindowModel):
     @property
     def table(self) -> NGramTable:
         """The buffers as what they are."""
-        return NGramTable(self.types, self.order, self.keys, self.logprob, self.backoff)
+        return NGramTable(len(self.logprob) - len(self.keys), self.keys, self.logprob, self.backoff)
 
     @table.setter
     def table(self, table: NGramTable) -> None:
@@ -47,7 +44,7 @@ class BackoffModel(WindowModel):
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         history = torch.cat([state[0], tokens], dim=1)  # (B, N - 1 + T)
-        return self.table.score(history), (history[:, tokens.shape[1] :],)
+        return self.table.score(history, self.order - 1), (history[:, tokens.shape[1] :],)
 
     def next_logprobs(self, context: Tensor) -> Tensor:
         return self.table.predict(context)[:, : self.vocabulary_size]
@@ -89,7 +86,10 @@ class NGram(BackoffModel):
         discount_fallback: bool,
         prune: list[Count],
     ):
-        super().__init__(vocabulary_size, order, types=vocabulary_size + unknown)
+        super().__init__(types=vocabulary_size + unknown)
+        self.vocabulary_size = vocabulary_size
+        self.types = vocabulary_size + unknown
+        self.order = order
         if not 1 <= len(prune) <= order or prune[0] or prune != sorted(prune):
             raise UserError(
                 f"model.prune={prune}: must be one count for each order up to {order}, not decreasing, the first 0"
