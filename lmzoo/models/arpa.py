@@ -8,6 +8,7 @@ from torch import Tensor
 
 from lmzoo.arpa import read_arpa
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
+from lmzoo.errors import UserError
 from lmzoo.models.base import State
 from lmzoo.models.ngram import BackoffModel
 from lmzoo.registry import models
@@ -29,16 +30,20 @@ class Arpa(BackoffModel):
 
     entry: Tensor
 
-    def __init__(self, *, vocabulary_size: int, path: str):
+    def __init__(self, *, vocabulary_size: int, path: str | None):
         super().__init__(types=vocabulary_size)
         self.vocabulary_size = vocabulary_size
-        self.path = Path(path)
+        self.path = path
         self.order = 1
         self.register_buffer("entry", torch.arange(vocabulary_size))
         self.register_load_state_dict_post_hook(_measure)
 
     def estimate(self, corpus: "Corpus") -> None:
-        words, table = read_arpa(self.path)
+        if self.path is None:
+            raise UserError(
+                "model=arpa needs model.path=FILE, an ARPA file as SRILM, KenLM and lmzoo.export_arpa write it"
+            )
+        words, table = read_arpa(Path(self.path))
         number = {word: i for i, word in enumerate(words)}
         entry = [number.get(word, number[UNK]) for word in corpus.vocabulary.words]
         entry[EOS_ID] = EOS_ID
