@@ -176,3 +176,11 @@ def test_run_names_are_short_and_fit_for_a_file_system():
     long = run_name("corpus.train=" + "x" * 300)
     assert len(long) <= 100
     assert long != run_name("corpus.train=" + "x" * 301)
+
+
+@pytest.mark.slow
+def test_a_vlhmm_comes_within_3_percent_of_the_text_s_own_model(tmp_path):
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        config = compose("train", ["experiment=vlhmm_markov", "device=cpu", f"run_dir={tmp_path}/run"])
+    results = train(OmegaConf.to_container(config, resolve=True))  # pyright: ignore[reportArgumentType]
+    assert 0.99 < results["perplexity"]["test"] / results["true_perplexity"]["test"] < 1.03
