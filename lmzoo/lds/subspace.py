@@ -13,6 +13,7 @@ from torch import Tensor
 from lmzoo.lds.statistics import Operator
 from lmzoo.lds.system import LDS, clip_spectrum, power_of_symmetric, signal, sylvester, symmetric
 
+OVERSAMPLING = 10
 POWER_ITERATIONS = 3
 SPECTRUM = 0.98
 """Largest modulus of A's eigenvalues."""
