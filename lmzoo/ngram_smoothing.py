@@ -102,13 +102,11 @@ def estimate(
     orders = count_ngrams(tokens, vocabulary_size, order)
     counts = smoothing_counts(orders, smoothing)
     D = discounts(tokens, vocabulary_size, counts, smoothing, discount_fallback)
-    kept = [
-        grams.counts > prune[min(n, len(prune) - 1)] if n else torch.ones_like(grams.counts, dtype=torch.bool)
-        for n, grams in enumerate(orders)
-    ]
     lower = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)
-    p, backoff = [], []
-    for n, (grams, a, keep) in enumerate(zip(orders, counts, kept, strict=True), start=1):
+    keep_below, rows, end = None, tokens[:0], 0
+    keys, logprob, backoff = [tokens[:0]], [], [lower[:0].float()]
+    for n, (grams, a) in enumerate(zip(orders, counts, strict=True), start=1):
+        keep = grams.counts > (prune[min(n, len(prune)) - 1] if n > 1 else -1)
         # An n-gram left out gives its whole count to the lower order.
         d = torch.where(keep, a.new_tensor([0.0, *D[n - 1]], dtype=torch.float64)[a.clamp(max=3)], a)  # (K_n,)
         e = 0.0
@@ -128,12 +126,16 @@ def estimate(
             lower, gamma = _back_off(grams, u, gamma, below)
         if smoothing == "additive" and not interpolated and n < order:
             # Lidstone's estimate is uniform where it does not know the whole context.
-            whole = grams.initial
-            lower = torch.where(whole, lower, 1 / vocabulary_size)
-            gamma = torch.where(grams.total(whole) > 0, gamma, 1.0)
-        p.append(lower)
-        backoff.append(gamma)
-    return _pack(orders, vocabulary_size, kept, p, backoff[1:])
+            lower = torch.where(grams.initial, lower, 1 / vocabulary_size)
+            gamma = torch.where(grams.total(grams.initial) > 0, gamma, 1.0)
+        if keep_below is not None:
+            keys.append(rows[grams.prefix[keep]] * vocabulary_size + grams.keys[keep] % vocabulary_size)
+            backoff.append(gamma[keep_below].log().float())
+        logprob.append(lower[keep].log().float())
+        rows = keep.cumsum(0) + (end - 1)  # (K_n,) of those kept
+        end += int(keep.sum())
+        keep_below = keep
+    return NGramTable(vocabulary_size, torch.cat(keys), torch.cat(logprob), torch.cat(backoff))
 
 
 def _back_off(grams: NGrams, u: Tensor, gamma: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,22 +146,3 @@ def _back_off(grams: NGrams, u: Tensor, gamma: Tensor, below: Tensor) -> tuple[T
     u = u / torch.where(shared, 1.0, 1 - gamma)[grams.prefix]  # nobody left to share γ: seen words keep it
     alpha = torch.where(shared, gamma / free, 0.0)
     return torch.where(seen, u, alpha[grams.prefix] * below), alpha
-
-
-def _pack(
-    orders: list[NGrams], vocabulary_size: int, kept: list[Tensor], p: list[Tensor], backoff: list[Tensor]
-) -> NGramTable:
-    """The table of the n-grams kept; ``backoff`` is that of the contexts of orders 1, 2, … N - 1."""
-    none = orders[0].keys[:0]
-    keys, rows, end = [none], none, 0
-    for n, (grams, keep) in enumerate(zip(orders, kept, strict=True), start=1):
-        if n > 1:
-            keys.append(rows[grams.prefix[keep]] * vocabulary_size + grams.keys[keep] % vocabulary_size)
-        rows = keep.cumsum(0) + (end - 1)  # (K_n,) of those kept
-        end += int(keep.sum())
-    return NGramTable(
-        vocabulary_size,
-        torch.cat(keys),
-        torch.cat([values[keep] for values, keep in zip(p, kept, strict=True)]).log().float(),
-        torch.cat([none.double(), *(values[keep] for values, keep in zip(backoff, kept, strict=False))]).log().float(),
-    )

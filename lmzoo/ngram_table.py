@@ -63,16 +63,18 @@ class NGramTable:
         # Rows of the batch stand one after another: what reaches over a seam is among the C positions dropped.
         # The zeros after the last row let every position have a next one.
         words = torch.cat([words.reshape(-1), words.new_zeros(context_length + 1)])  # (B * length + C + 1,)
-        scores = self.logprob[words]
+        scores = self.logprob.index_select(0, words)
         # Visited in the order of their bigrams, neighbours search the same memory: twice as fast.
-        position = (words[: tokens - 1] * self.vocabulary_size + words[1:tokens]).argsort() + 1
-        context = words[position - 1]
+        position = (words[: tokens - 1] * self.vocabulary_size + words[1:tokens]).argsort()
+        context = words.index_select(0, position)
         for _ in range(context_length):
-            row = self.child(context, words[position])
+            position = position + 1
+            row = self.child(context, words.index_select(0, position))
             listed = row >= 0
-            scores[position] = torch.where(listed, self.logprob[row], scores[position] + self.backoff[context])
+            backed_off = scores.index_select(0, position) + self.backoff.index_select(0, context)
+            scores[position] = torch.where(listed, self.logprob.index_select(0, row.clamp(min=0)), backed_off)
             listed = listed.nonzero()[:, 0]
-            position, context = position[listed] + 1, row[listed]
+            position, context = position.index_select(0, listed), row.index_select(0, listed)
         return scores[:tokens].view(batch, length)[:, context_length:]
 
     def predict(self, context: Tensor) -> Tensor:
