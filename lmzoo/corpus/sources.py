@@ -2,8 +2,9 @@
 
 import contextlib
 import hashlib
+import http.client
 import os
-import tempfile
+import secrets
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,17 +56,20 @@ def text_lines(data: bytes, where: str) -> list[str]:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all, whoever else writes it at the same time."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write a file so that it is there whole or not at all, whoever else writes it at the same time.
+
+    A process that is killed meanwhile leaves a file `.NAME.*.part` behind.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with temporary.open("xb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(temporary).unlink()
+            temporary.unlink()
         raise
 
 
@@ -76,7 +80,7 @@ def fetch(folder: str, file: str, checksum: str, urls: list[str]) -> bytes:
     """
     for root in data_folders():
         path = root / folder / file
-        if path.exists():
+        if os.path.lexists(path):
             data = read_bytes(path)
             if sha256(data) != checksum:
                 raise UserError(
@@ -90,7 +94,7 @@ def fetch(folder: str, file: str, checksum: str, urls: list[str]) -> bytes:
         try:
             with urllib.request.urlopen(url, timeout=30) as response:
                 data = response.read()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             reasons.append(str(getattr(error, "reason", error)))
             continue
         if sha256(data) != checksum:
@@ -111,7 +115,8 @@ def fetch(folder: str, file: str, checksum: str, urls: list[str]) -> bytes:
 
 def fetch_splits(folder: str, files: Mapping[str, str], checksums: Mapping[str, str], urls: list[str]) -> dict:
     """`fetch` for each split; a URL is a pattern with ``{file}`` and ``{split}`` to fill in."""
-    return {
-        split: fetch(folder, files[split], checksums[split], [u.format(file=files[split], split=split) for u in urls])
-        for split in SPLITS
-    }
+    data = {}
+    for split in SPLITS:
+        filled = [url.replace("{file}", files[split]).replace("{split}", split) for url in urls]
+        data[split] = fetch(folder, files[split], checksums[split], filled)
+    return data
