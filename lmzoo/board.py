@@ -1,5 +1,6 @@
 """TensorBoard: the same tags in every run, so that all models share one chart."""
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ class Board:
 
     def _writer(self, step: int) -> SummaryWriter:
         if self.writer is None:
+            threading.excepthook = _raised_again_later
             self.writer = SummaryWriter(str(self.folder), purge_step=step)
         return self.writer
 
@@ -37,10 +39,17 @@ class Board:
         """The run's row in the HPARAMS tab, written into the same event file."""
         plain = {k: v if isinstance(v, bool | int | float | str) else str(v) for k, v in options.items()}
         for summary in hparams(plain, dict(metrics)):
-            self._writer(step)._get_file_writer().add_summary(summary)
+            self._writer(step + 1)._get_file_writer().add_summary(summary)  # the last check's point at step stays
         self.scalars(metrics, step)
 
     def close(self) -> None:
         """Flush and close the event file."""
         if self.writer is not None:
             self.writer.close()
+            threading.excepthook = threading.__excepthook__
+
+
+def _raised_again_later(error: threading.ExceptHookArgs) -> None:
+    """Let TensorBoard's thread keep its trouble with the disk, which the next point or `Board.close` raises."""
+    if not isinstance(error.exc_value, OSError):
+        threading.__excepthook__(error)

@@ -1,15 +1,19 @@
 """What every command does with a user's mistake, and how the front door finds one before Hydra does."""
 
+import argparse
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import hydra
 from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
@@ -28,7 +32,7 @@ def run_command(main: Callable[[], int]) -> None:
         code = main()
         sys.stdout.flush()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -39,32 +43,64 @@ def run_command(main: Callable[[], int]) -> None:
     sys.exit(code)
 
 
-def check_overrides(arguments: Sequence[str], configs: Path = CONFIGS) -> None:
-    """Find a misspelt group, choice or option among a command line's overrides.
+def one_line(error: Exception) -> str:
+    """What an exception says, without line breaks and without Hydra's advice to add what it does not know."""
+    return " ".join(re.sub(r"To append to .*", "", str(error)).split()) or type(error).__name__
+
+
+def run_hydra(job: Callable[[DictConfig], None], config_name: str) -> None:
+    """Call ``job`` with the configuration, or one after the other, that the command line asks for.
+
+    Raises: UserError for a mistake on the command line; what a job raises is for the job to catch, as
+        Hydra would print it.
+    """
+    arguments = read_command_line(sys.argv[1:])
+    if not (arguments.config_path or arguments.config_name or arguments.config_dir):
+        check_overrides(arguments.overrides, config_name, sweep=arguments.multirun)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
+    try:
+        hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(job)()
+    except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
+        raise UserError(one_line(error)) from None
+
+
+def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line as Hydra reads it; a UserError where it would print how it is to be used."""
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"{message}; --help shows what there is")
+
+    parser.error = refuse
+    return parser.parse_args(arguments)
+
+
+def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, configs: Path = CONFIGS) -> None:
+    """Find a misspelt group, choice or option among overrides ``key=value``.
 
     Hydra would find most of them too, but answers with the hint to add ``+``, which only moves the
-    mistake. Options of Hydra itself are Hydra's affair.
+    mistake. What lies deeper in Hydra's own options is Hydra's affair.
 
     Raises: UserError naming the nearest option or choice there is.
     """
-    if any(argument.startswith("--config") or argument in ("-cd", "-cn", "-cp") for argument in arguments):
-        return
-    overrides = [_parse(argument) for argument in arguments if not argument.startswith("-")]
-    overrides = [override for override in overrides if not override.key_or_group.startswith("hydra")]
-    groups = {path.name for path in configs.iterdir() if path.is_dir() and path.name != "hydra"}
-    choices: dict[str, list[str]] = {}
+    overrides = [_parse(argument) for argument in arguments]
     for override in overrides:
-        if override.key_or_group in groups:
-            choices[override.key_or_group] = _choices(override, configs)
+        if override.is_sweep_override() and not sweep:
+            raise UserError(f"{override.input_line}: several values make a sweep, which needs -m before it")
+    overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
+    groups = {path.name for path in configs.iterdir() if path.is_dir() and path.name != "hydra"}
+    choices = {o.key_or_group: _choices(o, configs) for o in overrides if o.key_or_group in groups}
     with initialize_config_dir(str(configs), version_base="1.3"):
         for combination in itertools.product(*choices.values()):
+            chosen = [f"{group}={choice}" for group, choice in zip(choices, combination, strict=True)]
             try:
-                config = compose("train", [f"{k}={v}" for k, v in zip(choices, combination, strict=True)])
+                config = compose(config_name, chosen, return_hydra_config=True)
             except (HydraException, OmegaConfBaseException) as error:
-                raise UserError(" ".join(str(error).split())) from None
+                raise UserError(one_line(error)) from None
             for override in overrides:
+                parts = override.key_or_group.split(".")
                 if override.key_or_group not in groups:
-                    _require_key(override.key_or_group, config, groups)
+                    _require_key(parts[:2] if parts[0] == "hydra" else parts, config, groups)
 
 
 def _parse(argument: str) -> Override:
@@ -78,21 +114,26 @@ def _parse(argument: str) -> Override:
 
 def _choices(override: Override, configs: Path) -> list[str]:
     """The choices of a group that an override names, each of which must exist."""
-    group = override.key_or_group
-    if override.is_delete():
-        raise UserError(f"~{group}: the group cannot be removed; choose one of its entries")
-    values = list(override.sweep_string_iterator()) if override.is_sweep_override() else [override.value()]
-    available = [path.stem for path in (configs / group).glob("*.yaml")]
-    for value in values:
-        if value is not None and str(value) not in available:
-            raise UserError(f"{group}={value}: no such {group}{nearest(str(value), available)}")
-    return [str(value) if value is not None else "null" for value in values]
+    group, value = override.key_or_group, override.value()
+    available = sorted(path.stem for path in (configs / group).glob("*.yaml"))
+    if override.get_key_element() != group:
+        raise UserError(f"{override.input_line}: every run has one {group}; choose it with {group}=NAME")
+    if isinstance(value, Glob):
+        values = value.filter(available)
+    elif override.is_sweep_override() and override.is_discrete_sweep():
+        values = [str(Override._convert_value(choice)) for choice in override.sweep_iterator()]
+    else:
+        values = [value if isinstance(value, str) else override.get_value_string()]
+    for value in values or [override.get_value_string()]:
+        if value not in available:
+            raise UserError(f"{group}={value}: no such {group}{nearest(value, available)}")
+    return values
 
 
-def _require_key(key: str, config: DictConfig, groups: set[str]) -> None:
+def _require_key(parts: Sequence[str], config: DictConfig, groups: set[str]) -> None:
     """Raise a UserError unless the configuration has the option already."""
     node: Any = config
-    parts = key.split(".")
+    key = ".".join(parts)
     for depth, part in enumerate(parts):
         if not isinstance(node, DictConfig) or part not in node:
             names = [str(name) for name in node] if isinstance(node, DictConfig) else []

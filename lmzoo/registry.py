@@ -28,14 +28,15 @@ class Bounds:
     def violation(self, value: float) -> str | None:
         """What the value should have been, or None where it lies inside."""
         if self.low is not None and value < self.low:
-            return f"at least {self.low:g}"
+            return f"at least {self.low}"
         if self.high is not None and (value > self.high or (self.open_above and value == self.high)):
-            return f"{'below' if self.open_above else 'at most'} {self.high:g}"
+            return f"{'below' if self.open_above else 'at most'} {self.high}"
         return None
 
 
 Size = Annotated[int, Bounds(low=1)]
 Count = Annotated[int, Bounds(low=0)]
+Seed = Annotated[int, Bounds(low=0, high=2**32 - 1)]
 NonNegative = Annotated[float, Bounds(low=0)]
 Probability = Annotated[float, Bounds(low=0, high=1)]
 Dropout = Annotated[float, Bounds(low=0, high=1, open_above=True)]
@@ -59,7 +60,7 @@ def _describe(annotation: Any) -> str:
         return f"a list, each item {_describe(typing.get_args(annotation)[0])}"
     if annotation is types.NoneType:
         return "null"
-    names = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
+    names = {int: "an integer", float: "a number", bool: "true or false", str: "a string", dict: "a group"}
     return names.get(annotation, str(annotation))
 
 
@@ -99,8 +100,8 @@ def _violation(value: Any, annotation: Any) -> str | None:
 def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, **given: Any) -> Any:
     """Call ``function(**options, **given)`` after checking the options against its signature.
 
-    ``where`` is the options' place in the configuration (``model``, ``trainer``), for messages;
-    ``given`` are arguments the program supplies, which a configuration may not set.
+    ``where`` is the options' place in the configuration (``model.``, ``trainer.``, nothing for the top),
+    for messages; ``given`` are arguments the program supplies, which a configuration may not set.
 
     Raises: UserError naming an unknown, missing, ill-typed or out-of-range option.
     """
@@ -108,15 +109,15 @@ def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, *
     names = [name for name in inspect.signature(function).parameters if name not in given]
     for name in options:
         if name not in names:
-            raise UserError(f"{where}.{name}: no such option{nearest(str(name), names)}")
+            raise UserError(f"{where}{name}: no such option{nearest(str(name), names)}")
     for name in names:
         if name not in options:
-            raise UserError(f"{where}.{name} is missing: it must be {_describe(hints[name])}")
+            raise UserError(f"{where}{name} is missing: it must be {_describe(hints[name])}")
         value, annotation = options[name], hints[name]
         if not _fits(value, annotation):
-            raise UserError(f"{where}.{name}={value}: must be {_describe(annotation)}")
+            raise UserError(f"{where}{name}={value}: must be {_describe(annotation)}")
         if wrong := _violation(value, annotation):
-            raise UserError(f"{where}.{name}={value}: must be {wrong}")
+            raise UserError(f"{where}{name}={value}: must be {wrong}")
     return function(**options, **given)
 
 
@@ -147,7 +148,7 @@ class Registry:
         name = options.pop("name", None)
         if name not in self.entries:
             raise UserError(f"{self.kind}.name={name}: no such {self.kind}{nearest(str(name), self.entries)}")
-        return call(self.entries[name], options, self.kind, **given)
+        return call(self.entries[name], options, f"{self.kind}.", **given)
 
 
 models = Registry("model")

@@ -10,14 +10,16 @@ train.log         what was printed, and the traceback of a failure
 events.out.*      TensorBoard
 """
 
+import contextlib
 import io
 import json
-import pickle
+import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,9 @@ from lmzoo.registry import models
 
 FREE_TO_CHANGE = {"run_dir", "device", "trainer.checkpoint_seconds"}
 """Options that a resumed run may change, since results do not depend on them."""
+
+WRITTEN_FIRST = {"train.log", "vocabulary.txt", "provenance.json"}
+"""Files that a folder may hold before it is a run directory."""
 
 
 def resolve_device(name: str) -> torch.device:
@@ -79,32 +84,22 @@ class Run:
     def __init__(self, path: Path):
         self.path = path
 
-    def open(self, config: Mapping[str, Any], corpus: Corpus) -> None:
-        """Begin a run here, or go on with the one that is here.
+    def check(self, config: Mapping[str, Any]) -> None:
+        """See whether a run with this configuration can begin or go on here, without touching anything.
 
         Raises: UserError where the folder cannot be written, holds something else, or holds a run
             with another configuration.
         """
-        self.check(config)
-        if self.config_file.exists():
-            self._append_provenance(corpus)
-            return
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            folder = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+            names = {path.name for path in self.path.iterdir()} if folder == self.path else set()
+            writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
         except OSError as error:
-            raise UserError(f"run_dir={self.path}: cannot be made ({error.strerror}); choose another") from None
-        self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
-        self._append_provenance(corpus)
-        self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
-
-    def check(self, config: Mapping[str, Any]) -> None:
-        """Raise a UserError where `open` would, without touching anything."""
-        if not self.path.exists():
-            return
-        if not self.path.is_dir():
-            raise UserError(f"run_dir={self.path}: is not a folder; choose another")
-        if not self.config_file.exists():
-            if any(child.name != "train.log" and not child.name.startswith(".") for child in self.path.iterdir()):
+            raise UserError(f"run_dir={self.path}: cannot be used ({error.strerror}); choose another") from None
+        if not writable:
+            raise UserError(f"run_dir={self.path}: {folder} is no folder that can be written to; choose another")
+        if self.config_file.name not in names:
+            if any(name not in WRITTEN_FIRST and not name.startswith(".") for name in names):
                 raise UserError(f"run_dir={self.path}: holds other files and no run; choose another")
             return
         if changed := differences(self.config(), config):
@@ -112,6 +107,54 @@ class Run:
                 f"run_dir={self.path}: holds a run with another configuration ({'; '.join(changed)}); "
                 "choose another run_dir, or repeat the options it was started with"
             )
+
+    def check_text(self, corpus: Corpus) -> None:
+        """Raise a UserError where a run that is here was trained on another text than the corpus is now."""
+        if not self.config_file.exists():
+            return
+        known = self._read_json("provenance.json")[0]["corpus"]
+        if known["sha256"] != corpus.sha256:
+            raise UserError(
+                f"{self.path}: was trained on another text than corpus {corpus.name} is now (then: {known}); "
+                "bring that text back, or choose another run_dir to train, a file to evaluate"
+            )
+
+    @contextlib.contextmanager
+    def open(self, config: Mapping[str, Any], corpus: Corpus) -> Iterator[None]:
+        """Begin a run here, or go on with the one that is here, after `check` and `check_text`.
+
+        Raises: UserError where the folder cannot be written; where nothing has been learnt by then,
+            it is gone again.
+        """
+        try:
+            if self.config_file.exists():
+                for left_by_a_kill in self.path.glob(".*.part"):
+                    left_by_a_kill.unlink()
+                self._append_provenance(corpus)
+            else:
+                self.path.mkdir(parents=True, exist_ok=True)
+                (self.path / "provenance.json").unlink(missing_ok=True)
+                self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
+                self._append_provenance(corpus)
+                self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
+            yield
+        except (OSError, UserError) as error:
+            self._discard()
+            if isinstance(error, UserError):
+                raise
+            raise UserError(
+                f"{error.filename or self.path}: cannot be written ({error.strerror or error}); what was saved before "
+                "is still good: make room and run the same command again, or choose another run_dir"
+            ) from None
+
+    def _discard(self) -> None:
+        """Take back `open`, where nothing has been learnt yet."""
+        with contextlib.suppress(OSError):
+            files = list(self.path.iterdir())
+            if {file.name for file in files} <= {self.config_file.name, *WRITTEN_FIRST}:
+                for file in files:
+                    file.unlink()
+                self.path.rmdir()
 
     @property
     def config_file(self) -> Path:
@@ -135,76 +178,75 @@ class Run:
     def corpus(self) -> Corpus:
         """The run's corpus, which must still be the text that the run was trained on."""
         corpus = load_corpus(self.config()["corpus"])
-        known = json.loads(read_bytes(self.path / "provenance.json"))[0]["corpus"]
-        if known["sha256"] != corpus.sha256:
-            raise UserError(
-                f"{self.path}: was trained on another text than corpus {corpus.name} is now "
-                f"(then: {known}); give the text as a file instead"
-            )
+        self.check_text(corpus)
         return corpus
 
     def results(self) -> dict[str, Any] | None:
         """What came out of a finished run; None before."""
-        path = self.path / "results.json"
-        return json.loads(read_bytes(path)) if path.exists() else None
+        return self._read_json("results.json") if (self.path / "results.json").exists() else None
+
+    def _read_json(self, name: str) -> Any:
+        data = read_bytes(self.path / name)
+        try:
+            return json.loads(data)
+        except ValueError as error:
+            raise self._unusable(name, f"damaged ({error})") from None
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file of the run, whole or not at all.
 
-        Raises: UserError where there is no room or no right to write; what was there before stays.
+        Raises: OSError where there is no room or no right to write; what was there before stays.
         """
         try:
             write_atomic(self.path / name, data)
         except OSError as error:
-            raise UserError(
-                f"{self.path / name}: cannot be written ({error.strerror}); what was saved before is still good: "
-                "make room and run the same command again"
-            ) from None
+            error.filename = str(self.path / name)
+            raise
 
     def write_json(self, name: str, value: Any) -> None:
         """`write` as JSON."""
         self.write(name, (json.dumps(value, indent=2) + "\n").encode())
 
     def save(self, name: str, checkpoint: Mapping[str, Any]) -> None:
-        """`write` tensors, tuples and plain dictionaries as a checkpoint."""
+        """`write` tensors, tuples and plain dictionaries as a checkpoint, with the configuration they belong to."""
         buffer = io.BytesIO()
-        torch.save(dict(checkpoint), buffer)
+        torch.save({**checkpoint, "config": self.config()}, buffer)
         self.write(name, buffer.getvalue())
 
-    def restore(self, name: str, device: torch.device) -> dict[str, Any] | None:
-        """A checkpoint, or None where there is none yet; nothing read from it can run code.
+    def restore(self, name: str, device: torch.device, *parts: str) -> dict[str, Any] | None:
+        """A checkpoint with at least the given parts, or None where there is none; nothing in it can run code.
 
-        Raises: UserError for a file that is no checkpoint.
+        Raises: UserError for a file that is damaged, no checkpoint or another run's.
         """
         path = self.path / name
         if not path.exists():
             return None
         try:
+            with zipfile.ZipFile(path) as archive:
+                if archive.testzip():  # torch does not compare checksums
+                    raise zipfile.BadZipFile
             checkpoint = torch.load(path, map_location=device, weights_only=True)
-            if not (isinstance(checkpoint, dict) and "model" in checkpoint):
-                raise ValueError("it holds something else")
-        except (RuntimeError, ValueError, EOFError, KeyError, OSError, pickle.UnpicklingError) as error:
-            raise UserError(
-                f"{path}: not a checkpoint of lmzoo ({str(error).splitlines()[0][:80]}); "
-                "delete it to start again, or choose another run_dir"
-            ) from None
+        except Exception:  # the unpickler fails in every way there is
+            raise self._unusable(name, "damaged, or no checkpoint of lmzoo") from None
+        if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *parts}:
+            raise self._unusable(name, "no checkpoint of lmzoo")
+        if changed := differences(checkpoint["config"], self.config()):
+            raise self._unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
         return checkpoint
 
     def load_weights(self, model: LanguageModel, checkpoint: Mapping[str, Any], name: str) -> None:
-        """Put a checkpoint's weights into a model; a UserError where they belong to another."""
+        """Put a checkpoint's weights into a model; a UserError where another version of it saved them."""
         try:
             model.load_state_dict(checkpoint["model"])
         except RuntimeError as error:
-            reason = " ".join(str(error).split("\n")[1:2]).strip()
-            raise UserError(
-                f"{self.path / name}: holds the weights of another model ({reason[:160]}); "
-                "delete it to start again, or choose another run_dir"
-            ) from None
+            raise self._unusable(name, f"not this model's weights ({' '.join(str(error).split())[:200]})") from None
+
+    def _unusable(self, name: str, reason: str) -> UserError:
+        return UserError(f"{self.path / name}: {reason}; delete the folder to start again, or choose another run_dir")
 
     def _append_provenance(self, corpus: Corpus) -> None:
         """One entry for each time the run was started or resumed."""
-        path = self.path / "provenance.json"
-        entries = json.loads(read_bytes(path)) if path.exists() else []
+        entries = self._read_json("provenance.json") if (self.path / "provenance.json").exists() else []
         entry = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "argv": sys.argv,
@@ -257,7 +299,7 @@ def load(run_dir: str | Path, device: str = "cpu") -> tuple[LanguageModel, Vocab
     where = resolve_device(device)
     config, vocabulary = run.config(), run.vocabulary()
     model = build_model(config, vocabulary)
-    checkpoint = run.restore("best.pt", where)
+    checkpoint = run.restore("best.pt", where, "model")
     if checkpoint is None:
         raise UserError(f"{run.path}: has no best.pt yet; train it first")
     run.load_weights(model, checkpoint, "best.pt")

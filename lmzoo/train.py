@@ -11,22 +11,21 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import hydra
 import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from lmzoo import CONFIGS
 from lmzoo.board import Board
-from lmzoo.commands import INTERRUPTED, check_overrides, run_command
+from lmzoo.commands import INTERRUPTED, one_line, run_command, run_hydra
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.errors import UserError
 from lmzoo.generate import sample
 from lmzoo.models import LanguageModel
 from lmzoo.perplexity import score
-from lmzoo.registry import Count, call
+from lmzoo.registry import Seed, call
 from lmzoo.run import Run, build_model, flatten, resolve_device
 from lmzoo.trainer import Interrupted, Progress, Trainer, TrainerOptions
 
@@ -44,12 +43,12 @@ def train(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises: UserError for a mistake in the configuration or its surroundings, Interrupted after SIGINT or SIGTERM.
     """
-    return call(_train, config, "config", config=config)
+    return call(_train, config, "", config=config)
 
 
 def _train(
     *,
-    seed: Count,
+    seed: Seed,
     device: str,
     deterministic: bool,
     run_dir: str,
@@ -66,9 +65,10 @@ def _train(
         print(f"already finished: {run.path}\n{summary(results)}")
         return results
     where = resolve_device(device)
-    options = call(TrainerOptions, trainer, "trainer")
+    options = call(TrainerOptions, trainer, "trainer.")
     torch.use_deterministic_algorithms(deterministic)
     text = load_corpus(corpus)
+    run.check_text(text)
     torch.manual_seed(seed)
     learner = build_model(config, text.vocabulary).to(where)
     board = Board(run.path)
@@ -83,11 +83,10 @@ def _train(
             board.scalars(metrics, progress.tokens)
 
     fitting = Trainer(learner, text, run, options, optimizer=optimizer, schedule=schedule, seed=seed, observe=observe)
-    run.open(config, text)
-    with _logging_to(run.path / "train.log"), contextlib.closing(board):
+    with run.open(config, text), _logging_to(run.path / "train.log"), contextlib.closing(board):
         log.info("%s on %s, context %s, %s: %s", model["name"], text.name, text.context, where, run.path)
         fitting.fit()
-        best = run.restore("best.pt", where)
+        best = run.restore("best.pt", where, "model")
         if best is not None:
             run.load_weights(learner, best, "best.pt")
         results = _measure(learner, text, fitting.progress) | {"model": model["name"], "seed": seed}
@@ -108,7 +107,7 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
         "perplexity": {split: measured.perplexity for split, measured in scores.items()},
         "tokens": {split: measured.tokens for split, measured in scores.items()},
         "seconds": round(progress.seconds, 3),
-        "tokens_per_second": round(progress.tokens / max(progress.seconds, 1e-9), 1),
+        "tokens_per_second": round(progress.tokens / max(progress.step_seconds, 1e-9), 1),
         "device": str(model.device),
     }
     if impossible := {split: measured.impossible for split, measured in scores.items() if measured.impossible}:
@@ -134,10 +133,17 @@ def summary(results: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+class _LogFile(logging.FileHandler):
+    """A log whose errors, such as a full disk, are not printed but raised."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        raise
+
+
 @contextlib.contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
     """Log to the console and to a file, without breaking the progress bar."""
-    console, file = logging.StreamHandler(sys.stdout), logging.FileHandler(path, encoding="utf-8")
+    console, file = logging.StreamHandler(sys.stdout), _LogFile(path, encoding="utf-8")
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.setLevel(logging.INFO)
     log.handlers[:], log.propagate = [console, file], False
@@ -162,41 +168,50 @@ OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 
 def main() -> int:
     """The command: returns its exit code."""
-    check_overrides(sys.argv[1:])
     failed: list[str] = []
-    stops: list[Exception] = []  # Hydra would print a traceback for what a job raises
+    stop: Exception | None = None  # Hydra would print what a job raises, and go on with the next
 
     def job(config: DictConfig) -> None:
-        options: Any = OmegaConf.to_container(config, resolve=True)
-        sweep = HydraConfig.get().mode == RunMode.MULTIRUN
-        if stops:
+        nonlocal stop
+        if stop:
             return
-        if sweep:
-            print(f"\n[{HydraConfig.get().job.num}] {options['run_dir']}", flush=True)
         try:
-            train(options)
-        except Interrupted as stop:
-            stops.append(stop)
+            options: Any = OmegaConf.to_container(config, resolve=True)
+            if HydraConfig.get().mode == RunMode.MULTIRUN:
+                if not _train_in_sweep(options):
+                    failed.append(str(options["run_dir"]))
+            else:
+                train(options)
         except Exception as error:
-            if not sweep:
-                if not isinstance(error, UserError):
-                    raise
-                stops.append(error)
-                return
-            message = f"{error}" if isinstance(error, UserError) else traceback.format_exc()
-            _log_failure(Path(options["run_dir"]), message)
-            print(f"failed: {str(error).splitlines()[0] if str(error) else type(error).__name__}", file=sys.stderr)
-            failed.append(options["run_dir"])
+            stop = error
 
-    hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")(job)()
-    if stops and isinstance(stops[0], UserError):
-        raise stops[0]
-    if stops:
+    run_hydra(job, "train")
+    if isinstance(stop, Interrupted):
         print("interrupted: everything is saved; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
+    if isinstance(stop, OmegaConfBaseException):  # an interpolation that leads nowhere
+        raise UserError(str(stop))
+    if stop:
+        raise stop
     if failed:
         print(f"\n{len(failed)} failed, see train.log in: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _train_in_sweep(options: Mapping[str, Any]) -> bool:
+    """`train`, where a failure is noted in the run's own folder; whether there was none."""
+    print(f"\n[{HydraConfig.get().job.num}] {options['run_dir']}", flush=True)
+    try:
+        train(options)
+    except Interrupted:
+        raise
+    except Exception as error:
+        _log_failure(
+            Path(str(options["run_dir"])), str(error) if isinstance(error, UserError) else traceback.format_exc()
+        )
+        print(f"failed: {one_line(error)}", file=sys.stderr)
+        return False
+    return True
 
 
 def _log_failure(folder: Path, message: str) -> None:

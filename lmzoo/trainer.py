@@ -86,7 +86,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 
 
 class Trainer:
-    """Fits one model to one corpus in one run directory, and resumes exactly.
+    """Fits one model to one corpus in one run directory, from where its ``last.pt`` stands if there is one.
 
     ``observe(progress, metrics)`` is called with scalars to log: after every step with
     ``train/…`` tags, after every check with ``perplexity/valid``.
@@ -123,6 +123,7 @@ class Trainer:
                 steps_per_epoch=len(self.windows),
                 steps=len(self.windows) * options.epochs,
             )
+        self.resumed = self._restore()
         self.saved_at = time.monotonic()
 
     def _windows(self, seed: int) -> StreamWindows | SentenceWindows:
@@ -140,7 +141,10 @@ class Trainer:
             not finite; in both cases ``last.pt`` is what training goes on from.
         """
         with stop_signals() as stopped:
-            if not self._restore():
+            if self.resumed:
+                behind = self.progress
+                log.info("resumed at step %d, %.1f s of training behind it", behind.step, behind.seconds)
+            else:
                 self._estimate()
             if self.progress.finished:
                 return
@@ -243,10 +247,14 @@ class Trainer:
 
     def save(self) -> None:
         """Write ``last.pt``."""
-        checkpoint = {"model": self.model.state_dict(), "progress": asdict(self.progress), "state": self.state}
-        checkpoint["random"] = {
-            "cpu": torch.get_rng_state(),
-            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+        checkpoint = {
+            "model": self.model.state_dict(),
+            "progress": asdict(self.progress),
+            "state": tuple(part.clone() for part in self.state),  # a view would be saved with all it is a view of
+            "random": {
+                "cpu": torch.get_rng_state(),
+                "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+            },
         }
         if self.parameters:
             checkpoint["optimizer"] = self.optimizer.state_dict()
@@ -256,7 +264,7 @@ class Trainer:
 
     def _restore(self) -> bool:
         """Go on from ``last.pt`` where there is one."""
-        saved = self.run.restore("last.pt", self.device)
+        saved = self.run.restore("last.pt", self.device, "model", "progress", "state", "random")
         if saved is None:
             return False
         self.run.load_weights(self.model, saved, "last.pt")
@@ -268,5 +276,4 @@ class Trainer:
         if self.parameters:
             self.optimizer.load_state_dict(saved["optimizer"])
             self.schedule.load_state_dict(saved["schedule"])
-        log.info("resumed at step %d, %.1f s of training behind it", self.progress.step, self.progress.seconds)
         return True

@@ -12,7 +12,7 @@ from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.sources import SPLITS, fetch_splits, read_bytes, sha256, text_lines
 from lmzoo.corpus.vocabulary import EOS, EOS_ID, Vocabulary
 from lmzoo.errors import UserError
-from lmzoo.registry import Bounds, Count, Registry, Size
+from lmzoo.registry import Bounds, Registry, Seed, Size
 
 corpora = Registry("corpus")
 
@@ -141,7 +141,7 @@ def markov(
     train: Size,
     valid: Size,
     test: Size,
-    seed: Count,
+    seed: Seed,
 ) -> Corpus:
     """Text of about the given numbers of tokens, drawn from a random hidden Markov model, with its true perplexity."""
     source = MarkovSource.draw(states, words, sentence_length, concentration, seed)
