@@ -42,6 +42,8 @@ def group(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
 def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tensor:
     """log p(x | z) for every word x and the states z of its cluster: log-softmax of h_z·w_x + b_x over that cluster.
 
+    Clusters of similar size, within a factor of two, share a batched product.
+
     Args:
         H: (M, S, d) state vectors, W: (V, d) word vectors, bias: (V,).
         cluster: (V,) int64, the cluster of each word.
@@ -49,19 +51,24 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     Returns:
         (V, S), nats.
     """
-    members, label = group(cluster, 32)  # (R, 32), (R,)
-    flat, absent = members.flatten(), members == len(cluster)
-    words = members.masked_fill(absent, 0)
-    logits = torch.baddbmm(bias[words][:, :, None], F.embedding(words, W), H[label].mT)  # (R, 32, S)
-    logits = logits.masked_fill(absent[:, :, None], -torch.inf)
-    highest = logits.detach().amax(1)  # (R, S)
-    peak = H.new_full(H.shape[:2], -torch.inf)  # (M, S)
-    peak.scatter_reduce_(0, label[:, None].expand_as(highest), highest, "amax")
-    total = torch.zeros_like(peak).index_add(0, label, (logits - peak[label][:, None]).exp().sum(1))
-    logprobs = logits - (peak + total.log())[label][:, None]
-    slot = torch.empty_like(cluster)
-    slot[flat[~absent.flatten()]] = (~absent.flatten()).nonzero()[:, 0]
-    return F.embedding(slot, logprobs.flatten(0, 1))  # (V, S)
+    (V, d), S = W.shape, H.shape[1]
+    members, label = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
+    sizes = (members < V).sum(1)
+    octave = (2 * sizes - 1).log2().floor()  # ⌈log₂ size⌉
+    rows = [(octave == value).nonzero()[:, 0] for value in octave.unique()]
+    shapes = [(len(some), int(sizes[some].max())) for some in rows]
+    words = torch.cat([members[some, :width].flatten() for some, (_, width) in zip(rows, shapes, strict=True)])
+    counts = [number * width for number, width in shapes]
+    vectors = F.embedding(words.clamp_max(V - 1), W).split(counts)
+    offsets = torch.cat([bias, bias.new_full((1,), -torch.inf)])[words].split(counts)  # no word: impossible
+    states = F.embedding(label[torch.cat(rows)], H.flatten(1)).view(-1, S, d).split([len(some) for some in rows])
+    tables = [
+        torch.baddbmm(b.view(*shape, 1), w.view(*shape, d), h.mT).log_softmax(1).flatten(0, 1)  # (number · width, S)
+        for b, w, h, shape in zip(offsets, vectors, states, shapes, strict=True)
+    ]
+    present = (words < V).nonzero()[:, 0]
+    slot = torch.empty_like(cluster).scatter(0, words[present], present)
+    return F.embedding(slot, torch.cat(tables))  # (V, S)
 
 
 class _TransitionTiles(torch.autograd.Function):
