@@ -35,7 +35,7 @@ LN10 = math.log(10)
 MISPLACED = -1
 """In place of a word's number: a sentence boundary inside an n-gram."""
 
-BLOCK = 1 << 16
+BLOCK = 1 << 12
 """Lines parsed at a time."""
 
 

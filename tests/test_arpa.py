@@ -194,6 +194,24 @@ def test_a_file_that_cannot_be_written(tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("file", "order", "changed"),
+    [("trigram", 3, {}), ("pruned", 4, {"prune": [0, 0, 1], "interpolate_unigrams": False})],
+)
+def test_lmplz_estimates_as_we_do(file: str, order: int, changed: dict):
+    """Its files are of `lmplz --discount_fallback` with -o 3, and with -o 4 --prune 0 0 1 --interpolate_unigrams 0."""
+    folder = Path(__file__).parent / "kenlm"
+    words, theirs = read_arpa(folder / f"{file}.arpa")
+    number = {word: i for i, word in enumerate(words)}
+    lines = (folder / "text.txt").read_text().splitlines()
+    tokens = torch.tensor([number[word] for line in lines for word in [*line.split(), "</s>"]])
+    ours = estimate(tokens, vocabulary_size=len(words), order=order, **DEFAULTS | changed)
+    assert ours.first_rows() == theirs.first_rows()
+    assert torch.equal(ours.keys, theirs.keys)
+    torch.testing.assert_close(ours.logprob, theirs.logprob, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(ours.backoff, theirs.backoff, atol=1e-6, rtol=1e-6)
+
+
 @settings(deadline=None, max_examples=30)
 @given(
     texts, st.lists(st.integers(1, 5), max_size=6), st.integers(2, 4), st.sampled_from(SMOOTHINGS[1:]), st.booleans()

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngram_oracle import BOS, EOS, Oracle
 
@@ -31,6 +31,7 @@ DEFAULTS = {
     "discount_fallback": True,
     "prune": [0],
 }
+DEFAULT_4 = {"order": 4} | {name: value for name, value in DEFAULTS.items() if name != "discount_fallback"}
 SMOOTHINGS = ["mle", "additive", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"]
 WORDS = 4  # and <eos>: V = 5, word 4 rarely seen
 
@@ -66,6 +67,11 @@ def remembered(context: tuple[int, ...]) -> tuple:
 
 @settings(deadline=None)
 @given(texts, all_options, st.integers(WORDS + 1, WORDS + 3))
+@example([[]], DEFAULT_4, 5)  # nothing but a sentence boundary
+@example([[1]], DEFAULT_4, 5)  # one word
+@example([[1, 2, 3, 1, 2, 4]], DEFAULT_4, 5)  # one sentence
+@example([[1, 2]] * 9, DEFAULT_4, 5)  # one line again and again
+@example([[], [1, 2], [], [], [3]], DEFAULT_4, 5)  # empty lines
 def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: dict, types: int):
     tokens = stream(lines)
     order = options["order"]
@@ -100,7 +106,9 @@ def test_penn_treebank_perplexities_are_kenlm_s(ptb: Corpus):
             model.estimate(ptb)
             for split, kenlm in zip(("valid", "test"), expected, strict=True):
                 for context in ("sentence", "stream") if order == 5 else ("sentence",):
-                    assert score(model, ptb.splits[split], context).perplexity == pytest.approx(kenlm, rel=1e-4)
+                    perplexity = score(model, ptb.splits[split], context).perplexity
+                    # With KenLM's unknown type there is nothing left between us but its rounding.
+                    assert perplexity == pytest.approx(kenlm, rel=2e-7 if unknown else 3e-6)
 
 
 def test_impossible_tokens_are_counted_not_fatal(corpus: Corpus):
