@@ -8,7 +8,9 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngram_oracle import BOS, EOS, Oracle
+from omegaconf import OmegaConf
 
+from lmzoo import CONFIGS
 from lmzoo.corpus import Corpus
 from lmzoo.errors import UserError
 from lmzoo.models.ngram import NGram
@@ -23,14 +25,8 @@ KENLM = {  # PTB valid and test, <unk> an ordinary word
     5: (148.00740, 141.18621),
     6: (147.35667, 140.83688),
 }
-DEFAULTS = {
-    "smoothing": "modified_kneser_ney",
-    "interpolated": True,
-    "interpolate_unigrams": True,
-    "pseudocount": 1.0,
-    "discount_fallback": True,
-    "prune": [0],
-}
+CONFIGURATION = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "ngram.yaml"))
+DEFAULTS = {name: value for name, value in CONFIGURATION.items() if name not in ("name", "order", "unknown")}
 DEFAULT_4 = {"order": 4} | {name: value for name, value in DEFAULTS.items() if name != "discount_fallback"}
 SMOOTHINGS = ["mle", "additive", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"]
 WORDS = 4  # and <eos>: V = 5, word 4 rarely seen
