@@ -1,0 +1,133 @@
+"""A linear dynamical system on words, fitted from counts, as a language model (Belanger & Kakade, ICML 2015).
+
+https://arxiv.org/abs/1502.04081
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.errors import UserError
+from lmzoo.lds.fit import Fit, fit
+from lmzoo.lds.inference import embed, scan, smooth, word_gains
+from lmzoo.lds.statistics import Counts
+from lmzoo.lds.system import power_of_symmetric
+from lmzoo.models.base import LanguageModel, State
+from lmzoo.registry import Count, NonNegative, Size, models
+
+WHITENING_FLOOR = 1e-8
+"""Directions in which filtered means vary less than this share of the largest variance are not blown up further."""
+
+
+def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -> Fit:
+    """`fit` to ``corpus.train`` where the model's numbers live; ``options`` are those of `fit` from ``blocks`` on.
+
+    Raises: UserError where the options and the text do not go together.
+    """
+    V = model.vocabulary_size
+    lags = max(2 * options["blocks"] - 1, options["lags"])
+    if options["blocks"] < 2:
+        raise UserError("model.blocks=1: subspace identification compares two blocks or more; set model.blocks=4")
+    if hidden > options["blocks"] * (V - 1):
+        raise UserError(
+            f"model.hidden={hidden}: {options['blocks']} blocks of {V} words have rank {options['blocks'] * (V - 1)} "
+            "at most; set model.hidden lower"
+        )
+    if len(corpus.train) < lags:
+        raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.train)} tokens")
+    counts = Counts.of(corpus.train.to(model.device), V, lags)
+    if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
+        raise UserError("model.pseudocount=0: some words never occur in train; set model.pseudocount above 0")
+    return fit(counts, hidden, **options)
+
+
+def state_whitener(fitted: Fit) -> Tensor:
+    """(h, h) XX_0^{-½}, which makes the covariance of filtered means I."""
+    return power_of_symmetric(fitted.expectations.filtered, -0.5, WHITENING_FLOOR)
+
+
+@models.register("lds")
+class LinearDynamicalSystem(LanguageModel):
+    """p(x_t | x_<t) = softmax(O f̃_{t-1} + b), f̃ the filtered mean of a linear dynamical system, made white.
+
+    A rare word can move the mean very far, so f̃ is cut to the length √h that it has on average. The system is
+    fitted by `estimate`, by subspace identification and EM on counts (`lmzoo.lds`), and stays as it is; O and b
+    are learnt by gradient, which is a convex problem. The Gaussian log-density of the one-hot words under the
+    system itself is in the log, and no perplexity.
+
+    The state is (B, h) f, which goes on across `<eos>`; before a text it is what one `<eos>` leaves behind.
+
+    Args:
+        hidden: h, the system's dimensions.
+        blocks: r of subspace identification, which sees lags 1 … 2r - 1.
+        lags: L, how many lags EM sees.
+        pseudocount: κ, how many times more each word is taken to have been seen, in any company.
+        iterations: of EM.
+    """
+
+    A: Tensor
+    H: Tensor
+    J: Tensor
+    gains: Tensor
+    whitener: Tensor
+    spherical: Tensor
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        hidden: Size,
+        blocks: Size,
+        lags: Size,
+        pseudocount: NonNegative,
+        iterations: Count,
+    ):
+        super().__init__()
+        self.vocabulary_size, self.hidden = vocabulary_size, hidden
+        self.options = {"blocks": blocks, "lags": lags, "pseudocount": pseudocount, "iterations": iterations}
+        for name in ("A", "H", "J", "whitener", "spherical"):
+            self.register_buffer(name, torch.zeros(hidden, hidden))
+        self.register_buffer("gains", torch.zeros(vocabulary_size, hidden))
+        self.output = nn.Linear(hidden, vocabulary_size)
+
+    def estimate(self, corpus: Corpus) -> None:
+        fitted = fit_text(self, corpus, self.hidden, self.options)
+        self.A.copy_(fitted.lds.A)
+        self.H.copy_(fitted.steady.H)
+        self.J.copy_(fitted.steady.J)
+        self.gains.copy_(word_gains(fitted.lds.C, fitted.steady.W, fitted.mu))
+        self.whitener.copy_(state_whitener(fitted))
+        self.spherical.copy_(power_of_symmetric(fitted.expectations.smoothed, -0.5, WHITENING_FLOOR))
+        with torch.no_grad():
+            self.output.bias.copy_(fitted.mu.log())
+
+    def initial_state(self, batch_size: int) -> State:
+        return (self.gains[EOS_ID].expand(batch_size, -1),)
+
+    def filter(self, tokens: Tensor, state: State) -> Tensor:
+        """(B, T) tokens -> (B, T, h) filtered means, each token's own word known."""
+        return scan(self.H, F.embedding(tokens, self.gains), state[0])
+
+    def logits(self, f: Tensor) -> Tensor:
+        """(N, h) filtered means -> (N, V) logits of the words that follow."""
+        white = f @ self.whitener
+        return self.output(white * (self.hidden**0.5 / white.norm(dim=1, keepdim=True)).clamp(max=1))
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        f = torch.cat([state[0][:, None], self.filter(tokens, state)], dim=1)  # (B, T + 1, h)
+        logits = self.logits(f[:, :-1].flatten(0, 1))  # (BT, V)
+        logprobs = -F.cross_entropy(logits, tokens.flatten(), reduction="none")
+        return logprobs.view(tokens.shape), (f[:, -1],)
+
+    def predict(self, state: State) -> Tensor:
+        return self.logits(state[0]).log_softmax(1)
+
+    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Embeddings of unit length of the tokens of sentences, from all words of each: (B, T) -> (B, T, h).
+
+        ``mask`` is False on padding.
+        """
+        f = self.filter(tokens, self.initial_state(len(tokens)))
+        return embed(smooth(self.J, self.A, f, mask), self.spherical)

@@ -1,0 +1,94 @@
+"""An Elman network that begins as a Kalman filter (Belanger & Kakade, ICML 2015, section 7).
+
+https://arxiv.org/abs/1502.04081
+"""
+
+import torch
+from torch import Tensor, nn
+from tqdm import trange
+
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.windows import StreamWindows
+from lmzoo.lds.inference import word_gains
+from lmzoo.models.lds import fit_text, state_whitener
+from lmzoo.models.recurrent import RNN
+from lmzoo.registry import Count, Dropout, NonNegative, Size, models
+
+RMS = 0.5
+"""Of the state's components at the start, where tanh still resembles the identity."""
+HEAD_RATE, HEAD_ROWS, HEAD_BPTT = 1e-2, 20, 35
+"""Adam's rate and the windows on which the head is fitted."""
+
+
+@models.register("lds_rnn")
+class LDSRNN(RNN):
+    """`rnn` with words and states of one size, untied, whose weights start from a linear dynamical system.
+
+    The filter f_t = H f_{t-1} + k_{w_t}, in coordinates f′ = S f with S = ½ E[f fᵀ]^{-½}, is an Elman network but for
+    tanh: recurrent weights S H S⁻¹, embeddings S k_w with norms cut at √h, the identity from embeddings to states, and
+    output biases log μ. With none of ``dynamics``, ``input`` and ``head`` it is an `rnn`, and no system is fitted.
+
+    Args:
+        hidden: h, of words, states and the linear system.
+        dynamics: whether the first layer's recurrent weights are the filter's.
+        input: whether the embeddings are.
+        head: for how many steps the output weights are fitted first, all else being frozen.
+        blocks, lags, pseudocount, iterations: of the linear system, see `LinearDynamicalSystem`.
+        layers, dropout, init: see `Recurrent`.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        hidden: Size,
+        layers: Size,
+        dropout: Dropout,
+        init: NonNegative,
+        dynamics: bool,
+        input: bool,
+        head: Count,
+        blocks: Size,
+        lags: Size,
+        pseudocount: NonNegative,
+        iterations: Count,
+    ):
+        super().__init__(
+            vocabulary_size=vocabulary_size, embedding=hidden, hidden=hidden, layers=layers, dropout=dropout,
+            tied=False, init=init,
+        )  # fmt: skip
+        self.dynamics, self.input, self.head = dynamics, input, head
+        self.options = {"blocks": blocks, "lags": lags, "pseudocount": pseudocount, "iterations": iterations}
+
+    @torch.no_grad()
+    def estimate(self, corpus: Corpus) -> None:
+        if not (self.dynamics or self.input or self.head):
+            return
+        fitted = fit_text(self, corpus, self.recurrent.hidden_size, self.options)
+        S = RMS * state_whitener(fitted)
+        if self.dynamics:
+            self.recurrent.get_parameter("weight_hh_l0").copy_(torch.linalg.solve(S, S @ fitted.steady.H, left=False))
+        if self.input:
+            words = word_gains(fitted.lds.C, fitted.steady.W, fitted.mu) @ S
+            norms = words.norm(dim=1, keepdim=True)
+            self.embedding.weight.copy_(words * (len(S) ** 0.5 / norms).clamp(max=1))
+            nn.init.eye_(self.recurrent.get_parameter("weight_ih_l0"))
+        self.output.bias.copy_(fitted.mu.log())
+        self._fit_head(corpus.train)
+
+    @torch.enable_grad()
+    def _fit_head(self, text: Tensor) -> None:
+        """Fit the output layer to the first ``head`` windows of a text in rows, begun again where it ends."""
+        windows = StreamWindows(text, min(HEAD_ROWS, len(text)), HEAD_BPTT)
+        optimizer = torch.optim.Adam(self.output.parameters(), lr=HEAD_RATE)
+        self.requires_grad_(False)
+        self.output.requires_grad_(True)
+        state = self.initial_state(len(windows.rows))
+        for step in trange(self.head, unit="step", desc="head", disable=None, leave=False):
+            epoch, index = divmod(step, len(windows))
+            window = next(windows.epoch(epoch, skip=index))
+            logprobs, state = self(window.tokens.to(self.device), state)
+            optimizer.zero_grad()
+            (-logprobs.mean()).backward()
+            optimizer.step()
+        self.requires_grad_(True)

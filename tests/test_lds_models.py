@@ -1,0 +1,138 @@
+"""The linear dynamical system as a language model, and the network that starts from it."""
+
+import dataclasses
+import logging
+from typing import Any
+
+import pytest
+import torch
+from lds_oracle import HMM
+
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.vocabulary import Vocabulary
+from lmzoo.errors import UserError
+from lmzoo.models.lds import LinearDynamicalSystem
+from lmzoo.models.lds_rnn import LDSRNN
+from lmzoo.models.recurrent import RNN
+
+SYSTEM: dict[str, Any] = {"blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3}
+NETWORK: dict[str, Any] = {"hidden": 3, "layers": 1, "dropout": 0.0, "init": 0.1}
+
+
+@pytest.fixture(scope="module")
+def hmm_corpus() -> Corpus:
+    """20 words of an HMM of 4 states; `<eos>` is one of them."""
+    hmm = HMM.draw(stay=0.3, turn=0.6)
+    splits = {split: hmm.sample(20_000, seed) for seed, split in enumerate(("train", "valid", "test"))}
+    words = ["<eos>", *(f"w{i}" for i in range(19))]
+    return Corpus(name="hmm", context="stream", vocabulary=Vocabulary(words), splits=splits, sha256={})
+
+
+def network(corpus: Corpus, dynamics: bool = True, input: bool = True, head: int = 0, **changed: Any) -> LDSRNN:
+    torch.manual_seed(0)
+    options = NETWORK | SYSTEM | changed
+    model = LDSRNN(vocabulary_size=20, dynamics=dynamics, input=input, head=head, **options).double()
+    torch.manual_seed(1)
+    model.estimate(corpus)
+    return model
+
+
+def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:
+    model = LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3} | SYSTEM | changed)).double()
+    torch.manual_seed(1)
+    model.estimate(corpus)
+    return model
+
+
+def test_without_tanh_the_network_is_the_kalman_filter(hmm_corpus: Corpus):
+    filtering, model = system(hmm_corpus), network(hmm_corpus)
+    tokens = hmm_corpus.train[None, :500]
+    f = filtering.filter(tokens, (torch.zeros(1, 3).double(),))[0]
+    layer, h, states = model.recurrent, torch.zeros(3).double(), []
+    for x in model.embedding(tokens[0]):
+        h = layer.weight_ih_l0 @ x + layer.bias_ih_l0 + layer.weight_hh_l0 @ h + layer.bias_hh_l0
+        states.append(h)
+    torch.testing.assert_close(torch.stack(states), f @ (0.5 * filtering.whitener), atol=1e-10, rtol=0)
+
+
+def test_states_start_with_the_size_that_tanh_leaves_alone(hmm_corpus: Corpus):
+    filtering = system(hmm_corpus)
+    white = filtering.filter(hmm_corpus.train[None], filtering.initial_state(1))[0] @ filtering.whitener
+    torch.testing.assert_close(white.mT @ white / len(white), torch.eye(3).double(), atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize(("dynamics", "input"), [(True, False), (False, True), (False, False)])
+def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dynamics: bool, input: bool):
+    whole, model = network(hmm_corpus), network(hmm_corpus, dynamics, input)
+    torch.manual_seed(0)
+    plain = RNN(vocabulary_size=20, embedding=3, tied=False, **NETWORK).double()
+    for name, mine in {
+        "recurrent.weight_hh_l0": dynamics,
+        "embedding.weight": input,
+        "recurrent.weight_ih_l0": input,
+        "output.weight": False,
+        "output.bias": dynamics or input,
+    }.items():
+        expected = (whole if mine else plain).get_parameter(name)
+        torch.testing.assert_close(model.get_parameter(name), expected, atol=1e-10, rtol=0, msg=name)
+
+
+def test_the_vector_of_a_rare_word_is_cut(hmm_corpus: Corpus):
+    """The last word occurs once: what the filter takes from it is far beyond tanh."""
+    text = hmm_corpus.train.clamp(max=18)
+    text[1000] = 19
+    corpus = dataclasses.replace(hmm_corpus, splits={"train": text})
+    filtering, model = (make(corpus, hidden=8, pseudocount=0.0) for make in (system, network))
+    free = filtering.gains @ filtering.whitener / 2
+    cut = model.embedding.weight.detach()
+    assert float(free[19].norm()) > 1.5 * 8**0.5
+    torch.testing.assert_close(cut[19], free[19] * (8**0.5 / free[19].norm()))
+    torch.testing.assert_close(cut[:19], free[:19])
+
+
+def test_a_fitted_head_predicts_better_and_leaves_the_rest_alone(hmm_corpus: Corpus):
+    random, fitted = network(hmm_corpus), network(hmm_corpus, head=100)
+    tokens = hmm_corpus.splits["valid"][None]
+    with torch.no_grad():
+        before, after = (-model(tokens, model.initial_state(1))[0].mean() for model in (random, fitted))
+    assert after < before - 0.05
+    for name, parameter in fitted.named_parameters():
+        assert parameter.requires_grad
+        same = torch.allclose(parameter, random.get_parameter(name), atol=1e-10, rtol=0)
+        assert same == (not name.startswith("output")), name
+
+
+def test_embeddings_of_tokens_see_both_sides_and_no_padding(hmm_corpus: Corpus):
+    model, tokens = system(hmm_corpus), hmm_corpus.train[:20].view(2, 10)
+    mask = torch.arange(10) < torch.tensor([10, 6])[:, None]
+    embedded = model.embed(tokens, mask)
+    torch.testing.assert_close(embedded.norm(dim=2), torch.ones(2, 10).double())
+    torch.testing.assert_close(embedded[1:, :6], model.embed(tokens[1:, :6]))
+    changed = tokens.clone()
+    changed[:, 5] = (tokens[:, 5] + 1) % 20
+    assert not torch.allclose(model.embed(changed)[:, 4], model.embed(tokens)[:, 4])
+
+
+def test_the_log_names_its_density(hmm_corpus: Corpus, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, logger="lmzoo"):
+        system(hmm_corpus)
+    lines = [record.getMessage() for record in caplog.records]
+    assert "no log-probability" in lines[0]
+    densities = [float(line.split("log-density ")[1].split()[0]) for line in lines[1:]]
+    assert len(densities) == 4
+    assert densities == sorted(densities)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"blocks": 1}, "model.blocks=1"),
+        ({"hidden": 77}, "model.hidden=77"),
+        ({"pseudocount": 0.0}, "model.pseudocount=0"),
+        ({"lags": 30}, "model.lags=30"),
+    ],
+)
+def test_what_cannot_be_fitted_is_said(hmm_corpus: Corpus, changed: dict, message: str):
+    short = dataclasses.replace(hmm_corpus, splits={"train": hmm_corpus.train[:20]})
+    with pytest.raises(UserError, match=message):
+        LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3} | SYSTEM | changed)).estimate(short)
