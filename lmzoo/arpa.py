@@ -68,35 +68,31 @@ def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
 def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
     V, first = table.vocabulary_size, table.first_rows()
     sections = [(0, len(words)), *pairwise(first[1:])]  # the rows of each order
-    logprob, backoff = (
+    logprobs, backoffs = (
         (values.double() / LN10).clamp(min=LOG_ZERO).tolist() for values in (table.logprob.clamp(max=0), table.backoff)
     )
-    context, last = [BOS, *words[1:]], [EOS, *words[1:]]
-    sizes = [end - begin for begin, end in sections]
     file.write("\\data\\\n")
-    file.writelines(f"ngram {n}={size + (n == 1)}\n" for n, size in enumerate(sizes, start=1))
+    file.writelines(f"ngram {n}={end - begin + (n == 1)}\n" for n, (begin, end) in enumerate(sections, start=1))
+    contexts, last = [BOS, *words[1:]], [EOS, *words[1:]]
     for n, (begin, end) in enumerate(sections, start=1):
-        file.write(f"\n\\{n}-grams:\n")
-        ngrams, weights = last, backoff[begin:end]
+        logprob, backoff = logprobs[begin:end], backoffs[begin:end]
         if n == 1:  # row 0 has the probability of </s> and the backoff of <s>
-            file.write(f"{LOG_ZERO:g}\t{BOS}" + (f"\t{weights[EOS_ID]:.9g}\n" if weights else "\n"))
-            weights[:1] = [0.0][: len(weights)]
-        if n > 1:
+            ngrams, logprob, backoff = [BOS, *last], [LOG_ZERO, *logprob], [*backoff[:1], 0.0, *backoff[1:]]
+        else:
             keys = table.keys[begin - V : end - V]
             prefix, word = (keys // V - first[n - 2]).tolist(), (keys % V).tolist()
-            ngrams = [f"{context[p]} {last[w]}" for p, w in zip(prefix, word, strict=True)]
-            context = ngrams
-        endings = (f"\t{weight:.9g}\n" for weight in weights) if n < len(sections) else repeat("\n", end - begin)
-        lines = zip(logprob[begin:end], ngrams, endings, strict=True)
-        file.writelines(f"{p:.9g}\t{ngram}{ending}" for p, ngram, ending in lines)
+            ngrams = contexts = [f"{contexts[p]} {last[w]}" for p, w in zip(prefix, word, strict=True)]
+        endings = (f"\t{weight:.9g}\n" for weight in backoff) if n < len(sections) else repeat("\n", len(ngrams))
+        file.write(f"\n\\{n}-grams:\n")
+        file.writelines(f"{p:.9g}\t{ngram}{ending}" for p, ngram, ending in zip(logprob, ngrams, endings, strict=True))
     file.write("\n\\end\\\n")
 
 
 def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
     """Read a model, compressed by gzip or not.
 
-    Returns: the words of the table's unigrams, `<eos>` for ``</s>`` first and `<unk>` among them (with
-        probability zero where the file has none), and the table. n-grams with ``<s>`` or ``</s>`` inside,
+    Returns: the words of the table's unigrams, ``</s>`` first and `<unk>` among them (with probability
+        zero where the file has none), and the table. n-grams with ``<s>`` or ``</s>`` inside,
         which no query could meet, are left out.
 
     Raises: UserError with the number of the line that is not as it should be.
@@ -209,13 +205,13 @@ class _Reader:
         for rows in self.blocks(1, size):
             names += map(itemgetter(1), rows)
             parts.append(self.values(rows, 1))
-        logprob, backoff = (torch.cat(column) for column in zip(*parts, strict=True))
         place = {name: i for i, name in reversed(list(enumerate(names)))}
         for i, name in enumerate(names):
             if place[name] != i:
                 self.fail(before + 1 + i, f"expected another 1-gram, found {_shown(name)} again")
         if EOS.encode() not in place:
             self.fail(self.line, f"expected {EOS} among the 1-grams")
+        logprob, backoff = (torch.cat(column) for column in zip(*parts, strict=True))
         ordinary = [i for i, name in enumerate(names) if name not in (BOS.encode(), EOS.encode())]
         words = [EOS]
         for i in ordinary:

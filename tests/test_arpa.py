@@ -149,6 +149,7 @@ def replaced(old: str, new: str) -> str:
         ("\\data\\\n\\1-grams:\n", 2, r"expected ngram 1=…, found '\\1-grams:'"),
         (replaced("ngram 2=4", "ngram 3=4"), 3, "expected the number of 2-grams, found 'ngram 3=4'"),
         (replaced("\\1-grams:", "\\one-grams:"), 6, r"expected \\1-grams:, found '\\one-grams:'"),
+        ("\\data\\\nngram 1=0\n\\1-grams:\n\\end\\\n", 3, "expected </s> among the 1-grams"),
         (replaced("ngram 1=5", "ngram 1=6"), 12, "expected 1 more 1-grams, .* found ''"),
         (replaced("ngram 2=4", "ngram 2=3"), 17, r"expected \\3-grams:, found '-0.6 a </s> 0'"),
         (replaced("-0.8\tb\t-0.3", "-0.8\tb\t-0.3\tc"), 11, "expected 1 more 1-grams, .* found '-0.8 b -0.3 c'"),
