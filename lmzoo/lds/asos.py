@@ -52,7 +52,7 @@ def e_step(psi: Sequence[Operator], lds: LDS, steady: SteadyState) -> Expectatio
     L, GA = len(psi), C.mT @ C @ A
     P = torch.eye(len(A), dtype=A.dtype, device=A.device) - J @ A
     Hk = [torch.linalg.matrix_power(H, k) for k in range(2 * L + 2)]
-    F = [torch.linalg.matrix_power(J, k) @ (P if k < L else torch.eye(len(A)).to(A)) for k in range(L + 1)]
+    F = [torch.linalg.matrix_power(J, k) @ P for k in range(L)] + [torch.linalg.matrix_power(J, L)]
 
     # SY_0 = E[s yᵀ] = Σ_k F_k XY_k with F_k = Jᵏ P, but F_L = Jᴸ: a sum of Z_k K Ψ_k and Z_0 Hᵏ K Ψ_kᵀ
     Z = [F[L]]
@@ -75,8 +75,7 @@ def e_step(psi: Sequence[Operator], lds: LDS, steady: SteadyState) -> Expectatio
     X = _last_lag(A, H, W, GA, Hk[2 * L + 1], XY[L] @ W)
     YX = [YX[k] + GA @ X @ Hk[L + 1 - k].mT for k in range(L + 1)]
     XY = [XY[k] + Hk[L + 1 + k] @ (GA @ X).mT for k in range(L + 1)]
-    for k in range(L + 1):
-        YS += C @ (A @ X @ (F[k] @ Hk[L + 1 + k]).mT)
+    YS += C @ (A @ X @ torch.stack([F[k] @ Hk[L + 1 + k] for k in range(L + 1)]).sum(0).mT)
 
     XX = [X]
     for k in reversed(range(L)):

@@ -22,7 +22,9 @@ WHITENING_FLOOR = 1e-8
 
 
 def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -> Fit:
-    """`fit` to ``corpus.train`` where the model's numbers live; ``options`` are those of `fit` from ``blocks`` on.
+    """`fit` to ``corpus.train``; ``options`` are those of `fit` from ``blocks`` on.
+
+    It runs where the model's numbers live, unless that is MPS, which has no float64.
 
     Raises: UserError where the options and the text do not go together.
     """
@@ -37,7 +39,8 @@ def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -
         )
     if len(corpus.train) < lags:
         raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.train)} tokens")
-    counts = Counts.of(corpus.train.to(model.device), V, lags)
+    device = "cpu" if model.device.type == "mps" else model.device
+    counts = Counts.of(corpus.train.to(device), V, lags)
     if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
         raise UserError("model.pseudocount=0: some words never occur in train; set model.pseudocount above 0")
     return fit(counts, hidden, **options)
