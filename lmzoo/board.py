@@ -19,10 +19,11 @@ class Board:
     def __init__(self, folder: Path):
         self.folder = folder
         self.writer: SummaryWriter | None = None
+        self.excepthook = threading.excepthook
 
     def _writer(self, step: int) -> SummaryWriter:
         if self.writer is None:
-            threading.excepthook = _raised_again_later
+            threading.excepthook = self._raised_later
             self.writer = SummaryWriter(str(self.folder), purge_step=step)
         return self.writer
 
@@ -45,11 +46,10 @@ class Board:
     def close(self) -> None:
         """Flush and close the event file."""
         if self.writer is not None:
+            threading.excepthook = self.excepthook
             self.writer.close()
-            threading.excepthook = threading.__excepthook__
 
-
-def _raised_again_later(error: threading.ExceptHookArgs) -> None:
-    """Let TensorBoard's thread keep its trouble with the disk, which the next point or `Board.close` raises."""
-    if not isinstance(error.exc_value, OSError):
-        threading.__excepthook__(error)
+    def _raised_later(self, error: threading.ExceptHookArgs) -> None:
+        """TensorBoard's thread need not print a full disk: the next point or `close` raises it."""
+        if not isinstance(error.exc_value, OSError):
+            self.excepthook(error)

@@ -40,6 +40,10 @@ def run_command(main: Callable[[], int]) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    except OSError as error:  # standard output on a full disk
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
     sys.exit(code)
 
 
@@ -133,10 +137,10 @@ def _choices(override: Override, configs: Path) -> list[str]:
 def _require_key(parts: Sequence[str], config: DictConfig, groups: set[str]) -> None:
     """Raise a UserError unless the configuration has the option already."""
     node: Any = config
-    key = ".".join(parts)
     for depth, part in enumerate(parts):
         if not isinstance(node, DictConfig) or part not in node:
             names = [str(name) for name in node] if isinstance(node, DictConfig) else []
             names = [".".join([*parts[:depth], name]) for name in names]
-            raise UserError(f"{key}: no such option{nearest(key, {*names, *(groups if depth == 0 else ())})}")
+            hint = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
+            raise UserError(f"{'.'.join(parts)}: no such option{hint}")
         node = node._get_node(part)

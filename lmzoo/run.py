@@ -92,12 +92,11 @@ class Run:
         """
         try:
             folder = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+            if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+                raise UserError(f"run_dir={self.path}: {folder} is no folder that can be written to; choose another")
             names = {path.name for path in self.path.iterdir()} if folder == self.path else set()
-            writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
         except OSError as error:
             raise UserError(f"run_dir={self.path}: cannot be used ({error.strerror}); choose another") from None
-        if not writable:
-            raise UserError(f"run_dir={self.path}: {folder} is no folder that can be written to; choose another")
         if self.config_file.name not in names:
             if any(name not in WRITTEN_FIRST and not name.startswith(".") for name in names):
                 raise UserError(f"run_dir={self.path}: holds other files and no run; choose another")
@@ -140,7 +139,7 @@ class Run:
             yield
         except (OSError, UserError) as error:
             self._discard()
-            if isinstance(error, UserError):
+            if isinstance(error, UserError | BrokenPipeError):
                 raise
             raise UserError(
                 f"{error.filename or self.path}: cannot be written ({error.strerror or error}); what was saved before "

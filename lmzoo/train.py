@@ -16,7 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from tqdm.contrib.logging import logging_redirect_tqdm
+from tqdm import tqdm
 
 from lmzoo.board import Board
 from lmzoo.commands import INTERRUPTED, one_line, run_command, run_hydra
@@ -133,6 +133,14 @@ def summary(results: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+class _Console(logging.Handler):
+    """Standard output, above the progress bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tqdm.write(self.format(record))
+        sys.stdout.flush()
+
+
 class _LogFile(logging.FileHandler):
     """A log whose errors, such as a full disk, are not printed but raised."""
 
@@ -142,14 +150,13 @@ class _LogFile(logging.FileHandler):
 
 @contextlib.contextmanager
 def _logging_to(path: Path) -> Iterator[None]:
-    """Log to the console and to a file, without breaking the progress bar."""
-    console, file = logging.StreamHandler(sys.stdout), _LogFile(path, encoding="utf-8")
+    """Log to the console and to a file."""
+    console, file = _Console(), _LogFile(path, encoding="utf-8")
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.setLevel(logging.INFO)
     log.handlers[:], log.propagate = [console, file], False
     try:
-        with logging_redirect_tqdm([log]):
-            yield
+        yield
     finally:
         log.handlers.clear()
         file.close()
