@@ -1,0 +1,91 @@
+"""The train command called in this process, where a start costs nothing, and small runs to call it on."""
+
+import contextlib
+import io
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from lmzoo import train
+from lmzoo.commands import run_command
+from lmzoo.trainer import Trainer
+
+ROOT = Path(__file__).parent.parent
+
+TEXT = ["corpus=markov", "corpus.words=20", "corpus.states=4", "corpus.train=400", "corpus.valid=60", "corpus.test=60"]
+QUICK = ["trainer.epochs=2", "trainer.batch_size=4", "trainer.bptt=20", "trainer.max_tokens=80", "device=cpu"]
+MODELS = {
+    "rnn": ["model=rnn", "model.embedding=8", "model.hidden=8"],
+    "gru": ["model=gru", "model.embedding=8", "model.hidden=8"],
+    "lstm": ["model=lstm", "model.embedding=8", "model.hidden=8", "model.dropout=0.5"],
+    "vlhmm": ["model=vlhmm", "model.states=24", "model.clusters=6", "model.dim=8"],
+    "ngram": ["model=ngram", "model.order=2", "model.discount_fallback=true"],
+}
+SMALL = [*TEXT, *QUICK, *MODELS["lstm"]]
+"""Five windows an epoch."""
+
+
+@dataclass
+class Outcome:
+    """What a command gave."""
+
+    code: int
+    out: str
+    err: str
+
+    def refused(self) -> str:
+        """The message of a command that was refused as it should be: one line, no traceback, exit code 2."""
+        assert self.code == 2, self
+        line, rest = self.err.split("\n", 1)
+        assert line.startswith("error: "), self
+        assert not rest, self
+        return line
+
+
+def command(*arguments: str) -> Outcome:
+    """``python -m lmzoo.train ARGUMENTS`` in the current folder."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["lmzoo.train", *arguments])
+        try:
+            run_command(train.main)
+        except SystemExit as stop:
+            return Outcome(stop.code, out.getvalue(), err.getvalue())  # pyright: ignore[reportArgumentType]
+    raise AssertionError("a command ends with an exit code")
+
+
+def stop_at(patch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) -> None:
+    """Let the next run get a signal while it takes its ``step``-th step."""
+    whole = Trainer._step
+
+    def take(self: Trainer, window):
+        if self.progress.step + 1 == step:
+            os.kill(os.getpid(), number)
+        return whole(self, window)
+
+    patch.setattr(Trainer, "_step", take)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def same(a, b) -> bool:
+    """Whether two checkpoints' parts hold the same bits."""
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
