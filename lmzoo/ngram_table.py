@@ -70,11 +70,10 @@ class NGramTable:
         for _ in range(context_length):
             position = position + 1
             row = self.child(context, words.index_select(0, position))
-            listed = row >= 0
-            backed_off = scores.index_select(0, position) + self.backoff.index_select(0, context)
-            scores[position] = torch.where(listed, self.logprob.index_select(0, row.clamp(min=0)), backed_off)
-            listed = listed.nonzero()[:, 0]
+            scores.index_add_(0, position, self.backoff.index_select(0, context))
+            listed = (row >= 0).nonzero()[:, 0]
             position, context = position.index_select(0, listed), row.index_select(0, listed)
+            scores.index_copy_(0, position, self.logprob.index_select(0, context))
         return scores[:tokens].view(batch, length)[:, context_length:]
 
     def predict(self, context: Tensor) -> Tensor:
