@@ -103,39 +103,36 @@ def estimate(
     counts = smoothing_counts(orders, smoothing)
     D = discounts(tokens, vocabulary_size, counts, smoothing, discount_fallback)
     lower = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)
-    keep_below, rows, end = None, tokens[:0], 0
-    keys, logprob, backoff = [tokens[:0]], [], [lower[:0].float()]
+    logprob, backoff, kept = [], [], []
     for n, (grams, a) in enumerate(zip(orders, counts, strict=True), start=1):
-        keep = grams.counts > (prune[min(n, len(prune)) - 1] if n > 1 else -1)
-        # An n-gram left out gives its whole count to the lower order.
-        d = torch.where(keep, a.new_tensor([0.0, *D[n - 1]], dtype=torch.float64)[a.clamp(max=3)], a)  # (K_n,)
+        d = torch.tensor([0.0, *D[n - 1]], dtype=torch.float64, device=a.device)[a.clamp(max=3)]  # (K_n,)
+        if threshold := prune[min(n, len(prune)) - 1]:
+            kept.append(grams.counts > threshold)
+            d = torch.where(kept[-1], d, a)  # what is left out gives its whole count to the lower order
         e = 0.0
         if smoothing == "additive":
             e = pseudocount * vocabulary_size
         elif smoothing == "witten_bell":
             e = grams.total(a > 0)
         total = grams.total(a) + e  # (contexts,)
-        u = (a - d) / total[grams.prefix]
+        u = (a - d) / total.index_select(0, grams.prefix)
         gamma = torch.where(total > 0, (grams.total(d) + e) / total, 1.0)
-        below = lower[grams.suffix]  # (K_n,)
+        below = lower.index_select(0, grams.suffix)  # (K_n,)
         if n == 1 and not interpolate_unigrams and (a == 0).any():
             below = (a == 0) / (a == 0).sum()
         if n == 1 or interpolated or smoothing == "additive":
-            lower = u + gamma[grams.prefix] * below
+            lower = u + gamma.index_select(0, grams.prefix) * below
         else:
             lower, gamma = _back_off(grams, u, gamma, below)
         if smoothing == "additive" and not interpolated and n < order:
             # Lidstone's estimate is uniform where it does not know the whole context.
             lower = torch.where(grams.initial, lower, 1 / vocabulary_size)
             gamma = torch.where(grams.total(grams.initial) > 0, gamma, 1.0)
-        if keep_below is not None:
-            keys.append(rows[grams.prefix[keep]] * vocabulary_size + grams.keys[keep] % vocabulary_size)
-            backoff.append(gamma[keep_below].log().float())
-        logprob.append(lower[keep].log().float())
-        rows = keep.cumsum(0) + (end - 1)  # (K_n,) of those kept
-        end += int(keep.sum())
-        keep_below = keep
-    return NGramTable(vocabulary_size, torch.cat(keys), torch.cat(logprob), torch.cat(backoff))
+        logprob.append(lower.float().log())
+        backoff.append(gamma.float().log())
+    keys = torch.cat([tokens[:0], *(grams.keys for grams in orders[1:])])
+    table = NGramTable(vocabulary_size, keys, torch.cat(logprob), torch.cat([logprob[0][:0], *backoff[1:]]))
+    return _without(table, torch.cat(kept)) if kept else table
 
 
 def _back_off(grams: NGrams, u: Tensor, gamma: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,3 +143,16 @@ def _back_off(grams: NGrams, u: Tensor, gamma: Tensor, below: Tensor) -> tuple[T
     u = u / torch.where(shared, 1.0, 1 - gamma)[grams.prefix]  # nobody left to share γ: seen words keep it
     alpha = torch.where(shared, gamma / free, 0.0)
     return torch.where(seen, u, alpha[grams.prefix] * below), alpha
+
+
+def _without(table: NGramTable, kept: Tensor) -> NGramTable:
+    """A table's n-grams but for those left out, whose prefixes stay if they do.
+
+    Args:
+        kept: whether a row stays, for the last so many rows; the others do.
+    """
+    V = table.vocabulary_size
+    kept = torch.cat([kept.new_ones(len(table.logprob) - len(kept)), kept])  # (V + K,)
+    row = kept.cumsum(0) - 1
+    keys = table.keys[kept[V:]]
+    return NGramTable(V, row[keys // V] * V + keys % V, table.logprob[kept], table.backoff[kept[: len(table.backoff)]])
