@@ -112,10 +112,8 @@ class Text:
 def sentence_scores(table: NGramTable, tokens: torch.Tensor, order: int) -> torch.Tensor:
     """log10 probability of each sentence of a (T,) text."""
     history = torch.cat([tokens.new_zeros(order - 1), tokens])[None]
-    sentence = (tokens == EOS_ID).cumsum(0)  # (T,): how many sentences have ended, this word included
-    sentence = sentence - (tokens == EOS_ID).long()
-    scores = table.score(history, order - 1)[0].double() / math.log(10)
-    return torch.zeros(int(sentence[-1]) + 1, dtype=torch.float64).index_add_(0, sentence, scores)
+    sums = table.score(history, order - 1)[0].double().cumsum(0)[tokens == EOS_ID]
+    return torch.diff(sums, prepend=sums.new_zeros(1)) / math.log(10)
 
 
 def compare(text: Text, order: int, rounds: int, nltk_tokens: int, lmplz: Path | None) -> None:
@@ -207,9 +205,12 @@ def grow(order: int, plot: Path) -> None:
     for panel, key, label in zip(
         panels, ("seconds", "gib"), ("seconds", "peak memory of the process, GiB"), strict=True
     ):
-        panel.plot(millions, [figure[key] for figure in figures], "o-")
+        values = [figure[key] for figure in figures]
+        panel.plot(millions, values, "o-")
+        panel.plot([0, millions[-1]], [0, values[-1]], ":", color="gray", label="in proportion")
         panel.set(xlabel="million tokens", ylabel=label, xlim=0, ylim=0)
         panel.grid(alpha=0.3)
+        panel.legend(loc="upper left")
     plt.suptitle(f"Estimating modified Kneser-Ney of order {order}")
     plt.savefig(plot, dpi=120)
 
