@@ -127,7 +127,7 @@ def test_the_log_names_its_density(hmm_corpus: Corpus, caplog: pytest.LogCapture
     ("changed", "message"),
     [
         ({"blocks": 1}, "model.blocks=1"),
-        ({"hidden": 77}, "model.hidden=77"),
+        ({"hidden": 20}, "only 20 words"),
         ({"pseudocount": 0.0}, "model.pseudocount=0"),
         ({"lags": 30}, "model.lags=30"),
     ],
@@ -136,3 +136,17 @@ def test_what_cannot_be_fitted_is_said(hmm_corpus: Corpus, changed: dict, messag
     short = dataclasses.replace(hmm_corpus, splits={"train": hmm_corpus.train[:20]})
     with pytest.raises(UserError, match=message):
         LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3} | SYSTEM | changed)).estimate(short)
+
+
+def test_a_text_without_structure_is_said(hmm_corpus: Corpus):
+    same = dataclasses.replace(hmm_corpus, splits={"train": torch.zeros(50, dtype=torch.int64)})
+    with pytest.raises(UserError, match="rank 1; set"):
+        LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3} | SYSTEM)).estimate(same)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_texts_far_too_small_for_the_system_still_give_one(hmm_corpus: Corpus, seed: int):
+    text = torch.randint(20, (60 + 20 * seed,), generator=torch.Generator().manual_seed(seed))
+    model = system(dataclasses.replace(hmm_corpus, splits={"train": text}), hidden=19, iterations=10)
+    with torch.no_grad():
+        assert bool(torch.isfinite(model(text[None], model.initial_state(1))[0]).all())

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from lmzoo.lds.statistics import Operator
 from lmzoo.lds.steady_state import SteadyState
-from lmzoo.lds.system import LDS, clip_spectrum, signal, sylvester, symmetric
+from lmzoo.lds.system import LDS, clip_spectrum, power_of_symmetric, signal, sylvester, symmetric
 
 SPECTRUM = 0.9999
 """Largest modulus of A's eigenvalues."""
@@ -83,7 +83,7 @@ def e_step(psi: Sequence[Operator], lds: LDS, steady: SteadyState) -> Expectatio
     SX = [X]
     for k in reversed(range(L)):
         SX.insert(0, J @ SX[0] + P @ XX[k])
-    SS = symmetric(sylvester(J, J, J @ SX[1] @ P.mT + P @ SX[0].mT))
+    SS = power_of_symmetric(sylvester(J, J, J @ SX[1] @ P.mT + P @ SX[0].mT), 1.0)  # indefinite on texts too small
     return Expectations(
         xx=SS + steady.smoothed,
         next=SS @ J.mT + SX[1] @ P.mT + steady.smoothed @ J.mT,

@@ -33,9 +33,9 @@ def fit(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float,
 
     Args:
         counts: for at least max(2r - 1, L) lags.
-        hidden: h, at most r (V - 1).
+        hidden: h, below V.
 
-    Raises: ValueError as `whiten` does.
+    Raises: ValueError as `whiten` and `identify` do.
     """
     mu, psi = whiten(counts, pseudocount)
     start = torch.randn(blocks * len(mu), hidden + OVERSAMPLING, dtype=mu.dtype, device=mu.device)

@@ -15,6 +15,8 @@ from lmzoo.lds.system import LDS, clip_spectrum, power_of_symmetric, signal, syl
 
 OVERSAMPLING = 10
 POWER_ITERATIONS = 3
+RANK = 1e-12
+"""Least singular value that is not rounding; the largest are near 1."""
 SPECTRUM = 0.98
 """Largest modulus of A's eigenvalues."""
 SIGNAL = 0.95
@@ -72,8 +74,12 @@ def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -
 
     Args:
         start: (rV, h or some more) Gaussian numbers, for `randomised_svd`.
+
+    Raises: ValueError where the moments leave fewer than h dimensions.
     """
     U, S, V = randomised_svd(Hankel.of(psi, blocks), start, hidden)
+    if int((S > RANK).sum()) < hidden:
+        raise ValueError(f"the covariances of the text have rank {int((S > RANK).sum())}")
     Gamma = (U * S.sqrt()).unflatten(0, (blocks, -1))  # (r, V, h)
     Delta = (V * S.sqrt()).unflatten(0, (blocks, -1))  # (r, V, h), Δ_jᵀ each
     later, earlier = Delta[1:].flatten(0, 1), Delta[:-1].flatten(0, 1)

@@ -32,18 +32,18 @@ def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -
     lags = max(2 * options["blocks"] - 1, options["lags"])
     if options["blocks"] < 2:
         raise UserError("model.blocks=1: subspace identification compares two blocks or more; set model.blocks=4")
-    if hidden > options["blocks"] * (V - 1):
-        raise UserError(
-            f"model.hidden={hidden}: {options['blocks']} blocks of {V} words have rank {options['blocks'] * (V - 1)} "
-            "at most; set model.hidden lower"
-        )
+    if hidden >= V:
+        raise UserError(f"model.hidden={hidden}: there are only {V} words; set model.hidden below that")
     if len(corpus.train) < lags:
         raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.train)} tokens")
     device = "cpu" if model.device.type == "mps" else model.device
     counts = Counts.of(corpus.train.to(device), V, lags)
     if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
         raise UserError("model.pseudocount=0: some words never occur in train; set model.pseudocount above 0")
-    return fit(counts, hidden, **options)
+    try:
+        return fit(counts, hidden, **options)
+    except ValueError as error:
+        raise UserError(f"model.hidden={hidden}: {error}; set model.hidden to that or less") from None
 
 
 def state_whitener(fitted: Fit) -> Tensor:
