@@ -201,7 +201,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path):
 )
 def test_lmplz_estimates_as_we_do(file: str, order: int, changed: dict):
     """Its files are of `lmplz --discount_fallback` with -o 3, and with -o 4 --prune 0 0 1 --interpolate_unigrams 0."""
-    folder = Path(__file__).parent / "kenlm"
+    folder = Path(__file__).parent / "lmplz"
     words, theirs = read_arpa(folder / f"{file}.arpa")
     number = {word: i for i, word in enumerate(words)}
     lines = (folder / "text.txt").read_text().splitlines()
