@@ -117,9 +117,7 @@ def sentence_scores(table: NGramTable, tokens: torch.Tensor, order: int) -> torc
 
 
 def compare(text: Text, order: int, rounds: int, nltk_tokens: int, lmplz: Path | None) -> None:
-    print(
-        f"order {order}, {torch.get_num_threads()} threads, medians of {rounds} rounds (five times as many of scoring against kenlm)"
-    )
+    print(f"order {order}, {torch.get_num_threads()} threads, medians of {rounds} rounds; {5 * rounds} against kenlm")
     print("| task | toolkit | tokens | seconds | tokens/s | lmzoo is × as fast |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         compare_kenlm(text, order, rounds, lmplz, Path(folder))
