@@ -7,6 +7,7 @@ tiles of cluster pairs that follow each other are ever looked at. Nothing of siz
 is stored; log-probabilities are in nats.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -102,7 +103,7 @@ class _TransitionTiles(torch.autograd.Function):
         return dU, dV, None, None
 
 
-def _chunks(source: Tensor, M: int, S: int):
+def _chunks(source: Tensor, M: int, S: int) -> Iterator[tuple[Tensor, slice]]:
     """The distinct sources, a few at a time, each with the slice of pairs that leave them."""
     clusters, counts = source.unique_consecutive(return_counts=True)
     size = max(1, CHUNK // (M * S * S))
