@@ -1,6 +1,6 @@
 """The zoo: importing a family here registers its models."""
 
-from lmzoo.models import arpa, lds, lds_rnn, loglinear, ngram, recurrent, vlhmm
+from lmzoo.models import arpa, lds, lds_rnn, logbilinear, loglinear, ngram, nnlm, recurrent, vlhmm
 from lmzoo.models.base import LanguageModel, State, WindowModel
 
 __all__ = [
@@ -10,8 +10,10 @@ __all__ = [
     "arpa",
     "lds",
     "lds_rnn",
+    "logbilinear",
     "loglinear",
     "ngram",
+    "nnlm",
     "recurrent",
     "vlhmm",
 ]

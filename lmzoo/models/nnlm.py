@@ -1,0 +1,80 @@
+"""The feed-forward neural language model."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lmzoo.models.base import WindowModel
+from lmzoo.models.output import token_logprobs
+from lmzoo.registry import Dropout, NonNegative, Size, models
+
+
+@models.register("nnlm")
+class NNLM(WindowModel):
+    """y = b + W x + U tanh(d + H x), p(w | context) = softmax(y)_w, x the context's feature vectors.
+
+    Bengio, Ducharme, Vincent & Jauvin, *A neural probabilistic language model*, JMLR 2003, equation 1,
+    in its symbols. Since then: dropout of x and of the hidden layer (Srivastava et al. 2014) and further
+    hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016).
+
+    Args:
+        order: n; a word is predicted from the n - 1 before it.
+        embedding: m, the size of C's rows, the feature vectors.
+        hidden: h, the size of the hidden layer.
+        layers: hidden layers, the first as in the paper.
+        context: whether x is the context's n - 1 vectors ``concatenated``, or their average.
+        direct: whether x reaches the output by W, past the hidden layer.
+        init: weights are drawn uniformly from ±init; biases start at zero.
+    """
+
+    autocast = True
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        order: Size,
+        embedding: Size,
+        hidden: Size,
+        layers: Size,
+        context: Literal["concatenated", "averaged"],
+        direct: bool,
+        dropout: Dropout,
+        init: NonNegative,
+    ):
+        super().__init__()
+        self.vocabulary_size = vocabulary_size
+        self.order = order
+        self.averaged = context == "averaged"
+        self.direct = direct
+        width = embedding if self.averaged else (order - 1) * embedding
+        self.C = nn.Embedding(vocabulary_size, embedding)
+        self.H = nn.Linear(width, hidden)  # its bias is d
+        self.deeper = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.Tanh(), nn.Dropout(dropout))
+            for _ in range(layers - 1)
+        )
+        self.UW = nn.Linear(hidden + direct * width, vocabulary_size)  # U's columns, then W's; its bias is b
+        self.dropout = nn.Dropout(dropout)
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.uniform_(module.weight, -init, init)
+            if isinstance(module, nn.Linear):
+                nn.init.zeros_(module.bias)
+
+    def features(self, context: Tensor) -> Tensor:
+        """(N, n - 1) contexts -> (N, h [+ width of x]), what the output layer sees: the last hidden layer [and x]."""
+        x = self.C(context)  # (N, n - 1, m)
+        x = self.dropout(x.mean(1) if self.averaged else x.flatten(1))
+        a = self.dropout(torch.tanh(self.H(x)))  # (N, h)
+        for layer in self.deeper:
+            a = a + layer(a)
+        return torch.cat([a, x], dim=1) if self.direct else a
+
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        return F.log_softmax(self.UW(self.features(context)).float(), dim=1)
+
+    def token_logprobs(self, context: Tensor, tokens: Tensor) -> Tensor:
+        return token_logprobs(self.features(context), self.UW.weight, self.UW.bias, tokens)
