@@ -217,7 +217,9 @@ class Trainer:
         self.optimizer.step()
         if not isinstance(self.schedule, ReduceLROnPlateau):
             self.schedule.step()
-        self.state = tuple(part.detach() for part in state)
+        # laid out as it is when it comes back from a checkpoint, since layouts decide in which order sums are rounded,
+        # and no view, which would be saved with all that it is a view of
+        self.state = tuple(part.detach().clone(memory_format=torch.contiguous_format) for part in state)
         return {
             "perplexity/train": math.exp(min(float(loss.detach()), 700)),
             "train/learning_rate": rate,
@@ -250,7 +252,7 @@ class Trainer:
         checkpoint = {
             "model": self.model.state_dict(),
             "progress": asdict(self.progress),
-            "state": tuple(part.clone() for part in self.state),  # a view would be saved with all it is a view of
+            "state": self.state,
             "random": {
                 "cpu": torch.get_rng_state(),
                 "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
