@@ -46,8 +46,10 @@ class Board:
     def close(self) -> None:
         """Flush and close the event file."""
         if self.writer is not None:
-            threading.excepthook = self.excepthook
-            self.writer.close()
+            try:
+                self.writer.close()
+            finally:
+                threading.excepthook = self.excepthook
 
     def _raised_later(self, error: threading.ExceptHookArgs) -> None:
         """TensorBoard's thread need not print a full disk: the next point or `close` raises it."""

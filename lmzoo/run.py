@@ -126,9 +126,9 @@ class Run:
             it is gone again.
         """
         try:
+            for left_by_a_kill in self.path.glob(".*.part"):
+                left_by_a_kill.unlink()
             if self.config_file.exists():
-                for left_by_a_kill in self.path.glob(".*.part"):
-                    left_by_a_kill.unlink()
                 self._append_provenance(corpus)
             else:
                 self.path.mkdir(parents=True, exist_ok=True)
