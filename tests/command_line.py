@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
 from lmzoo import train
 from lmzoo.commands import run_command
@@ -24,6 +23,8 @@ MODELS = {
     "gru": ["model=gru", "model.embedding=8", "model.hidden=8"],
     "lstm": ["model=lstm", "model.embedding=8", "model.hidden=8", "model.dropout=0.5"],
     "vlhmm": ["model=vlhmm", "model.states=24", "model.clusters=6", "model.dim=8"],
+    "lds": ["model=lds", "model.hidden=6", "model.iterations=3"],
+    "lds_rnn": ["model=lds_rnn", "model.hidden=6", "model.iterations=3", "model.head=3"],
     "ngram": ["model=ngram", "model.order=2", "model.discount_fallback=true"],
 }
 SMALL = [*TEXT, *QUICK, *MODELS["lstm"]]
@@ -78,14 +79,3 @@ def stop_at(patch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def same(a, b) -> bool:
-    """Whether two checkpoints' parts hold the same bits."""
-    if isinstance(a, torch.Tensor):
-        return a.dtype == b.dtype and torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return a == b
