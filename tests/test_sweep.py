@@ -1,0 +1,96 @@
+"""Sweeps: a failing job is told, logged in its own folder, stops nothing, and alone is tried again."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import MODELS, QUICK, TEXT, command, stop_at
+
+from lmzoo.models.recurrent import RNN
+from lmzoo.trainer import Trainer
+
+SWEEP = ["-m", "model=rnn,lstm", *TEXT, *QUICK, "model.embedding=8", "model.hidden=8"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def runs() -> dict[str, Path]:
+    """The folders of the sweep's runs by the names of their models."""
+    return {path.name.split(",")[0]: path for path in Path("outputs/markov").iterdir()}
+
+
+def boom(*_):
+    raise RuntimeError("boom\nand more")
+
+
+def test_a_failing_job_stops_nothing_and_alone_is_tried_again(monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(RNN, "initial_state", boom)
+        outcome = command(*SWEEP)
+    failed, done = runs()["rnn"], runs()["lstm"]
+    assert outcome.code == 1
+    assert outcome.err == f"failed: boom and more\n\n1 failed, see train.log in: {failed}\n"
+    log = (failed / "train.log").read_text()
+    assert "failed: Traceback (most recent call last):" in log
+    assert "RuntimeError: boom" in log
+    assert not (failed / "results.json").exists()
+    results = json.loads((done / "results.json").read_text())
+    assert f"test perplexity {results['perplexity']['test']:.2f}" in outcome.out
+    assert "failed" not in (done / "train.log").read_text()
+    before = (done / "last.pt").stat().st_mtime_ns
+
+    outcome = command(*SWEEP)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"already finished: {done}" in outcome.out
+    assert f"already finished: {failed}" not in outcome.out
+    assert json.loads((failed / "results.json").read_text())["model"] == "rnn"
+    assert (done / "last.pt").stat().st_mtime_ns == before
+
+    monkeypatch.setattr(Trainer, "_step", boom)
+    outcome = command(*SWEEP)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.count("already finished") == 2
+
+
+def test_a_refused_job_is_logged_in_one_line():
+    options = [*TEXT, *QUICK, *MODELS["ngram"], "corpus.train=50"]
+    outcome = command("-m", *options, "model.discount_fallback=false,true")
+    assert outcome.code == 1
+    first, last = outcome.err.split("\n\n")
+    assert first.startswith("failed: the training text gives no modified_kneser_ney discounts")
+    assert "\n" not in first
+    assert last.startswith("1 failed, see train.log in: ")
+    folder = Path(last.strip().removeprefix("1 failed, see train.log in: "))
+    (line,) = (folder / "train.log").read_text().splitlines()
+    assert line.endswith(first)
+    assert [path.name for path in folder.iterdir()] == ["train.log"]
+    assert len(list(Path("outputs").glob("markov/*/results.json"))) == 1
+
+
+def test_a_folder_in_the_way_fails_its_own_job_alone(monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(RNN, "initial_state", boom)
+        command(*SWEEP)
+    (runs()["rnn"] / "config.yaml").write_text("seed: 3\n")
+    outcome = command(*SWEEP)
+    assert outcome.code == 1
+    assert "holds a run with another configuration (seed: 3 -> 0; " in outcome.err
+    assert "already finished" in outcome.out
+
+
+def test_a_signal_stops_the_whole_sweep(monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        outcome = command(*SWEEP)
+    assert outcome.code == 130
+    assert outcome.err == "interrupted: everything is saved; the same command goes on from here\n"
+    assert list(runs()) == ["rnn"]
+    outcome = command(*SWEEP)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "resumed at step 3" in outcome.out
+    assert all((run / "results.json").exists() for run in runs().values())
+    assert set(runs()) == {"rnn", "lstm"}
