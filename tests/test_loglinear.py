@@ -5,9 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 from scipy.optimize import minimize
 from torch import Tensor
 
+from lmzoo import CONFIGS
 from lmzoo.corpus import Corpus
 from lmzoo.errors import UserError
 from lmzoo.loglinear import backoff_table, log_likelihood, ngram_levels
@@ -15,6 +17,7 @@ from lmzoo.models.loglinear import LogLinear
 from lmzoo.ngram_counts import count_ngrams
 from lmzoo.owlqn import minimise
 from lmzoo.perplexity import score
+from lmzoo.registry import models
 
 V = 5  # <eos> and four words, the last rarely seen
 BOS = -1
@@ -184,3 +187,11 @@ def test_training_goes_from_uniform_to_below_the_unigrams(corpus: Corpus):
 def test_strengths_are_checked(option: str, strengths: list[float]):
     with pytest.raises(UserError, match=rf"model\.{option}"):
         LogLinear(vocabulary_size=V, **OPTIONS | {option: strengths})
+
+
+@pytest.mark.slow
+def test_penn_treebank_s_published_perplexity_is_reached(ptb: Corpus):
+    options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "loglinear.yaml"))
+    model = models.build(options, vocabulary_size=len(ptb.vocabulary))
+    model.estimate(ptb)
+    assert score(model, ptb.splits["test"], "sentence").perplexity < 142.1
