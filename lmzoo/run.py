@@ -35,7 +35,7 @@ from lmzoo.errors import UserError
 from lmzoo.models.base import LanguageModel
 from lmzoo.registry import models
 
-FREE_TO_CHANGE = {"run_dir", "device", "trainer.checkpoint_seconds"}
+FREE_TO_CHANGE = {"run_dir", "device", "trainer.checkpoint_seconds", "corpus.urls"}
 """Options that a resumed run may change, since results do not depend on them."""
 
 WRITTEN_FIRST = {"train.log", "vocabulary.txt", "provenance.json"}
@@ -172,7 +172,11 @@ class Run:
 
     def vocabulary(self) -> Vocabulary:
         """The words of the run's corpus."""
-        return Vocabulary(read_lines(self.path / "vocabulary.txt"))
+        words = read_lines(self.path / "vocabulary.txt")
+        try:
+            return Vocabulary(words)
+        except ValueError as error:
+            raise self._unusable("vocabulary.txt", f"damaged ({error})") from None
 
     def corpus(self) -> Corpus:
         """The run's corpus, which must still be the text that the run was trained on."""

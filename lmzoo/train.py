@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import re
 import sys
 import time
@@ -66,6 +67,8 @@ def _train(
         return results
     where = resolve_device(device)
     options = call(TrainerOptions, trainer, "trainer.")
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA refuses to be deterministic without
     torch.use_deterministic_algorithms(deterministic)
     text = load_corpus(corpus)
     run.check_text(text)
