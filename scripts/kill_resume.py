@@ -1,4 +1,4 @@
-"""Kill a training run with SIGKILL at random moments, resume it each time, and compare it with one left in peace.
+"""Kill a training run with SIGKILL at random steps, resume it each time, and compare it with one left in peace.
 
     python scripts/kill_resume.py lstm vlhmm --kills 10
 
@@ -8,6 +8,7 @@ Final weights, optimizer, random numbers and perplexity must be the same bit for
 import argparse
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,31 +24,27 @@ MODELS = {
     "lstm": ["model=lstm", "model.embedding=64", "model.hidden=64", "trainer.epochs=20"],
     "vlhmm": ["model=vlhmm", "model.states=512", "model.clusters=32", "model.dim=32", "trainer.epochs=12"],
 }
-STARTING = 0.2
-"""The share of kills that come before training does."""
 
 
 def start(run_dir: Path, options: list[str]) -> subprocess.Popen:
-    """``python -m lmzoo.train`` in the background; the first line it prints says that training begins."""
+    """``python -m lmzoo.train`` in the background."""
     words = [sys.executable, "-m", "lmzoo.train", *options, f"run_dir={run_dir}", "trainer.checkpoint_seconds=0.05"]
-    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-
-
-def wait_for_training(process: subprocess.Popen) -> None:
-    assert process.stdout
-    assert process.stdout.readline(), "the command ended before training began"
+    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
 def finish(run_dir: Path, options: list[str]) -> dict[str, Any]:
     """Run to the end and return the results."""
-    process = start(run_dir, options)
-    process.communicate()
-    assert process.returncode == 0, f"exit code {process.returncode}"
+    code = start(run_dir, options).wait()
+    assert code == 0, f"exit code {code}"
     return json.loads((run_dir / "results.json").read_text())
 
 
 def read(checkpoint: Path) -> dict[str, Any]:
-    return torch.load(checkpoint, weights_only=True) if checkpoint.exists() else {"progress": {"step": 0}}
+    return torch.load(checkpoint, weights_only=True)
+
+
+def saved_step(run_dir: Path) -> int:
+    return read(run_dir / "last.pt")["progress"]["step"] if (run_dir / "last.pt").exists() else 0
 
 
 def differences(a: Any, b: Any, name: str) -> list[str]:
@@ -62,31 +59,32 @@ def differences(a: Any, b: Any, name: str) -> list[str]:
 
 
 def kill_and_resume(options: list[str], kills: int, folder: Path, seed: int = 0) -> list[str]:
-    """Train twice below ``folder``, in peace and with kills; the names of what differs in the end."""
-    moments = random.Random(seed)
+    """Train twice below ``folder``, in peace and with kills; the names of what differs in the end.
+
+    Each kill comes shortly after a step drawn at random from the first two thirds; where that is behind
+    the run already, it comes while the command starts.
+    """
+    in_peace, in_pieces, moments = folder / "peace", folder / "pieces", random.Random(seed)
     started = time.monotonic()
-    peace = finish(folder / "peace", options)
-    starting = time.monotonic() - started - peace["seconds"]
-    print(
-        f"in peace: {peace['seconds']:.1f} s of training, test perplexity {peace['perplexity']['test']!r}", flush=True
-    )
-    for number in range(1, kills + 1):
-        process = start(folder / "killed", options)
-        if early := moments.random() < STARTING:
+    peace = finish(in_peace, options)
+    starting, steps = time.monotonic() - started - peace["seconds"], saved_step(in_peace)
+    print(f"in peace: {steps} steps, test perplexity {peace['perplexity']['test']!r}", flush=True)
+    for step in sorted(moments.sample(range(steps * 2 // 3), kills)):
+        process = start(in_pieces, options)
+        if saved_step(in_pieces) >= step:
             time.sleep(moments.uniform(0, starting))
-        else:
-            wait_for_training(process)
-            time.sleep(moments.uniform(0, peace["seconds"] / kills))
+        while saved_step(in_pieces) < step:
+            assert process.poll() is None, "the command ended before the kill"
+            time.sleep(0.02)
+        time.sleep(moments.uniform(0, 0.1))
         process.kill()
-        process.communicate()
-        assert process.returncode == -9, f"exit code {process.returncode}: the run was over before the kill"
-        step = read(folder / "killed" / "last.pt")["progress"]["step"]
-        print(f"kill {number}{' while starting' if early else ''}: step {step} is saved", flush=True)
-    killed = finish(folder / "killed", options)
-    print(f"killed {kills} times: test perplexity {killed['perplexity']['test']!r}", flush=True)
-    found = differences(peace["perplexity"], killed["perplexity"], "perplexity")
+        assert process.wait() == -signal.SIGKILL, "the command ended before the kill"
+        print(f"killed after step {step}: step {saved_step(in_pieces)} is saved", flush=True)
+    pieces = finish(in_pieces, options)
+    print(f"in pieces: test perplexity {pieces['perplexity']['test']!r}", flush=True)
+    found = differences(peace["perplexity"], pieces["perplexity"], "perplexity")
     for name in ("last.pt", "best.pt"):
-        a, b = (read(folder / run / name) for run in ("peace", "killed"))
+        a, b = read(in_peace / name), read(in_pieces / name)
         found += [d for part in a.keys() - {"config"} for d in differences(a[part], b[part], f"{name} {part}")]
     return found
 
@@ -95,7 +93,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", choices=MODELS)
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--seed", type=int, default=0, help="of the steps")
     arguments = parser.parse_args()
     failures = []
     for model in arguments.models:

@@ -5,6 +5,7 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,17 +49,17 @@ class Outcome:
         return line
 
 
-def command(*arguments: str) -> Outcome:
-    """``python -m lmzoo.train ARGUMENTS`` in the current folder."""
+def command(*arguments: str, main: Callable[[], int] = train.main) -> Outcome:
+    """``python -m lmzoo.train ARGUMENTS`` in the current folder, or another command."""
     out, err = io.StringIO(), io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        patch.setattr(sys, "argv", ["lmzoo.train", *arguments])
+        patch.setattr(sys, "argv", ["lmzoo", *arguments])
         try:
-            run_command(train.main)
+            run_command(main)
         except SystemExit as stop:
             return Outcome(stop.code, out.getvalue(), err.getvalue())  # pyright: ignore[reportArgumentType]
     raise AssertionError("a command ends with an exit code")

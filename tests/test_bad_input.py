@@ -19,6 +19,7 @@ from command_line import MODELS, QUICK, ROOT, SMALL, command, contents, stop_at
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 import lmzoo.corpus.sources
+from lmzoo import evaluate
 
 
 @pytest.fixture(autouse=True)
@@ -47,14 +48,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("+model=lstm", "+model=lstm: every run has one model; choose it with model=NAME"),
         ("++model=lstm", "++model=lstm: every run has one model; choose it with model=NAME"),
         ("~model", "~model: every run has one model; choose it with model=NAME"),
-        ("model=null", "model=null: no such model; there are: "),
+        ("model=null", "model=null: no such model; "),
         ("model.name=lstmm", "model.name=lstmm: no such model; did you mean 'lstm'?"),
         ("model=gru model.order=3", "model.order: no such option; "),
         ("-m model=lstm,rn", "model=rn: no such model; did you mean 'rnn'?"),
         ("-m model=lstm,rnn modle.hidden=3", "modle.hidden: no such option; did you mean 'model'?"),
         ("-m model=lstm,rnn ++model.hiden=3,4", "model.hiden: no such option; did you mean 'model.hidden'?"),
         ("-m model=lstm,ngram model.hidden=3", "model.hidden: no such option"),
-        ("-m model=glob(*x)", "model=glob(*x): no such model; there are: "),
+        ("-m model=glob(*x)", "model=glob(*x): no such model; "),
         ("hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
         ("+hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
         ("-m model=lstm,rnn hydra.sweep.dri=x", "Could not override 'hydra.sweep.dri'."),
@@ -387,6 +388,23 @@ def test_estimation_that_fails_leaves_nothing(folder: Path):
 def test_saved_files_follow_the_umask(run: Path):
     os.umask(umask := os.umask(0))
     assert {stat.S_IMODE(path.stat().st_mode) for path in run.iterdir()} == {0o666 & ~umask}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda run: (run / "config.yaml").unlink(), "not a run directory (it has no config.yaml)"),
+        (lambda run: (run / "best.pt").unlink(), "has no best.pt yet; train it first"),
+        (lambda run: flip_a_bit(run / "best.pt"), "best.pt: damaged, or no checkpoint of lmzoo; "),
+        (lambda run: pickle_code(run / "best.pt"), "best.pt: damaged, or no checkpoint of lmzoo; "),
+        (lambda run: (run / "vocabulary.txt").write_text("a\na\n"), "vocabulary.txt: damaged (a vocabulary is a list"),
+        (lambda run: (run / "vocabulary.txt").write_text("<eos>\na\n"), "best.pt: not this model's weights ("),
+        (lambda run: None, "nonsense: neither a split (train, valid, test) nor a file"),
+    ],
+)
+def test_a_run_that_cannot_be_evaluated(spoil: Callable, message: str, run: Path):
+    spoil(run)
+    assert message in command(str(run), "nonsense", main=evaluate.main).refused()
 
 
 # The front door itself.

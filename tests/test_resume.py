@@ -157,7 +157,7 @@ def test_a_second_signal_is_not_held_back(number: int):
 
 
 def test_a_run_killed_twice_ends_with_the_same_bits(tmp_path: Path, capfd: pytest.CaptureFixture):
-    options = ["corpus=markov", "corpus.train=20000", "trainer.epochs=4", *MODELS["lstm"], "device=cpu"]
+    options = ["corpus=markov", "corpus.train=20000", "trainer.epochs=8", *MODELS["lstm"], "device=cpu"]
     assert SCRIPT["kill_and_resume"](options, 2, tmp_path) == []
     assert capfd.readouterr().err == ""
 
