@@ -7,7 +7,7 @@ from torch.nn import Parameter
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
-from lmzoo.registry import Count, Dropout, NonNegative, Probability, Registry
+from lmzoo.registry import BelowOne, Count, NonNegative, Probability, Registry
 
 optimizers = Registry("optimizer")
 schedules = Registry("schedule")
@@ -15,7 +15,7 @@ schedules = Registry("schedule")
 
 @optimizers.register("adam")
 def adam(
-    *, parameters: Iterable[Parameter], lr: NonNegative, beta1: Dropout, beta2: Dropout, weight_decay: NonNegative
+    *, parameters: Iterable[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
     """Kingma & Ba (2015)."""
     return Adam(parameters, lr=float(lr), betas=(float(beta1), float(beta2)), weight_decay=weight_decay)
@@ -23,14 +23,16 @@ def adam(
 
 @optimizers.register("adamw")
 def adamw(
-    *, parameters: Iterable[Parameter], lr: NonNegative, beta1: Dropout, beta2: Dropout, weight_decay: NonNegative
+    *, parameters: Iterable[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
     """Loshchilov & Hutter (2019)."""
     return AdamW(parameters, lr=float(lr), betas=(float(beta1), float(beta2)), weight_decay=weight_decay)
 
 
 @optimizers.register("sgd")
-def sgd(*, parameters: Iterable[Parameter], lr: NonNegative, momentum: Dropout, weight_decay: NonNegative) -> Optimizer:
+def sgd(
+    *, parameters: Iterable[Parameter], lr: NonNegative, momentum: BelowOne, weight_decay: NonNegative
+) -> Optimizer:
     """Stochastic gradient descent, with Polyak's momentum where it is above 0."""
     return SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
 
@@ -51,7 +53,7 @@ def step(
 
 @schedules.register("cosine")
 def cosine(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Count, floor: Probability) -> LRScheduler:
-    """Half a cosine from the optimizer's rate down to ``floor`` times it at the last step, after ``warmup`` steps."""
+    """Half a cosine from the optimizer's rate, after ``warmup`` steps, to ``floor`` times it where training ends."""
 
     def rate(step: int) -> float:
         progress = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
@@ -62,7 +64,7 @@ def cosine(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Co
 
 @schedules.register("plateau")
 def plateau(
-    *, optimizer: Optimizer, steps_per_epoch: int, steps: int, factor: Dropout, patience: Count
+    *, optimizer: Optimizer, steps_per_epoch: int, steps: int, factor: BelowOne, patience: Count
 ) -> ReduceLROnPlateau:
     """Times ``factor`` when validation has not improved for more than ``patience`` checks."""
     return ReduceLROnPlateau(optimizer, factor=factor, patience=patience, threshold=0.0)

@@ -39,7 +39,8 @@ Count = Annotated[int, Bounds(low=0)]
 Seed = Annotated[int, Bounds(low=0, high=2**32 - 1)]
 NonNegative = Annotated[float, Bounds(low=0)]
 Probability = Annotated[float, Bounds(low=0, high=1)]
-Dropout = Annotated[float, Bounds(low=0, high=1, open_above=True)]
+BelowOne = Annotated[float, Bounds(low=0, high=1, open_above=True)]
+Dropout = BelowOne
 
 
 def nearest(word: str, names: Iterable[str]) -> str:

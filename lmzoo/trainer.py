@@ -111,11 +111,12 @@ class Trainer:
             )
         self.model, self.corpus, self.run, self.options, self.observe = model, corpus, run, options, observe
         self.device = model.device
+        self.clip = math.inf if options.clip is None else options.clip
         self.progress = Progress()
         self.state: State = ()
-        self.windows = self._windows(seed)
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if self.parameters:
+            self.windows = self._windows(seed)
             self.optimizer = optimizers.build(optimizer, parameters=self.parameters)
             self.schedule = schedules.build(
                 schedule,
@@ -208,11 +209,11 @@ class Trainer:
         if window.mask is not None:
             logprobs = logprobs[window.mask.to(self.device)]
         loss = -logprobs.mean()
-        self._require_finite(loss, "the loss")
+        self._require_finite(loss, "the loss", self.progress.step + 1)
         self.optimizer.zero_grad(set_to_none=True)
         (loss + self.model.penalty()).backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.options.clip or math.inf)
-        self._require_finite(norm, "the gradient")
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        self._require_finite(norm, "the gradient", self.progress.step + 1)
         rate = self.optimizer.param_groups[0]["lr"]
         self.optimizer.step()
         if not isinstance(self.schedule, ReduceLROnPlateau):
@@ -226,10 +227,10 @@ class Trainer:
             "train/gradient_norm": float(norm),
         }
 
-    def _require_finite(self, value: Tensor, what: str) -> None:
+    def _require_finite(self, value: Tensor, what: str, step: int) -> None:
         if not bool(torch.isfinite(value)):
             raise UserError(
-                f"{what} is {float(value)} at step {self.progress.step + 1}; the last good checkpoint is "
+                f"{what} is {float(value.detach())} at step {step}; the last good checkpoint is "
                 f"{self.run.path / 'last.pt'}; lower optimizer.lr or trainer.clip and choose another run_dir"
             )
 
@@ -237,6 +238,8 @@ class Trainer:
         """Validation perplexity; the best weights are kept."""
         progress = self.progress
         valid = score(self.model, self.corpus.splits["valid"], self.corpus.context).perplexity
+        if self.parameters:
+            self._require_finite(torch.tensor(valid), "validation perplexity", progress.step)
         if valid < progress.best or not self.parameters:
             progress.best, progress.stale = valid, 0
             self.run.save("best.pt", {"model": self.model.state_dict()})
@@ -253,11 +256,10 @@ class Trainer:
             "model": self.model.state_dict(),
             "progress": asdict(self.progress),
             "state": self.state,
-            "random": {
-                "cpu": torch.get_rng_state(),
-                "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
-            },
+            "random": {"cpu": torch.get_rng_state()},
         }
+        if self.device.type == "cuda":
+            checkpoint["random"]["cuda"] = torch.cuda.get_rng_state(self.device)
         if self.parameters:
             checkpoint["optimizer"] = self.optimizer.state_dict()
             checkpoint["schedule"] = self.schedule.state_dict()
@@ -266,15 +268,15 @@ class Trainer:
 
     def _restore(self) -> bool:
         """Go on from ``last.pt`` where there is one."""
-        saved = self.run.restore("last.pt", self.device, "model", "progress", "state", "random")
+        saved = self.run.restore("last.pt", torch.device("cpu"), "model", "progress", "state", "random")
         if saved is None:
             return False
         self.run.load_weights(self.model, saved, "last.pt")
         self.progress = Progress(**saved["progress"])
-        self.state = saved["state"]
-        torch.set_rng_state(saved["random"]["cpu"].cpu())
-        if torch.cuda.is_available() and saved["random"]["cuda"]:
-            torch.cuda.set_rng_state_all([state.cpu() for state in saved["random"]["cuda"]])
+        self.state = tuple(part.to(self.device) for part in saved["state"])
+        torch.set_rng_state(saved["random"]["cpu"])
+        if self.device.type == "cuda" and "cuda" in saved["random"]:
+            torch.cuda.set_rng_state(saved["random"]["cuda"], self.device)
         if self.parameters:
             self.optimizer.load_state_dict(saved["optimizer"])
             self.schedule.load_state_dict(saved["schedule"])

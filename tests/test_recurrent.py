@@ -49,7 +49,7 @@ def test_tying_shares_one_matrix_and_needs_equal_sizes():
     model = LSTM(**SMALL | {"tied": True})
     assert model.output.weight is model.embedding.weight
     assert sum(p.numel() for p in LSTM(**SMALL).parameters()) - sum(p.numel() for p in model.parameters()) == 7 * 5
-    with pytest.raises(UserError, match="model.embedding=4"):
+    with pytest.raises(UserError, match=r"model\.embedding=4"):
         LSTM(**SMALL | {"tied": True, "embedding": 4})
 
 

@@ -17,7 +17,14 @@ from lmzoo.evaluate import evaluate
 from lmzoo.optimization import optimizers, schedules
 from lmzoo.train import run_name, train
 
-TEXT = ["corpus=markov", "corpus.words=20", "corpus.states=4", "corpus.train=2000", "corpus.valid=300", "corpus.test=300"]
+TEXT = [
+    "corpus=markov",
+    "corpus.words=20",
+    "corpus.states=4",
+    "corpus.train=2000",
+    "corpus.valid=300",
+    "corpus.test=300",
+]
 QUICK = ["trainer.epochs=2", "trainer.batch_size=10", "trainer.bptt=5", "optimizer.lr=0.02", "device=cpu"]
 LSTM = ["model=lstm", "model.embedding=8", "model.hidden=8"]
 
@@ -130,6 +137,26 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(tmp_path, monkeypat
     saved = torch.load(tmp_path / "run" / "last.pt", weights_only=True)
     assert saved["progress"]["step"] == 0
     assert all(torch.isfinite(weight).all() for weight in saved["model"].values())
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_step(tmp_path, monkeypatch):
+    forward = lmzoo.models.recurrent.LSTM.forward
+
+    def poisoned(self, tokens, state):
+        logprobs, state = forward(self, tokens, state)
+        return logprobs * math.inf, state
+
+    monkeypatch.setattr(lmzoo.models.recurrent.LSTM, "forward", poisoned)
+    with pytest.raises(UserError, match=r"the loss is inf at step 1; the last good checkpoint is .*last\.pt"):
+        train(configuration(tmp_path / "run"))
+
+
+def test_weights_that_a_step_ruined_are_not_saved(tmp_path):
+    ruinous = ["optimizer=sgd", "optimizer.lr=1e30", "schedule=constant", "trainer.clip=null", "trainer.bptt=500"]
+    with pytest.raises(UserError, match=r"validation perplexity is (nan|inf) at step 1; the last good checkpoint"):
+        train(configuration(tmp_path / "run", *ruinous))
+    saved = torch.load(tmp_path / "run" / "last.pt", weights_only=True)
+    assert saved["progress"]["step"] == 0
 
 
 def test_bfloat16_is_for_models_that_allow_it(tmp_path):

@@ -42,8 +42,8 @@ def test_every_sentence_is_in_one_window_once(seed: int | None):
         lines += [tuple(row[keep].tolist()) for row, keep in zip(window.tokens, mask, strict=True)]
         assert window.count == int(mask.sum())
         assert (window.tokens[~mask] == 0).all()
-    expected = [tuple(line) + (0,) for line in "".join(map(str, tokens.tolist())).split("0")[:-1]]
-    assert sorted(lines) == sorted(tuple(map(int, line[:-1])) + (0,) for line in expected)
+    expected = "".join(map(str, tokens.tolist())).split("0")[:-1]
+    assert sorted(lines) == sorted((*map(int, line), 0) for line in expected)
 
 
 def test_a_long_sentence_has_a_window_to_itself():

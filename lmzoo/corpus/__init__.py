@@ -1,5 +1,6 @@
 """Text as numbers: a corpus is three token streams over one vocabulary."""
 
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,7 +106,7 @@ def pydoc_corpus(*, context: Context) -> Corpus:
     return _encode(
         "pydoc", context, Vocabulary.of(lines["train"]), lines,
         sha256={split: sha256("\n".join(lines[split]).encode()) for split in SPLITS},
-        notes={"python": pydoc.python_version()},
+        notes={"python": platform.python_version()},
     )  # fmt: skip
 
 

@@ -4,12 +4,11 @@ The rule. The help topics are taken in alphabetical order and cut into paragraph
 paragraph is dropped where fewer than half of its characters are letters (grammars, rules, tables),
 and where it stood before: topics repeat each other, and a test split must not repeat the training text.
 Paragraphs are cut into sentences after ``.``, ``?``, ``!`` or ``:`` before white space; words are
-lower-cased runs of letters and underscores, numbers become ``N``, every other character stands alone.
-Of every ten paragraphs the last but one goes to valid and the last to test. Words seen fewer than
-twice in train become ``<unk>``.
+lower-cased identifiers, numbers become ``N``, every other character stands alone. Of every ten
+paragraphs the last but one goes to valid and the last to test. Words seen fewer than twice in train
+become ``<unk>``.
 """
 
-import platform
 import re
 from pydoc_data.topics import topics
 
@@ -40,8 +39,3 @@ def pydoc_lines() -> dict[str, list[str]]:
         split: [" ".join(word if counts.get(word, 0) > 1 else UNK for word in line.split()) for line in lines]
         for split, lines in splits.items()
     }
-
-
-def python_version() -> str:
-    """The version the text came from, which decides what it says."""
-    return platform.python_version()

@@ -1,4 +1,4 @@
-"""Where text comes from: files of one's own, pinned public copies, the Python reference, a known HMM."""
+"""Files of text: one's own, and pinned public copies that are downloaded once."""
 
 import contextlib
 import hashlib

@@ -54,9 +54,12 @@ class Vocabulary:
         unk = self.index.get(UNK, -1)
         numbers: list[int] = []
         for line_number, line in enumerate(lines, start=1):
-            row = [self.index.get(word, unk) for word in line.split()]
+            words = line.split()
+            row = [self.index.get(word, unk) for word in words]
+            if EOS_ID in row:
+                raise UserError(f"{where}, line {line_number}: {EOS} is added at the end of each line; remove it there")
             if -1 in row:
-                word = line.split()[row.index(-1)]
+                word = words[row.index(-1)]
                 raise UserError(
                     f"{where}, line {line_number}: '{word}' is not in the vocabulary, which has no {UNK}; "
                     "map unknown words before, or train on a corpus with min_count above 1"

@@ -5,6 +5,9 @@ Cho et al. (2014). Dropout on non-recurrent connections alone: Zaremba, Sutskeve
 https://arxiv.org/abs/1409.2329. Tied input and output embeddings: Press & Wolf (2017), Inan et al. (2017).
 """
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -66,11 +69,16 @@ class Recurrent(LanguageModel):
         parts = 2 if isinstance(self.recurrent, nn.LSTM) else 1
         return (last, *(self.output.weight.new_zeros(shape) for _ in range(parts)))
 
+    def _cell_precision(self) -> AbstractContextManager[Any]:
+        """On CUDA autocast would run cuDNN's cells in float16, which needs a scaled loss: they keep float32."""
+        return torch.autocast("cuda", enabled=False) if self.device.type == "cuda" else nullcontext()
+
     def _advance(self, inputs: Tensor, memory: State) -> tuple[Tensor, State]:
         """(B, T) input tokens and (B, layers, hidden) memory -> (B, T, hidden) and the memory after them."""
         parts = [part.transpose(0, 1).contiguous() for part in memory]  # (layers, B, hidden) each
         embedded = self.dropout(self.embedding(inputs))  # (B, T, embedding)
-        hidden, after = self.recurrent(embedded, tuple(parts) if len(parts) > 1 else parts[0])
+        with self._cell_precision():
+            hidden, after = self.recurrent(embedded, tuple(parts) if len(parts) > 1 else parts[0])
         after = after if isinstance(after, tuple) else (after,)
         return self.dropout(hidden), tuple(part.transpose(0, 1) for part in after)
 

@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# VL-HMM rows on Penn Treebank on one GPU, in pieces of at most MINUTES: call it again to go on.
+# VL-HMM rows on Penn Treebank on one GPU; stops after MINUTES with everything saved: call it again to go on.
 #
 #   LMZOO_DATA=… scripts/gpu/vlhmm_ptb.sh OUTPUTS [MINUTES] [STATES …]
 #
-# Every run stops itself with everything saved (SIGTERM), and a finished one is only reported. What to
-# bring back from OUTPUTS: */results.json, */train.log, */provenance.json and the event files; and
-# last.pt of an unfinished run.
+# A finished run is only reported.
 set -euo pipefail
 outputs=${1:?usage: vlhmm_ptb.sh OUTPUTS [MINUTES] [STATES …]}
 minutes=${2:-9}
