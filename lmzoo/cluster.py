@@ -1,6 +1,5 @@
 """Cluster the words of a text: ``python -m lmzoo.cluster --corpus ptb --clusters 128 ptb-clusters.tsv``."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from lmzoo import CONFIGS
 from lmzoo.brown import average_mutual_information, cached_brown_clusters
-from lmzoo.commands import run_command
+from lmzoo.commands import CommandParser, run_command
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.corpus.sources import read_lines, write_atomic
 from lmzoo.errors import UserError
@@ -54,7 +53,7 @@ def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path) ->
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command: returns its exit code."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m lmzoo.cluster",
         description="Group the words of a text by their neighbours, so that the average mutual information of "
         "adjacent groups is large (Brown et al. 1992). Prints each cluster's most frequent words; the same text "

@@ -47,6 +47,13 @@ def run_command(main: Callable[[], int]) -> None:
     sys.exit(code)
 
 
+class CommandParser(argparse.ArgumentParser):
+    """A command line whose mistakes are UserErrors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; --help shows what there is")
+
+
 def one_line(error: Exception) -> str:
     """What an exception says, without line breaks and without Hydra's advice to add what it does not know."""
     return " ".join(re.sub(r"To append to .*", "", str(error)).split()) or type(error).__name__
@@ -72,10 +79,7 @@ def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line as Hydra reads it; a UserError where it would print how it is to be used."""
     parser = get_args_parser()
 
-    def refuse(message: str) -> NoReturn:
-        raise UserError(f"{message}; --help shows what there is")
-
-    parser.error = refuse
+    parser.error = CommandParser().error
     return parser.parse_args(arguments)
 
 

@@ -1,12 +1,11 @@
 """Measure a trained model: ``python -m lmzoo.evaluate RUN [SPLIT or FILE]``."""
 
-import argparse
 import json
 import time
 from pathlib import Path
 from typing import Any
 
-from lmzoo.commands import run_command
+from lmzoo.commands import CommandParser, run_command
 from lmzoo.corpus import Context
 from lmzoo.corpus.sources import SPLITS, read_lines
 from lmzoo.errors import UserError
@@ -30,7 +29,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     run = Run(run_dir)
     model, vocabulary = load(run_dir, device)
     config = run.config()
-    context = context or config["corpus"]["context"]
+    memory: Context = context or config["corpus"]["context"]
     unknown = 0
     if text in SPLITS:
         tokens = run.corpus().splits[text]
@@ -41,11 +40,11 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
         tokens = vocabulary.encode(lines, text)
         unknown = sum(word not in vocabulary.index for line in lines for word in line.split())
     started = time.monotonic()
-    measured = score(model, tokens, context)
+    measured = score(model, tokens, memory)
     return {
         "model": config["model"]["name"],
         "text": text,
-        "context": context,
+        "context": memory,
         "perplexity": measured.perplexity,
         "logprob": measured.logprob,
         "tokens": measured.tokens,
@@ -58,7 +57,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
 
 def main() -> int:
     """The command: returns its exit code."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m lmzoo.evaluate",
         description="Print the perplexity of a text under a trained model: exp(-(1/N) Σ log p), with N every word "
         "and one <eos> per line.",

@@ -1,10 +1,9 @@
 """Write a trained n-gram model as an ARPA file: ``python -m lmzoo.export_arpa RUN FILE``."""
 
-import argparse
 from pathlib import Path
 
 from lmzoo.arpa import write_arpa
-from lmzoo.commands import run_command
+from lmzoo.commands import CommandParser, run_command
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.errors import UserError
 from lmzoo.models.ngram import NGram
@@ -29,7 +28,7 @@ def export_arpa(run_dir: Path, file: Path) -> None:
 
 def main() -> int:
     """The command: returns its exit code."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m lmzoo.export_arpa",
         description="Write a trained n-gram model as an ARPA file, which SRILM and KenLM read.",
         epilog="example: python -m lmzoo.export_arpa outputs/ptb/ngram ptb.arpa.gz",

@@ -168,7 +168,9 @@ class Run:
             config = OmegaConf.to_container(OmegaConf.create(read_bytes(self.config_file).decode()))
         except Exception as error:
             raise UserError(f"{self.config_file}: cannot be read ({str(error).splitlines()[0]})") from None
-        return config if isinstance(config, dict) else {}  # pyright: ignore[reportReturnType]
+        if not (isinstance(config, dict) and {"model", "corpus"} <= config.keys()):
+            raise self._unusable(self.config_file.name, "no configuration of a run")
+        return config  # pyright: ignore[reportReturnType]
 
     def vocabulary(self) -> Vocabulary:
         """The words of the run's corpus."""

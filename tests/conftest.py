@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.corpus.markov import MarkovSource
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -15,11 +16,19 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory):
     torch.set_num_threads(1)
 
 
+SOURCE = {"states": 6, "words": 149, "sentence_length": 6, "concentration": 0.3, "seed": 1}
+
+
+@pytest.fixture(scope="session")
+def source() -> MarkovSource:
+    """What `corpus` is drawn from."""
+    return MarkovSource.draw(**SOURCE)
+
+
 @pytest.fixture(scope="session")
 def corpus() -> Corpus:
     """150 words, 3,000 tokens of training."""
-    options = {"states": 6, "words": 149, "sentence_length": 6, "concentration": 0.3, "seed": 1}
-    return load_corpus({"name": "markov", "context": "stream", "train": 3000, "valid": 500, "test": 500, **options})
+    return load_corpus({"name": "markov", "context": "stream", "train": 3000, "valid": 500, "test": 2000, **SOURCE})
 
 
 @pytest.fixture(scope="session")

@@ -56,14 +56,18 @@ class MarkovSource:
                     break
         return torch.tensor(text)
 
-    def perplexity(self, text: Tensor) -> float:
-        """exp of minus the mean log-probability of a (N,) text, by the forward algorithm (Rabiner 1989, eq. 19-21)."""
+    def logprobs(self, text: Tensor) -> Tensor:
+        """(N,) text -> (N,) log p(x_t | x_<t) in nats, by the forward algorithm (Rabiner 1989, eq. 19-21)."""
         belief = torch.zeros(len(self.transition), dtype=torch.float64)
         belief[0] = 1
-        total = 0.0
+        logprobs = []
         for word in text.tolist():
             joint = (belief @ self.transition) * self.emission[:, word]  # (K,)
             probability = joint.sum()
-            total += math.log(probability)
+            logprobs.append(math.log(probability))
             belief = joint / probability
-        return math.exp(-total / len(text))
+        return torch.tensor(logprobs, dtype=torch.float64)
+
+    def perplexity(self, text: Tensor) -> float:
+        """exp of minus the mean log-probability of a (N,) text."""
+        return math.exp(-float(self.logprobs(text).mean()))
