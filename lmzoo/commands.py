@@ -124,6 +124,8 @@ def _choices(override: Override, configs: Path) -> list[str]:
     """The choices of a group that an override names, each of which must exist."""
     group, value = override.key_or_group, override.value()
     available = sorted(path.stem for path in (configs / group).glob("*.yaml"))
+    if group == "experiment":
+        available.append("null")  # the one group that may be left out
     if override.get_key_element() != group:
         raise UserError(f"{override.input_line}: every run has one {group}; choose it with {group}=NAME")
     if isinstance(value, Glob):

@@ -210,7 +210,7 @@ class Run:
 
     def write_json(self, name: str, value: Any) -> None:
         """`write` as JSON."""
-        self.write(name, (json.dumps(value, indent=2) + "\n").encode())
+        self.write(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
     def save(self, name: str, checkpoint: Mapping[str, Any]) -> None:
         """`write` tensors, tuples and plain dictionaries as a checkpoint, with the configuration they belong to."""

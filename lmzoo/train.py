@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import os
 import re
 import sys
@@ -93,7 +94,7 @@ def _train(
         if best is not None:
             run.load_weights(learner, best, "best.pt")
         results = _measure(learner, text, fitting.progress) | {"model": model["name"], "seed": seed}
-        metrics = {f"final/{split}": value for split, value in results["perplexity"].items()}
+        metrics = {f"final/{split}": value for split, value in results["perplexity"].items() if value is not None}
         board.hyperparameters(flatten(config), metrics, fitting.progress.tokens)
         run.write_json("results.json", results)
     print(summary(results))
@@ -107,7 +108,7 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
         "corpus": corpus.name,
         "context": corpus.context,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "perplexity": {split: measured.perplexity for split, measured in scores.items()},
+        "perplexity": {split: _finite(measured.perplexity) for split, measured in scores.items()},
         "tokens": {split: measured.tokens for split, measured in scores.items()},
         "seconds": round(progress.seconds, 3),
         "tokens_per_second": round(progress.tokens / max(progress.step_seconds, 1e-9), 1),
@@ -120,9 +121,14 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     return figures
 
 
+def _finite(number: float) -> float | None:
+    """None for infinity, which JSON cannot say."""
+    return number if math.isfinite(number) else None
+
+
 def summary(results: Mapping[str, Any]) -> str:
     """A finished run in a few lines."""
-    perplexity = results["perplexity"]
+    perplexity = {split: math.inf if value is None else value for split, value in results["perplexity"].items()}
     lines = [
         f"{results['model']} on {results['corpus']} (context {results['context']}): "
         f"valid perplexity {perplexity['valid']:.2f}, test perplexity {perplexity['test']:.2f}",
@@ -160,9 +166,19 @@ def _logging_to(path: Path) -> Iterator[None]:
     log.handlers[:], log.propagate = [console, file], False
     try:
         yield
+    except Exception as error:
+        log.handlers[:] = [file]
+        if not isinstance(error, Interrupted):
+            log.error("failed: %s", _reason(error))
+        raise
     finally:
         log.handlers.clear()
         file.close()
+
+
+def _reason(error: Exception) -> str:
+    """What a log says of a failure: a user's mistake in a line, anything else with its traceback."""
+    return str(error) if isinstance(error, UserError) else "".join(traceback.format_exception(error))
 
 
 def run_name(overrides: str) -> str:
@@ -216,18 +232,16 @@ def _train_in_sweep(options: Mapping[str, Any]) -> bool:
     except Interrupted:
         raise
     except Exception as error:
-        _log_failure(
-            Path(str(options["run_dir"])), str(error) if isinstance(error, UserError) else traceback.format_exc()
-        )
+        _log_failure(Path(str(options["run_dir"])), _reason(error))
         print(f"failed: {one_line(error)}", file=sys.stderr)
         return False
     return True
 
 
 def _log_failure(folder: Path, message: str) -> None:
-    """A sweep's failed job says why in its own folder."""
+    """A sweep's failed job says why in its own folder, where it did not come so far as to have one."""
     with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True)
         with (folder / "train.log").open("a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} failed: {message}\n")
 

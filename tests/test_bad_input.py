@@ -253,7 +253,7 @@ def test_damaged_best_weights_are_not_measured(run: Path):
     [
         ("config.yaml", b"model: {", "config.yaml: cannot be read ("),
         ("config.yaml", b"\xff\xfe", "config.yaml: cannot be read ("),
-        ("config.yaml", b"", "holds a run with another configuration (seed: absent -> 0; "),
+        ("config.yaml", b"", "config.yaml: no configuration of a run; "),
         ("provenance.json", b"[{", "provenance.json: damaged ("),
         ("results.json", b"{", "results.json: damaged ("),
     ],

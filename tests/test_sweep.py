@@ -75,10 +75,12 @@ def test_a_folder_in_the_way_fails_its_own_job_alone(monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr(RNN, "initial_state", boom)
         command(*SWEEP)
-    (runs()["rnn"] / "config.yaml").write_text("seed: 3\n")
+    settings = runs()["rnn"] / "config.yaml"
+    settings.write_text(settings.read_text().replace("seed: 0", "seed: 3", 1))
     outcome = command(*SWEEP)
     assert outcome.code == 1
-    assert "holds a run with another configuration (seed: 3 -> 0; " in outcome.err
+    assert "holds a run with another configuration " in outcome.err
+    assert "seed: 3 -> 0" in outcome.err
     assert "already finished" in outcome.out
 
 

@@ -211,3 +211,11 @@ def test_a_vlhmm_comes_within_3_percent_of_the_text_s_own_model(tmp_path):
         config = compose("train", ["experiment=vlhmm_markov", "device=cpu", f"run_dir={tmp_path}/run"])
     results = train(OmegaConf.to_container(config, resolve=True))  # pyright: ignore[reportArgumentType]
     assert 0.99 < results["perplexity"]["test"] / results["true_perplexity"]["test"] < 1.03
+
+
+def test_an_impossible_token_makes_perplexity_infinite_and_is_counted(tmp_path, capsys):
+    results = train(configuration(tmp_path / "run", model=["model=ngram", "model.smoothing=mle", "model.order=4"]))
+    assert results["perplexity"]["test"] is None
+    assert 0 < results["impossible_tokens"]["test"] < results["tokens"]["test"]
+    assert "Infinity" not in (tmp_path / "run" / "results.json").read_text()
+    assert "test perplexity inf" in capsys.readouterr().out
