@@ -40,6 +40,10 @@ def test_adding_a_model_takes_the_three_edits_the_readme_shows(tmp_path: Path):
     assert "unigram on pydoc" in python("-m", "lmzoo.train", "model=unigram", "device=cpu")
 
 
+def test_no_figure_was_forgotten():
+    assert "@@" not in README + (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(((?!http)[^)#]+)", README))))
 def test_links_lead_somewhere(link: str):
     assert (ROOT / link).stat().st_size > 0
