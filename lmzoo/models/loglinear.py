@@ -51,9 +51,9 @@ class LogLinear(BackoffModel):
         self.vocabulary_size = vocabulary_size
         self.order = order
         for name, strengths in (("l2", l2), ("l1", l1)):
-            if not 1 <= len(strengths) <= order:
-                raise UserError(f"model.{name}={strengths}: must be one strength for each order up to {order}")
-        self.l2, self.l1 = ([*s, *[s[-1]] * (order - len(s))] for s in (l2, l1))
+            if not strengths:
+                raise UserError(f"model.{name}=[]: must be a strength for each order, the last for all higher ones")
+        self.l2, self.l1 = ([*s, *[s[-1]] * order][:order] for s in (l2, l1))
         self.tolerance = tolerance
         self.max_iterations = max_iterations
 
