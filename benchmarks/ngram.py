@@ -130,15 +130,16 @@ def compare_kenlm(text: Text, order: int, rounds: int, lmplz: Path | None, folde
     table = text.estimated(text.train_tokens, order)
     write_arpa(folder / "model.arpa", table, text.vocabulary.words)
     theirs = kenlm.Model(str(folder / "model.arpa"))
-    seconds = in_turns(
-        {
-            "lmzoo": lambda: sentence_scores(table, text.test_tokens, order),
-            "lmzoo, from strings": lambda: sentence_scores(table, text.vocabulary.encode(text.test), order),
-            "kenlm.Model.score": lambda: [theirs.score(line) for line in text.test],
-        },
-        5 * rounds,
-    )
-    report("score sentences", seconds, dict.fromkeys(seconds, len(text.test_tokens)))
+    for what, lines, tokens in (
+        ("score the test sentences", text.test, text.test_tokens),
+        ("score all sentences", text.train + text.test, torch.cat([text.train_tokens, text.test_tokens])),
+    ):
+        jobs = {
+            "lmzoo": lambda tokens=tokens: sentence_scores(table, tokens, order),
+            "lmzoo, from strings": lambda lines=lines: sentence_scores(table, text.vocabulary.encode(lines), order),
+            "kenlm.Model.score": lambda lines=lines: [theirs.score(line) for line in lines],
+        }
+        report(what, in_turns(jobs, 5 * rounds), dict.fromkeys(jobs, len(tokens)))
     ours = sentence_scores(table, text.test_tokens, order)
     worst = (ours - torch.tensor([theirs.score(line) for line in text.test]).double()).abs().max()
     print(f"| largest difference of a sentence's log10 score | | | | {worst:.1e} | |")
