@@ -184,8 +184,8 @@ def test_training_goes_from_uniform_to_below_the_unigrams(corpus: Corpus):
 
 @pytest.mark.parametrize("option", ["l2", "l1"])
 def test_strengths_are_for_each_order_the_last_for_all_higher(option: str):
-    for given, expected in (([1.0, 2.0], [1.0, 2.0, 2.0]), ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0])):
-        assert getattr(LogLinear(vocabulary_size=V, **OPTIONS | {option: given}), option) == expected
+    for strengths, expected in (([1.0, 2.0], [1.0, 2.0, 2.0]), ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0])):
+        assert getattr(LogLinear(vocabulary_size=V, **OPTIONS | {option: strengths}), option) == expected
     with pytest.raises(UserError, match=rf"model\.{option}"):
         LogLinear(vocabulary_size=V, **OPTIONS | {option: []})
 
