@@ -63,6 +63,8 @@ def _train(
 ) -> dict[str, Any]:
     run = Run(Path(run_dir))
     run.check(config)
+    text = load_corpus(corpus)
+    run.check_text(text)
     if results := run.results():
         print(f"already finished: {run.path}\n{summary(results)}")
         return results
@@ -71,8 +73,6 @@ def _train(
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA refuses to be deterministic without
     torch.use_deterministic_algorithms(deterministic)
-    text = load_corpus(corpus)
-    run.check_text(text)
     torch.manual_seed(seed)
     learner = build_model(config, text.vocabulary).to(where)
     board = Board(run.path)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXT = ["corpus=markov", "corpus.train=20000", "corpus.valid=1000", "corpus.test=1000", "device=cpu"]
+TEXT = ["corpus=markov", "corpus.words=50", "corpus.train=20000", "corpus.valid=1000", "corpus.test=1000", "device=cpu"]
 MODELS = {
     "lstm": ["model=lstm", "model.embedding=64", "model.hidden=64", "trainer.epochs=20"],
     "vlhmm": ["model=vlhmm", "model.states=512", "model.clusters=32", "model.dim=32", "trainer.epochs=12"],

@@ -33,8 +33,8 @@ def test_prints_and_writes_the_clusters_of_a_file(text: Path, capsys: pytest.Cap
 @pytest.mark.usefixtures("text")
 def test_clusters_the_training_text_of_a_named_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["--corpus", "markov", "--clusters", "1", str(tmp_path / "out")]) == 0
-    assert len((tmp_path / "out").read_text().splitlines()) == 51
-    assert "… (51 words)" in capsys.readouterr().out
+    assert len((tmp_path / "out").read_text().splitlines()) == 101
+    assert "… (101 words)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,11 @@ def test_an_unknown_word_is_unk_or_an_error_that_names_its_line():
         Vocabulary(["<eos>", "a"]).encode(["a", "a x"], "book")
 
 
+def test_one_string_is_not_taken_for_lines():
+    with pytest.raises(TypeError, match="not one string"):
+        Vocabulary(["<eos>", "a"]).encode("a")
+
+
 def test_text_files_become_three_splits(tmp_path):
     for split, text in {"train": "a b\n\nb\n", "valid": "a\n", "test": "b c"}.items():
         (tmp_path / split).write_text(text)

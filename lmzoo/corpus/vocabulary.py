@@ -51,6 +51,8 @@ class Vocabulary:
 
         Raises: UserError naming an unknown word's line where the vocabulary has no `<unk>`.
         """
+        if isinstance(lines, str):
+            raise TypeError("encode takes lines, such as ['one line'], and not one string")
         unk = self.index.get(UNK, -1)
         numbers: list[int] = []
         for line_number, line in enumerate(lines, start=1):

@@ -3,17 +3,4 @@
 from lmzoo.models import arpa, lds, lds_rnn, logbilinear, loglinear, ngram, nnlm, recurrent, vlhmm
 from lmzoo.models.base import LanguageModel, State, WindowModel
 
-__all__ = [
-    "LanguageModel",
-    "State",
-    "WindowModel",
-    "arpa",
-    "lds",
-    "lds_rnn",
-    "logbilinear",
-    "loglinear",
-    "ngram",
-    "nnlm",
-    "recurrent",
-    "vlhmm",
-]
+__all__ = ["LanguageModel", "State", "WindowModel"]
