@@ -1,26 +1,32 @@
-"""The very large HMM against plain sums over dense tables at small size."""
+"""HMMs of states and words in clusters against plain sums over dense tables at small size."""
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from lmzoo.errors import UserError
-from lmzoo.models.vlhmm import VeryLargeHMM
+from lmzoo.models.block_hmm import BlockHMM
+from lmzoo.models.twolevel_hmm import TwoLevelHMM
 from lmzoo.registry import models
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
-OPTIONS = {"name": "vlhmm", "states": 12, "clusters": 3, "dim": 6, "state_dropout": 0.5}
+OPTIONS = {"states": 12, "clusters": 3, "dim": 6, "state_dropout": 0.5}
 
 
-def build(vocabulary_size: int = 8, **options) -> VeryLargeHMM:
-    torch.manual_seed(0)
-    model = models.build(OPTIONS | options, vocabulary_size=vocabulary_size).double()
-    for name, parameter in model.named_parameters():
-        if "norm" in name:  # fresh ones are all 1 or 0
-            torch.nn.init.normal_(parameter)
-    return model
+@pytest.fixture(params=["vlhmm", "twolevel_hmm"])
+def build(request) -> Callable[..., BlockHMM]:
+    def build(**options) -> BlockHMM:
+        torch.manual_seed(0)
+        model = models.build({"name": request.param} | OPTIONS | options, vocabulary_size=8).double()
+        for name, parameter in model.named_parameters():
+            if "norm" in name:  # fresh ones are all 1 or 0
+                torch.nn.init.normal_(parameter)
+        return model
+
+    return build
 
 
 def residual(module, x):
@@ -36,8 +42,13 @@ def dense_tables(model, kept):
     dropped = torch.ones(M, S, dtype=torch.bool).scatter(1, kept[:M], False).flatten()
     e = model.origin.weight
     start = (residual(model.start, e) @ model.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
-    transition = residual(model.transition, e) @ model.destination.weight.T
-    transition = transition.masked_fill(dropped, -torch.inf).log_softmax(1)
+    transition = (residual(model.transition, e) @ model.destination.weight.T).masked_fill(dropped, -torch.inf)
+    if isinstance(model, TwoLevelHMM):
+        arrival = residual(model.arrival, e) @ model.next_cluster.weight.T + model.next_cluster.bias
+        inside = transition.view(M * S, M, S).log_softmax(2)
+        transition = (arrival.log_softmax(1)[:, :, None] + inside).flatten(1)
+    else:
+        transition = transition.log_softmax(1)
     outside = model.cluster != torch.arange(M * S)[:, None] // S
     emission = residual(model.emission, e) @ model.word.weight.T + model.word.bias
     return start, transition, emission.masked_fill(outside, -torch.inf).log_softmax(1), dropped
@@ -81,7 +92,7 @@ def words(*shape, vocabulary_size=8, seed=1):
     [{}, {"clusters": 1}, {"clusters": 8, "states": 8}, {"clusters": 8, "states": 24}, {"clusters": 4, "states": 20}],
     ids=["plain", "one cluster", "one state and word each", "one word each", "odd number"],
 )
-def test_likelihood_and_gradients_are_those_of_dense_tables(options, dropout):
+def test_likelihood_and_gradients_are_those_of_dense_tables(build, options, dropout):
     model = build(state_dropout=dropout, **options)
     tokens, weights = words(5, 7), torch.randn(5, 7, dtype=torch.float64)
     weights[0, 1:], weights[1, 4:] = 0, 0  # padding
@@ -96,7 +107,7 @@ def test_likelihood_and_gradients_are_those_of_dense_tables(options, dropout):
         torch.testing.assert_close(mine, dense, **EXACT)
 
 
-def test_likelihood_is_a_sum_over_all_state_paths():
+def test_likelihood_is_a_sum_over_all_state_paths(build):
     model = build().eval()
     start, transition, emission, _ = dense_tables(model, model.tables().kept)
     tokens = words(2, 3)
@@ -111,7 +122,7 @@ def test_likelihood_is_a_sum_over_all_state_paths():
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-6)])
 @pytest.mark.parametrize("training", [False, True])
-def test_all_strings_of_length_three_together_are_certain(dtype, tolerance, training):
+def test_all_strings_of_length_three_together_are_certain(build, dtype, tolerance, training):
     model = build().to(dtype).train(training)
     strings = torch.tensor(list(itertools.product(range(8), repeat=3)))
     logprobs, _ = model(strings, model.initial_state(len(strings)))
@@ -119,7 +130,7 @@ def test_all_strings_of_length_three_together_are_certain(dtype, tolerance, trai
 
 
 @pytest.mark.parametrize("cuts", [[6], [1, 1, 1, 1, 1, 1], [4, 2], [1, 5]])
-def test_window_cuts_do_not_matter(cuts):
+def test_window_cuts_do_not_matter(build, cuts):
     model = build(state_dropout=0.5)
     tokens = words(3, 6)
     with model.frozen():  # one draw of states for all windows
@@ -136,7 +147,7 @@ def test_window_cuts_do_not_matter(cuts):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5, 0.75])
-def test_belief_is_carried_on_to_the_states_newly_kept(dropout):
+def test_belief_is_carried_on_to_the_states_newly_kept(build, dropout):
     model = build(state_dropout=dropout)
     tokens, weights = words(40, 5), torch.randn(40, 5, dtype=torch.float64)
     torch.manual_seed(3)
@@ -153,7 +164,7 @@ def test_belief_is_carried_on_to_the_states_newly_kept(dropout):
         torch.testing.assert_close(mine, dense, **EXACT)
 
 
-def test_rows_at_a_start_and_rows_going_on_share_a_batch():
+def test_rows_at_a_start_and_rows_going_on_share_a_batch(build):
     model = build().eval()
     tokens = words(2, 6)
     whole, _ = model(tokens, model.initial_state(2))
@@ -166,7 +177,7 @@ def test_rows_at_a_start_and_rows_going_on_share_a_batch():
 
 
 @pytest.mark.parametrize(("size", "dropout", "expected"), [(4, 0.5, 2), (4, 0.9, 1), (5, 0.25, 4), (1, 0.5, 1)])
-def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_evaluation(size, dropout, expected):
+def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_evaluation(build, size, dropout, expected):
     model = build(states=3 * size, state_dropout=dropout)
     draws = torch.stack([model.tables().kept[:3] for _ in range(200)])  # (200, M, K)
     assert draws.shape[2] == expected
@@ -176,7 +187,7 @@ def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_eva
     assert model.eval().tables().kept[:3].tolist() == [list(range(size))] * 3
 
 
-def test_frozen_tables_score_alike_and_thaw():
+def test_frozen_tables_score_alike_and_thaw(build):
     model = build().eval()
     tokens = words(3, 5)
     before, _ = model(tokens, model.initial_state(3))
@@ -189,7 +200,7 @@ def test_frozen_tables_score_alike_and_thaw():
 
 @pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
 @pytest.mark.parametrize("length", [1, 60])
-def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(scale, length):
+def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(build, scale, length):
     model = build(states=32, clusters=8, state_dropout=0.5).float()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -209,6 +220,6 @@ def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(scal
         ({"clusters": 9, "states": 9}, "model.clusters=9: there are only 8 words"),
     ],
 )
-def test_sizes_that_cannot_be_are_errors(options, message):
+def test_sizes_that_cannot_be_are_errors(build, options, message):
     with pytest.raises(UserError, match=message):
         build(**options)

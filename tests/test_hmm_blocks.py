@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmzoo import hmm
+from lmzoo.hmm import blocks
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -23,7 +23,7 @@ def gradients(outputs, upstream, inputs):
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(1, 6))
 def test_group_deals_every_item_once_and_wastes_less_than_a_row_a_label(labels, size):
-    members, row_label = hmm.group(torch.tensor(labels), size)
+    members, row_label = blocks.group(torch.tensor(labels), size)
     dealt = [(int(item), int(label)) for row, label in zip(members, row_label, strict=True) for item in row]
     assert sorted(dealt[i] for i in range(len(dealt)) if dealt[i][0] < len(labels)) == list(enumerate(labels))
     assert row_label.tolist() == sorted(
@@ -36,7 +36,7 @@ def test_emission_table_is_a_softmax_over_the_words_of_the_cluster():
     cluster = cluster[torch.randperm(len(cluster), generator=torch.Generator().manual_seed(1))]
     V = len(cluster)
     H, W, bias = (x.requires_grad_() for x in (random(6, 2, 5), random(V, 5), random(V)))
-    table = hmm.emission_table(H, W, bias, cluster)
+    table = blocks.emission_table(H, W, bias, cluster)
     logits = (H.flatten(0, 1) @ W.T + bias).view(6, 2, V)
     outside = cluster != torch.arange(6)[:, None]  # (M, V)
     dense = logits.masked_fill(outside[:, None], -torch.inf).log_softmax(2)
@@ -49,17 +49,17 @@ def test_emission_table_is_a_softmax_over_the_words_of_the_cluster():
 
 @pytest.mark.parametrize("chunk", [1, 40, 10_000])
 def test_transition_tiles_are_cut_from_a_softmax_over_all_states(chunk, monkeypatch):
-    monkeypatch.setattr(hmm, "CHUNK", chunk)
+    monkeypatch.setattr(blocks, "CHUNK", chunk)
     U, V = (x.requires_grad_() for x in (random(4, 3, 5), random(4, 3, 5, seed=1)))
     source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
-    tiles = hmm.transition_tiles(U, V, source, target)
+    tiles = blocks.transition_tiles(U, V, source, target)
     dense = (U.flatten(0, 1) @ V.flatten(0, 1).T).log_softmax(1).view(4, 3, 4, 3)
     expected = dense[source, :, target]
     torch.testing.assert_close(tiles, expected, **EXACT)
     g = [random(5, 3, 3, seed=2)]
     for ours, theirs in zip(gradients([tiles], g, [U, V]), gradients([expected], g, [U, V]), strict=True):
         torch.testing.assert_close(ours, theirs, **EXACT)
-    kept = hmm.normalised_tiles(U, V, hmm.normaliser(U, V), source, target)
+    kept = blocks.normalised_tiles(U, V, blocks.normaliser(U, V), source, target)
     torch.testing.assert_close(kept, expected, **EXACT)
 
 
@@ -80,7 +80,7 @@ def example(B=3, T=5, P=4, S=3, scale=1.0):
 
 def test_forward_is_enumeration_of_all_paths():
     belief, tiles, pair, emission = example()
-    logprobs, final = hmm.forward(belief, tiles, pair, emission)
+    logprobs, final = blocks.forward(belief, tiles, pair, emission)
     for b, length in itertools.product(range(3), range(1, 6)):
         by_last = [[] for _ in range(3)]
         for path in itertools.product(range(3), repeat=length + 1):
@@ -98,7 +98,7 @@ def test_gradient_is_autograds_for_any_upstream_weights(B, T, S):
     inputs = [x.requires_grad_() for x in (belief, tiles, emission)]
     g = [random(B, T, seed=4), random(B, S, seed=5)]
     g[0][0, T // 2 :] = 0  # as padding has it
-    ours, theirs = hmm.forward(belief, tiles, pair, emission), oracle(belief, tiles, pair, emission)
+    ours, theirs = blocks.forward(belief, tiles, pair, emission), oracle(belief, tiles, pair, emission)
     for mine, expected in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, expected, **EXACT)
     for mine, expected in zip(gradients(ours, g, inputs), gradients(theirs, g, inputs), strict=True):
@@ -110,7 +110,7 @@ def test_an_impossible_state_in_the_first_belief_is_left_out():
     belief[0, 1] = -torch.inf
     inputs = [x.requires_grad_() for x in (belief, tiles, emission)]
     g = [random(3, 5, seed=4), random(3, 3, seed=5)]
-    ours, theirs = hmm.forward(belief, tiles, pair, emission), oracle(belief, tiles, pair, emission)
+    ours, theirs = blocks.forward(belief, tiles, pair, emission), oracle(belief, tiles, pair, emission)
     torch.testing.assert_close(ours, theirs, **EXACT)
     for mine, expected in zip(gradients(ours, g, inputs), gradients(theirs, g, inputs), strict=True):
         torch.testing.assert_close(mine, expected, **EXACT)
@@ -120,7 +120,7 @@ def test_an_impossible_state_in_the_first_belief_is_left_out():
 def test_extreme_parameters_stay_finite_in_single_precision(scale):
     inputs = [x if x.dtype == torch.int64 else x.float() for x in example(B=8, T=50, P=6, S=4, scale=scale)]
     leaves = [inputs[i].requires_grad_() for i in (0, 1, 3)]
-    logprobs, final = hmm.forward(*inputs)
+    logprobs, final = blocks.forward(*inputs)
     assert logprobs.isfinite().all()
     assert final.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in gradients([logprobs], [torch.ones(8, 50)], leaves))

@@ -142,6 +142,23 @@ def normalised_tiles(U: Tensor, V: Tensor, normaliser: Tensor, source: Tensor, t
     return torch.baddbmm(-normaliser[source][:, :, None], U[source], V[target].mT)
 
 
+def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """log p(c | i) + u_i·v_j - log Σ_{k in c} exp(u_i·v_k), for the states j of cluster c alone.
+
+    Args:
+        arrival: (M, S, M) log p(c | i).
+        U, V: (M, S, d) vectors of the states as origin and as destination.
+        source, target: (P,) int64 clusters.
+
+    Returns:
+        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
+    """
+    M, S, d = U.shape
+    u, v = (F.embedding(which, X.flatten(1)).view(-1, S, d) for which, X in ((source, U), (target, V)))
+    chosen = F.embedding(source * M + target, arrival.transpose(1, 2).flatten(0, 1))  # (P, S)
+    return torch.bmm(u, v.mT).log_softmax(2) + chosen[:, :, None]
+
+
 class _Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:

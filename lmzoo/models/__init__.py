@@ -1,6 +1,6 @@
 """The zoo: importing a family here registers its models."""
 
-from lmzoo.models import arpa, lds, lds_rnn, logbilinear, loglinear, ngram, nnlm, recurrent, vlhmm
+from lmzoo.models import arpa, lds, lds_rnn, logbilinear, loglinear, ngram, nnlm, recurrent, twolevel_hmm, vlhmm
 from lmzoo.models.base import LanguageModel, State, WindowModel
 
 __all__ = ["LanguageModel", "State", "WindowModel"]

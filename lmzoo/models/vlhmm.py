@@ -3,162 +3,53 @@
 https://aclanthology.org/2020.emnlp-main.103
 """
 
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lmzoo import hmm
-from lmzoo.brown import cached_brown_clusters
-from lmzoo.corpus import Corpus
-from lmzoo.errors import UserError
-from lmzoo.models.base import LanguageModel, State
+from lmzoo.hmm import blocks
+from lmzoo.models.block_hmm import BlockHMM, Residual
 from lmzoo.registry import Dropout, Size, models
 
 
-class Residual(nn.Module):
-    """Res(x) = LayerNorm(ReLU(W2 h + b2) + h), h = ReLU(W1 x + b1)."""
+class Softmax(NamedTuple):
+    """p(j | i) ∝ exp(u_i·v_j) over all states j."""
 
-    def __init__(self, dim: int):
-        super().__init__()
-        self.inner, self.outer, self.norm = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.LayerNorm(dim)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.inner(x).relu()
-        return self.norm(self.outer(h).relu() + h)
-
-
-class Tables(NamedTuple):
-    """What the parameters say about the K states kept of every cluster."""
-
-    kept: Tensor
-    """(M + 1, K) int64 numbers of the kept states within each cluster, and any K for the boundary."""
-    start: Tensor
-    """(M, K) log p(z_1)."""
     U: Tensor
     """(M, K, d) vectors of the states as origin."""
     V: Tensor
     """(M, K, d) vectors of the states as destination."""
-    emission: Tensor
-    """(V, K) log p(x | z) of a word under the states of its cluster."""
     normaliser: Tensor | None = None
-    """(M, K) log Σ_j exp(u_i·v_j), in tables that are kept."""
+    """(M, K) log Σ_j exp(u_i·v_j), where it is kept."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
-        """(P, K, K) log-transitions of the (P,) cluster pairs, distinct and ordered by source."""
         if self.normaliser is None:
-            return hmm.transition_tiles(self.U, self.V, source, target)
-        return hmm.normalised_tiles(self.U, self.V, self.normaliser, source, target)
+            return blocks.transition_tiles(self.U, self.V, source, target)
+        return blocks.normalised_tiles(self.U, self.V, self.normaliser, source, target)
+
+    def leaving(self, cluster: int) -> Tensor:
+        M, K, _ = self.V.shape
+        return (self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
+
+    def kept(self) -> "Softmax":
+        return self._replace(normaliser=blocks.normaliser(self.U, self.V))
 
 
 @models.register("vlhmm")
-class VeryLargeHMM(LanguageModel):
-    """p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), with M clusters of S states and of words.
+class VeryLargeHMM(BlockHMM):
+    """The HMM of Chiu and Rush (2020): p(j | i) ∝ exp(Res_t(e_i)·e′_j) over all states j; see `BlockHMM`.
 
-    A word is emitted by the states of its own cluster alone, so inference is exact and local. With
-    free state vectors e_i and e′_i:
-        p(z_1 = i) ∝ exp(w·Res_s(e_i)),
-        p(j | i)   ∝ exp(Res_t(e_i)·e′_j),
-        p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster.
-    The e_i are drawn from N(0, 1), the e′_i from N(0, 1/d): with the paper's N(0, 1) the transitions of a
-    fresh model are all but deterministic, which takes hundreds of steps to unlearn.
-    State dropout leaves, of every cluster and for every batch, round((1 - state_dropout) S) states,
-    drawn without replacement, as if there were no others.
-
-    The state is the (B, S) log-belief over the states of the last word's cluster and (B,) that cluster,
-    M standing for a sentence boundary. What dropout has taken away is -inf there.
-
-    Args:
-        states: their number Z = MS.
-        clusters: M; Brown's (1992), found on the training text by `estimate`, words dealt out before.
-        dim: size of all vectors.
+    The e′_j are drawn from N(0, 1/d): with the paper's N(0, 1) the transitions of a fresh model are all
+    but deterministic, which takes hundreds of steps to unlearn.
     """
 
-    cluster: Tensor
-
     def __init__(self, *, vocabulary_size: int, states: Size, clusters: Size, dim: Size, state_dropout: Dropout):
-        super().__init__()
-        if clusters > vocabulary_size:
-            raise UserError(
-                f"model.clusters={clusters}: there are only {vocabulary_size} words; set model.clusters to fewer"
-            )
-        if states % clusters:
-            raise UserError(
-                f"model.states={states} is not a multiple of model.clusters={clusters}; "
-                f"the nearest that is: {max(1, round(states / clusters)) * clusters}"
-            )
-        self.vocabulary_size, self.clusters, self.size = vocabulary_size, clusters, states // clusters
-        self.keep = max(1, round(self.size * (1 - state_dropout)))
-        self.origin, self.destination = nn.Embedding(states, dim), nn.Embedding(states, dim)
-        self.start, self.transition, self.emission = Residual(dim), Residual(dim), Residual(dim)
-        self.first = nn.Linear(dim, 1, bias=False)
-        self.word = nn.Linear(dim, vocabulary_size)
+        super().__init__(
+            vocabulary_size=vocabulary_size, states=states, clusters=clusters, dim=dim, state_dropout=state_dropout
+        )
+        self.transition = Residual(dim)
+        self.destination = nn.Embedding(states, dim)
         nn.init.normal_(self.destination.weight, std=dim**-0.5)
-        self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
-        self._kept: Tables | None = None
 
-    def estimate(self, corpus: Corpus) -> None:
-        self.cluster.copy_(cached_brown_clusters(corpus.train, self.vocabulary_size, self.clusters))
-
-    def initial_state(self, batch_size: int) -> State:
-        belief = self.word.bias.new_full((batch_size, self.size), -math.log(self.size))
-        return belief, torch.full((batch_size,), self.clusters, device=self.device)
-
-    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        tables = self._kept or self.tables()
-        M = self.clusters
-        target = self.cluster[tokens]  # (B, T)
-        source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
-        codes, pair = torch.unique(source * M + target, return_inverse=True)  # (P,), (B, T)
-        inside = codes[codes < M * M]
-        first = tables.start[codes[len(inside) :] - M * M]  # (P₁, K), of pairs that come from the boundary
-        tiles = torch.cat([tables.tiles(inside // M, inside % M), first[:, None].expand(-1, first.shape[1], -1)])
-        belief = self._restrict(state, tables.kept)
-        logprobs, belief = hmm.forward(belief, tiles, pair, F.embedding(tokens, tables.emission))
-        whole = belief.new_full((len(tokens), self.size), -torch.inf)
-        return logprobs, (whole.scatter(1, tables.kept[target[:, -1]], belief), target[:, -1])
-
-    def predict(self, state: State) -> Tensor:
-        tables = self._kept or self.tables()
-        rows = []
-        for belief, previous in zip(self._restrict(state, tables.kept), state[1].tolist(), strict=True):
-            if previous == self.clusters:
-                prior = tables.start
-            else:
-                arcs = (tables.U[previous] @ tables.V.flatten(0, 1).T).log_softmax(1)  # (K, MK)
-                prior = (belief[:, None] + arcs).logsumexp(0).view_as(tables.start)
-            rows.append((prior[self.cluster] + tables.emission).logsumexp(1))
-        return torch.stack(rows)
-
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        with torch.no_grad():
-            tables = self.tables()
-            self._kept = tables._replace(normaliser=hmm.normaliser(tables.U, tables.V))
-        try:
-            yield
-        finally:
-            self._kept = None
-
-    def tables(self) -> Tables:
-        """The distributions over the states kept for a batch: in training a new draw, else over all."""
-        M, S = self.clusters, self.size
-        if self.training and self.keep < S:
-            kept = torch.rand(M + 1, S, device=self.device).topk(self.keep).indices
-        else:
-            kept = torch.arange(S, device=self.device).expand(M + 1, S)
-        states = kept[:M] + S * torch.arange(M, device=self.device)[:, None]
-        e = self.origin(states)  # (M, K, d)
-        start = self.first(self.start(e)).flatten().log_softmax(0).view(states.shape)
-        emission = hmm.emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
-        return Tables(kept, start, self.transition(e), self.destination(states), emission)
-
-    def _restrict(self, state: State, kept: Tensor) -> Tensor:
-        """The (B, K) belief given that the state is a kept one; uniform where it cannot be."""
-        belief = state[0].gather(1, kept[state[1]])
-        lost = belief.isneginf().all(1, keepdim=True)
-        return belief.masked_fill(lost, 0.0).log_softmax(1)
+    def transitions(self, e: Tensor, states: Tensor) -> Softmax:
+        return Softmax(self.transition(e), self.destination(states))

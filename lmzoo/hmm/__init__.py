@@ -1,0 +1,4 @@
+"""Inference in hidden Markov models: pure functions on tensors, log-probabilities in nats.
+
+`blocks` walks from cluster to cluster, where a word is emitted by the states of its own cluster alone.
+"""

@@ -1,0 +1,168 @@
+"""What the HMMs of states and words in clusters share: emissions, state dropout, the walk over a window.
+
+Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://aclanthology.org/2020.emnlp-main.103
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lmzoo.brown import cached_brown_clusters
+from lmzoo.corpus import Corpus
+from lmzoo.errors import UserError
+from lmzoo.hmm import blocks
+from lmzoo.models.base import LanguageModel, State
+
+
+class Residual(nn.Module):
+    """Res(x) = LayerNorm(ReLU(W2 h + b2) + h), h = ReLU(W1 x + b1)."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.inner, self.outer, self.norm = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.LayerNorm(dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inner(x).relu()
+        return self.norm(self.outer(h).relu() + h)
+
+
+class Transitions(Protocol):
+    """p(z_t | z_{t-1}) over the K states kept of each of the M clusters, in nats."""
+
+    def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        """(P, K, K) from the states of one cluster to those of another, for (P,) distinct pairs ordered by source."""
+        ...
+
+    def leaving(self, cluster: int) -> Tensor:
+        """(K, M, K) from the states of one cluster to all."""
+        ...
+
+    def kept(self) -> "Transitions":
+        """The same, with whatever every batch would otherwise compute anew."""
+        ...
+
+
+class Tables(NamedTuple):
+    """What the parameters say about the K states kept of every cluster."""
+
+    kept: Tensor
+    """(M + 1, K) int64 numbers of the kept states within each cluster, and any K for the boundary."""
+    start: Tensor
+    """(M, K) log p(z_1)."""
+    emission: Tensor
+    """(V, K) log p(x | z) of a word under the states of its cluster."""
+    transitions: Transitions
+
+
+class BlockHMM(LanguageModel):
+    """p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), with M clusters of S states and of words.
+
+    A word is emitted by the states of its own cluster alone, so inference is exact and local. With
+    free state vectors e_i, drawn from N(0, 1):
+        p(z_1 = i) ∝ exp(w·Res_s(e_i)),
+        p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster.
+    State dropout leaves, of every cluster and for every batch, round((1 - state_dropout) S) states,
+    drawn without replacement, as if there were no others.
+
+    The state is the (B, S) log-belief over the states of the last word's cluster and (B,) that cluster,
+    M standing for a sentence boundary. What dropout has taken away is -inf there.
+
+    Args:
+        states: their number Z = MS.
+        clusters: M; Brown's (1992), found on the training text by `estimate`, words dealt out before.
+        dim: size of all vectors.
+    """
+
+    cluster: Tensor
+
+    def __init__(self, *, vocabulary_size: int, states: int, clusters: int, dim: int, state_dropout: float):
+        super().__init__()
+        if clusters > vocabulary_size:
+            raise UserError(
+                f"model.clusters={clusters}: there are only {vocabulary_size} words; set model.clusters to fewer"
+            )
+        if states % clusters:
+            raise UserError(
+                f"model.states={states} is not a multiple of model.clusters={clusters}; "
+                f"the nearest that is: {max(1, round(states / clusters)) * clusters}"
+            )
+        self.vocabulary_size, self.clusters, self.size = vocabulary_size, clusters, states // clusters
+        self.keep = max(1, round(self.size * (1 - state_dropout)))
+        self.origin = nn.Embedding(states, dim)
+        self.start, self.emission = Residual(dim), Residual(dim)
+        self.first = nn.Linear(dim, 1, bias=False)
+        self.word = nn.Linear(dim, vocabulary_size)
+        self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
+        self._frozen: Tables | None = None
+
+    @abstractmethod
+    def transitions(self, e: Tensor, states: Tensor) -> Transitions:
+        """Between the kept states, given their (M, K, d) vectors and (M, K) numbers."""
+
+    def estimate(self, corpus: Corpus) -> None:
+        self.cluster.copy_(cached_brown_clusters(corpus.train, self.vocabulary_size, self.clusters))
+
+    def initial_state(self, batch_size: int) -> State:
+        belief = self.word.bias.new_full((batch_size, self.size), -math.log(self.size))
+        return belief, torch.full((batch_size,), self.clusters, device=self.device)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        tables = self._frozen or self.tables()
+        M = self.clusters
+        target = self.cluster[tokens]  # (B, T)
+        source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
+        codes, pair = torch.unique(source * M + target, return_inverse=True)  # (P,), (B, T)
+        inside = codes[codes < M * M]
+        first = tables.start[codes[len(inside) :] - M * M]  # (P₁, K), of pairs that come from the boundary
+        tiles = tables.transitions.tiles(inside // M, inside % M)  # (P - P₁, K, K)
+        tiles = torch.cat([tiles, first[:, None].expand(-1, first.shape[1], -1)])
+        belief = self._restrict(state, tables.kept)
+        logprobs, belief = blocks.forward(belief, tiles, pair, F.embedding(tokens, tables.emission))
+        whole = belief.new_full((len(tokens), self.size), -torch.inf)
+        return logprobs, (whole.scatter(1, tables.kept[target[:, -1]], belief), target[:, -1])
+
+    def predict(self, state: State) -> Tensor:
+        tables = self._frozen or self.tables()
+        rows = []
+        for belief, previous in zip(self._restrict(state, tables.kept), state[1].tolist(), strict=True):
+            if previous == self.clusters:
+                prior = tables.start
+            else:
+                prior = (belief[:, None, None] + tables.transitions.leaving(previous)).logsumexp(0)  # (M, K)
+            rows.append((prior[self.cluster] + tables.emission).logsumexp(1))
+        return torch.stack(rows)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        with torch.no_grad():
+            tables = self.tables()
+            self._frozen = tables._replace(transitions=tables.transitions.kept())
+        try:
+            yield
+        finally:
+            self._frozen = None
+
+    def tables(self) -> Tables:
+        """The distributions over the states kept for a batch: in training a new draw, else over all."""
+        M, S = self.clusters, self.size
+        if self.training and self.keep < S:
+            kept = torch.rand(M + 1, S, device=self.device).topk(self.keep).indices
+        else:
+            kept = torch.arange(S, device=self.device).expand(M + 1, S)
+        states = kept[:M] + S * torch.arange(M, device=self.device)[:, None]
+        e = self.origin(states)  # (M, K, d)
+        start = self.first(self.start(e)).flatten().log_softmax(0).view(states.shape)
+        emission = blocks.emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
+        return Tables(kept, start, emission, self.transitions(e, states))
+
+    def _restrict(self, state: State, kept: Tensor) -> Tensor:
+        """The (B, K) belief given that the state is a kept one; uniform where it cannot be."""
+        belief = state[0].gather(1, kept[state[1]])
+        lost = belief.isneginf().all(1, keepdim=True)
+        return belief.masked_fill(lost, 0.0).log_softmax(1)

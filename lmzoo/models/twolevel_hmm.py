@@ -1,0 +1,56 @@
+"""An HMM whose transitions choose a cluster first, then a state of it."""
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from lmzoo.hmm import blocks
+from lmzoo.models.block_hmm import BlockHMM, Residual
+from lmzoo.registry import Dropout, Size, models
+
+
+class TwoLevel(NamedTuple):
+    """p(j | i) = p(c | i) p(j | c, i), p(j | c, i) ∝ exp(u_i·v_j) over the states j of cluster c."""
+
+    arrival: Tensor
+    """(M, K, M) log p(c | i)."""
+    U: Tensor
+    """(M, K, d) vectors of the states as origin."""
+    V: Tensor
+    """(M, K, d) vectors of the states as destination."""
+
+    def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        return blocks.local_tiles(self.arrival, self.U, self.V, source, target)
+
+    def leaving(self, cluster: int) -> Tensor:
+        M, K, _ = self.V.shape
+        inside = (self.U[cluster] @ self.V.flatten(0, 1).T).view(K, M, K).log_softmax(2)
+        return self.arrival[cluster][:, :, None] + inside
+
+    def kept(self) -> "TwoLevel":
+        return self
+
+
+@models.register("twolevel_hmm")
+class TwoLevelHMM(BlockHMM):
+    """p(j | i) = p(c | i) p(j | c, i), c the cluster of state j; otherwise the HMM of Chiu and Rush (2020).
+
+        p(c | i)    ∝ exp(w_c·Res_c(e_i) + b_c) over the M clusters,
+        p(j | c, i) ∝ exp(Res_t(e_i)·e′_j) over the S states of c.
+    As a word gives its cluster away, no sum over all states is left: a step costs one tile, and a batch as many
+    tiles as cluster pairs that follow each other in it, however many states there are. See `BlockHMM`.
+    The factorisation is that of class-based models (Goodman, "Classes for fast maximum entropy training", 2001).
+    """
+
+    def __init__(self, *, vocabulary_size: int, states: Size, clusters: Size, dim: Size, state_dropout: Dropout):
+        super().__init__(
+            vocabulary_size=vocabulary_size, states=states, clusters=clusters, dim=dim, state_dropout=state_dropout
+        )
+        self.arrival, self.transition = Residual(dim), Residual(dim)
+        self.next_cluster = nn.Linear(dim, clusters)
+        self.destination = nn.Embedding(states, dim)
+        nn.init.normal_(self.destination.weight, std=dim**-0.5)
+
+    def transitions(self, e: Tensor, states: Tensor) -> TwoLevel:
+        arrival = self.next_cluster(self.arrival(e)).log_softmax(2)  # (M, K, M)
+        return TwoLevel(arrival, self.transition(e), self.destination(states))
