@@ -120,13 +120,32 @@ def test_likelihood_is_a_sum_over_all_state_paths(build):
         torch.testing.assert_close(ours.exp(), total, **EXACT)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-6)])
+@pytest.mark.parametrize(
+    ("dtype", "half", "tolerance"),
+    [(torch.float64, False, 1e-9), (torch.float32, False, 1e-6), (torch.float32, True, 1e-6)],
+)
 @pytest.mark.parametrize("training", [False, True])
-def test_all_strings_of_length_three_together_are_certain(build, dtype, tolerance, training):
+def test_all_strings_of_length_three_together_are_certain(build, dtype, half, tolerance, training):
     model = build().to(dtype).train(training)
     strings = torch.tensor(list(itertools.product(range(8), repeat=3)))
-    logprobs, _ = model(strings, model.initial_state(len(strings)))
+    with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        logprobs, _ = model(strings, model.initial_state(len(strings)))
     assert logprobs.double().sum(1).exp().sum().item() == pytest.approx(1, abs=tolerance)
+
+
+def test_half_precision_scores_and_learns_almost_alike(build):
+    model = build(state_dropout=0.0).float()
+    tokens = words(6, 9)
+    results = []
+    for half in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            logprobs, _ = model(tokens, model.initial_state(6))
+        assert logprobs.dtype == torch.float32
+        results.append((logprobs, torch.cat([g.flatten() for g in gradient(model, logprobs.mean())])))
+    (exact, slope), (rounded, rounded_slope) = results
+    assert not rounded.equal(exact)
+    torch.testing.assert_close(rounded, exact, rtol=0, atol=0.15)
+    assert F.cosine_similarity(rounded_slope, slope, dim=0) > 0.99
 
 
 @pytest.mark.parametrize("cuts", [[6], [1, 1, 1, 1, 1, 1], [4, 2], [1, 5]])

@@ -19,6 +19,11 @@ CHUNK = 2**20
 """Transition logits that exist at a time: enough to keep matrix products busy, few enough for a cache."""
 
 
+def whole(x: Tensor) -> Tensor:
+    """In single precision at least, in which sums of probabilities are taken."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 def group(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """Deal the items of each label into rows of equal length, so that ragged groups batch well.
 
@@ -60,11 +65,11 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     shapes = [(len(some), int(sizes[some].max())) for some in rows]
     words = torch.cat([members[some, :width].flatten() for some, (_, width) in zip(rows, shapes, strict=True)])
     counts = [number * width for number, width in shapes]
-    vectors = F.embedding(words.clamp_max(V - 1), W).split(counts)
-    offsets = torch.cat([bias, bias.new_full((1,), -torch.inf)])[words].split(counts)  # no word: impossible
+    vectors = F.embedding(words.clamp_max(V - 1), W).to(H.dtype).split(counts)
+    offsets = torch.cat([bias, bias.new_full((1,), -torch.inf)])[words].to(H.dtype).split(counts)  # no word: impossible
     states = F.embedding(label[torch.cat(rows)], H.flatten(1)).view(-1, S, d).split([len(some) for some in rows])
     tables = [
-        torch.baddbmm(b.view(*shape, 1), w.view(*shape, d), h.mT).log_softmax(1).flatten(0, 1)  # (number · width, S)
+        whole(torch.baddbmm(b.view(*shape, 1), w.view(*shape, d), h.mT)).log_softmax(1).flatten(0, 1)  # (n · width, S)
         for b, w, h, shape in zip(offsets, vectors, states, shapes, strict=True)
     ]
     present = (words < V).nonzero()[:, 0]
@@ -76,9 +81,9 @@ class _TransitionTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         M, S, _ = U.shape
-        tiles = U.new_empty(len(source), S, S)
+        tiles = whole(U.new_empty(len(source), S, S))
         for clusters, pairs in _chunks(source, M, S):
-            logprobs = (U[clusters].flatten(0, 1) @ V.flatten(0, 1).T).log_softmax(1)  # (cS, MS)
+            logprobs = whole(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T).log_softmax(1)  # (cS, MS)
             local = torch.bucketize(source[pairs], clusters)
             tiles[pairs] = logprobs.view(-1, S, M, S)[local, :, target[pairs]]
         ctx.save_for_backward(U, V, source, target)
@@ -90,17 +95,18 @@ class _TransitionTiles(torch.autograd.Function):
         (G,) = upstream  # (P, S, S)
         U, V, source, target = ctx.saved_tensors
         M, S, d = U.shape
-        visits = U.new_zeros(M, S).index_add_(0, source, G.sum(2))
-        dU, dV = torch.zeros_like(U), torch.zeros_like(V)
+        visits = G.new_zeros(M, S).index_add_(0, source, G.sum(2))
+        dU, dV = torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
         for clusters, pairs in _chunks(source, M, S):
             rows = U[clusters].flatten(0, 1)
-            probs = (rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
+            probs = whole(rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
             dlogits = probs.mul_(-visits[clusters].view(-1, 1))
             local = torch.bucketize(source[pairs], clusters)
             dlogits.view(-1, S, M, S)[local, :, target[pairs]] += G[pairs]  # each pair is there once
+            dlogits = dlogits.to(U.dtype)
             dU[clusters] = (dlogits @ V.flatten(0, 1)).view(-1, S, d)
-            dV.flatten(0, 1).addmm_(dlogits.T, rows)
-        return dU, dV, None, None
+            dV.flatten(0, 1).add_(dlogits.T @ rows)
+        return dU, dV.to(V.dtype), None, None
 
 
 def _chunks(source: Tensor, M: int, S: int) -> Iterator[tuple[Tensor, slice]]:
@@ -134,12 +140,46 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
 def normaliser(U: Tensor, V: Tensor) -> Tensor:
     """(M, S) log Σ_k exp(u_i·v_k) of every state i, without gradient's memory: for tables that are kept."""
     rows = U.flatten(0, 1).split(max(1, CHUNK // U.shape[:2].numel()))
-    return torch.cat([(some @ V.flatten(0, 1).T).logsumexp(1) for some in rows]).view(U.shape[:2])
+    return torch.cat([whole(some @ V.flatten(0, 1).T).logsumexp(1) for some in rows]).view(U.shape[:2])
 
 
 def normalised_tiles(U: Tensor, V: Tensor, normaliser: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """What `transition_tiles` returns, from a normaliser that is known already."""
-    return torch.baddbmm(-normaliser[source][:, :, None], U[source], V[target].mT)
+    return whole(torch.bmm(U[source], V[target].mT)).sub_(normaliser[source][:, :, None])
+
+
+class _LocalTiles(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        S = U.shape[1]
+        clusters, counts = source.unique_consecutive(return_counts=True)
+        split = counts.tolist()
+        tiles = arrival.new_empty(len(source), S, S)
+        for c, out, targets in zip(clusters.tolist(), tiles.split(split), target.split(split), strict=True):
+            logits = (U[c] @ V[targets].flatten(0, 1).T).view(S, -1, S)  # from i to j of the n-th target
+            torch.log_softmax(logits.transpose(0, 1).to(out.dtype), 2, out=out)
+            out += arrival[c, :, targets].T[:, :, None]
+        ctx.save_for_backward(arrival, U, V, clusters, target, tiles)
+        ctx.split = split
+        return tiles
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (G,) = upstream  # (P, S, S)
+        arrival, U, V, clusters, target, tiles = ctx.saved_tensors
+        S, d = U.shape[1:]
+        visits = G.sum(2)  # (P, S)
+        darrival, dU, dV = torch.zeros_like(arrival), torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
+        parts = (part.split(ctx.split) for part in (G, visits, tiles, target))
+        for c, g, n, logprobs, targets in zip(clusters.tolist(), *parts, strict=True):
+            darrival[c, :, targets] = n.T
+            probs = (logprobs - arrival[c, :, targets].T[:, :, None]).exp_()
+            dlogits = torch.addcmul(g, probs, n[:, :, None], value=-1).to(U.dtype)  # (n, S, S)
+            flat = dlogits.transpose(0, 1).flatten(1)  # (S, nS)
+            dU[c] = flat @ V[targets].flatten(0, 1)
+            dV.index_add_(0, targets, (flat.T @ U[c]).view(-1, S, d).to(dV.dtype))
+        return darrival, dU, dV.to(V.dtype), None, None
 
 
 def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -148,15 +188,13 @@ def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: T
     Args:
         arrival: (M, S, M) log p(c | i).
         U, V: (M, S, d) vectors of the states as origin and as destination.
-        source, target: (P,) int64 clusters.
+        source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
 
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    M, S, d = U.shape
-    u, v = (F.embedding(which, X.flatten(1)).view(-1, S, d) for which, X in ((source, U), (target, V)))
-    chosen = F.embedding(source * M + target, arrival.transpose(1, 2).flatten(0, 1))  # (P, S)
-    return torch.bmm(u, v.mT).log_softmax(2) + chosen[:, :, None]
+    tiles: Any = _LocalTiles.apply(arrival, U, V, source, target)
+    return tiles
 
 
 class _Forward(torch.autograd.Function):
@@ -222,5 +260,6 @@ def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tu
     Returns:
         (B, T) log p(x_t | x_<t) and the (B, S) log-belief after the last token, both differentiable.
     """
-    result: Any = _Forward.apply(belief, tiles, pair, emission)
+    with torch.autocast(tiles.device.type, enabled=False):
+        result: Any = _Forward.apply(belief, tiles, pair, emission)
     return result

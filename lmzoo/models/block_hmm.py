@@ -79,6 +79,7 @@ class BlockHMM(LanguageModel):
         dim: size of all vectors.
     """
 
+    autocast = True
     cluster: Tensor
 
     def __init__(self, *, vocabulary_size: int, states: int, clusters: int, dim: int, state_dropout: float):
@@ -157,7 +158,7 @@ class BlockHMM(LanguageModel):
             kept = torch.arange(S, device=self.device).expand(M + 1, S)
         states = kept[:M] + S * torch.arange(M, device=self.device)[:, None]
         e = self.origin(states)  # (M, K, d)
-        start = self.first(self.start(e)).flatten().log_softmax(0).view(states.shape)
+        start = blocks.whole(self.first(self.start(e))).flatten().log_softmax(0).view(states.shape)
         emission = blocks.emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
         return Tables(kept, start, emission, self.transitions(e, states))
 

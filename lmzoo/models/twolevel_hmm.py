@@ -24,7 +24,7 @@ class TwoLevel(NamedTuple):
 
     def leaving(self, cluster: int) -> Tensor:
         M, K, _ = self.V.shape
-        inside = (self.U[cluster] @ self.V.flatten(0, 1).T).view(K, M, K).log_softmax(2)
+        inside = blocks.whole(self.U[cluster] @ self.V.flatten(0, 1).T).view(K, M, K).log_softmax(2)
         return self.arrival[cluster][:, :, None] + inside
 
     def kept(self) -> "TwoLevel":
@@ -52,5 +52,6 @@ class TwoLevelHMM(BlockHMM):
         nn.init.normal_(self.destination.weight, std=dim**-0.5)
 
     def transitions(self, e: Tensor, states: Tensor) -> TwoLevel:
-        arrival = self.next_cluster(self.arrival(e)).log_softmax(2)  # (M, K, M)
-        return TwoLevel(arrival, self.transition(e), self.destination(states))
+        arrival = blocks.whole(self.next_cluster(self.arrival(e))).log_softmax(2)  # (M, K, M)
+        U = self.transition(e)
+        return TwoLevel(arrival, U, self.destination(states).to(U.dtype))

@@ -29,7 +29,7 @@ class Softmax(NamedTuple):
 
     def leaving(self, cluster: int) -> Tensor:
         M, K, _ = self.V.shape
-        return (self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
+        return blocks.whole(self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
 
     def kept(self) -> "Softmax":
         return self._replace(normaliser=blocks.normaliser(self.U, self.V))
@@ -52,4 +52,5 @@ class VeryLargeHMM(BlockHMM):
         nn.init.normal_(self.destination.weight, std=dim**-0.5)
 
     def transitions(self, e: Tensor, states: Tensor) -> Softmax:
-        return Softmax(self.transition(e), self.destination(states))
+        U = self.transition(e)
+        return Softmax(U, self.destination(states).to(U.dtype))
