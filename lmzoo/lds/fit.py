@@ -1,6 +1,7 @@
 """From a text to its linear dynamical system: count, identify, iterate EM."""
 
 import logging
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -27,12 +28,30 @@ class Fit(NamedTuple):
 
 
 def fit(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float, iterations: int) -> Fit:
-    """Subspace identification with r = ``blocks``, then ``iterations`` of ASOS EM with Ψ_1 … Ψ_L, L = ``lags``.
+    """The system after ``iterations`` of EM; see `fits`. The log-density of the text is logged before each and after.
 
-    The log-density of the text is logged before every iteration and after the last.
+    Raises: ValueError as `fits` does.
+    """
+    log.info("the Gaussian log-density of one-hot words is no log-probability: nothing about perplexity follows")
+    steps = fits(counts, hidden, blocks, lags, pseudocount)
+    fitted = next(steps)
+    _report(0, fitted)
+    for iteration in trange(iterations, desc="EM", unit="iteration", disable=None, leave=False):
+        fitted = next(steps)
+        _report(iteration + 1, fitted)
+    return fitted
+
+
+def _report(iteration: int, fitted: Fit) -> None:
+    log_density = of_words(fitted.expectations.log_density, fitted.mu)
+    log.info("EM iteration %d: Gaussian log-density %.4f nats per token", iteration, log_density)
+
+
+def fits(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float) -> Iterator[Fit]:
+    """Subspace identification with r = ``blocks``, then one iteration after another of ASOS EM with Ψ_1 … Ψ_lags.
 
     Args:
-        counts: for at least max(2r - 1, L) lags.
+        counts: for at least max(2r - 1, ``lags``) lags.
         hidden: h, below V.
 
     Raises: ValueError as `whiten` and `identify` do.
@@ -40,17 +59,8 @@ def fit(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float,
     mu, psi = whiten(counts, pseudocount)
     start = torch.randn(blocks * len(mu), hidden + OVERSAMPLING, dtype=mu.dtype, device=mu.device)
     lds = identify(psi[: 2 * blocks - 1], start, hidden, blocks)
-    log.info("the Gaussian log-density of one-hot words is no log-probability: nothing about perplexity follows")
-    with trange(iterations, unit="iteration", desc="EM", disable=None, leave=False) as bar:
-        for iteration in bar:
-            expectations = e_step(psi[:lags], lds, steady_state(lds))
-            _report(iteration, of_words(expectations.log_density, mu))
-            lds = m_step(expectations)
-    steady = steady_state(lds)
-    expectations = e_step(psi[:lags], lds, steady)
-    _report(iterations, of_words(expectations.log_density, mu))
-    return Fit(lds, steady, expectations, mu)
-
-
-def _report(iteration: int, log_density: float) -> None:
-    log.info("EM iteration %d: Gaussian log-density %.4f nats per token", iteration, log_density)
+    while True:
+        steady = steady_state(lds)
+        expectations = e_step(psi[:lags], lds, steady)
+        yield Fit(lds, steady, expectations, mu)
+        lds = m_step(expectations)

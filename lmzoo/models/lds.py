@@ -71,6 +71,7 @@ class LinearDynamicalSystem(LanguageModel):
     """
 
     A: Tensor
+    C: Tensor
     H: Tensor
     J: Tensor
     gains: Tensor
@@ -92,12 +93,17 @@ class LinearDynamicalSystem(LanguageModel):
         self.options = {"blocks": blocks, "lags": lags, "pseudocount": pseudocount, "iterations": iterations}
         for name in ("A", "H", "J", "whitener", "spherical"):
             self.register_buffer(name, torch.zeros(hidden, hidden))
-        self.register_buffer("gains", torch.zeros(vocabulary_size, hidden))
+        for name in ("C", "gains"):
+            self.register_buffer(name, torch.zeros(vocabulary_size, hidden))
         self.output = nn.Linear(hidden, vocabulary_size)
 
     def estimate(self, corpus: Corpus) -> None:
-        fitted = fit_text(self, corpus, self.hidden, self.options)
+        self.take(fit_text(self, corpus, self.hidden, self.options))
+
+    def take(self, fitted: Fit) -> None:
+        """Become the filter and the smoother of a system."""
         self.A.copy_(fitted.lds.A)
+        self.C.copy_(fitted.lds.C)
         self.H.copy_(fitted.steady.H)
         self.J.copy_(fitted.steady.J)
         self.gains.copy_(word_gains(fitted.lds.C, fitted.steady.W, fitted.mu))
