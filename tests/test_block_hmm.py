@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from lmzoo.errors import UserError
 from lmzoo.models.block_hmm import BlockHMM
+from lmzoo.models.lowrank_hmm import LowRankHMM
 from lmzoo.models.twolevel_hmm import TwoLevelHMM
 from lmzoo.registry import models
 
@@ -16,11 +17,20 @@ EXACT = {"rtol": 1e-9, "atol": 1e-9}
 OPTIONS = {"states": 12, "clusters": 3, "dim": 6, "state_dropout": 0.5}
 
 
-@pytest.fixture(params=["vlhmm", "twolevel_hmm"])
+VARIANTS = {
+    "vlhmm": {},
+    "twolevel_hmm": {},
+    "lowrank_hmm": {"features": 4, "feature_map": "exp"},
+    "lowrank_hmm, softmax kernel": {"features": 7, "feature_map": "softmax_kernel"},
+}
+
+
+@pytest.fixture(params=VARIANTS)
 def build(request) -> Callable[..., BlockHMM]:
     def build(**options) -> BlockHMM:
         torch.manual_seed(0)
-        model = models.build({"name": request.param} | OPTIONS | options, vocabulary_size=8).double()
+        settings = {"name": request.param.partition(",")[0]} | OPTIONS | VARIANTS[request.param] | options
+        model = models.build(settings, vocabulary_size=8).double()
         for name, parameter in model.named_parameters():
             if "norm" in name:  # fresh ones are all 1 or 0
                 torch.nn.init.normal_(parameter)
@@ -43,7 +53,12 @@ def dense_tables(model, kept):
     e = model.origin.weight
     start = (residual(model.start, e) @ model.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
     transition = (residual(model.transition, e) @ model.destination.weight.T).masked_fill(dropped, -torch.inf)
-    if isinstance(model, TwoLevelHMM):
+    if isinstance(model, LowRankHMM):
+        u, v = residual(model.transition, e) / e.shape[1] ** 0.5, model.destination.weight
+        half = 0.5 * (model.feature_map == "softmax_kernel")
+        phi = [(x @ model.features.T - half * (x * x).sum(1, keepdim=True)).exp() for x in (u, v)]
+        transition = (phi[0] @ phi[1].T).log().masked_fill(dropped, -torch.inf).log_softmax(1)
+    elif isinstance(model, TwoLevelHMM):
         arrival = residual(model.arrival, e) @ model.next_cluster.weight.T + model.next_cluster.bias
         inside = transition.view(M * S, M, S).log_softmax(2)
         transition = (arrival.log_softmax(1)[:, :, None] + inside).flatten(1)

@@ -1,6 +1,18 @@
 """The zoo: importing a family here registers its models."""
 
-from lmzoo.models import arpa, lds, lds_rnn, logbilinear, loglinear, ngram, nnlm, recurrent, twolevel_hmm, vlhmm
+from lmzoo.models import (
+    arpa,
+    lds,
+    lds_rnn,
+    logbilinear,
+    loglinear,
+    lowrank_hmm,
+    ngram,
+    nnlm,
+    recurrent,
+    twolevel_hmm,
+    vlhmm,
+)
 from lmzoo.models.base import LanguageModel, State, WindowModel
 
 __all__ = ["LanguageModel", "State", "WindowModel"]

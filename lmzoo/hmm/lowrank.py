@@ -1,0 +1,86 @@
+"""Transition matrices of low rank: p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k), φ positive.
+
+Chiu, Deng and Rush, "Low-rank constraints for fast inference in structured models", NeurIPS 2021,
+https://arxiv.org/abs/2201.02715. With D = Σ_k φ(v_k), feature by feature, this is a walk through one of f features,
+
+    p(j | i) = Σ_r p(r | i) p(j | r),   p(r | i) = φ_r(u_i) D_r / φ(u_i)·D,   p(j | r) = φ_r(v_j) / D_r,
+
+two softmaxes, of which neither under- nor overflows and each costs O(Zf). Of the product, Z × Z, only the tiles
+asked for are ever computed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lmzoo.hmm.blocks import whole
+
+
+def orthogonal_rows(rows: int, dim: int) -> Tensor:
+    """(rows, dim) random directions, orthogonal within every dim of them, as long as those drawn from N(0, I).
+
+    Choromanski et al., "Rethinking attention with Performers", ICLR 2021, §2.4.
+    """
+    Q, R = torch.linalg.qr(torch.randn(-(-rows // dim), dim, dim))
+    Q *= R.diagonal(dim1=1, dim2=2).sign()[:, None]  # else the directions are not uniform (Mezzadri 2007)
+    return Q.flatten(0, 1)[:rows] * torch.randn(rows, dim).norm(dim=1, keepdim=True)
+
+
+def factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
+    """log φ(u) and log φ(v), (M, S, f) each -> p(r | i) and p(j | r), (M, S, f) each."""
+    origin, destination = whole(origin), whole(destination)
+    mass = destination.flatten(0, 1).logsumexp(0)  # (f,) log D
+    return (origin + mass).softmax(2), (destination - mass).exp()
+
+
+class _Tiles(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        S = P.shape[1]
+        probs = P.new_empty(len(source), S, S)
+        for cluster, pairs in _departures(source):
+            product = P[cluster] @ Q[target[pairs]].flatten(0, 1).T  # (S, nS)
+            probs[pairs] = product.view(S, -1, S).transpose(0, 1)
+        probs.clamp_min_(torch.finfo(P.dtype).tiny)
+        ctx.save_for_backward(P, Q, source, target, probs)
+        return probs.log()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        P, Q, source, target, probs = ctx.saved_tensors
+        G = upstream[0] / probs  # (P, S, S)
+        dP, dQ = torch.zeros_like(P), torch.zeros_like(Q)
+        for cluster, pairs in _departures(source):
+            ahead = target[pairs]  # each cluster is there once
+            rows = G[pairs].transpose(0, 1).flatten(1)  # (S, nS)
+            dP[cluster] = rows @ Q[ahead].flatten(0, 1)
+            dQ[ahead] += (rows.T @ P[cluster]).view(-1, *Q.shape[1:])
+        return dP, dQ, None, None
+
+
+def _departures(source: Tensor) -> Iterator[tuple[int, slice]]:
+    """The distinct sources, each with the slice of pairs that leave it."""
+    clusters, counts = source.unique_consecutive(return_counts=True)
+    start = 0
+    for cluster, count in zip(clusters.tolist(), counts.tolist(), strict=True):
+        yield cluster, slice(start, start + count)
+        start += count
+
+
+def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """log Σ_r p(r | i) p(j | r) for all states i, j of the cluster pairs asked for.
+
+    Args:
+        P, Q: (M, S, f) p(r | i) and p(j | r).
+        source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
+
+    Returns:
+        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
+    """
+    with torch.autocast(P.device.type, enabled=False):
+        result: Any = _Tiles.apply(P, Q, source, target)
+    return result

@@ -1,0 +1,73 @@
+"""The HMM with transitions of low rank (Chiu, Deng and Rush, NeurIPS 2021); https://arxiv.org/abs/2201.02715"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from lmzoo.hmm import lowrank
+from lmzoo.models.block_hmm import BlockHMM, Residual
+from lmzoo.registry import Dropout, Size, models
+
+
+class LowRank(NamedTuple):
+    """p(j | i) = Σ_r p(r | i) p(j | r)."""
+
+    P: Tensor
+    """(M, K, f) p(r | i)."""
+    Q: Tensor
+    """(M, K, f) p(j | r)."""
+
+    def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        return lowrank.tiles(self.P, self.Q, source, target)
+
+    def leaving(self, cluster: int) -> Tensor:
+        M = len(self.Q)
+        source = torch.full((M,), cluster, device=self.Q.device)
+        return self.tiles(source, torch.arange(M, device=self.Q.device)).transpose(0, 1)
+
+    def kept(self) -> "LowRank":
+        return self
+
+
+@models.register("lowrank_hmm")
+class LowRankHMM(BlockHMM):
+    """p(j | i) = φ(u_i)·φ(e′_j) / φ(u_i)·Σ_k φ(e′_k); otherwise the HMM of Chiu and Rush (2020), see `BlockHMM`.
+
+    u_i = Res_t(e_i)/√d, and φ(x) = exp(Wx) or exp(Wx - ‖x‖²/2), of which the expectation over normal W is a softmax:
+    φ(u)·φ(v) ≈ f exp(u·v). W begins with orthogonal rows and is learned. The published model has emissions of
+    every word from every state, where this has a cluster's words from its own states.
+
+    Args:
+        features: f, the rank of the transition matrix.
+        feature_map: φ.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        states: Size,
+        clusters: Size,
+        dim: Size,
+        features: Size,
+        feature_map: Literal["exp", "softmax_kernel"],
+        state_dropout: Dropout,
+    ):
+        super().__init__(
+            vocabulary_size=vocabulary_size, states=states, clusters=clusters, dim=dim, state_dropout=state_dropout
+        )
+        self.feature_map = feature_map
+        self.transition = Residual(dim)
+        self.destination = nn.Embedding(states, dim)
+        nn.init.normal_(self.destination.weight, std=dim**-0.5)
+        self.features = nn.Parameter(lowrank.orthogonal_rows(features, dim))
+
+    def transitions(self, e: Tensor, states: Tensor) -> LowRank:
+        u, v = self.transition(e) * e.shape[2] ** -0.5, self.destination(states)
+        return LowRank(*lowrank.factors(self.phi(u), self.phi(v)))
+
+    def phi(self, x: Tensor) -> Tensor:
+        """(..., d) -> (..., f) log φ(x)."""
+        logits = x @ self.features.T
+        return logits if self.feature_map == "exp" else logits - x.square().sum(-1, keepdim=True) / 2

@@ -1,0 +1,54 @@
+"""Transition tiles of low rank against the kernel's definition at small size."""
+
+import pytest
+import torch
+
+from lmzoo.hmm import lowrank
+
+EXACT = {"rtol": 1e-9, "atol": 1e-9}
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_tiles_are_cut_from_the_normalised_kernel():
+    origin, destination = (x.requires_grad_() for x in (random(4, 3, 5), random(4, 3, 5, seed=1)))
+    source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
+    tiles = lowrank.tiles(*lowrank.factors(origin, destination), source, target)
+    kernel = origin.exp().flatten(0, 1) @ destination.exp().flatten(0, 1).T
+    dense = (kernel / kernel.sum(1, keepdim=True)).log().view(4, 3, 4, 3)
+    expected = dense[source, :, target]
+    torch.testing.assert_close(tiles, expected, **EXACT)
+    g = random(5, 3, 3, seed=2)
+    ours, theirs = (torch.autograd.grad((x * g).sum(), [origin, destination]) for x in (tiles, expected))
+    for mine, dense in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, dense, **EXACT)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
+def test_factors_are_distributions_at_any_scale_in_single_precision(scale):
+    P, Q = lowrank.factors(scale * random(4, 3, 5).float(), scale * random(4, 3, 5, seed=1).float())
+    torch.testing.assert_close(P.sum(2), torch.ones(4, 3))
+    torch.testing.assert_close(Q.sum((0, 1)), torch.ones(5))
+    every = torch.arange(16)
+    tiles = lowrank.tiles(P, Q, every // 4, every % 4)
+    assert tiles.isfinite().all()
+    torch.testing.assert_close(tiles.view(4, 4, 3, 3).exp().sum((1, 3)), torch.ones(4, 3))
+
+
+def test_directions_are_orthogonal_and_as_long_as_normal_vectors():
+    torch.manual_seed(0)
+    W = lowrank.orthogonal_rows(40, 16).double()
+    for block in W.split(16):
+        gram = block @ block.T
+        torch.testing.assert_close(gram, gram.diagonal().diag(), atol=1e-4, rtol=0)
+    assert abs(lowrank.orthogonal_rows(4000, 16).square().sum(1).mean() - 16) < 0.5
+
+
+def test_softmax_kernel_features_approximate_the_softmax():
+    torch.manual_seed(1)
+    W = lowrank.orthogonal_rows(100_000, 4).double()
+    u, v = random(3, 4) / 3, random(5, 4, seed=1) / 3
+    phi = [(x @ W.T - x.square().sum(1, keepdim=True) / 2).exp() for x in (u, v)]
+    torch.testing.assert_close(phi[0] @ phi[1].T / len(W), (u @ v.T).exp(), rtol=0.02, atol=0)
