@@ -44,7 +44,7 @@ def test_asos_against_the_explicit_smoother(stay: float, seed: int, lags: int, t
     mu, psi = whiten(Counts.of(text, 20, lags), 0.0)
     lds = system(HMM.draw(stay=stay, seed=seed).lds(), mu)
     steady = steady_state(lds)
-    found = e_step(psi, lds, steady)
+    found = e_step(psi, lds, steady, 19)
     f, s = states(lds, mu, text)
     y, following = whitened(text, mu), s.roll(-1, 0)
     explicit = {
@@ -66,7 +66,7 @@ def test_asos_against_the_explicit_smoother(stay: float, seed: int, lags: int, t
 def test_the_truth_is_a_fixed_point_on_population_moments():
     hmm = HMM.draw()
     lds = hmm.lds()
-    again = m_step(e_step(hmm.psi(7), lds, steady_state(lds)))
+    again = m_step(e_step(hmm.psi(7), lds, steady_state(lds), 19))
     for name, before, after in zip(lds._fields, lds, again, strict=True):
         torch.testing.assert_close(after, before, atol=1e-12, rtol=0, msg=f"{name}: {{}}".format)
 
@@ -77,11 +77,11 @@ def test_em_raises_the_density_and_finds_the_truth():
     lds = system(HMM.draw(seed=7).lds(), hmm.mu)
     densities = []
     for _ in range(200):
-        expectations = e_step(psi, lds, steady_state(lds))
+        expectations = e_step(psi, lds, steady_state(lds), 19)
         densities.append(expectations.log_density)
         lds = m_step(expectations)
     truth = hmm.lds()
-    best = e_step(psi, truth, steady_state(truth)).log_density
+    best = e_step(psi, truth, steady_state(truth), 19).log_density
     assert all(later > earlier for earlier, later in pairwise(densities))
     assert densities[0] < best - 0.1
     assert best - 1e-4 < densities[-1] < best

@@ -56,7 +56,7 @@ def test_embeddings_are_spherical_over_the_text():
     mu, psi = whiten(Counts.of(tokens, 20, 7), 0.0)
     steady = steady_state(lds)
     s = smooth(steady.J, lds.A, filtered(lds, mu, tokens.view(100, 1000)))
-    spherical = power_of_symmetric(e_step(psi, lds, steady).smoothed, -0.5)
+    spherical = power_of_symmetric(e_step(psi, lds, steady, 19).smoothed, -0.5)
     whitened = (s @ spherical).flatten(0, 1)
     torch.testing.assert_close(whitened.mT @ whitened / len(tokens), torch.eye(3).double(), atol=0.01, rtol=0)
     embedded = embed(s, spherical).flatten(0, 1)

@@ -8,6 +8,7 @@ from the text to the state of every token:
     `subspace`       a first system from the Ψ_k by subspace identification
     `steady_state`   the Kalman filter's limit, from h × h matrices alone
     `asos`           EM on the Ψ_k
+    `projection`     the same with a given vector for each word instead of one-hot words
     `inference`      filter and smoother over batches of sentences; embeddings of tokens
     `fit`            all of it in turn
 

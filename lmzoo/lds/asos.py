@@ -42,11 +42,15 @@ class Expectations(NamedTuple):
     smoothed: Tensor
     """(h, h) SS_0 = E[s_t s_tᵀ] of the smoothed means."""
     log_density: float
-    """Nats per token of the whitened observations on m^⊥, see `of_words`."""
+    """Nats per token of the whitened observations, of words on m^⊥; see `of_words`."""
 
 
-def e_step(psi: Sequence[Operator], lds: LDS, steady: SteadyState) -> Expectations:
-    """Filter and smooth the statistics Ψ_1 … Ψ_L of a text."""
+def e_step(psi: Sequence[Operator], lds: LDS, steady: SteadyState, dimensions: int) -> Expectations:
+    """Filter and smooth the statistics Ψ_1 … Ψ_L of a text.
+
+    Args:
+        dimensions: in which the observations vary, V - 1 of V one-hot words, d of vectors.
+    """
     A, C, _ = lds
     W, H, J = steady.W, steady.H, steady.J
     L, GA = len(psi), C.mT @ C @ A
@@ -90,7 +94,7 @@ def e_step(psi: Sequence[Operator], lds: LDS, steady: SteadyState) -> Expectatio
         yx=YS,
         filtered=symmetric(XX[0]),
         smoothed=SS,
-        log_density=_log_density(lds, steady, YX[1], XX[0]),
+        log_density=_log_density(lds, steady, YX[1], XX[0], dimensions),
     )
 
 
@@ -113,11 +117,10 @@ def m_step(expectations: Expectations) -> LDS:
     return LDS(A, C, xx * min(1.0, SIGNAL / signal(C, xx)))
 
 
-def _log_density(lds: LDS, steady: SteadyState, YX: Tensor, XX: Tensor) -> float:
+def _log_density(lds: LDS, steady: SteadyState, YX: Tensor, XX: Tensor, dimensions: int) -> float:
     """E log N(y_{t+1}; CAf_t, S) from CᵀYX_1 and XX_0."""
     A, C, _ = lds
     G2, G = C.mT @ C, steady.G
-    dimensions = len(C) - 1
     squares = dimensions - (G * G2).sum()  # tr S⁺ E[y yᵀ]
     cross = (A * (YX - G2 @ G @ YX)).sum()  # tr S⁺ YX_1 AᵀCᵀ
     predicted = (A * ((G2 - G2 @ G @ G2) @ A @ XX)).sum()  # tr S⁺ CA XX_0 AᵀCᵀ

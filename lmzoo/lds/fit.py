@@ -1,7 +1,7 @@
 """From a text to its linear dynamical system: count, identify, iterate EM."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 from tqdm import trange
 
 from lmzoo.lds.asos import Expectations, e_step, m_step, of_words
-from lmzoo.lds.statistics import Counts, whiten
+from lmzoo.lds.statistics import Counts, CrossCovariance, whiten
 from lmzoo.lds.steady_state import SteadyState, steady_state
 from lmzoo.lds.subspace import OVERSAMPLING, identify
 from lmzoo.lds.system import LDS
@@ -28,16 +28,23 @@ class Fit(NamedTuple):
 
 
 def fit(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float, iterations: int) -> Fit:
-    """The system after ``iterations`` of EM; see `fits`. The log-density of the text is logged before each and after.
+    """The system of one-hot words after ``iterations`` of EM; see `em`.
 
-    Raises: ValueError as `fits` does.
+    The log-density of the text is logged before every iteration and after the last.
+
+    Args:
+        counts: for at least max(2r - 1, ``lags``) lags.
+        pseudocount: κ of `whiten`.
+
+    Raises: ValueError as `whiten` and `identify` do.
     """
     log.info("the Gaussian log-density of one-hot words is no log-probability: nothing about perplexity follows")
-    steps = fits(counts, hidden, blocks, lags, pseudocount)
-    fitted = next(steps)
+    mu, psi = whiten(counts, pseudocount)
+    steps = em(psi, len(mu) - 1, hidden, blocks, lags)
+    fitted = Fit(*next(steps), mu)
     _report(0, fitted)
     for iteration in trange(iterations, desc="EM", unit="iteration", disable=None, leave=False):
-        fitted = next(steps)
+        fitted = Fit(*next(steps), mu)
         _report(iteration + 1, fitted)
     return fitted
 
@@ -47,20 +54,22 @@ def _report(iteration: int, fitted: Fit) -> None:
     log.info("EM iteration %d: Gaussian log-density %.4f nats per token", iteration, log_density)
 
 
-def fits(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float) -> Iterator[Fit]:
-    """Subspace identification with r = ``blocks``, then one iteration after another of ASOS EM with Ψ_1 … Ψ_lags.
+def em(
+    psi: Sequence[CrossCovariance] | Sequence[Tensor], dimensions: int, hidden: int, blocks: int, lags: int
+) -> Iterator[tuple[LDS, SteadyState, Expectations]]:
+    """A system by subspace identification with r = ``blocks``, then that of every iteration of EM with Ψ_1 … Ψ_lags.
 
     Args:
-        counts: for at least max(2r - 1, ``lags``) lags.
-        hidden: h, below V.
+        psi: Ψ_1 … of whitened observations, one-hot words or vectors.
+        dimensions: in which these vary, V - 1 of V one-hot words, d of vectors.
+        hidden: h, at most ``dimensions``.
 
-    Raises: ValueError as `whiten` and `identify` do.
+    Raises: ValueError as `identify` does.
     """
-    mu, psi = whiten(counts, pseudocount)
-    start = torch.randn(blocks * len(mu), hidden + OVERSAMPLING, dtype=mu.dtype, device=mu.device)
+    start = torch.randn(blocks * len(psi[0]), hidden + OVERSAMPLING, dtype=torch.float64, device=psi[0].device)
     lds = identify(psi[: 2 * blocks - 1], start, hidden, blocks)
     while True:
         steady = steady_state(lds)
-        expectations = e_step(psi[:lags], lds, steady)
-        yield Fit(lds, steady, expectations, mu)
+        expectations = e_step(psi[:lags], lds, steady, dimensions)
+        yield lds, steady, expectations
         lds = m_step(expectations)

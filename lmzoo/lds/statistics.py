@@ -101,6 +101,9 @@ class CrossCovariance:
     left: Tensor
     right: Tensor
 
+    def __len__(self) -> int:
+        return len(self.left)
+
     def __matmul__(self, X: Tensor) -> Tensor:
         return torch.sparse.mm(self.sparse, X).addmm_(self.left, self.right @ X)
 
@@ -108,6 +111,11 @@ class CrossCovariance:
     def mT(self) -> "CrossCovariance":  # noqa: N802 - torch's name
         """Ψ_kᵀ."""
         return CrossCovariance(self.sparse.t(), self.left, self.right)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is multiplied."""
+        return self.left.device
 
 
 class Statistics(NamedTuple):
