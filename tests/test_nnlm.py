@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from lmzoo.errors import UserError
 from lmzoo.models.nnlm import NNLM
 
 SMALL = {
@@ -13,6 +14,7 @@ SMALL = {
     "layers": 1,
     "context": "concatenated",
     "direct": True,
+    "tied": False,
     "dropout": 0.0,
     "init": 0.5,
 }
@@ -20,13 +22,14 @@ SMALL = {
 
 @pytest.mark.parametrize("context", ["concatenated", "averaged"])
 @pytest.mark.parametrize("direct", [True, False])
-@pytest.mark.parametrize("layers", [1, 2])
-def test_scores_follow_the_equation(context: str, direct: bool, layers: int):
+@pytest.mark.parametrize(("layers", "tied"), [(1, False), (2, False), (2, True)])
+def test_scores_follow_the_equation(context: str, direct: bool, layers: int, tied: bool):
     torch.manual_seed(0)
-    model = NNLM(**SMALL | {"context": context, "direct": direct, "layers": layers}).double()
+    direct = direct and not tied
+    model = NNLM(**SMALL | {"context": context, "direct": direct, "layers": layers, "tied": tied}).double()
     tokens = [3, 1, 4, 0, 5]
     C, H, d, b = model.C.weight, model.H.weight, model.H.bias, model.UW.bias
-    U, W = model.UW.weight[:, :5], model.UW.weight[:, 5:]
+    U, W = (C @ model.P.weight, C[:, :0]) if tied else model.UW.weight.split([5, model.UW.in_features - 5], dim=1)
     expected = []
     for t, token in enumerate(tokens):
         vectors = [C[w] for w in [0, 0, 0, *tokens][t : t + 3]]
@@ -50,6 +53,13 @@ def test_the_number_of_parameters_is_the_paper_s(n: int):
     V, m, h = 7, 3, 5
     count = sum(parameter.numel() for parameter in NNLM(**SMALL | {"order": n}).parameters())
     assert count == V * (1 + n * m + h) + h * (1 + (n - 1) * m)
+
+
+def test_tying_shares_the_words_vectors_and_excludes_direct_connections():
+    model = NNLM(**SMALL | {"direct": False, "tied": True})
+    assert model.UW.weight is model.C.weight
+    with pytest.raises(UserError, match=r"model\.tied=true leaves no place for model\.direct=true"):
+        NNLM(**SMALL | {"tied": True})
 
 
 def test_dropout_acts_in_training_alone():

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lmzoo.errors import UserError
 from lmzoo.models.base import WindowModel
 from lmzoo.models.output import token_logprobs
 from lmzoo.registry import Dropout, NonNegative, Size, models
@@ -17,7 +18,8 @@ class NNLM(WindowModel):
 
     Bengio, Ducharme, Vincent & Jauvin, *A neural probabilistic language model*, JMLR 2003, equation 1,
     in its symbols. Since then: dropout of x and of the hidden layer (Srivastava et al. 2014) and further
-    hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016).
+    hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016); U = C P, the
+    words' feature vectors at the output as well (Press & Wolf 2017).
 
     Args:
         order: n; a word is predicted from the n - 1 before it.
@@ -25,7 +27,8 @@ class NNLM(WindowModel):
         hidden: h, the size of the hidden layer.
         layers: hidden layers, the first as in the paper.
         context: whether x is the context's n - 1 vectors ``concatenated``, or their average.
-        direct: whether x reaches the output by W, past the hidden layer.
+        direct: whether x reaches the output by W, past the hidden layer; not where tied.
+        tied: whether U = C P with P an (m, h) matrix.
         init: weights are drawn uniformly from ±init; biases start at zero.
     """
 
@@ -41,10 +44,13 @@ class NNLM(WindowModel):
         layers: Size,
         context: Literal["concatenated", "averaged"],
         direct: bool,
+        tied: bool,
         dropout: Dropout,
         init: NonNegative,
     ):
         super().__init__()
+        if tied and direct:
+            raise UserError("model.tied=true leaves no place for model.direct=true; set one of them to false")
         self.vocabulary_size = vocabulary_size
         self.order = order
         self.averaged = context == "averaged"
@@ -56,22 +62,26 @@ class NNLM(WindowModel):
             nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.Tanh(), nn.Dropout(dropout))
             for _ in range(layers - 1)
         )
-        self.UW = nn.Linear(hidden + direct * width, vocabulary_size)  # U's columns, then W's; its bias is b
+        self.P = nn.Linear(hidden, embedding, bias=False) if tied else nn.Identity()
+        seen = embedding if tied else hidden + direct * width
+        self.UW = nn.Linear(seen, vocabulary_size)  # U's columns, then W's; its bias is b
+        if tied:
+            self.UW.weight = self.C.weight
         self.dropout = nn.Dropout(dropout)
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.uniform_(module.weight, -init, init)
-            if isinstance(module, nn.Linear):
+            if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
     def features(self, context: Tensor) -> Tensor:
-        """(N, n - 1) contexts -> (N, h [+ width of x]), what the output layer sees: the last hidden layer [and x]."""
+        """(N, n - 1) contexts -> what the output layer sees: a, [a x], or P a where tied; (N, columns of UW)."""
         x = self.C(context)  # (N, n - 1, m)
         x = self.dropout(x.mean(1) if self.averaged else x.flatten(1))
         a = self.dropout(torch.tanh(self.H(x)))  # (N, h)
         for layer in self.deeper:
             a = a + layer(a)
-        return torch.cat([a, x], dim=1) if self.direct else a
+        return torch.cat([a, x], dim=1) if self.direct else self.P(a)
 
     def next_logprobs(self, context: Tensor) -> Tensor:
         return F.log_softmax(self.UW(self.features(context)).float(), dim=1)
