@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from lmzoo.errors import UserError
+from lmzoo.hmm import paths
 from lmzoo.models.block_hmm import BlockHMM
 from lmzoo.models.lowrank_hmm import LowRankHMM
 from lmzoo.models.twolevel_hmm import TwoLevelHMM
@@ -257,3 +258,25 @@ def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(buil
 def test_sizes_that_cannot_be_are_errors(build, options, message):
     with pytest.raises(UserError, match=message):
         build(**options)
+
+
+def test_paths_of_a_sentence_are_those_of_dense_tables(build):
+    model = build().eval()
+    start, transition, emission, _ = dense_tables(model, model.tables().kept)
+    tokens = words(3, 5)
+    chain, lengths = model.chain(tokens, model.initial_state(3)), torch.full((3,), 5)
+    found, logprobs = paths.viterbi(chain, lengths)
+    gamma = paths.posterior(chain, lengths)
+    for b, x in enumerate(tokens):
+        e = emission[:, x].T  # (T, Z)
+        best, alpha, beta = start + e[0], [start + e[0]], [torch.zeros(12).double()]
+        for t in range(1, 5):
+            best = (best[:, None] + transition).amax(0) + e[t]
+            alpha.append(lse(alpha[-1][:, None] + transition, 0) + e[t])
+            beta.append(lse(transition + e[-t] + beta[-1], 1))
+        torch.testing.assert_close(logprobs[b], best.max(), **EXACT)
+        z = found[b]
+        along = start[z[0]] + transition[z[:-1], z[1:]].sum() + emission[z, x].sum()
+        torch.testing.assert_close(along, best.max(), **EXACT)
+        expected = (torch.stack(alpha) + torch.stack(beta[::-1])).softmax(1)
+        torch.testing.assert_close(gamma[b], expected.gather(1, chain.states[chain.block[b]]), **EXACT)

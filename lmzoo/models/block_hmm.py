@@ -17,6 +17,7 @@ from lmzoo.brown import cached_brown_clusters
 from lmzoo.corpus import Corpus
 from lmzoo.errors import UserError
 from lmzoo.hmm import blocks
+from lmzoo.hmm.paths import Chain
 from lmzoo.models.base import LanguageModel, State
 
 
@@ -114,6 +115,14 @@ class BlockHMM(LanguageModel):
         return belief, torch.full((batch_size,), self.clusters, device=self.device)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        *chain, cluster, states = self.chain(tokens, state)
+        logprobs, belief = blocks.forward(*chain)
+        last = cluster[:, -1]
+        whole = belief.new_full((len(tokens), self.size), -torch.inf)
+        return logprobs, (whole.scatter(1, states[last] % self.size, belief), last)
+
+    def chain(self, tokens: Tensor, state: State) -> Chain:
+        """The tables of a (B, T) window, for `forward` and for what `lmzoo.hmm.paths` has to tell."""
         tables = self._frozen or self.tables()
         M = self.clusters
         target = self.cluster[tokens]  # (B, T)
@@ -123,10 +132,9 @@ class BlockHMM(LanguageModel):
         first = tables.start[codes[len(inside) :] - M * M]  # (P₁, K), of pairs that come from the boundary
         tiles = tables.transitions.tiles(inside // M, inside % M)  # (P - P₁, K, K)
         tiles = torch.cat([tiles, first[:, None].expand(-1, first.shape[1], -1)])
-        belief = self._restrict(state, tables.kept)
-        logprobs, belief = blocks.forward(belief, tiles, pair, F.embedding(tokens, tables.emission))
-        whole = belief.new_full((len(tokens), self.size), -torch.inf)
-        return logprobs, (whole.scatter(1, tables.kept[target[:, -1]], belief), target[:, -1])
+        states = tables.kept[:M] + self.size * torch.arange(M, device=self.device)[:, None]
+        belief, emission = self._restrict(state, tables.kept), F.embedding(tokens, tables.emission)
+        return Chain(belief, tiles, pair, emission, target, states)
 
     def predict(self, state: State) -> Tensor:
         tables = self._frozen or self.tables()
