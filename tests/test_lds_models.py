@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from lmzoo.models.lds_rnn import LDSRNN
 from lmzoo.models.recurrent import RNN
 
 SYSTEM: dict[str, Any] = {"blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3}
-NETWORK: dict[str, Any] = {"hidden": 3, "layers": 1, "dropout": 0.0, "init": 0.1}
+NETWORK: dict[str, Any] = {"cell": "rnn", "hidden": 3, "layers": 1, "dropout": 0.0, "init": 0.1}
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,23 @@ def test_without_tanh_the_network_is_the_kalman_filter(hmm_corpus: Corpus):
     torch.testing.assert_close(torch.stack(states), f @ (0.5 * filtering.whitener), atol=1e-10, rtol=0)
 
 
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_with_gates_wide_open_or_shut_a_cell_is_the_rnn(hmm_corpus: Corpus, cell: Literal["gru", "lstm"]):
+    plain, tokens = network(hmm_corpus), hmm_corpus.train[None, :200]
+    torch.manual_seed(0)
+    gated = LDSRNN(vocabulary_size=20, dynamics=True, input=True, head=0, **NETWORK | SYSTEM | {"cell": cell}).double()
+    gated.gates = tuple(bias and 20 * bias for bias in gated.gates)
+    torch.manual_seed(1)
+    gated.estimate(hmm_corpus)
+    layer, h, states = plain.recurrent, torch.zeros(3).double(), []
+    for x in plain.embedding(tokens[0]):
+        h = torch.tanh(layer.weight_ih_l0 @ x + layer.weight_hh_l0 @ h)
+        h = torch.tanh(h) if cell == "lstm" else h
+        states.append(h)
+    found, _ = gated.recurrent(gated.embedding(tokens))
+    torch.testing.assert_close(found[0], torch.stack(states), atol=1e-10, rtol=0)
+
+
 def test_states_start_with_the_size_that_tanh_leaves_alone(hmm_corpus: Corpus):
     filtering = system(hmm_corpus)
     white = filtering.filter(hmm_corpus.train[None], filtering.initial_state(1))[0] @ filtering.whitener
@@ -65,7 +82,8 @@ def test_states_start_with_the_size_that_tanh_leaves_alone(hmm_corpus: Corpus):
 def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dynamics: bool, input: bool):
     whole, model = network(hmm_corpus), network(hmm_corpus, dynamics, input)
     torch.manual_seed(0)
-    plain = RNN(vocabulary_size=20, embedding=3, tied=False, **NETWORK).double()
+    same = {name: NETWORK[name] for name in ("hidden", "layers", "dropout", "init")}
+    plain = RNN(vocabulary_size=20, embedding=3, tied=False, **same).double()
     for name, mine in {
         "recurrent.weight_hh_l0": dynamics,
         "embedding.weight": input,
