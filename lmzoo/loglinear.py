@@ -1,105 +1,111 @@
-"""Log-linear n-gram models, normalised exactly at the price of the n-grams seen.
+"""Exponential models of indicator features, normalised exactly at the price of the features that can fire.
 
-p(w | h) = exp s_h(w) / Z(h), s_h(w) the sum of the weights λ of hw's suffixes, as far as they are features
-(Rosenfeld, *A maximum entropy approach to adaptive statistical language modelling*, 1996). Only words
-seen after h have a longer suffix after h than after h', which is h without its oldest word, so
+p(y | x) = exp s_x(y) / Z(x), s_x(y) the sum of the weights λ of the features that hold of x and y
+(Rosenfeld, *A maximum entropy approach to adaptive statistical language modelling*, 1996). Each template of
+features looks at some attributes of x: the last word, the last two, the class of the one before last. Taken
+one template after another, what has been looked at so far is a context h that becomes ever finer, h' being
+the one before. Only outcomes seen with what the template looks at change their score on the way, so
 
-    Z(h) = U(h) + Σ_{v seen after h} exp s_h(v),   U(h) = Z(h') - Σ_{v seen after h} exp s_h'(v)
+    Z(h) = U(h) + Σ_v exp s_h(v),   U(h) = Z(h') - Σ_v exp s_h'(v),   v seen with the template's attributes in h
 
-and one pass over the n-grams, shortest first, gives every normaliser; one pass back gives the gradient
-(Wu & Khudanpur, *Building a topic-dependent maximum entropy model for very large corpora*, 2002). U(h) is
-a difference of sums, hence float64.
+and one pass over such pairs hv, coarsest first, gives every normaliser; one pass back gives the gradient.
+With n-gram templates the pairs are the n-grams (Wu & Khudanpur, *Building a topic-dependent maximum entropy
+model for very large corpora*, 2002); templates need not be nested. U(h) is a difference of sums, hence float64.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from lmzoo.ngram_counts import NGrams
-from lmzoo.ngram_table import NGramTable
-
 
 @dataclass(frozen=True)
 class Level:
-    """The features of one suffix length: the K pairs hw of a context h and an outcome w seen after it.
+    """What one template adds: the K pairs hv of its C contexts and the outcomes it has features of.
 
-    Of the shortest length, every outcome is listed after every context, seen or not.
+    Of the first template, every possible outcome is listed.
 
     Attributes:
+        begin, end: the pairs' numbers among those of all levels, in order.
         context: (K,) which of the C contexts h is; ascending.
-        suffix: (K,) which pair h'w of the level below; unused in the first.
+        feature: (K,) the number of the feature that holds of hv.
+        suffix: (K,) the number of the pair of h's coarser contexts, the finest that lists v; unused in the first.
         shorter: (C,) which context of the level below h' is; unused in the first.
-        counts: (K,) how often w comes after h.
-        longest: (C,) how many outcomes have h as the longest context that the model regards.
     """
 
+    begin: int
+    end: int
     context: Tensor
+    feature: Tensor
     suffix: Tensor
     shorter: Tensor
-    counts: Tensor
-    longest: Tensor
 
     def total(self, values: Tensor) -> Tensor:
-        """Σ_w values(hw) of each context, (C,)."""
-        return _sums(self.context, values, self.longest)
+        """Σ_v values(hv) of each context, (C,)."""
+        return values.new_zeros(len(self.shorter)).index_add_(0, self.context, values)
 
 
-def _sums(group: Tensor, values: Tensor, like: Tensor) -> Tensor:
-    """Σ of the (K,) values of each group, as many as ``like`` has."""
-    return torch.zeros_like(like).scatter_add_(0, group, values)
+@dataclass(frozen=True)
+class Lattice:
+    """The pairs that score N outcomes y, each given its x.
+
+    Attributes:
+        context: (N,) which context of the last level x is.
+        said: (N,) the number of the finest pair of x and y.
+    """
+
+    levels: list[Level]
+    context: Tensor
+    said: Tensor
 
 
-def ngram_levels(orders: list[NGrams]) -> list[Level]:
-    """The features of an n-gram model: each n-gram of the training text, of each order."""
-    levels = []
-    shorter = orders[0].keys.new_zeros(1)
-    for n, grams in enumerate(orders, start=1):
-        whole = grams.counts if n == len(orders) else grams.counts * grams.initial
-        levels.append(Level(grams.prefix, grams.suffix, shorter, grams.counts.double(), grams.total(whole).double()))
-        shorter = grams.suffix
-    return levels
+def exponentials(levels: list[Level], weights: Tensor) -> tuple[Tensor, Tensor]:
+    """exp s of every pair of all levels, and Z of each context of the last, float64; ``weights`` are λ, (F,)."""
+    m = weights.double().exp()
+    e = m.new_empty(levels[-1].end)
+    Z = m[:0]
+    for level in levels:
+        here = e[level.begin : level.end]
+        if level is levels[0]:
+            torch.index_select(m, 0, level.feature, out=here)
+            Z = level.total(here)
+        else:
+            below = e.index_select(0, level.suffix)  # (K,)
+            torch.mul(below, m.index_select(0, level.feature), out=here)
+            unseen = (Z.index_select(0, level.shorter) - level.total(below)).clamp_(min=0.0)
+            Z = unseen.add_(level.total(here))
+    return e, Z
 
 
-def scores_and_normalisers(levels: list[Level], weights: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """s_h(w) of each pair and Z(h) of each context, level by level; ``weights`` are λ, (K,) float64 each."""
-    s, Z = [weights[0]], [levels[0].total(weights[0].exp())]
-    for level, weight in zip(levels[1:], weights[1:], strict=True):
-        below = s[-1][level.suffix]
-        unseen = (Z[-1][level.shorter] - level.total(below.exp())).clamp(min=0.0)
-        s.append(weight + below)
-        Z.append(unseen + level.total(s[-1].exp()))
-    return s, Z
+class _TokenLogprobs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, lattice: Lattice) -> Tensor:
+        e, Z = exponentials(lattice.levels, weights)
+        ctx.save_for_backward(weights, e, Z)
+        ctx.lattice = lattice
+        return e[lattice.said].log() - Z[lattice.context].log()
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
+        g, lattice = upstream[0], ctx.lattice
+        weights, e, Z = ctx.saved_tensors
+        m = weights.double().exp()
+        gradient = torch.zeros_like(m)  # with respect to λ
+        to_e = torch.zeros_like(e).index_add_(0, lattice.said, g / e[lattice.said])
+        to_Z = torch.zeros_like(Z).index_add_(0, lattice.context, -g / Z[lattice.context])
+        levels = lattice.levels
+        for number, level in reversed(list(enumerate(levels))):
+            pull = to_Z.index_select(0, level.context)  # (K,)
+            here = to_e[level.begin : level.end].add_(pull)
+            gradient.index_add_(0, level.feature, here * e[level.begin : level.end])
+            if number > 0:
+                to_e.index_add_(0, level.suffix, pull.neg_().addcmul_(here, m.index_select(0, level.feature)))
+                coarser = to_Z.new_zeros(len(levels[number - 1].shorter))
+                to_Z = coarser.index_add_(0, level.shorter, to_Z)
+        return gradient.to(weights.dtype), None
 
 
-def log_likelihood(levels: list[Level], weights: Sequence[Tensor]) -> tuple[float, list[Tensor]]:
-    """Σ log p of the training outcomes in nats, and its gradient: observed less expected counts of each feature."""
-    s, Z = scores_and_normalisers(levels, weights)
-    value = sum(float(level.longest @ -z.log()) for level, z in zip(levels, Z, strict=True))
-    gradient = [level.counts for level in levels]
-    value += sum(float(level.counts @ weight) for level, weight in zip(levels, weights, strict=True))
-    # -dlog p/dZ(h), summed over all outcomes whose longest context ends in h
-    pull = levels[-1].longest / Z[-1]
-    expected = pull[levels[-1].context] * s[-1].exp()  # (K,)
-    gradient[-1] = gradient[-1] - expected
-    for n, (below, level) in reversed(list(enumerate(pairwise(levels)))):
-        e = s[n].exp()
-        replaced = _sums(level.suffix, pull[level.context], like=e)
-        expected = _sums(level.suffix, expected, like=e)
-        pull = below.longest / Z[n] + _sums(level.shorter, pull, like=Z[n])
-        expected += e * (pull[below.context] - replaced)
-        gradient[n] = below.counts - expected
-    return value, gradient
-
-
-def backoff_table(orders: list[NGrams], weights: Sequence[Tensor], vocabulary_size: int) -> NGramTable:
-    """The model as a backoff model, which it is: where hw is no feature, p(w | h) = Z(h') / Z(h) p(w | h')."""
-    levels = ngram_levels(orders)
-    s, Z = scores_and_normalisers(levels, weights)
-    logprob = [scores - z.log()[level.context] for level, scores, z in zip(levels, s, Z, strict=True)]
-    backoff = [shorter.log()[level.shorter] - z.log() for level, shorter, z in zip(levels[1:], Z, Z[1:], strict=False)]
-    backoff = backoff or [Z[0][:0]]
-    keys = [grams.keys for grams in orders[1:]] or [orders[0].keys[:0]]
-    return NGramTable(vocabulary_size, torch.cat(keys), torch.cat(logprob).float(), torch.cat(backoff).float())
+def token_logprobs(weights: Tensor, lattice: Lattice) -> Tensor:
+    """log p(y | x) in nats of the lattice's outcomes, (N,) float64; differentiable in the weights λ, (F,)."""
+    return _TokenLogprobs.apply(weights, lattice)

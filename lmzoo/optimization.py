@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from torch.nn import Parameter
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
 from lmzoo.registry import BelowOne, Count, NonNegative, Probability, Registry
@@ -35,6 +35,12 @@ def sgd(
 ) -> Optimizer:
     """Stochastic gradient descent, with Polyak's momentum where it is above 0."""
     return SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+
+
+@optimizers.register("adagrad")
+def adagrad(*, parameters: Iterable[Parameter], lr: NonNegative, weight_decay: NonNegative) -> Optimizer:
+    """Duchi, Hazan & Singer (2011): each weight's rate falls with the gradients it has had."""
+    return Adagrad(parameters, lr=float(lr), weight_decay=weight_decay)
 
 
 @schedules.register("constant")

@@ -117,13 +117,8 @@ class Trainer:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if self.parameters:
             self.windows = self._windows(seed)
-            self.optimizer = optimizers.build(optimizer, parameters=self.parameters)
-            self.schedule = schedules.build(
-                schedule,
-                optimizer=self.optimizer,
-                steps_per_epoch=len(self.windows),
-                steps=len(self.windows) * options.epochs,
-            )
+            self.descent = optimizer, schedule
+            self._begin_descent()
         self.resumed = self._restore()
         self.saved_at = time.monotonic()
 
@@ -134,6 +129,15 @@ class Trainer:
         if options.batch_size > len(tokens):
             raise UserError(f"trainer.batch_size={options.batch_size}: train has only {len(tokens)} tokens")
         return StreamWindows(tokens, options.batch_size, options.bptt)
+
+    def _begin_descent(self) -> None:
+        """At the start, so that a bad option is told at once, and after estimation, which may resize parameters."""
+        optimizer, schedule = self.descent
+        self.optimizer = optimizers.build(optimizer, parameters=self.parameters)
+        steps = len(self.windows)
+        self.schedule = schedules.build(
+            schedule, optimizer=self.optimizer, steps_per_epoch=steps, steps=steps * self.options.epochs
+        )
 
     def fit(self) -> None:
         """Estimate, then descend the gradient until the epochs are over or validation stalls.
@@ -159,7 +163,9 @@ class Trainer:
         started = time.monotonic()
         self.model.estimate(self.corpus)
         self.progress.step_seconds = self.progress.seconds = time.monotonic() - started
-        if not self.parameters:
+        if self.parameters:
+            self._begin_descent()
+        else:
             self.progress.tokens = len(self.corpus.train)
             self.progress.finished = True
             self._check()

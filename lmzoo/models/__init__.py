@@ -7,6 +7,7 @@ from lmzoo.models import (
     logbilinear,
     loglinear,
     lowrank_hmm,
+    model_m,
     ngram,
     nnlm,
     recurrent,
