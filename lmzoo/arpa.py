@@ -12,7 +12,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from io import BufferedIOBase
+from io import BufferedIOBase, TextIOWrapper
 from itertools import islice, pairwise, repeat
 from operator import itemgetter
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import NoReturn, TextIO
 import torch
 from torch import Tensor
 
+from lmzoo.corpus.sources import atomic_stream
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.errors import UserError
 from lmzoo.ngram_table import NGramTable
@@ -51,17 +52,16 @@ def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
     clashing = {BOS, EOS}.intersection(words[1:])
     if clashing:
         raise UserError(f"the vocabulary has the word {clashing.pop()}, which ARPA files keep for sentence boundaries")
-    partial = path.with_name(f"{path.name}.partial")
     try:
-        with (
-            gzip.open(partial, "wt", encoding="utf-8")
-            if path.suffix == ".gz"
-            else partial.open("w", encoding="utf-8") as file
-        ):
-            _write(file, table, words)
-        partial.replace(path)
+        with atomic_stream(path) as stream:
+            if path.suffix == ".gz":
+                with gzip.open(stream, "wt", encoding="utf-8") as file:
+                    _write(file, table, words)
+            else:
+                file = TextIOWrapper(stream, encoding="utf-8")
+                _write(file, table, words)
+                file.detach()  # flushes, and leaves the stream open
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
 
 

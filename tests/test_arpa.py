@@ -96,7 +96,7 @@ def test_round_trip(tmp_path_factory, lines: list[list[int]], order: int, smooth
     words, read = read_arpa(path)
     assert words[:5] == ["</s>", *WORDS[1:]]
     torch.testing.assert_close(predictions(read, order), predictions(table, order), atol=1e-6, rtol=0)
-    assert not list(path.parent.glob("*.partial"))
+    assert not list(path.parent.glob(".*.part"))
 
 
 def test_a_file_of_kenlm_s(tmp_path: Path):

@@ -124,7 +124,7 @@ def test_where_no_copy_is_good_each_reason_is_told_and_nothing_is_kept(server: S
     )
     assert f"{server.url('/other')} has another sha256" in message
     assert "IncompleteRead" in message
-    assert message.endswith("put the file into texts/corpus, or use corpus=pydoc, which needs no network")
+    assert message.endswith("set LMZOO_DATA to the folder that has it, or use corpus=pydoc, which needs no network")
     assert "\n" not in message
     assert not list(folder.iterdir())
 

@@ -6,8 +6,9 @@ import http.client
 import os
 import secrets
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from lmzoo.errors import UserError
 
@@ -55,15 +56,16 @@ def text_lines(data: bytes, where: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all, whoever else writes it at the same time.
+@contextlib.contextmanager
+def atomic_stream(path: Path) -> Iterator[BinaryIO]:
+    """A stream into a file that is there whole or not at all, whoever else writes it at the same time.
 
     A process that is killed meanwhile leaves a file `.NAME.*.part` behind.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with temporary.open("xb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
@@ -71,6 +73,12 @@ def write_atomic(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file through `atomic_stream`."""
+    with atomic_stream(path) as stream:
+        stream.write(data)
 
 
 def fetch(folder: str, file: str, checksum: str, urls: list[str]) -> bytes:
@@ -108,8 +116,8 @@ def fetch(folder: str, file: str, checksum: str, urls: list[str]) -> bytes:
         return data
     raise UserError(
         f"{file} is in none of {', '.join(str(root / folder) for root in data_folders())} and no copy could be "
-        f"downloaded ({'; '.join(dict.fromkeys(reasons))}); put the file into {target.parent}, or use corpus=pydoc, "
-        "which needs no network"
+        f"downloaded ({'; '.join(dict.fromkeys(reasons))}); put the file into {target.parent}, set LMZOO_DATA "
+        "to the folder that has it, or use corpus=pydoc, which needs no network"
     )
 
 
