@@ -1,0 +1,97 @@
+"""Exact inference in dense hidden Markov models: pure functions, gradients by expected counts.
+
+Rabiner, "A tutorial on hidden Markov models", 1989, https://doi.org/10.1109/5.18626. Each of Z states leads to each,
+by one (Z, Z) table, so that a step of the recursion is one matrix product for all rows of a batch, and nothing of
+size B × Z × Z is ever built. Log-probabilities are in nats.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def probabilities(logprobs: Tensor) -> Tensor:
+    """exp(``logprobs``); what is below √tiny, and not 0, is √tiny, so that no sum of possible paths comes out as 0."""
+    least = torch.finfo(logprobs.dtype).tiny ** 0.5
+    return logprobs.exp().clamp_min(least).masked_fill(logprobs.isneginf(), 0.0)
+
+
+def advance(belief: Tensor, transition: Tensor) -> Tensor:
+    """log Σ_i exp(b(i) + A(i, j)): the next state before its word is seen or, with emissions for A, the next word.
+
+    Args:
+        belief: (B, Z) log p(z_t = i | past); -inf is allowed.
+        transition: (Z, N) log p(j | i); -inf is allowed.
+
+    Returns:
+        (B, N) log p(j | past); where that is -inf, no gradient flows.
+    """
+    p = belief.exp() @ probabilities(transition)
+    impossible = p == 0
+    return p.masked_fill(impossible, 1.0).log().masked_fill(impossible, -torch.inf)
+
+
+class _Forward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
+        B, T, Z = emission.shape
+        limits = torch.finfo(emission.dtype)
+        A = probabilities(transition)
+        predicted, filtered = emission.new_empty(T - 1, B, Z), emission.new_empty(T, B, Z)
+        logprobs = emission.new_empty(T, B, 1)
+        score = prior + emission[:, 0]
+        for t in range(T):
+            if t > 0:
+                torch.mm(filtered[t - 1], A, out=predicted[t - 1])
+                torch.log(predicted[t - 1], out=score).add_(emission[:, t])
+            peak = score.amax(1, keepdim=True).clamp_min_(limits.min)
+            torch.exp(score.sub_(peak), out=filtered[t])
+            total = filtered[t].sum(1, keepdim=True)  # at least 1, or 0 where no path is possible
+            torch.add(peak, total.log(), out=logprobs[t])
+            filtered[t] /= total.clamp_min_(1.0)
+        ctx.save_for_backward(A, predicted.clamp_min_(limits.tiny), filtered)
+        belief = score - score.logsumexp(1, keepdim=True).clamp_min(limits.min)
+        return logprobs[:, :, 0].T, belief
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        dlogprobs, dbelief = upstream  # (B, T), (B, Z)
+        A, predicted, filtered = ctx.saved_tensors
+        T, B, Z = filtered.shape
+        demission, ratio = A.new_empty(B, T, Z), torch.empty_like(predicted)
+        for t in reversed(range(T)):
+            excess = dlogprobs[:, t, None] - dbelief.sum(1, keepdim=True)
+            torch.addcmul(dbelief, excess, filtered[t], out=demission[:, t])
+            if t > 0:
+                torch.div(demission[:, t], predicted[t - 1], out=ratio[t - 1])
+                dbelief = torch.mm(ratio[t - 1], A.T).mul_(filtered[t - 1])
+        counts = torch.mm(filtered[:-1].flatten(0, 1).T, ratio.flatten(0, 1))  # (Z, Z)
+        return demission[:, 0], counts.mul_(A), demission
+
+
+def forward(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
+    """The forward recursion (Rabiner 1989, eq. 19-21) over a batch.
+
+    b_t(j) = log p(z_t = j | x_≤t) = log Σ_i exp(b_{t-1}(i) + A(i, j)) + e_t(j) - log p(x_t | x_<t), in which the sum is
+    taken in probability space and the rest in log space. The gradient runs backward: with λ_t that with
+    respect to b_t and g_t that with respect to log p(x_t | x_<t),
+        δ_t = λ_t + (g_t - Σ_j λ_t(j)) p(z_t | x_≤t)    (emissions; δ_1: prior),
+        λ_{t-1}(i) = Σ_j p(z_{t-1} = i | z_t = j, x_<t) δ_t(j),
+    and A gathers p(z_{t-1} = i | z_t = j, x_<t) δ_t(j) over all steps, in one product: expected counts
+    where every g_t is 1 (eq. 37 and 38).
+
+    Args:
+        prior: (B, Z) log p(z_1 | past), before the first token.
+        transition: (Z, Z) log p(z_t = j | z_{t-1} = i).
+        emission: (B, T, Z) log p(x_t | z_t). Each may be -inf.
+
+    Returns:
+        (B, T) log p(x_t | x_<t) and the (B, Z) log-belief after the last token, both differentiable. A token that is
+        impossible has -inf, as has everything after it, and no gradient.
+    """
+    with torch.autocast(transition.device.type, enabled=False):
+        result: Any = _Forward.apply(prior, transition, emission)
+    return result
