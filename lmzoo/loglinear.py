@@ -43,7 +43,7 @@ class Level:
 
     def total(self, values: Tensor) -> Tensor:
         """Σ_v values(hv) of each context, (C,)."""
-        return values.new_zeros(len(self.shorter)).index_add_(0, self.context, values)
+        return values.new_zeros(len(self.shorter)).scatter_add_(0, self.context, values)
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,17 @@ class _TokenLogprobs(torch.autograd.Function):
         weights, e, Z = ctx.saved_tensors
         m = weights.double().exp()
         gradient = torch.zeros_like(m)  # with respect to λ
-        to_e = torch.zeros_like(e).index_add_(0, lattice.said, g / e[lattice.said])
-        to_Z = torch.zeros_like(Z).index_add_(0, lattice.context, -g / Z[lattice.context])
+        to_e = torch.zeros_like(e).scatter_add_(0, lattice.said, g / e[lattice.said])
+        to_Z = torch.zeros_like(Z).scatter_add_(0, lattice.context, -g / Z[lattice.context])
         levels = lattice.levels
         for number, level in reversed(list(enumerate(levels))):
             pull = to_Z.index_select(0, level.context)  # (K,)
             here = to_e[level.begin : level.end].add_(pull)
-            gradient.index_add_(0, level.feature, here * e[level.begin : level.end])
+            gradient.scatter_add_(0, level.feature, here * e[level.begin : level.end])
             if number > 0:
-                to_e.index_add_(0, level.suffix, pull.neg_().addcmul_(here, m.index_select(0, level.feature)))
+                to_e.scatter_add_(0, level.suffix, pull.neg_().addcmul_(here, m.index_select(0, level.feature)))
                 coarser = to_Z.new_zeros(len(levels[number - 1].shorter))
-                to_Z = coarser.index_add_(0, level.shorter, to_Z)
+                to_Z = coarser.scatter_add_(0, level.shorter, to_Z)
         return gradient.to(weights.dtype), None
 
 
