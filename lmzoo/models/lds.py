@@ -15,6 +15,7 @@ from lmzoo.lds.inference import embed, scan, smooth, word_gains
 from lmzoo.lds.statistics import Counts
 from lmzoo.lds.system import power_of_symmetric
 from lmzoo.models.base import LanguageModel, State
+from lmzoo.models.output import token_logprobs
 from lmzoo.registry import Count, NonNegative, Size, models
 
 WHITENING_FLOOR = 1e-8
@@ -70,6 +71,8 @@ class LinearDynamicalSystem(LanguageModel):
         iterations: of EM.
     """
 
+    autocast = True
+
     A: Tensor
     C: Tensor
     H: Tensor
@@ -119,19 +122,20 @@ class LinearDynamicalSystem(LanguageModel):
         """(B, T) tokens -> (B, T, h) filtered means, each token's own word known."""
         return scan(self.H, F.embedding(tokens, self.gains), state[0])
 
-    def logits(self, f: Tensor) -> Tensor:
-        """(N, h) filtered means -> (N, V) logits of the words that follow."""
+    def features(self, f: Tensor) -> Tensor:
+        """(…, h) filtered means -> f̃."""
         white = f @ self.whitener
-        return self.output(white * (self.hidden**0.5 / white.norm(dim=1, keepdim=True)).clamp(max=1))
+        return white * (self.hidden**0.5 / white.norm(dim=-1, keepdim=True)).clamp(max=1)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        f = torch.cat([state[0][:, None], self.filter(tokens, state)], dim=1)  # (B, T + 1, h)
-        logits = self.logits(f[:, :-1].flatten(0, 1))  # (BT, V)
-        logprobs = -F.cross_entropy(logits, tokens.flatten(), reduction="none")
+        with torch.autocast(self.device.type, enabled=False):  # the filter remembers, and so do its errors
+            f = torch.cat([state[0][:, None], self.filter(tokens, state)], dim=1)  # (B, T + 1, h)
+            features = self.features(f[:, :-1]).flatten(0, 1)  # (BT, h)
+        logprobs = token_logprobs(features, self.output.weight, self.output.bias, tokens.flatten())
         return logprobs.view(tokens.shape), (f[:, -1],)
 
     def predict(self, state: State) -> Tensor:
-        return self.logits(state[0]).log_softmax(1)
+        return self.output(self.features(state[0])).log_softmax(1)
 
     def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """Embeddings of unit length of the tokens of sentences, from all words of each: (B, T) -> (B, T, h).
