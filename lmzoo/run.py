@@ -11,6 +11,7 @@ events.out.*      TensorBoard
 """
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -57,6 +58,20 @@ def resolve_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes of ours out of a run directory; the system lets go of it when a process dies."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"run_dir={folder}: another process is training here; choose another run_dir") from None
+        yield
+    finally:
+        os.close(handle)
+
+
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
     """A nested configuration as ``{"model.hidden": 200, …}``."""
     if not isinstance(config, Mapping):
@@ -76,6 +91,15 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         for key in keys
         if before.get(key, "absent") != after.get(key, "absent")
     ]
+
+
+def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A saved configuration with the options that its model has got since: their defaults do as was done before."""
+    model = config["model"]
+    if isinstance(model, Mapping) and model.get("name") in models.entries:
+        defaults = OmegaConf.to_container(OmegaConf.load(lmzoo.CONFIGS / "model" / f"{model['name']}.yaml"))
+        model = {**defaults, **model}  # pyright: ignore[reportGeneralTypeIssues]
+    return {**config, "model": model}
 
 
 class Run:
@@ -122,25 +146,28 @@ class Run:
     def open(self, config: Mapping[str, Any], corpus: Corpus) -> Iterator[None]:
         """Begin a run here, or go on with the one that is here, after `check` and `check_text`.
 
-        Raises: UserError where the folder cannot be written; where nothing has been learnt by then,
-            it is gone again.
+        Raises: UserError where the folder cannot be written, and it is gone again where nothing has been learnt by
+            then; where another process is at work in it.
         """
         try:
-            for left_by_a_kill in self.path.glob(".*.part"):
-                left_by_a_kill.unlink()
-            if self.config_file.exists():
-                self._append_provenance(corpus)
-            else:
-                self.path.mkdir(parents=True, exist_ok=True)
-                (self.path / "provenance.json").unlink(missing_ok=True)
-                self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
-                self._append_provenance(corpus)
-                self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
-            yield
-        except (OSError, UserError) as error:
-            self._discard()
-            if isinstance(error, UserError | BrokenPipeError):
-                raise
+            self.path.mkdir(parents=True, exist_ok=True)
+            with _locked(self.path):
+                try:
+                    for left_by_a_kill in self.path.glob(".*.part"):
+                        left_by_a_kill.unlink()
+                    if not self.config_file.exists():
+                        (self.path / "provenance.json").unlink(missing_ok=True)
+                        self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
+                    self._append_provenance(corpus)
+                    if not self.config_file.exists():
+                        self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
+                    yield
+                except (OSError, UserError):
+                    self._discard()
+                    raise
+        except BrokenPipeError:
+            raise
+        except OSError as error:
             raise UserError(
                 f"{error.filename or self.path}: cannot be written ({error.strerror or error}); what was saved before "
                 "is still good: make room and run the same command again, or choose another run_dir"
@@ -170,7 +197,7 @@ class Run:
             raise UserError(f"{self.config_file}: cannot be read ({str(error).splitlines()[0]})") from None
         if not (isinstance(config, dict) and {"model", "corpus"} <= config.keys()):
             raise self._unusable(self.config_file.name, "no configuration of a run")
-        return config  # pyright: ignore[reportReturnType]
+        return completed(config)  # pyright: ignore[reportArgumentType]
 
     def vocabulary(self) -> Vocabulary:
         """The words of the run's corpus."""
@@ -235,7 +262,7 @@ class Run:
             raise self._unusable(name, "damaged, or no checkpoint of lmzoo") from None
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *parts}:
             raise self._unusable(name, "no checkpoint of lmzoo")
-        if changed := differences(checkpoint["config"], self.config()):
+        if changed := differences(completed(checkpoint["config"]), self.config()):
             raise self._unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
         return checkpoint
 

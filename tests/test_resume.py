@@ -17,6 +17,7 @@ import lmzoo.run
 from lmzoo import CONFIGS
 from lmzoo.corpus.sources import write_atomic
 from lmzoo.corpus.windows import Window
+from lmzoo.errors import UserError
 from lmzoo.registry import models
 from lmzoo.run import Run
 from lmzoo.train import train
@@ -62,6 +63,24 @@ def test_a_stopped_run_goes_on_exactly(model: str, context: str, schedule: str, 
         assert torch.load(tmp_path / "stopped" / "last.pt", weights_only=True)["progress"]["step"] == step
     train(stopped)
     assert_same(tmp_path / "peace", tmp_path / "stopped")
+
+
+def test_a_run_at_work_is_left_alone_by_a_second_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = configuration("corpus.words=149", "corpus.train=3000", "model=lstm") | {"run_dir": str(tmp_path / "run")}
+    take, errors = Trainer._step, []
+
+    def step(self: Trainer, window: Window) -> dict[str, float]:
+        if self.progress.step == 3:
+            with pytest.raises(UserError, match="another process is training here") as raised:
+                train(config)
+            errors.append(raised.value)
+        return take(self, window)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_step", step)
+        train(config)
+    assert len(errors) == 1
+    assert (tmp_path / "run" / "results.json").exists()
 
 
 @pytest.mark.parametrize("model", sorted(set(models.entries) - {"arpa"}))  # it reads a file and learns nothing
