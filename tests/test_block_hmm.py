@@ -12,50 +12,73 @@ from lmzoo.hmm import paths
 from lmzoo.models.block_hmm import BlockHMM
 from lmzoo.models.lowrank_hmm import LowRankHMM
 from lmzoo.models.twolevel_hmm import TwoLevelHMM
+from lmzoo.models.vlhmm import TableHMM
 from lmzoo.registry import models
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
-OPTIONS = {"states": 12, "clusters": 3, "dim": 6, "state_dropout": 0.5}
-
-
-VARIANTS = {
-    "vlhmm": {},
+OPTIONS = {
+    "states": 12,
+    "clusters": 3,
+    "clustering": "brown",
+    "dim": 6,
+    "embeddings": "free",
+    "tied": False,
+    "state_dropout": 0.5,
+}
+OF_MODEL = {
+    "vlhmm": {"parameterisation": "neural"},
     "twolevel_hmm": {},
     "lowrank_hmm": {"features": 4, "feature_map": "exp"},
-    "lowrank_hmm, softmax kernel": {"features": 7, "feature_map": "softmax_kernel"},
 }
 
 
-@pytest.fixture(params=VARIANTS)
-def build(request) -> Callable[..., BlockHMM]:
-    def build(**options) -> BlockHMM:
-        torch.manual_seed(0)
-        settings = {"name": request.param.partition(",")[0]} | OPTIONS | VARIANTS[request.param] | options
-        model = models.build(settings, vocabulary_size=8).double()
-        for name, parameter in model.named_parameters():
-            if "norm" in name:  # fresh ones are all 1 or 0
-                torch.nn.init.normal_(parameter)
-        return model
+def make(name: str, **options) -> BlockHMM:
+    torch.manual_seed(0)
+    model = models.build({"name": name} | OPTIONS | OF_MODEL[name] | options, vocabulary_size=8).double()
+    for parameter_name, parameter in model.named_parameters():
+        if "norm" in parameter_name:  # fresh ones are all 1 or 0
+            torch.nn.init.normal_(parameter)
+    return model
 
-    return build
+
+@pytest.fixture(params=OF_MODEL)
+def build(request) -> Callable[..., BlockHMM]:
+    return lambda **options: make(request.param, **options)
 
 
 def residual(module, x):
+    if isinstance(module, torch.nn.Sequential):
+        return residual(module[1], residual(module[0], x))
     h = F.relu(x @ module.inner.weight.T + module.inner.bias)
     y = F.relu(h @ module.outer.weight.T + module.outer.bias) + h
     centred = y - y.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * module.norm.weight + module.norm.bias
 
 
+def vectors(embedding):
+    if isinstance(embedding, torch.nn.Embedding):
+        return embedding.weight
+    clusters, states = embedding.cluster.weight, embedding.state.weight
+    return torch.cat([clusters.repeat_interleave(len(states) // len(clusters), 0), states], 1)
+
+
 def dense_tables(model, kept):
     """log p(z_1) (Z,), log p(z′ | z) (Z, Z), log p(x | z) (Z, V), -inf where a state is not kept or a word not its."""
     M, S = model.clusters, model.size
     dropped = torch.ones(M, S, dtype=torch.bool).scatter(1, kept[:M], False).flatten()
-    e = model.origin.weight
+    outside = model.cluster != torch.arange(M * S)[:, None] // S
+    if isinstance(model, TableHMM):
+        both = model.start, model.transition
+        start, transition = (x.masked_fill(dropped, -torch.inf).log_softmax(-1) for x in both)
+        emission = torch.stack([model.emission[:, state % S] for state in range(M * S)])
+        return start, transition, emission.masked_fill(outside, -torch.inf).log_softmax(1), dropped
+    e = vectors(model.origin)
+    v = e if model.tied else vectors(model.destination)
+    v = residual(model.target, v) if model.factored else v
     start = (residual(model.start, e) @ model.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
-    transition = (residual(model.transition, e) @ model.destination.weight.T).masked_fill(dropped, -torch.inf)
+    transition = (residual(model.transition, e) @ v.T).masked_fill(dropped, -torch.inf)
     if isinstance(model, LowRankHMM):
-        u, v = residual(model.transition, e) / e.shape[1] ** 0.5, model.destination.weight
+        u = residual(model.transition, e) / e.shape[1] ** 0.5
         half = 0.5 * (model.feature_map == "softmax_kernel")
         phi = [(x @ model.features.T - half * (x * x).sum(1, keepdim=True)).exp() for x in (u, v)]
         transition = (phi[0] @ phi[1].T).log().masked_fill(dropped, -torch.inf).log_softmax(1)
@@ -65,7 +88,6 @@ def dense_tables(model, kept):
         transition = (arrival.log_softmax(1)[:, :, None] + inside).flatten(1)
     else:
         transition = transition.log_softmax(1)
-    outside = model.cluster != torch.arange(M * S)[:, None] // S
     emission = residual(model.emission, e) @ model.word.weight.T + model.word.bias
     return start, transition, emission.masked_fill(outside, -torch.inf).log_softmax(1), dropped
 
@@ -102,6 +124,21 @@ def words(*shape, vocabulary_size=8, seed=1):
     return torch.randint(vocabulary_size, shape, generator=torch.Generator().manual_seed(seed))
 
 
+SWITCHES = [
+    ("vlhmm", {"parameterisation": "table"}),
+    *((name, {"tied": True}) for name in OF_MODEL),
+    *((name, {"embeddings": "factored"}) for name in OF_MODEL),
+    *((name, {"embeddings": "factored", "tied": True, "dim": 7}) for name in OF_MODEL),
+    ("lowrank_hmm", {"feature_map": "softmax_kernel", "features": 7}),
+]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize(("name", "options"), SWITCHES, ids=str)
+def test_every_switch_leaves_likelihood_and_gradients_exact(name, options, dropout):
+    agrees_with_dense_tables(make(name, state_dropout=dropout, **options))
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize(
     "options",
@@ -109,7 +146,10 @@ def words(*shape, vocabulary_size=8, seed=1):
     ids=["plain", "one cluster", "one state and word each", "one word each", "odd number"],
 )
 def test_likelihood_and_gradients_are_those_of_dense_tables(build, options, dropout):
-    model = build(state_dropout=dropout, **options)
+    agrees_with_dense_tables(build(state_dropout=dropout, **options))
+
+
+def agrees_with_dense_tables(model):
     tokens, weights = words(5, 7), torch.randn(5, 7, dtype=torch.float64)
     weights[0, 1:], weights[1, 4:] = 0, 0  # padding
     torch.manual_seed(2)
@@ -246,6 +286,13 @@ def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(buil
     assert logprobs.isfinite().all()
     assert further.isfinite().all()
     assert all(part.isfinite().all() for part in gradient(model, logprobs.mean() + further.mean()))
+
+
+def test_factored_and_tied_vectors_make_the_papers_model():
+    options = {"states": 2**15, "clusters": 128, "dim": 256, "embeddings": "factored", "tied": True}
+    settings = {"name": "vlhmm", "parameterisation": "neural"} | OPTIONS | options
+    model = models.build(settings, vocabulary_size=10_000)
+    assert round(sum(parameter.numel() for parameter in model.parameters()) / 1e6, 1) == 7.7
 
 
 @pytest.mark.parametrize(

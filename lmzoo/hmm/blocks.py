@@ -77,6 +77,15 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     return F.embedding(slot, torch.cat(tables))  # (V, S)
 
 
+def within_cluster(logits: Tensor, cluster: Tensor) -> Tensor:
+    """(V, S) logits of words under the states of their clusters -> log p(x | z), a log-softmax over each cluster."""
+    V, S = logits.shape
+    members, _ = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
+    padded = torch.cat([logits, logits.new_full((1, S), -torch.inf)])[members]
+    place = members.new_empty(V + 1).scatter(0, members.flatten(), torch.arange(members.numel(), device=cluster.device))
+    return padded.log_softmax(1).flatten(0, 1)[place[:V]]
+
+
 class _TransitionTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:

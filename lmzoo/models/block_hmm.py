@@ -1,4 +1,4 @@
-"""What the HMMs of states and words in clusters share: emissions, state dropout, the walk over a window.
+"""What the HMMs of states and words in clusters share: vectors, emissions, state dropout, the walk over a window.
 
 Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://aclanthology.org/2020.emnlp-main.103
 """
@@ -7,30 +7,20 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lmzoo.brown import cached_brown_clusters
+from lmzoo.clustering import Clustering, word_clusters
 from lmzoo.corpus import Corpus
 from lmzoo.errors import UserError
 from lmzoo.hmm import blocks
 from lmzoo.hmm.paths import Chain
 from lmzoo.models.base import LanguageModel, State
 
-
-class Residual(nn.Module):
-    """Res(x) = LayerNorm(ReLU(W2 h + b2) + h), h = ReLU(W1 x + b1)."""
-
-    def __init__(self, dim: int):
-        super().__init__()
-        self.inner, self.outer, self.norm = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.LayerNorm(dim)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.inner(x).relu()
-        return self.norm(self.outer(h).relu() + h)
+Embeddings = Literal["free", "factored"]
 
 
 class Transitions(Protocol):
@@ -64,26 +54,25 @@ class Tables(NamedTuple):
 class BlockHMM(LanguageModel):
     """p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), with M clusters of S states and of words.
 
-    A word is emitted by the states of its own cluster alone, so inference is exact and local. With
-    free state vectors e_i, drawn from N(0, 1):
-        p(z_1 = i) ∝ exp(w·Res_s(e_i)),
-        p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster.
-    State dropout leaves, of every cluster and for every batch, round((1 - state_dropout) S) states,
-    drawn without replacement, as if there were no others.
+    A word is emitted by the states of its own cluster alone, so inference is exact and local. State dropout leaves, of
+    every cluster and for every batch, round((1 - state_dropout) S) states, drawn without replacement, as if there
+    were no others.
 
     The state is the (B, S) log-belief over the states of the last word's cluster and (B,) that cluster,
     M standing for a sentence boundary. What dropout has taken away is -inf there.
 
     Args:
         states: their number Z = MS.
-        clusters: M; Brown's (1992), found on the training text by `estimate`, words dealt out before.
-        dim: size of all vectors.
+        clusters: M.
+        clustering: which words are together: see `word_clusters`. `estimate` deals them out anew.
     """
 
     autocast = True
     cluster: Tensor
 
-    def __init__(self, *, vocabulary_size: int, states: int, clusters: int, dim: int, state_dropout: float):
+    def __init__(
+        self, *, vocabulary_size: int, states: int, clusters: int, clustering: Clustering, state_dropout: float
+    ):
         super().__init__()
         if clusters > vocabulary_size:
             raise UserError(
@@ -95,23 +84,20 @@ class BlockHMM(LanguageModel):
                 f"the nearest that is: {max(1, round(states / clusters)) * clusters}"
             )
         self.vocabulary_size, self.clusters, self.size = vocabulary_size, clusters, states // clusters
+        self.clustering: Clustering = clustering
         self.keep = max(1, round(self.size * (1 - state_dropout)))
-        self.origin = nn.Embedding(states, dim)
-        self.start, self.emission = Residual(dim), Residual(dim)
-        self.first = nn.Linear(dim, 1, bias=False)
-        self.word = nn.Linear(dim, vocabulary_size)
         self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
         self._frozen: Tables | None = None
 
     @abstractmethod
-    def transitions(self, e: Tensor, states: Tensor) -> Transitions:
-        """Between the kept states, given their (M, K, d) vectors and (M, K) numbers."""
+    def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
+        """`Tables.start`, `Tables.emission` and `Tables.transitions` of (M, K) states, as if there were no others."""
 
     def estimate(self, corpus: Corpus) -> None:
-        self.cluster.copy_(cached_brown_clusters(corpus.train, self.vocabulary_size, self.clusters))
+        self.cluster.copy_(word_clusters(self.clustering, corpus.train, self.vocabulary_size, self.clusters))
 
     def initial_state(self, batch_size: int) -> State:
-        belief = self.word.bias.new_full((batch_size, self.size), -math.log(self.size))
+        belief = next(self.parameters()).new_full((batch_size, self.size), -math.log(self.size))
         return belief, torch.full((batch_size,), self.clusters, device=self.device)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -164,14 +150,112 @@ class BlockHMM(LanguageModel):
             kept = torch.rand(M + 1, S, device=self.device).topk(self.keep).indices
         else:
             kept = torch.arange(S, device=self.device).expand(M + 1, S)
-        states = kept[:M] + S * torch.arange(M, device=self.device)[:, None]
-        e = self.origin(states)  # (M, K, d)
-        start = blocks.whole(self.first(self.start(e))).flatten().log_softmax(0).view(states.shape)
-        emission = blocks.emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
-        return Tables(kept, start, emission, self.transitions(e, states))
+        return Tables(kept, *self.distributions(kept[:M] + S * torch.arange(M, device=self.device)[:, None]))
 
     def _restrict(self, state: State, kept: Tensor) -> Tensor:
         """The (B, K) belief given that the state is a kept one; uniform where it cannot be."""
         belief = state[0].gather(1, kept[state[1]])
         lost = belief.isneginf().all(1, keepdim=True)
         return belief.masked_fill(lost, 0.0).log_softmax(1)
+
+
+class Residual(nn.Module):
+    """Res(x) = LayerNorm(ReLU(W2 h + b2) + h), h = ReLU(W1 x + b1)."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.inner, self.outer, self.norm = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.LayerNorm(dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inner(x).relu()
+        return self.norm(self.outer(h).relu() + h)
+
+
+class FactoredEmbedding(nn.Module):
+    """A vector for each state: its cluster's in one half, its own in the other."""
+
+    def __init__(self, states: int, clusters: int, dim: int):
+        super().__init__()
+        self.size = states // clusters
+        self.cluster, self.state = nn.Embedding(clusters, dim // 2), nn.Embedding(states, dim - dim // 2)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return torch.cat([self.cluster(states // self.size), self.state(states)], -1)
+
+
+class NeuralBlockHMM(BlockHMM):
+    """A `BlockHMM` whose distributions are computed from state vectors e_i by small networks:
+
+        p(z_1 = i) ∝ exp(w·Res_s(e_i)),
+        p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster,
+    and transitions, from e_i and from the vectors v_j of the states as destination, are the subclass's.
+
+    Free e_i are drawn from N(0, 1). Of factored ones half is the cluster's, and they enter every network, and become
+    v_j, through a residual layer of its own. Free v_j are drawn from N(0, 1/d): with the paper's N(0, 1) the
+    transitions of a fresh model are all but deterministic, which takes hundreds of steps to unlearn.
+
+    Args:
+        dim: d, the size of all vectors.
+        embeddings: of states.
+        tied: whether e_i are the states' vectors as destination, too.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        states: int,
+        clusters: int,
+        clustering: Clustering,
+        dim: int,
+        embeddings: Embeddings,
+        tied: bool,
+        state_dropout: float,
+    ):
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            states=states,
+            clusters=clusters,
+            clustering=clustering,
+            state_dropout=state_dropout,
+        )
+        self.dim, self.factored, self.tied = dim, embeddings == "factored", tied
+        self.origin = self._vectors()
+        self.start, self.emission = self.residual(), self.residual()
+        self.first = nn.Linear(dim, 1, bias=False)
+        self.word = nn.Linear(dim, vocabulary_size)
+
+    @abstractmethod
+    def transitions(self, e: Tensor, states: Tensor) -> Transitions:
+        """Between the kept states, given their (M, K, d) vectors and (M, K) numbers."""
+
+    def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
+        e = self.origin(states)  # (M, K, d)
+        start = blocks.whole(self.first(self.start(e))).flatten().log_softmax(0).view(states.shape)
+        emission = blocks.emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
+        return start, emission, self.transitions(e, states)
+
+    def residual(self) -> nn.Module:
+        """The network between the vectors of states and one of their uses."""
+        return nn.Sequential(Residual(self.dim), Residual(self.dim)) if self.factored else Residual(self.dim)
+
+    def add_destination(self) -> None:
+        """Have what `destinations` needs, of which the vectors are about 1 long."""
+        scale = self.dim**-0.5
+        if not self.tied:
+            self.destination = self._vectors()
+        if self.factored:
+            self.target = Residual(self.dim)
+            nn.init.constant_(self.target.norm.weight, scale)
+        else:
+            for weight in (self.origin if self.tied else self.destination).parameters():
+                nn.init.normal_(weight, std=scale)
+
+    def destinations(self, e: Tensor, states: Tensor) -> Tensor:
+        """(M, K, d) v_j of the states with vectors e."""
+        v = e if self.tied else self.destination(states)
+        return self.target(v) if self.factored else v
+
+    def _vectors(self) -> nn.Module:
+        states = self.clusters * self.size
+        return FactoredEmbedding(states, self.clusters, self.dim) if self.factored else nn.Embedding(states, self.dim)

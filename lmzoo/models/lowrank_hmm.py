@@ -5,8 +5,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from lmzoo.clustering import Clustering
 from lmzoo.hmm import lowrank
-from lmzoo.models.block_hmm import BlockHMM, Residual
+from lmzoo.models.block_hmm import Embeddings, NeuralBlockHMM
 from lmzoo.registry import Dropout, Size, models
 
 
@@ -31,8 +32,8 @@ class LowRank(NamedTuple):
 
 
 @models.register("lowrank_hmm")
-class LowRankHMM(BlockHMM):
-    """p(j | i) = φ(u_i)·φ(e′_j) / φ(u_i)·Σ_k φ(e′_k); otherwise the HMM of Chiu and Rush (2020), see `BlockHMM`.
+class LowRankHMM(NeuralBlockHMM):
+    """p(j | i) = φ(u_i)·φ(e′_j) / φ(u_i)·Σ_k φ(e′_k); otherwise the HMM of Chiu and Rush (2020), see `NeuralBlockHMM`.
 
     u_i = Res_t(e_i)/√d, and φ(x) = exp(Wx) or exp(Wx - ‖x‖²/2), of which the expectation over normal W is a softmax:
     φ(u)·φ(v) ≈ f exp(u·v). W begins with orthogonal rows and is learned. The published model has emissions of
@@ -49,22 +50,31 @@ class LowRankHMM(BlockHMM):
         vocabulary_size: int,
         states: Size,
         clusters: Size,
+        clustering: Clustering,
         dim: Size,
+        embeddings: Embeddings,
+        tied: bool,
         features: Size,
         feature_map: Literal["exp", "softmax_kernel"],
         state_dropout: Dropout,
     ):
         super().__init__(
-            vocabulary_size=vocabulary_size, states=states, clusters=clusters, dim=dim, state_dropout=state_dropout
+            vocabulary_size=vocabulary_size,
+            states=states,
+            clusters=clusters,
+            clustering=clustering,
+            dim=dim,
+            embeddings=embeddings,
+            tied=tied,
+            state_dropout=state_dropout,
         )
         self.feature_map = feature_map
-        self.transition = Residual(dim)
-        self.destination = nn.Embedding(states, dim)
-        nn.init.normal_(self.destination.weight, std=dim**-0.5)
+        self.transition = self.residual()
+        self.add_destination()
         self.features = nn.Parameter(lowrank.orthogonal_rows(features, dim))
 
     def transitions(self, e: Tensor, states: Tensor) -> LowRank:
-        u, v = self.transition(e) * e.shape[2] ** -0.5, self.destination(states)
+        u, v = self.transition(e) * e.shape[2] ** -0.5, self.destinations(e, states)
         return LowRank(*lowrank.factors(self.phi(u), self.phi(v)))
 
     def phi(self, x: Tensor) -> Tensor:

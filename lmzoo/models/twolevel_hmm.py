@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from lmzoo.clustering import Clustering
 from lmzoo.hmm import blocks
-from lmzoo.models.block_hmm import BlockHMM, Residual
+from lmzoo.models.block_hmm import Embeddings, NeuralBlockHMM
 from lmzoo.registry import Dropout, Size, models
 
 
@@ -32,26 +33,43 @@ class TwoLevel(NamedTuple):
 
 
 @models.register("twolevel_hmm")
-class TwoLevelHMM(BlockHMM):
+class TwoLevelHMM(NeuralBlockHMM):
     """p(j | i) = p(c | i) p(j | c, i), c the cluster of state j; otherwise the HMM of Chiu and Rush (2020).
 
         p(c | i)    ∝ exp(w_c·Res_c(e_i) + b_c) over the M clusters,
-        p(j | c, i) ∝ exp(Res_t(e_i)·e′_j) over the S states of c.
+        p(j | c, i) ∝ exp(Res_t(e_i)·v_j) over the S states of c.
     As a word gives its cluster away, no sum over all states is left: a step costs one tile, and a batch as many
-    tiles as cluster pairs that follow each other in it, however many states there are. See `BlockHMM`.
+    tiles as cluster pairs that follow each other in it, however many states there are. See `NeuralBlockHMM`.
     The factorisation is that of class-based models (Goodman, "Classes for fast maximum entropy training", 2001).
     """
 
-    def __init__(self, *, vocabulary_size: int, states: Size, clusters: Size, dim: Size, state_dropout: Dropout):
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        states: Size,
+        clusters: Size,
+        clustering: Clustering,
+        dim: Size,
+        embeddings: Embeddings,
+        tied: bool,
+        state_dropout: Dropout,
+    ):
         super().__init__(
-            vocabulary_size=vocabulary_size, states=states, clusters=clusters, dim=dim, state_dropout=state_dropout
+            vocabulary_size=vocabulary_size,
+            states=states,
+            clusters=clusters,
+            clustering=clustering,
+            dim=dim,
+            embeddings=embeddings,
+            tied=tied,
+            state_dropout=state_dropout,
         )
-        self.arrival, self.transition = Residual(dim), Residual(dim)
+        self.arrival, self.transition = self.residual(), self.residual()
         self.next_cluster = nn.Linear(dim, clusters)
-        self.destination = nn.Embedding(states, dim)
-        nn.init.normal_(self.destination.weight, std=dim**-0.5)
+        self.add_destination()
 
     def transitions(self, e: Tensor, states: Tensor) -> TwoLevel:
         arrival = blocks.whole(self.next_cluster(self.arrival(e))).log_softmax(2)  # (M, K, M)
         U = self.transition(e)
-        return TwoLevel(arrival, U, self.destination(states).to(U.dtype))
+        return TwoLevel(arrival, U, self.destinations(e, states).to(U.dtype))

@@ -3,12 +3,14 @@
 https://aclanthology.org/2020.emnlp-main.103
 """
 
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
+from lmzoo.clustering import Clustering
 from lmzoo.hmm import blocks
-from lmzoo.models.block_hmm import BlockHMM, Residual
+from lmzoo.models.block_hmm import BlockHMM, Embeddings, NeuralBlockHMM
 from lmzoo.registry import Dropout, Size, models
 
 
@@ -35,22 +37,80 @@ class Softmax(NamedTuple):
         return self._replace(normaliser=blocks.normaliser(self.U, self.V))
 
 
-@models.register("vlhmm")
-class VeryLargeHMM(BlockHMM):
-    """The HMM of Chiu and Rush (2020): p(j | i) ∝ exp(Res_t(e_i)·e′_j) over all states j; see `BlockHMM`.
+class VeryLargeHMM(NeuralBlockHMM):
+    """p(j | i) ∝ exp(Res_t(e_i)·v_j) over all states j; see `NeuralBlockHMM`, whose options it has."""
 
-    The e′_j are drawn from N(0, 1/d): with the paper's N(0, 1) the transitions of a fresh model are all
-    but deterministic, which takes hundreds of steps to unlearn.
-    """
-
-    def __init__(self, *, vocabulary_size: int, states: Size, clusters: Size, dim: Size, state_dropout: Dropout):
-        super().__init__(
-            vocabulary_size=vocabulary_size, states=states, clusters=clusters, dim=dim, state_dropout=state_dropout
-        )
-        self.transition = Residual(dim)
-        self.destination = nn.Embedding(states, dim)
-        nn.init.normal_(self.destination.weight, std=dim**-0.5)
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        self.transition = self.residual()
+        self.add_destination()
 
     def transitions(self, e: Tensor, states: Tensor) -> Softmax:
         U = self.transition(e)
-        return Softmax(U, self.destination(states).to(U.dtype))
+        return Softmax(U, self.destinations(e, states).to(U.dtype))
+
+
+class Tabulated(NamedTuple):
+    """p(j | i) by a table."""
+
+    logprobs: Tensor
+    """(M, K, M, K)."""
+
+    def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.logprobs[source, :, target]
+
+    def leaving(self, cluster: int) -> Tensor:
+        return self.logprobs[cluster]
+
+    def kept(self) -> "Tabulated":
+        return self
+
+
+class TableHMM(BlockHMM):
+    """Every start, transition and emission probability has a logit of its own, at first drawn from N(0, 1).
+
+    Its options are those of `BlockHMM`.
+    """
+
+    def __init__(self, *, vocabulary_size: int, states: int, **options: Any):
+        super().__init__(vocabulary_size=vocabulary_size, states=states, **options)
+        self.start = nn.Parameter(torch.randn(states))
+        self.transition = nn.Parameter(torch.randn(states, states))
+        self.emission = nn.Parameter(torch.randn(vocabulary_size, self.size))
+
+    def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Tabulated]:
+        flat = states.flatten()
+        start = self.start[flat].log_softmax(0).view(states.shape)
+        transition = self.transition[flat[:, None], flat].log_softmax(1).view(*states.shape, *states.shape)
+        emission = blocks.within_cluster(self.emission.gather(1, (states % self.size)[self.cluster]), self.cluster)
+        return start, emission, Tabulated(transition)
+
+
+@models.register("vlhmm")
+def vlhmm(
+    *,
+    vocabulary_size: int,
+    states: Size,
+    clusters: Size,
+    clustering: Clustering,
+    parameterisation: Literal["neural", "table"],
+    dim: Size,
+    embeddings: Embeddings,
+    tied: bool,
+    state_dropout: Dropout,
+) -> BlockHMM:
+    """The HMM of Chiu and Rush (2020), or, for comparison, one whose parameters are tables.
+
+    Args:
+        parameterisation: ``table`` has Z² parameters, and no use for dim, embeddings and tied.
+    """
+    shared = {
+        "vocabulary_size": vocabulary_size,
+        "states": states,
+        "clusters": clusters,
+        "clustering": clustering,
+        "state_dropout": state_dropout,
+    }
+    if parameterisation == "table":
+        return TableHMM(**shared)
+    return VeryLargeHMM(**shared, dim=dim, embeddings=embeddings, tied=tied)
