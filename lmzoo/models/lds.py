@@ -58,8 +58,8 @@ class LinearDynamicalSystem(LanguageModel):
 
     A rare word can move the mean very far, so f̃ is cut to the length √h that it has on average. The system is
     fitted by `estimate`, by subspace identification and EM on counts (`lmzoo.lds`), and stays as it is; O and b
-    are learnt by gradient, which is a convex problem. The Gaussian log-density of the one-hot words under the
-    system itself is in the log, and no perplexity.
+    are learnt by gradient, a convex problem, from 0 and log μ on. The Gaussian log-density of the one-hot words
+    under the system itself is in the log, and no perplexity.
 
     The state is (B, h) f, which goes on across `<eos>`; before a text it is what one `<eos>` leaves behind.
 
@@ -113,6 +113,7 @@ class LinearDynamicalSystem(LanguageModel):
         self.whitener.copy_(state_whitener(fitted))
         self.spherical.copy_(power_of_symmetric(fitted.expectations.smoothed, -0.5, WHITENING_FLOOR))
         with torch.no_grad():
+            self.output.weight.zero_()
             self.output.bias.copy_(fitted.mu.log())
 
     def initial_state(self, batch_size: int) -> State:
