@@ -65,12 +65,19 @@ class Exponential(nn.Module):
         return Features(self.templates, self.size, self.columns, self.outcomes, self.nodes, self.pairs)
 
     def collect(self, text: Text, possible: Text) -> Tensor:
-        """Take the features of a text and of what is possible, with weights of zero; how often each occurs, (F,)."""
+        """Take the features of a text and of what is possible; how often each occurs, (F,).
+
+        The coarsest have weights like log counts to begin with, since from uniform probabilities rare outcomes are
+        thrown too far; all others zero.
+        """
         x, y = (torch.cat(parts) for parts in zip(text, possible, strict=True))
         features, counts, self.place = collect(x, y, self.templates, self.size, self.outcomes)
         self.nodes, self.pairs = features.nodes, features.pairs
         self.tokens = torch.tensor(len(text[0]), device=y.device)
-        self.weights.data = self.weights.new_zeros(len(counts))  # of the same parameter, which an optimizer has
+        coarsest = self.place == 0
+        frequency = counts.to(self.weights.dtype).log()
+        # of the same parameter, which an optimizer has
+        self.weights.data = (frequency - frequency[coarsest].mean()).where(coarsest, 0.0)
         return counts
 
     def fit(self, text: Text, possible: Text, *, tolerance: float, max_iterations: int) -> None:
@@ -88,7 +95,7 @@ class Exponential(nn.Module):
         # At the optimum features are expected about as often as observed, and rare ones vary as Poisson counts do.
         found = minimise(
             objective,
-            torch.zeros_like(l1),
+            self.weights.detach().double(),
             l1=l1,
             curvature=counts + l2,
             tolerance=tolerance,
