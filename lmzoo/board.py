@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
+
+IMAGE_PIXELS = 512
+"""The larger side of an image, at least about."""
 
 
 class Board:
@@ -35,6 +39,12 @@ class Board:
     def text(self, tag: str, value: str, step: int) -> None:
         """A text, shown as it is."""
         self._writer(step).add_text(tag, "    " + value.replace("\n", "\n    "), step)
+
+    def image(self, tag: str, matrix: Tensor, step: int) -> None:
+        """An (H, W) matrix with entries from 0 (black) to 1 (white), enlarged where it is small."""
+        larger = max(1, IMAGE_PIXELS // max(matrix.shape))
+        pixels = matrix.float().cpu().repeat_interleave(larger, 0).repeat_interleave(larger, 1)
+        self._writer(step).add_image(tag, pixels, step, dataformats="HW")
 
     def hyperparameters(self, options: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """The run's row in the HPARAMS tab, written into the same event file."""

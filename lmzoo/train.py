@@ -94,6 +94,8 @@ def _train(
         if best is not None:
             run.load_weights(learner, best, "best.pt")
         results = _measure(learner, text, fitting.progress) | {"model": model["name"], "seed": seed}
+        for name, matrix in learner.images(text).items():
+            board.image(name, matrix, fitting.progress.tokens)
         metrics = {f"final/{split}": value for split, value in results["perplexity"].items() if value is not None}
         board.hyperparameters(flatten(config), metrics, fitting.progress.tokens)
         run.write_json("results.json", results)

@@ -288,6 +288,24 @@ def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(buil
     assert all(part.isfinite().all() for part in gradient(model, logprobs.mean() + further.mean()))
 
 
+def test_what_there_is_to_see_is_in_the_dense_tables(build):
+    model = build().eval()
+    _, transition, emission, _ = dense_tables(model, model.tables().kept)
+    for state in (0, 7):
+        torch.testing.assert_close(model.successors(state), transition[state], **EXACT)
+        torch.testing.assert_close(model.words(state), emission[state], **EXACT)
+    visits = torch.tensor([4.0, 0, 1, 3] + [0] * 4 + [1, 1, 0, 0]).double()
+    between = transition.exp().view(3, 4, 3, 4).sum(3)
+    expected = torch.stack(
+        [
+            (4 * between[0, 0] + between[0, 2] + 3 * between[0, 3]) / 8,
+            between[1].mean(0),
+            (between[2, 0] + between[2, 1]) / 2,
+        ]
+    )
+    torch.testing.assert_close(model.cluster_transitions(visits), expected, **EXACT)
+
+
 def test_factored_and_tied_vectors_make_the_papers_model():
     options = {"states": 2**15, "clusters": 128, "dim": 256, "embeddings": "factored", "tied": True}
     settings = {"name": "vlhmm", "parameterisation": "neural"} | OPTIONS | options

@@ -64,6 +64,10 @@ class LanguageModel(nn.Module, ABC):
         """A regulariser in nats per token, added to the training loss and never to perplexity."""
         return 0.0
 
+    def images(self, corpus: "Corpus") -> Mapping[str, Tensor]:
+        """Matrices worth looking at once training is over, by name: (H, W), 0 is shown black and 1 white."""
+        return {}
+
     def frozen(self) -> AbstractContextManager[None]:
         """While the context lasts parameters do not change, so derived tables may be kept."""
         return nullcontext()

@@ -5,7 +5,7 @@ Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://acla
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, Protocol
 
@@ -18,9 +18,13 @@ from lmzoo.corpus import Corpus
 from lmzoo.errors import UserError
 from lmzoo.hmm import blocks
 from lmzoo.hmm.paths import Chain
+from lmzoo.hmm.usage import expected_visits, first_lines
 from lmzoo.models.base import LanguageModel, State
 
 Embeddings = Literal["free", "factored"]
+
+LINES_READ = 1000
+"""So many lines of the valid split tell how much each state is used, for a picture."""
 
 
 class Transitions(Protocol):
@@ -132,6 +136,38 @@ class BlockHMM(LanguageModel):
                 prior = (belief[:, None, None] + tables.transitions.leaving(previous)).logsumexp(0)  # (M, K)
             rows.append((prior[self.cluster] + tables.emission).logsumexp(1))
         return torch.stack(rows)
+
+    @property
+    def states(self) -> int:
+        """Z."""
+        return self.clusters * self.size
+
+    def words(self, state: int) -> Tensor:
+        """(V,) log p(x | z), -inf for words of other clusters."""
+        tables = self._frozen or self.tables()
+        own = self.cluster == state // self.size
+        return tables.emission[:, state % self.size].masked_fill(~own, -torch.inf)
+
+    def successors(self, state: int) -> Tensor:
+        """(Z,) log p(z_t | z_{t-1})."""
+        tables = self._frozen or self.tables()
+        return tables.transitions.leaving(state // self.size)[state % self.size].flatten()
+
+    @torch.no_grad()
+    def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
+        training = self.training
+        self.eval()
+        with self.frozen():
+            matrix = self.cluster_transitions(expected_visits(self, first_lines(corpus.splits["valid"], LINES_READ)))
+        self.train(training)
+        return {"transitions/clusters": matrix.sqrt()}
+
+    def cluster_transitions(self, visits: Tensor) -> Tensor:
+        """(M, M) p(c′ | c), the states of c weighted by their (Z,) visits, alike where there are none."""
+        transitions = (self._frozen or self.tables()).transitions
+        share = visits.to(self.device, next(self.parameters()).dtype).view(self.clusters, self.size)
+        share = F.normalize(share.where(share.sum(1, keepdim=True) > 0, torch.ones_like(share)), 1, 1)
+        return torch.stack([share[c] @ transitions.leaving(c).exp().sum(2) for c in range(self.clusters)])
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -257,5 +293,6 @@ class NeuralBlockHMM(BlockHMM):
         return self.target(v) if self.factored else v
 
     def _vectors(self) -> nn.Module:
-        states = self.clusters * self.size
-        return FactoredEmbedding(states, self.clusters, self.dim) if self.factored else nn.Embedding(states, self.dim)
+        if self.factored:
+            return FactoredEmbedding(self.states, self.clusters, self.dim)
+        return nn.Embedding(self.states, self.dim)

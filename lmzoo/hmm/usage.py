@@ -1,0 +1,66 @@
+"""How often a text visits each state of a hidden Markov model."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.corpus.windows import SentenceWindows
+from lmzoo.hmm.paths import Chain, posterior
+from lmzoo.models.base import State
+
+WINDOW_TOKENS = 1024
+"""Tokens read at once."""
+
+
+class HiddenMarkovModel(Protocol):
+    """What there is to see inside a model with Z states."""
+
+    @property
+    def states(self) -> int:
+        """Z."""
+        ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def initial_state(self, batch_size: int) -> State: ...
+
+    def __call__(self, tokens: Tensor, state: State) -> tuple[Tensor, State]: ...
+
+    def chain(self, tokens: Tensor, state: State) -> Chain:
+        """The tables that a (B, T) window needs."""
+        ...
+
+    def words(self, state: int) -> Tensor:
+        """(V,) log p(x | z) in nats."""
+        ...
+
+    def successors(self, state: int) -> Tensor:
+        """(Z,) log p(z_t | z_{t-1}) in nats."""
+        ...
+
+
+@torch.no_grad()
+def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
+    """(Z,) Σ_t p(z_t | x) over a (N,) text, in all N; every line, closed by `<eos>`, is read from `initial_state`."""
+    visits = torch.zeros(model.states, dtype=torch.float64)
+    for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
+        text = window.tokens.to(model.device)
+        lengths = torch.full((len(text),), text.shape[1]) if window.mask is None else window.mask.sum(1)
+        chain = model.chain(text, model.initial_state(len(text)))
+        gamma = posterior(chain, lengths.to(model.device)).double().cpu()
+        visits.index_add_(0, chain.states[chain.block].flatten().cpu(), gamma.flatten())
+    return visits
+
+
+def first_lines(tokens: Tensor, lines: int) -> Tensor:
+    """The first so many lines of a text, or all there are."""
+    return tokens[: int((tokens == EOS_ID).nonzero()[:lines][-1]) + 1]
+
+
+def entropy(counts: Tensor) -> float:
+    """Of relative frequencies, in nats."""
+    p = counts.double() / counts.sum()
+    return float(-torch.xlogy(p, p).sum())

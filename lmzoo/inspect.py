@@ -1,0 +1,110 @@
+"""Look inside a hidden Markov model: ``python -m lmzoo.inspect RUN``."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from lmzoo.commands import CommandParser, run_command
+from lmzoo.corpus import Vocabulary
+from lmzoo.errors import UserError
+from lmzoo.hmm.paths import posterior, viterbi
+from lmzoo.hmm.usage import HiddenMarkovModel, entropy, expected_visits
+from lmzoo.run import Run, load
+
+
+class Inspector:
+    """Says in words what an HMM's states are; ``shown`` words or states of each kind."""
+
+    def __init__(self, model: HiddenMarkovModel, vocabulary: Vocabulary, shown: int):
+        self.model, self.vocabulary, self.shown = model, vocabulary, shown
+
+    @torch.no_grad()
+    def words(self, state: int, shown: int | None = None) -> str:
+        """The likeliest words of a state, with their probabilities in per cent."""
+        top = self.model.words(state).exp().topk(min(shown or self.shown, len(self.vocabulary)))
+        return ", ".join(
+            f"{self.vocabulary.words[word]} {100 * p:.0f}"
+            for word, p in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+            if p >= 0.005
+        )
+
+    @torch.no_grad()
+    def state(self, state: int) -> list[str]:
+        """A state's likeliest words and next states."""
+        if not 0 <= state < self.model.states:
+            raise UserError(f"--state {state}: there are states 0 to {self.model.states - 1}")
+        top = self.model.successors(state).exp().topk(min(self.shown, self.model.states))
+        lines = [f"state {state}, words in %: {self.words(state)}", "next:"]
+        for following, p in zip(top.indices.tolist(), top.values.tolist(), strict=True):
+            lines.append(f"{100 * p:6.1f}%  state {following:<7d} {self.words(following, 5)}")
+        return lines
+
+    @torch.no_grad()
+    def sentence(self, text: str) -> list[str]:
+        """The likeliest path of a sentence, its states with their probability given the sentence, and their words."""
+        tokens = self.vocabulary.encode([text]).to(self.model.device)
+        chain = self.model.chain(tokens[None], self.model.initial_state(1))
+        lengths = torch.tensor([len(tokens)], device=tokens.device)
+        path, logprob = viterbi(chain, lengths)
+        there = chain.states[chain.block] == path[:, :, None]  # (1, T, S)
+        probable = posterior(chain, lengths)[there].tolist()
+        lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} what else it says, in %"]
+        for token, state, p in zip(tokens.tolist(), path[0].tolist(), probable, strict=True):
+            lines.append(f"{self.vocabulary.words[token]:>16}  {state:<7d} {p:<7.2f} {self.words(state, 5)}")
+        logprobs, _ = self.model(tokens[None], self.model.initial_state(1))
+        whole = float(logprobs.sum())
+        share = math.exp(min(0.0, float(logprob) - whole))
+        lines.append(f"log p(x) = {whole:.2f} nats, of which this path has {100 * share:.2g}%")
+        return lines
+
+    def usage(self, tokens: torch.Tensor, split: str) -> list[str]:
+        """How much a text uses the states, and the states it uses most."""
+        visits = expected_visits(self.model, tokens)
+        equal = math.exp(entropy(visits))
+        lines = [
+            f"{len(tokens):,} tokens of {split} visit {int((visits >= 1).sum()):,} of {len(visits):,} states at least "
+            f"once on average; entropy {math.log(equal):.3f} nats, as of {equal:,.0f} states used alike",
+            "share of all visits, state, words in %:",
+        ]
+        for state in visits.topk(min(self.shown, len(visits))).indices.tolist():
+            lines.append(f"{100 * float(visits[state] / visits.sum()):6.2f}%  state {state:<7d} {self.words(state, 8)}")
+        return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="python -m lmzoo.inspect",
+        description="Look inside a trained hidden Markov model: how much the valid split uses its states (without "
+        "--state and --sentence), what a state says and what follows it, the likeliest states of a sentence.",
+        epilog="examples: python -m lmzoo.inspect outputs/ptb/vlhmm; python -m lmzoo.inspect outputs/ptb/vlhmm "
+        '--state 7 --sentence "the company said it will sell its shares"',
+    )
+    parser.add_argument("run", type=Path, help="a run directory, such as outputs/ptb/vlhmm")
+    parser.add_argument("--state", type=int, action="append", default=[], help="a state's number; may be repeated")
+    parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
+    parser.add_argument("--split", choices=["train", "valid", "test"], default="valid", help="whose usage (valid)")
+    parser.add_argument("--shown", type=int, default=12, help="how many words or states of each kind (12)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (auto)")
+    options = parser.parse_args(arguments)
+    if options.shown < 1:
+        raise UserError(f"--shown {options.shown}: must be at least 1")
+    model, vocabulary = load(options.run, options.device)
+    if not hasattr(model, "successors"):
+        raise UserError(f"{options.run}: a {type(model).__name__} has no hidden states to look at")
+    inspector = Inspector(model, vocabulary, options.shown)  # pyright: ignore[reportArgumentType]
+    with model.frozen():
+        if not options.state and not options.sentence:
+            tokens = Run(options.run).corpus().splits[options.split]
+            print("\n".join(inspector.usage(tokens, options.split)))
+        for state in options.state:
+            print("\n".join(inspector.state(state)))
+        for sentence in options.sentence:
+            print("\n".join(inspector.sentence(sentence)))
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,145 @@
+"""What an HMM's states are said to be, on a toy whose states are known, and the command on a small run."""
+
+import math
+
+import pytest
+import torch
+from command_line import MODELS, QUICK, TEXT, command
+from omegaconf import OmegaConf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import lmzoo
+from lmzoo import inspect
+from lmzoo.corpus import Vocabulary
+from lmzoo.hmm.paths import posterior, viterbi
+from lmzoo.hmm.usage import entropy, expected_visits, first_lines
+from lmzoo.models.vlhmm import TableHMM
+from lmzoo.run import Run
+
+WORDS = Vocabulary(["<eos>", "the", "a", "dog", "cat", "barks"])
+
+
+@pytest.fixture
+def model() -> TableHMM:
+    """Articles have states 0 and 1, animals 2 and 3, the verb and the end 4 and 5: a noun follows an article."""
+    torch.manual_seed(0)
+    model = TableHMM(vocabulary_size=6, states=6, clusters=3, clustering="uniform", state_dropout=0.5)
+    model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
+    with torch.no_grad():
+        model.transition[:2, 2:4] += 5
+        model.emission[1] += torch.tensor([3.0, -3.0])  # state 0 says "the", state 1 "a"
+    return model.eval()
+
+
+def test_usage_is_the_sum_of_posteriors(model):
+    lines = [[1, 3, 5, 0], [2, 4, 0], [0], [1, 4, 5, 0]]
+    visits = expected_visits(model, torch.tensor([token for line in lines for token in line]))
+    expected = torch.zeros(6, dtype=torch.float64)
+    for line in lines:
+        chain = model.chain(torch.tensor([line]), model.initial_state(1))
+        for t, gamma in enumerate(posterior(chain, torch.tensor([len(line)]))[0]):
+            expected[chain.states[chain.block[0, t]]] += gamma.double()
+    torch.testing.assert_close(visits, expected, rtol=1e-5, atol=1e-6)
+    assert visits.sum().item() == pytest.approx(12, rel=1e-5)
+
+
+def test_entropy_counts_states_used_alike():
+    assert math.exp(entropy(torch.tensor([3.0, 3.0, 0.0, 3.0]))) == pytest.approx(3)
+    assert entropy(torch.tensor([0.0, 5.0])) == 0
+
+
+def test_first_lines_are_whole():
+    tokens = torch.tensor([1, 0, 2, 2, 0, 3, 0])
+    assert first_lines(tokens, 2).tolist() == [1, 0, 2, 2, 0]
+    assert first_lines(tokens, 9).tolist() == tokens.tolist()
+
+
+def test_words_and_successors_of_a_state_are_printed(model):
+    first, _, *following = inspect.Inspector(model, WORDS, 3).state(0)
+    p = model.words(0).exp()
+    assert first == f"state 0, words in %: the {100 * p[1]:.0f}, a {100 * p[2]:.0f}"
+    assert len(following) == 3
+    top = model.successors(0).exp().topk(3)
+    assert [int(line.split()[2]) for line in following] == top.indices.tolist()
+    assert following[0].startswith(f"{100 * top.values[0]:6.1f}%")
+    assert set(top.indices[:2].tolist()) == {2, 3}
+
+
+def test_a_sentence_is_shown_with_its_path(model):
+    lines = inspect.Inspector(model, WORDS, 3).sentence("a dog barks")
+    tokens = torch.tensor([[2, 3, 5, 0]])
+    path, logprob = viterbi(model.chain(tokens, model.initial_state(1)), torch.tensor([4]))
+    assert [line.split()[:2] for line in lines[1:-1]] == [
+        [word, str(state)] for word, state in zip(["a", "dog", "barks", "<eos>"], path[0].tolist(), strict=True)
+    ]
+    whole = float(model(tokens, model.initial_state(1))[0].detach().sum())
+    assert lines[-1] == f"log p(x) = {whole:.2f} nats, of which this path has {100 * math.exp(logprob - whole):.2g}%"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory):
+    path = tmp_path_factory.mktemp("runs") / "vlhmm"
+    assert command(*TEXT, *QUICK, *MODELS["vlhmm"], f"run_dir={path}").code == 0
+    return path
+
+
+def look(*arguments: str):
+    return command(*arguments, main=inspect.main)
+
+
+def test_the_command_says_how_states_are_used(run):
+    outcome = look(str(run))
+    assert outcome.code == 0
+    model, _ = lmzoo.load(run)
+    visits = expected_visits(model, Run(run).corpus().splits["valid"])
+    head, _, *states = outcome.out.splitlines()
+    assert f"{int((visits >= 1).sum())} of 24 states" in head
+    assert f"entropy {entropy(visits):.3f} nats" in head
+    assert [int(line.split()[2]) for line in states] == visits.topk(12).indices.tolist()
+
+
+def test_the_command_shows_states_and_sentences(run):
+    outcome = look(str(run), "--state", "3", "--sentence", Run(run).vocabulary().words[3], "--shown", "2")
+    assert outcome.code == 0
+    assert len(outcome.out.splitlines()) == 2 + 2 + 1 + 2 + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--state", "24"], "--state 24: there are states 0 to 23"),
+        (["--state", "-1"], "--state -1: there are states 0 to 23"),
+        (["--shown", "0"], "--shown 0: must be at least 1"),
+        (["--sentence", "gibberish"], "gibberish"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(run, arguments, message):
+    assert message in look(str(run), *arguments).refused()
+
+
+def test_a_model_without_states_is_refused(tmp_path):
+    assert command(*TEXT, *QUICK, *MODELS["ngram"], f"run_dir={tmp_path / 'ngram'}").code == 0
+    assert "has no hidden states" in look(str(tmp_path / "ngram")).refused()
+
+
+def test_transitions_between_clusters_are_an_image_of_the_run(run):
+    events = EventAccumulator(str(run))
+    events.Reload()
+    (image,) = events.Images("transitions/clusters")
+    assert (image.width, image.height) == (510, 510)
+
+
+def test_a_run_from_before_an_option_came_is_read_and_resumed(run, tmp_path):
+    before = look(str(run)).out
+    old = OmegaConf.load(run / "config.yaml")
+    for option in ("clustering", "tied"):
+        del old.model[option]
+    OmegaConf.save(old, run / "config.yaml")
+    checkpoint = torch.load(run / "best.pt", weights_only=True)
+    checkpoint["config"] = OmegaConf.to_container(old)
+    torch.save(checkpoint, run / "best.pt")
+    assert look(str(run)).out == before
+    assert "already finished" in command(*TEXT, *QUICK, *MODELS["vlhmm"], f"run_dir={run}").out
+    assert (
+        "tied: False -> True" in command(*TEXT, *QUICK, *MODELS["vlhmm"], "model.tied=true", f"run_dir={run}").refused()
+    )
