@@ -2,12 +2,14 @@
 
 from lmzoo.models import (
     arpa,
+    hmm,
     lds,
     lds_rnn,
     logbilinear,
     loglinear,
     lowrank_hmm,
     model_m,
+    neural_hmm,
     ngram,
     nnlm,
     recurrent,
