@@ -1,7 +1,7 @@
 """An exponential model of one kind of outcome as a module: features, weights, and what sets them."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -58,6 +58,7 @@ class Exponential(nn.Module):
             self.register_buffer("weights", torch.empty(0))
         x, y = possible
         self.collect((x[:0], y[:0]), possible)
+        self.register_load_state_dict_pre_hook(_take_saved_size)
 
     @property
     def features(self) -> Features:
@@ -139,8 +140,8 @@ class Exponential(nn.Module):
             logprobs = logprobs.index_put(where, e[level.begin : level.end] - Z[level.context])
         return logprobs
 
-    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *others: Any) -> None:
-        """Only the checkpoint knows how many features there are."""
-        if (saved := state_dict.get(f"{prefix}weights")) is not None:
-            self.weights.data = self.weights.new_empty(saved.shape)
-        super()._load_from_state_dict(state_dict, prefix, *others)
+
+def _take_saved_size(module: Exponential, saved: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
+    """Only the checkpoint knows how many weights there are; buffers are seen to in `lmzoo.models.base`."""
+    if (weights := saved.get(f"{prefix}weights")) is not None:
+        module.weights.data = module.weights.new_empty(weights.shape)

@@ -178,7 +178,7 @@ def collect(
 ) -> tuple[Features, Tensor, Tensor]:
     """The features of (N, columns) attributes and (N,) outcomes; how often each occurs; its template's place."""
     columns = x.shape[1]
-    rows = {(): x.new_zeros(len(x))}
+    rows: dict[Template, Tensor] = {(): x.new_zeros(len(x))}
     nodes, count = [x.new_empty(0)], 1
     for depth in range(1, max(map(len, templates)) + 1):
         paths = sorted({template[:depth] for template in templates if len(template) >= depth})

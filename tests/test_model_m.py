@@ -66,6 +66,6 @@ def test_one_class_is_the_log_linear_model(corpus: Corpus):
 
 @pytest.mark.slow
 def test_penn_treebank_s_goal_is_reached(ptb: Corpus):
-    model = models.build(options("model_m", name="model_m"), vocabulary_size=len(ptb.vocabulary))
+    model = models.build(options("model_m", name="model_m", classes=150), vocabulary_size=len(ptb.vocabulary))
     model.estimate(ptb)
     assert score(model, ptb.splits["test"], "sentence").perplexity < 130
