@@ -20,10 +20,9 @@ class Inspector:
     def __init__(self, model: HiddenMarkovModel, vocabulary: Vocabulary, shown: int):
         self.model, self.vocabulary, self.shown = model, vocabulary, shown
 
-    @torch.no_grad()
-    def words(self, state: int, shown: int | None = None) -> str:
-        """The likeliest words of a state, with their probabilities in per cent."""
-        top = self.model.words(state).exp().topk(min(shown or self.shown, len(self.vocabulary)))
+    def words(self, logprobs: torch.Tensor, shown: int | None = None) -> str:
+        """The likeliest of (V,) words with their probabilities in per cent, as far as these are not 0."""
+        top = logprobs.exp().topk(min(shown or self.shown, len(self.vocabulary)))
         return ", ".join(
             f"{self.vocabulary.words[word]} {100 * p:.0f}"
             for word, p in zip(top.indices.tolist(), top.values.tolist(), strict=True)
@@ -32,13 +31,18 @@ class Inspector:
 
     @torch.no_grad()
     def state(self, state: int) -> list[str]:
-        """A state's likeliest words and next states."""
+        """A state's likeliest words, the words that follow them, and its likeliest next states."""
         if not 0 <= state < self.model.states:
             raise UserError(f"--state {state}: there are states 0 to {self.model.states - 1}")
         top = self.model.successors(state).exp().topk(min(self.shown, self.model.states))
-        lines = [f"state {state}, words in %: {self.words(state)}", "next:"]
+        lines = [
+            f"state {state}",
+            f"says, in %:  {self.words(self.model.words(state))}",
+            f"then comes:  {self.words(self.model.next_words(state))}",
+            "next states:",
+        ]
         for following, p in zip(top.indices.tolist(), top.values.tolist(), strict=True):
-            lines.append(f"{100 * p:6.1f}%  state {following:<7d} {self.words(following, 5)}")
+            lines.append(f"{100 * p:6.1f}%  state {following:<7d} {self.words(self.model.words(following), 5)}")
         return lines
 
     @torch.no_grad()
@@ -52,7 +56,8 @@ class Inspector:
         probable = posterior(chain, lengths)[there].tolist()
         lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} what else it says, in %"]
         for token, state, p in zip(tokens.tolist(), path[0].tolist(), probable, strict=True):
-            lines.append(f"{self.vocabulary.words[token]:>16}  {state:<7d} {p:<7.2f} {self.words(state, 5)}")
+            says = self.words(self.model.words(state), 5)
+            lines.append(f"{self.vocabulary.words[token]:>16}  {state:<7d} {p:<7.2f} {says}")
         logprobs, _ = self.model(tokens[None], self.model.initial_state(1))
         whole = float(logprobs.sum())
         share = math.exp(min(0.0, float(logprob) - whole))
@@ -69,7 +74,8 @@ class Inspector:
             "share of all visits, state, words in %:",
         ]
         for state in visits.topk(min(self.shown, len(visits))).indices.tolist():
-            lines.append(f"{100 * float(visits[state] / visits.sum()):6.2f}%  state {state:<7d} {self.words(state, 8)}")
+            says = self.words(self.model.words(state), 8)
+            lines.append(f"{100 * float(visits[state] / visits.sum()):6.2f}%  state {state:<7d} {says}")
         return lines
 
 
@@ -92,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.shown < 1:
         raise UserError(f"--shown {options.shown}: must be at least 1")
     model, vocabulary = load(options.run, options.device)
-    if not hasattr(model, "successors"):
+    if not hasattr(model, "next_words"):
         raise UserError(f"{options.run}: a {type(model).__name__} has no hidden states to look at")
     inspector = Inspector(model, vocabulary, options.shown)  # pyright: ignore[reportArgumentType]
     with model.frozen():

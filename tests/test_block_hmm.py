@@ -294,6 +294,7 @@ def test_what_there_is_to_see_is_in_the_dense_tables(build):
     for state in (0, 7):
         torch.testing.assert_close(model.successors(state), transition[state], **EXACT)
         torch.testing.assert_close(model.words(state), emission[state], **EXACT)
+        torch.testing.assert_close(model.next_words(state).exp(), transition[state].exp() @ emission.exp(), **EXACT)
     visits = torch.tensor([4.0, 0, 1, 3] + [0] * 4 + [1, 1, 0, 0]).double()
     between = transition.exp().view(3, 4, 3, 4).sum(3)
     expected = torch.stack(

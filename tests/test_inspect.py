@@ -55,9 +55,10 @@ def test_first_lines_are_whole():
 
 
 def test_words_and_successors_of_a_state_are_printed(model):
-    first, _, *following = inspect.Inspector(model, WORDS, 3).state(0)
-    p = model.words(0).exp()
-    assert first == f"state 0, words in %: the {100 * p[1]:.0f}, a {100 * p[2]:.0f}"
+    _, says, then, _, *following = inspect.Inspector(model, WORDS, 3).state(0)
+    p, q = model.words(0).exp(), model.next_words(0).exp()
+    assert says == f"says, in %:  the {100 * p[1]:.0f}, a {100 * p[2]:.0f}"
+    assert then.startswith(f"then comes:  {WORDS.words[int(q.argmax())]} {100 * q.max():.0f}, ")
     assert len(following) == 3
     top = model.successors(0).exp().topk(3)
     assert [int(line.split()[2]) for line in following] == top.indices.tolist()
@@ -101,7 +102,7 @@ def test_the_command_says_how_states_are_used(run):
 def test_the_command_shows_states_and_sentences(run):
     outcome = look(str(run), "--state", "3", "--sentence", Run(run).vocabulary().words[3], "--shown", "2")
     assert outcome.code == 0
-    assert len(outcome.out.splitlines()) == 2 + 2 + 1 + 2 + 1
+    assert len(outcome.out.splitlines()) == 4 + 2 + 1 + 2 + 1
 
 
 @pytest.mark.parametrize(

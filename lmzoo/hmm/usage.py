@@ -41,6 +41,10 @@ class HiddenMarkovModel(Protocol):
         """(Z,) log p(z_t | z_{t-1}) in nats."""
         ...
 
+    def next_words(self, state: int) -> Tensor:
+        """(V,) log p(x_t | z_{t-1}) in nats."""
+        ...
+
 
 @torch.no_grad()
 def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:

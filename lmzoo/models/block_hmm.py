@@ -153,6 +153,12 @@ class BlockHMM(LanguageModel):
         tables = self._frozen or self.tables()
         return tables.transitions.leaving(state // self.size)[state % self.size].flatten()
 
+    def next_words(self, state: int) -> Tensor:
+        """(V,) log p(x_t | z_{t-1})."""
+        own = torch.arange(self.size, device=self.device) == state % self.size
+        belief = torch.where(own, 0.0, -torch.inf).to(next(self.parameters()).dtype)
+        return self.predict((belief[None], torch.tensor([state // self.size], device=self.device)))[0]
+
     @torch.no_grad()
     def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
         training = self.training
