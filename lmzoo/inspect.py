@@ -54,7 +54,7 @@ class Inspector:
         path, logprob = viterbi(chain, lengths)
         there = chain.states[chain.block] == path[:, :, None]  # (1, T, S)
         probable = posterior(chain, lengths)[there].tolist()
-        lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} what else it says, in %"]
+        lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} what the state says, in %"]
         for token, state, p in zip(tokens.tolist(), path[0].tolist(), probable, strict=True):
             says = self.words(self.model.words(state), 5)
             lines.append(f"{self.vocabulary.words[token]:>16}  {state:<7d} {p:<7.2f} {says}")

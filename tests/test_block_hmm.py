@@ -78,7 +78,7 @@ def dense_tables(model, kept):
     start = (residual(model.start, e) @ model.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
     transition = (residual(model.transition, e) @ v.T).masked_fill(dropped, -torch.inf)
     if isinstance(model, LowRankHMM):
-        u = residual(model.transition, e) / e.shape[1] ** 0.5
+        u, v = residual(model.transition, e) / e.shape[1] ** 0.25, v / e.shape[1] ** 0.25
         half = 0.5 * (model.feature_map == "softmax_kernel")
         phi = [(x @ model.features.T - half * (x * x).sum(1, keepdim=True)).exp() for x in (u, v)]
         transition = (phi[0] @ phi[1].T).log().masked_fill(dropped, -torch.inf).log_softmax(1)

@@ -233,8 +233,9 @@ class NeuralBlockHMM(BlockHMM):
     and transitions, from e_i and from the vectors v_j of the states as destination, are the subclass's.
 
     Free e_i are drawn from N(0, 1). Of factored ones half is the cluster's, and they enter every network, and become
-    v_j, through a residual layer of its own. Free v_j are drawn from N(0, 1/d): with the paper's N(0, 1) the
-    transitions of a fresh model are all but deterministic, which takes hundreds of steps to unlearn.
+    v_j, through a residual layer of its own. Free v_j are drawn from N(0, 1/d), where the transitions use them as they
+    are: with the paper's N(0, 1) those of a fresh model are all but deterministic, which takes hundreds of steps to
+    unlearn.
 
     Args:
         dim: d, the size of all vectors.
@@ -281,9 +282,8 @@ class NeuralBlockHMM(BlockHMM):
         """The network between the vectors of states and one of their uses."""
         return nn.Sequential(Residual(self.dim), Residual(self.dim)) if self.factored else Residual(self.dim)
 
-    def add_destination(self) -> None:
-        """Have what `destinations` needs, of which the vectors are about 1 long."""
-        scale = self.dim**-0.5
+    def add_destination(self, scale: float) -> None:
+        """Have what `destinations` needs; its numbers are at first about so large."""
         if not self.tied:
             self.destination = self._vectors()
         if self.factored:

@@ -33,11 +33,12 @@ class LowRank(NamedTuple):
 
 @models.register("lowrank_hmm")
 class LowRankHMM(NeuralBlockHMM):
-    """p(j | i) = φ(u_i)·φ(e′_j) / φ(u_i)·Σ_k φ(e′_k); otherwise the HMM of Chiu and Rush (2020), see `NeuralBlockHMM`.
+    """p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k); otherwise the HMM of Chiu and Rush (2020), see `NeuralBlockHMM`.
 
-    u_i = Res_t(e_i)/√d, and φ(x) = exp(Wx) or exp(Wx - ‖x‖²/2), of which the expectation over normal W is a softmax:
-    φ(u)·φ(v) ≈ f exp(u·v). W begins with orthogonal rows and is learned. The published model has emissions of
-    every word from every state, where this has a cluster's words from its own states.
+    φ(x) = exp(Wx) or exp(Wx - ‖x‖²/2), of which the expectation over normal W is a softmax: φ(u)·φ(v) ≈ f exp(u·v).
+    W begins with orthogonal rows and is learned; u_i = Res_t(e_i)/d^¼, v_j = e′_j/d^¼, e′_j at first drawn from
+    N(0, 1). The published model has emissions of every word from every state, where this has a cluster's words from
+    its own states.
 
     Args:
         features: f, the rank of the transition matrix.
@@ -70,14 +71,14 @@ class LowRankHMM(NeuralBlockHMM):
         )
         self.feature_map = feature_map
         self.transition = self.residual()
-        self.add_destination()
+        self.add_destination(1.0)
         self.features = nn.Parameter(lowrank.orthogonal_rows(features, dim))
 
     def transitions(self, e: Tensor, states: Tensor) -> LowRank:
-        u, v = self.transition(e) * e.shape[2] ** -0.5, self.destinations(e, states)
-        return LowRank(*lowrank.factors(self.phi(u), self.phi(v)))
+        return LowRank(*lowrank.factors(self.phi(self.transition(e)), self.phi(self.destinations(e, states))))
 
     def phi(self, x: Tensor) -> Tensor:
-        """(..., d) -> (..., f) log φ(x)."""
+        """(..., d) -> (..., f) log φ(x/d^¼)."""
+        x = x * self.dim**-0.25
         logits = x @ self.features.T
         return logits if self.feature_map == "exp" else logits - x.square().sum(-1, keepdim=True) / 2

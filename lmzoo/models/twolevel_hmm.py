@@ -67,7 +67,7 @@ class TwoLevelHMM(NeuralBlockHMM):
         )
         self.arrival, self.transition = self.residual(), self.residual()
         self.next_cluster = nn.Linear(dim, clusters)
-        self.add_destination()
+        self.add_destination(dim**-0.5)
 
     def transitions(self, e: Tensor, states: Tensor) -> TwoLevel:
         arrival = blocks.whole(self.next_cluster(self.arrival(e))).log_softmax(2)  # (M, K, M)

@@ -43,7 +43,7 @@ class VeryLargeHMM(NeuralBlockHMM):
     def __init__(self, **options: Any):
         super().__init__(**options)
         self.transition = self.residual()
-        self.add_destination()
+        self.add_destination(self.dim**-0.5)
 
     def transitions(self, e: Tensor, states: Tensor) -> Softmax:
         U = self.transition(e)

@@ -1,0 +1,79 @@
+"""Pictures of a trained HMM of clusters for docs/hmm.md: ``python scripts/hmm_pictures.py RUN FOLDER``.
+
+Needs matplotlib (``pip install -e '.[bench]'``).
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+import matplotlib as mpl
+import torch
+
+import lmzoo
+from lmzoo.corpus import Vocabulary
+from lmzoo.hmm.usage import entropy, expected_visits
+from lmzoo.models.block_hmm import BlockHMM
+from lmzoo.run import Run
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+SHOWN = 28
+"""Clusters with a name in the picture of transitions."""
+
+
+def names(model: BlockHMM, vocabulary: Vocabulary, tokens: torch.Tensor) -> list[str]:
+    """The most frequent word of each cluster, or two where the first is not nine tenths of it."""
+    counts = tokens.bincount(minlength=len(vocabulary))
+    found = []
+    for c in range(model.clusters):
+        own = counts * (model.cluster == c)
+        top = own.topk(2).indices.tolist()
+        alone = own[top[0]] >= 0.9 * own.sum()
+        found.append(vocabulary.words[top[0]] if alone else " ".join(vocabulary.words[word] for word in top) + " …")
+    return found
+
+
+def draw_transitions(model: BlockHMM, labels: list[str], visits: torch.Tensor, path: Path) -> None:
+    """p(c′ | c) among the clusters that the text visits most."""
+    order = visits.view(model.clusters, -1).sum(1).argsort(descending=True)[:SHOWN]
+    matrix = model.cluster_transitions(visits)[order][:, order].sqrt()
+    figure, axes = plt.subplots(figsize=(8, 7.4), layout="constrained")
+    axes.imshow(matrix.numpy(), cmap="magma")
+    shown = [labels[c].replace("$", r"\$") for c in order.tolist()]
+    axes.set_xticks(range(SHOWN), shown, rotation=90, fontsize=7)
+    axes.set_yticks(range(SHOWN), shown, fontsize=7)
+    axes.set_xlabel("next cluster")
+    axes.set_ylabel("cluster")
+    figure.savefig(path, dpi=110)
+
+
+def draw_usage(visits: torch.Tensor, path: Path) -> None:
+    """Expected visits of all states, the most visited first."""
+    figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
+    axes.semilogy(range(1, len(visits) + 1), visits.sort(descending=True).values.clamp_min(1e-3).numpy())
+    axes.axhline(float(visits.mean()), color="grey", linewidth=1, linestyle=":")
+    axes.annotate("all alike", (len(visits) * 0.86, float(visits.mean()) * 1.2), color="grey", fontsize=8)
+    axes.set_xlabel(f"states, the most visited first; as many as {math.exp(entropy(visits)):,.0f} used alike")
+    axes.set_ylabel("expected visits")
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    model, vocabulary = lmzoo.load(options.run)
+    assert isinstance(model, BlockHMM)
+    corpus = Run(options.run).corpus()
+    with torch.no_grad(), model.frozen():
+        visits = expected_visits(model, corpus.splits["valid"])
+        labels = names(model, vocabulary, corpus.train)
+        draw_transitions(model, labels, visits, options.folder / "hmm-transitions.png")
+    draw_usage(visits, options.folder / "hmm-usage.png")
+
+
+if __name__ == "__main__":
+    main()
