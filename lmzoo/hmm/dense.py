@@ -5,6 +5,7 @@ by one (Z, Z) table, so that a step of the recursion is one matrix product for a
 size B × Z × Z is ever built. Log-probabilities are in nats.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -14,8 +15,8 @@ from torch.autograd.function import once_differentiable
 
 def probabilities(logprobs: Tensor) -> Tensor:
     """exp(``logprobs``); what is below √tiny, and not 0, is √tiny, so that no sum of possible paths comes out as 0."""
-    least = torch.finfo(logprobs.dtype).tiny ** 0.5
-    return logprobs.exp().clamp_min(least).masked_fill(logprobs.isneginf(), 0.0)
+    least = 0.5 * math.log(torch.finfo(logprobs.dtype).tiny)
+    return logprobs.clamp_min(least).masked_fill_(logprobs.isneginf(), -torch.inf).exp_()
 
 
 def advance(belief: Tensor, transition: Tensor) -> Tensor:
