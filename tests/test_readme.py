@@ -26,7 +26,7 @@ def test_adding_a_model_takes_the_three_edits_the_readme_shows(tmp_path: Path):
     (tmp_path / "configs" / "model" / "unigram.yaml").write_text(settings, encoding="utf-8")
     package = tmp_path / "lmzoo" / "models" / "__init__.py"
     imports = package.read_text(encoding="utf-8")
-    package.write_text(imports.replace("models import ", "models import unigram, ", 1), encoding="utf-8")
+    package.write_text(imports.replace("models import (\n", "models import (\n    unigram,\n", 1), encoding="utf-8")
 
     def python(*arguments: str) -> str:
         done = subprocess.run(
