@@ -1,13 +1,16 @@
 """Log-linear models against a dense softmax over dictionaries of features, and their optimum against scipy's."""
 
 import math
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from command_line import stop_at
 from hydra import compose, initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +30,7 @@ from lmzoo.owlqn import minimise
 from lmzoo.perplexity import score
 from lmzoo.registry import models
 from lmzoo.train import train
+from lmzoo.trainer import Interrupted
 
 V = 5  # <eos> and four words, the last rarely seen
 WORD_CLASS = torch.tensor([2, 0, 1, 0, 1])
@@ -315,26 +319,45 @@ def test_templates_help_where_they_are_the_source_s(corpus: Corpus):
     assert skipping < 0.9 * plain
 
 
-def test_minibatches_reach_the_optimum(tmp_path: Path):
-    """By the shared trainer, with AdaGrad; windows of the same length, since each weighs the same."""
-    lines = ["corpus=markov", "corpus.words=20", "corpus.train=2000", "corpus.valid=300", "corpus.test=300"]
-    small = ["model=loglinear", "model.order=2", "model.l2=[0.1,2.0]", "model.l1=[0]", "model.tolerance=1e-9"]
-    descent = ["optimizer=adagrad", "schedule=cosine", "trainer.epochs=60"]
+def minibatches(run_dir: Path, *overrides: str) -> dict[str, Any]:
+    """Windows of the same length, since each weighs the same."""
+    text = ["corpus=markov", "corpus.words=20", "corpus.train=2000", "corpus.valid=300", "corpus.test=300"]
+    model = ["model=loglinear", "model.order=2", "model.l2=[0.1,2.0]", "model.l1=[0]", "model.tolerance=1e-9"]
     windows = ["trainer.batch_size=1", "trainer.bptt=507", "device=cpu"]
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        options = [*text, *model, *windows, "optimizer=adagrad", f"run_dir={run_dir}", *overrides]
+        return OmegaConf.to_container(compose("train", options), resolve=True)  # pyright: ignore[reportReturnType]
+
+
+def test_minibatches_reach_the_optimum(tmp_path: Path):
+    """By the shared trainer, with AdaGrad."""
     ends = []
     for training in ("lbfgs", "minibatch"):
-        run_dir = tmp_path / training
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            options = [*lines, *small, *descent, *windows, f"model.training={training}", f"run_dir={run_dir}"]
-            config = OmegaConf.to_container(compose("train", options), resolve=True)
+        config = minibatches(tmp_path / training, f"model.training={training}", "trainer.epochs=60")
         train(config)
-        model, _ = lmzoo.load(run_dir)
+        model, _ = lmzoo.load(tmp_path / training)
         tokens = load_corpus(config["corpus"]).train
         logprobs, _ = model(tokens[None], model.initial_state(1))
         ends.append(float((model.exponential.penalty() - logprobs.double().mean()).detach()))
         assert len(list(model.parameters())) == (training == "minibatch")
     assert -len(tokens) % 507 < 5
     assert ends[1] == pytest.approx(ends[0], abs=1e-4)
+
+
+def test_stopped_minibatches_go_on_exactly(tmp_path: Path):
+    """Though the size of the weights, and of the optimizer's sums, is known only after the text is read."""
+    peace, stopped = (
+        minibatches(tmp_path / name, "model.training=minibatch", "trainer.epochs=3") for name in ("peace", "stopped")
+    )
+    train(peace)
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 5, signal.SIGTERM)
+        with pytest.raises(Interrupted):
+            train(stopped)
+    train(stopped)
+    one, other = (torch.load(tmp_path / name / "last.pt", weights_only=True) for name in ("peace", "stopped"))
+    assert torch.equal(one["model"]["exponential.weights"], other["model"]["exponential.weights"])
+    assert torch.equal(one["optimizer"]["state"][0]["sum"], other["optimizer"]["state"][0]["sum"])
 
 
 @pytest.mark.slow
