@@ -191,25 +191,27 @@ TOOLKITS = {
 
 
 FAMILIES = {
-    "hmm": {"begin": "random", "iterations": 0, "pseudocount": 0.0, "gradient": True},
+    "hmm": {"iterations": 0, "gradient": True},
     "neural_hmm": {"dim": DIM, "state_dropout": 0.5},
     "vlhmm": {"clusters": CLUSTERS, "dim": DIM, "state_dropout": 0.5},
-    "lowrank_hmm": {
-        "clusters": CLUSTERS, "dim": DIM, "state_dropout": 0.5, "features": 256, "feature_map": "exp",
-    },
+    "lowrank_hmm": {"clusters": CLUSTERS, "dim": DIM, "state_dropout": 0.5, "features": 256},
     "twolevel_hmm": {"clusters": CLUSTERS, "dim": DIM, "state_dropout": 0.5},
-}  # fmt: skip
+}
+"""What is not as configs/model has it."""
 
 
 def family_job(name: str, batch: int, length: int, states: int) -> Job:
     """A step of a model in training, words drawn by Zipf's law."""
     import torch
+    from omegaconf import OmegaConf
 
     import lmzoo.models  # noqa: F401
+    from lmzoo import CONFIGS
     from lmzoo.registry import models
 
     torch.manual_seed(0)
-    model = models.build({"name": name, "states": states} | FAMILIES[name], vocabulary_size=VOCABULARY)
+    options: dict = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"))  # pyright: ignore
+    model = models.build(options | FAMILIES[name] | {"states": states}, vocabulary_size=VOCABULARY)
     tokens = (VOCABULARY ** torch.rand(batch, length)).long() - 1
 
     def step() -> float:

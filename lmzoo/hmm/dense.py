@@ -38,37 +38,41 @@ class _Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
         B, T, Z = emission.shape
-        limits = torch.finfo(emission.dtype)
         A = probabilities(transition)
-        predicted, filtered = emission.new_empty(T - 1, B, Z), emission.new_empty(T, B, Z)
-        logprobs = emission.new_empty(T, B, 1)
-        score = prior + emission[:, 0]
+        predicted, filtered, peak = emission.new_empty(T - 1, B, Z), emission.new_empty(T, B, Z), A.new_empty(T, B)
+        before, after, e = predicted.unbind(0), filtered.unbind(0), emission.unbind(1)
+        score = prior + e[0]
         for t in range(T):
             if t > 0:
-                torch.mm(filtered[t - 1], A, out=predicted[t - 1])
-                torch.log(predicted[t - 1], out=score).add_(emission[:, t])
-            peak = score.amax(1, keepdim=True).clamp_min_(limits.min)
-            torch.exp(score.sub_(peak), out=filtered[t])
-            total = filtered[t].sum(1, keepdim=True)  # at least 1, or 0 where no path is possible
-            torch.add(peak, total.log(), out=logprobs[t])
-            filtered[t] /= total.clamp_min_(1.0)
-        ctx.save_for_backward(A, predicted.clamp_min_(limits.tiny), filtered)
-        belief = score - score.logsumexp(1, keepdim=True).clamp_min(limits.min)
-        return logprobs[:, :, 0].T, belief
+                torch.mm(after[t - 1], A, out=before[t - 1])
+                torch.log(before[t - 1], out=score).add_(e[t])
+            torch.amax(score, 1, out=peak[t])
+            torch.softmax(score, 1, out=after[t])
+        logprobs = peak - filtered.amax(2).log()  # what the normaliser took from the largest
+        impossible = peak.isneginf().cumsum(0) > 0  # (T, B)
+        filtered.masked_fill_(impossible[:, :, None], 0.0)
+        predicted.masked_fill_(impossible[1:, :, None], 0.0).clamp_min_(torch.finfo(A.dtype).tiny)
+        ctx.save_for_backward(A, predicted, filtered, impossible)
+        belief = score.log_softmax(1).masked_fill_(impossible[-1, :, None], -torch.inf)
+        return logprobs.masked_fill_(impossible, -torch.inf).T, belief
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        dlogprobs, dbelief = upstream  # (B, T), (B, Z)
-        A, predicted, filtered = ctx.saved_tensors
+        A, predicted, filtered, impossible = ctx.saved_tensors
         T, B, Z = filtered.shape
+        g = upstream[0].T.masked_fill(impossible, 0.0)  # (T, B)
+        dbelief = upstream[1].masked_fill(impossible[-1, :, None], 0.0)  # (B, Z)
+        excess = (g - torch.cat([g[1:], dbelief.sum(1)[None]]))[
+            :, :, None
+        ]  # Σ_j λ_{t-1}(j) is Σ_j δ_t(j), which is g_t
         demission, ratio = A.new_empty(B, T, Z), torch.empty_like(predicted)
+        delta, quotient, before, after = demission.unbind(1), ratio.unbind(0), predicted.unbind(0), filtered.unbind(0)
         for t in reversed(range(T)):
-            excess = dlogprobs[:, t, None] - dbelief.sum(1, keepdim=True)
-            torch.addcmul(dbelief, excess, filtered[t], out=demission[:, t])
+            torch.addcmul(dbelief, excess[t], after[t], out=delta[t])
             if t > 0:
-                torch.div(demission[:, t], predicted[t - 1], out=ratio[t - 1])
-                dbelief = torch.mm(ratio[t - 1], A.T).mul_(filtered[t - 1])
+                torch.div(delta[t], before[t - 1], out=quotient[t - 1])
+                dbelief = torch.mm(quotient[t - 1], A.T).mul_(after[t - 1])
         counts = torch.mm(filtered[:-1].flatten(0, 1).T, ratio.flatten(0, 1))  # (Z, Z)
         return demission[:, 0], counts.mul_(A), demission
 
