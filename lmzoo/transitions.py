@@ -5,12 +5,13 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from lmzoo.commands import CommandParser, run_command
 from lmzoo.embed import load_system
 
-PAIRS, WORDS = 10, 6
-"""Singular vectors, and words for each of their ends, that are printed."""
+PAIRS, WORDS, COMMON = 10, 6, 3000
+"""Singular vectors and words for each of their ends that are printed, the words out of so many most frequent ones."""
 
 
 def singular_words(
@@ -19,11 +20,11 @@ def singular_words(
     """Words at either end of A's leading singular vectors, as Belanger & Kakade (2015) read them.
 
     In coordinates x̃ = Rx, R = SS_0^{-½}, where smoothed means vary alike in all directions, A is RAR⁻¹ = Σ σuvᵀ and
-    C is C̃ = CR⁻¹: from a state along v follows one along u. C̃v is how much each whitened word goes with v, so its
-    largest entries name the words now and those of C̃u the words to come; the least name the other ends.
+    C is C̃ = CR⁻¹: from a state along v follows one along u. The words now are those whose rows of C̃ have the largest
+    cosine with v, the words to come those with the largest cosine with u, and with -v and -u for the other ends.
 
     Args:
-        A, C, spherical: (h, h), (V, h), and R, (h, h) and symmetric.
+        A, C, spherical: (h, h), (V, h), of all words or some, and R, (h, h) and symmetric.
         pairs: how many singular vectors.
         words: how many words for each end.
 
@@ -31,7 +32,7 @@ def singular_words(
     """
     back = torch.linalg.inv(spherical)
     U, S, Vh = torch.linalg.svd(spherical @ A @ back)
-    C = C @ back
+    C = F.normalize(C @ back)
     ends = []
     for sigma, u, v in zip(S[:pairs].tolist(), U.mT, Vh, strict=False):
         for sign in (1, -1):
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", type=Path, help="the run directory of model=lds, such as outputs/ptb/lds")
     options = parser.parse_args(arguments)
     model, vocabulary = load_system(options.run, "cpu")
-    A, C, R = (part.double() for part in (model.A, model.C, model.spherical))
+    A, C, R = (part.double() for part in (model.A, model.C[:COMMON], model.spherical))
     for sigma, now, following in singular_words(A, C, R, PAIRS, min(WORDS, len(vocabulary))):
         left, right = (" ".join(vocabulary.words[word] for word in end.tolist()) for end in (now, following))
         print(f"{sigma:.2f}  {left}  →  {right}")
