@@ -23,6 +23,7 @@ OPTIONS = {
     "dim": 6,
     "embeddings": "free",
     "tied": False,
+    "dropout": 0.0,
     "state_dropout": 0.5,
 }
 OF_MODEL = {
@@ -260,6 +261,18 @@ def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_eva
     assert times.max() == 1
     assert (times.double().mean(0) - expected / size).abs().max() < 0.15
     assert model.eval().tables().kept[:3].tolist() == [list(range(size))] * 3
+
+
+@pytest.mark.parametrize("embeddings", ["free", "factored"])
+def test_dropout_of_vectors_acts_in_training_alone_and_leaves_strings_certain(build, embeddings):
+    dropped, whole = (build(embeddings=embeddings, dropout=p, state_dropout=0.0) for p in (0.5, 0.0))
+    strings = torch.tensor(list(itertools.product(range(8), repeat=3)))
+    state = dropped.initial_state(len(strings))
+    first, second = (dropped(strings, state)[0] for _ in range(2))
+    assert not first.isclose(second).any()
+    for logprobs in (first, second):
+        assert logprobs.sum(1).exp().sum().item() == pytest.approx(1, abs=1e-9)
+    torch.testing.assert_close(dropped.eval()(strings, state)[0], whole(strings, state)[0], **EXACT)
 
 
 def test_frozen_tables_score_alike_and_thaw(build):

@@ -21,8 +21,8 @@ from lmzoo.registry import models
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 V, Z = 8, 6
 VARIANTS = {
-    "neural_hmm": {"states": Z, "dim": 5, "state_dropout": 0.0},
-    "neural_hmm, dropout": {"states": Z, "dim": 5, "state_dropout": 0.5},
+    "neural_hmm": {"states": Z, "dim": 5, "dropout": 0.0, "state_dropout": 0.0},
+    "neural_hmm, dropout": {"states": Z, "dim": 5, "dropout": 0.0, "state_dropout": 0.5},
     "hmm": {"states": Z, "begin": "random", "iterations": 0, "pseudocount": 0.0, "gradient": True},
 }
 

@@ -202,15 +202,16 @@ class BlockHMM(LanguageModel):
 
 
 class Residual(nn.Module):
-    """Res(x) = LayerNorm(ReLU(W2 h + b2) + h), h = ReLU(W1 x + b1)."""
+    """Res(x) = LayerNorm(ReLU(W2 h + b2) + h), h = ReLU(W1 x + b1), with dropout (Srivastava et al. 2014) after it."""
 
-    def __init__(self, dim: int):
+    def __init__(self, dim: int, dropout: float):
         super().__init__()
         self.inner, self.outer, self.norm = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.LayerNorm(dim)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.inner(x).relu()
-        return self.norm(self.outer(h).relu() + h)
+        return self.dropout(self.norm(self.outer(h).relu() + h))
 
 
 class FactoredEmbedding(nn.Module):
@@ -241,6 +242,7 @@ class NeuralBlockHMM(BlockHMM):
         dim: d, the size of all vectors.
         embeddings: of states.
         tied: whether e_i are the states' vectors as destination, too.
+        dropout: of what the networks make of a state, drawn for every batch.
     """
 
     def __init__(
@@ -253,6 +255,7 @@ class NeuralBlockHMM(BlockHMM):
         dim: int,
         embeddings: Embeddings,
         tied: bool,
+        dropout: float,
         state_dropout: float,
     ):
         super().__init__(
@@ -262,7 +265,7 @@ class NeuralBlockHMM(BlockHMM):
             clustering=clustering,
             state_dropout=state_dropout,
         )
-        self.dim, self.factored, self.tied = dim, embeddings == "factored", tied
+        self.dim, self.factored, self.tied, self.dropout = dim, embeddings == "factored", tied, dropout
         self.origin = self._vectors()
         self.start, self.emission = self.residual(), self.residual()
         self.first = nn.Linear(dim, 1, bias=False)
@@ -280,14 +283,15 @@ class NeuralBlockHMM(BlockHMM):
 
     def residual(self) -> nn.Module:
         """The network between the vectors of states and one of their uses."""
-        return nn.Sequential(Residual(self.dim), Residual(self.dim)) if self.factored else Residual(self.dim)
+        last = Residual(self.dim, self.dropout)
+        return nn.Sequential(Residual(self.dim, self.dropout), last) if self.factored else last
 
     def add_destination(self, scale: float) -> None:
         """Have what `destinations` needs; its numbers are at first about so large."""
         if not self.tied:
             self.destination = self._vectors()
         if self.factored:
-            self.target = Residual(self.dim)
+            self.target = Residual(self.dim, self.dropout)
             nn.init.constant_(self.target.norm.weight, scale)
         else:
             for weight in (self.origin if self.tied else self.destination).parameters():

@@ -55,6 +55,7 @@ class LowRankHMM(NeuralBlockHMM):
         dim: Size,
         embeddings: Embeddings,
         tied: bool,
+        dropout: Dropout,
         features: Size,
         feature_map: Literal["exp", "softmax_kernel"],
         state_dropout: Dropout,
@@ -67,6 +68,7 @@ class LowRankHMM(NeuralBlockHMM):
             dim=dim,
             embeddings=embeddings,
             tied=tied,
+            dropout=dropout,
             state_dropout=state_dropout,
         )
         self.feature_map = feature_map

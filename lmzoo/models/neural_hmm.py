@@ -25,16 +25,17 @@ class NeuralHMM(DenseHMM):
     Args:
         states: their number Z.
         dim: size d of all vectors.
+        dropout: of what the networks make of a state, drawn for every batch.
     """
 
     autocast = True
 
-    def __init__(self, *, vocabulary_size: int, states: Size, dim: Size, state_dropout: Dropout):
+    def __init__(self, *, vocabulary_size: int, states: Size, dim: Size, dropout: Dropout, state_dropout: Dropout):
         super().__init__(vocabulary_size=vocabulary_size, states=states)
         self.keep = max(1, round(states * (1 - state_dropout)))
         self.origin, self.destination = nn.Embedding(states, dim), nn.Embedding(states, dim)
         nn.init.normal_(self.destination.weight, std=dim**-0.5)
-        self.start, self.transition, self.emission = Residual(dim), Residual(dim), Residual(dim)
+        self.start, self.transition, self.emission = (Residual(dim, dropout) for _ in range(3))
         self.first = nn.Linear(dim, 1, bias=False)
         self.word = nn.Linear(dim, vocabulary_size)
 

@@ -53,6 +53,7 @@ class TwoLevelHMM(NeuralBlockHMM):
         dim: Size,
         embeddings: Embeddings,
         tied: bool,
+        dropout: Dropout,
         state_dropout: Dropout,
     ):
         super().__init__(
@@ -63,6 +64,7 @@ class TwoLevelHMM(NeuralBlockHMM):
             dim=dim,
             embeddings=embeddings,
             tied=tied,
+            dropout=dropout,
             state_dropout=state_dropout,
         )
         self.arrival, self.transition = self.residual(), self.residual()

@@ -97,12 +97,13 @@ def vlhmm(
     dim: Size,
     embeddings: Embeddings,
     tied: bool,
+    dropout: Dropout,
     state_dropout: Dropout,
 ) -> BlockHMM:
     """The HMM of Chiu and Rush (2020), or, for comparison, one whose parameters are tables.
 
     Args:
-        parameterisation: ``table`` has Z² parameters, and no use for dim, embeddings and tied.
+        parameterisation: ``table`` has Z² parameters, and no use for dim, embeddings, tied and dropout.
     """
     shared = {
         "vocabulary_size": vocabulary_size,
@@ -113,4 +114,4 @@ def vlhmm(
     }
     if parameterisation == "table":
         return TableHMM(**shared)
-    return VeryLargeHMM(**shared, dim=dim, embeddings=embeddings, tied=tied)
+    return VeryLargeHMM(**shared, dim=dim, embeddings=embeddings, tied=tied, dropout=dropout)
