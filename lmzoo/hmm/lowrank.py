@@ -38,7 +38,7 @@ def factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
 
 class _Tiles(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
         S = P.shape[1]
         probs = P.new_empty(len(source), S, S)
         for cluster, pairs in _departures(source):
@@ -46,20 +46,22 @@ class _Tiles(torch.autograd.Function):
             probs[pairs] = product.view(S, -1, S).transpose(0, 1)
         probs.clamp_min_(torch.finfo(P.dtype).tiny)
         ctx.save_for_backward(P, Q, source, target, probs)
+        ctx.dtype = dtype
         return probs.log()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         P, Q, source, target, probs = ctx.saved_tensors
-        G = upstream[0] / probs  # (P, S, S)
+        G = (upstream[0] / probs).to(ctx.dtype)  # (P, S, S)
         dP, dQ = torch.zeros_like(P), torch.zeros_like(Q)
+        P, Q = P.to(ctx.dtype), Q.to(ctx.dtype)
         for cluster, pairs in _departures(source):
-            ahead = target[pairs]  # each cluster is there once
+            ahead = target[pairs]
             rows = G[pairs].transpose(0, 1).flatten(1)  # (S, nS)
             dP[cluster] = rows @ Q[ahead].flatten(0, 1)
-            dQ[ahead] += (rows.T @ P[cluster]).view(-1, *Q.shape[1:])
-        return dP, dQ, None, None
+            dQ.index_add_(0, ahead, (rows.T @ P[cluster]).view(-1, *Q.shape[1:]).to(dQ.dtype))
+        return dP, dQ, None, None, None
 
 
 def _departures(source: Tensor) -> Iterator[tuple[int, slice]]:
@@ -74,6 +76,8 @@ def _departures(source: Tensor) -> Iterator[tuple[int, slice]]:
 def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """log Σ_r p(r | i) p(j | r) for all states i, j of the cluster pairs asked for.
 
+    Under autocast only the gradient is in half precision: p(j | i) rounded would not sum to one.
+
     Args:
         P, Q: (M, S, f) p(r | i) and p(j | r).
         source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
@@ -81,6 +85,8 @@ def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    with torch.autocast(P.device.type, enabled=False):
-        result: Any = _Tiles.apply(P, Q, source, target)
+    device = P.device.type
+    half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else P.dtype
+    with torch.autocast(device, enabled=False):
+        result: Any = _Tiles.apply(P, Q, source, target, half)
     return result
