@@ -14,6 +14,7 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.hmm.paths import posterior, viterbi
 from lmzoo.hmm.usage import entropy, expected_visits, first_lines
 from lmzoo.models.vlhmm import TableHMM
+from lmzoo.registry import models
 from lmzoo.run import Run
 
 WORDS = Vocabulary(["<eos>", "the", "a", "dog", "cat", "barks"])
@@ -75,6 +76,20 @@ def test_a_sentence_is_shown_with_its_path(model):
     ]
     whole = float(model(tokens, model.initial_state(1))[0].detach().sum())
     assert lines[-1] == f"log p(x) = {whole:.2f} nats, of which this path has {100 * math.exp(logprob - whole):.2g}%"
+
+
+def test_a_dense_model_shows_its_tables():
+    torch.manual_seed(0)
+    options = {"states": 5, "dim": 4, "dropout": 0.0, "state_dropout": 0.5}
+    model = models.build({"name": "neural_hmm", **options}, vocabulary_size=6).double().eval()
+    tables = model.tables()
+    for state in (0, 3):
+        torch.testing.assert_close(model.words(state), tables.emission[:, state])
+        torch.testing.assert_close(model.successors(state), tables.transition[state])
+        following = tables.transition[state].exp() @ tables.emission.exp().T
+        torch.testing.assert_close(model.next_words(state).exp(), following)
+    assert expected_visits(model, torch.tensor([1, 3, 0, 2, 0, 0])).sum().item() == pytest.approx(6)
+    assert len(inspect.Inspector(model, WORDS, 3).sentence("a dog barks")) == 6
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from lmzoo.corpus.windows import SentenceWindows
 from lmzoo.hmm.paths import Chain, posterior
 from lmzoo.models.base import State
 
-WINDOW_TOKENS = 1024
-"""Tokens read at once."""
+WINDOW_TOKENS = 512
+"""Tokens read at once; a dense model has a transition matrix in memory for each line of them."""
 
 
 class HiddenMarkovModel(Protocol):

@@ -68,6 +68,18 @@ class DenseHMM(LanguageModel):
             belief, tiles, pair, F.embedding(tokens, tables.emission), torch.zeros_like(tokens), tables.kept[None]
         )
 
+    def words(self, state: int) -> Tensor:
+        """(V,) log p(x | z)."""
+        return (self._frozen or self.tables()).emission[:, state]
+
+    def successors(self, state: int) -> Tensor:
+        """(Z,) log p(z_t | z_{t-1})."""
+        return (self._frozen or self.tables()).transition[state]
+
+    def next_words(self, state: int) -> Tensor:
+        """(V,) log p(x_t | z_{t-1})."""
+        return dense.advance(self.successors(state)[None], (self._frozen or self.tables()).emission.T)[0]
+
     @contextmanager
     def frozen(self) -> Iterator[None]:
         with torch.no_grad():
