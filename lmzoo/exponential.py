@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lmzoo.errors import UserError
 from lmzoo.features import Features, Template, coarse_to_fine, collect
 from lmzoo.loglinear import exponentials, token_logprobs
 from lmzoo.owlqn import minimise
@@ -15,6 +16,13 @@ log = logging.getLogger("lmzoo")
 
 Text = tuple[Tensor, Tensor]
 """Histories, (N, columns) attributes of `lmzoo.features`, and the (N,) outcomes after them."""
+
+
+def require_strengths(**options: Sequence[float]) -> None:
+    """Raises: UserError naming an option of penalties that has none."""
+    for name, strengths in options.items():
+        if not strengths:
+            raise UserError(f"model.{name}=[]: must be a strength for each order, the last for all higher ones")
 
 
 class Exponential(nn.Module):

@@ -300,6 +300,13 @@ def test_templates_of_classes_need_their_number():
         LogLinear(vocabulary_size=V, **OPTIONS | {"templates": ["c1 w2"]})
 
 
+def test_more_features_than_memory_holds_are_one_line(corpus: Corpus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lmzoo.features.MOST_PAIRS", 3000)
+    model = LogLinear(vocabulary_size=len(corpus.vocabulary), **OPTIONS | {"templates": ["w2"]})
+    with pytest.raises(UserError, match="leave out skips"):
+        model.estimate(corpus)
+
+
 def test_templates_help_where_they_are_the_source_s(corpus: Corpus):
     """Words drawn by what stood two places before."""
     chance = torch.Generator().manual_seed(0)

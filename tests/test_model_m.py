@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 
 from lmzoo import CONFIGS
 from lmzoo.corpus import Corpus
+from lmzoo.errors import UserError
 from lmzoo.models.loglinear import LogLinear
 from lmzoo.models.model_m import ModelM
 from lmzoo.perplexity import score
@@ -32,6 +33,12 @@ def test_features_are_the_class_s_ngrams_after_classes_and_after_words_and_the_w
     c0, c1, w1, c2, w2 = 0, 2, 3, 4, 5
     assert model.class_model.templates == [(), (c1,), (w1,), (c1, c2), (w1, w2)]
     assert model.word_model.templates == [(c0,), (c0, w1), (c0, w1, w2)]
+
+
+@pytest.mark.parametrize("option", ["class_l2", "class_l1", "word_l2", "word_l1"])
+def test_a_penalty_without_strengths_is_one_line(option: str):
+    with pytest.raises(UserError, match=rf"model\.{option}"):
+        ModelM(vocabulary_size=20, **options("model_m", classes=4, **{option: []}))
 
 
 @settings(deadline=None, max_examples=20)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lmzoo.brown import cached_brown_clusters
 from lmzoo.errors import UserError
-from lmzoo.exponential import Exponential
+from lmzoo.exponential import Exponential, require_strengths
 from lmzoo.features import attributes, contexts, ngram_templates, parse_templates
 from lmzoo.models.base import WindowModel
 from lmzoo.registry import NonNegative, Size, models
@@ -57,9 +57,7 @@ class LogLinear(WindowModel):
         self.classes = classes
         self.gradual = training == "minibatch"
         self.tolerance, self.max_iterations = tolerance, max_iterations
-        for name, strengths in (("l2", l2), ("l1", l1)):
-            if not strengths:
-                raise UserError(f"model.{name}=[]: must be a strength for each order, the last for all higher ones")
+        require_strengths(l2=l2, l1=l1)
         extra = parse_templates(templates, order, "model.templates")
         if classes is None and any(column % 2 == 0 for template in extra for column in template):
             raise UserError(f"model.templates={templates}: name classes (c), so model.classes must be their number")

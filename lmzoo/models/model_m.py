@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.brown import cached_brown_clusters
-from lmzoo.exponential import Exponential
+from lmzoo.exponential import Exponential, require_strengths
 from lmzoo.features import Template, attributes, contexts, ngram_templates, parse_templates
 from lmzoo.models.base import WindowModel
 from lmzoo.registry import NonNegative, Size, models
@@ -58,6 +58,7 @@ class ModelM(WindowModel):
         self.order = order
         self.classes = classes
         self.search = {"tolerance": tolerance, "max_iterations": max_iterations}
+        require_strengths(class_l2=class_l2, class_l1=class_l1, word_l2=word_l2, word_l1=word_l1)
         self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
         of_class = [*ngram_templates("cw", order), *parse_templates(class_templates, order, "model.class_templates")]
         of_word = [*ngram_templates("w", order), *parse_templates(word_templates, order, "model.word_templates")]
