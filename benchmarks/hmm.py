@@ -269,12 +269,13 @@ class Worker:
     def warm_up(self) -> None:
         """The first two steps: one that may compile, one that says how long a step takes, unless the first did."""
         self._ask(1)
-        if not self.failure and self.wall[0] < 10:
+        if not self.failure and self.cpu[0] < self.seconds / 10:
             self.wall.clear()
             self.cpu.clear()
             self._ask(1)
-            self.steps = max(1, math.ceil(TURN / self.wall.pop()))
-            self.cpu.clear()
+            if not self.failure:
+                self.steps = math.ceil(TURN / max(self.cpu.pop(), 0.002))  # clocks may be coarse
+                self.wall.clear()
 
     def turn(self) -> None:
         """As many steps as a turn has, unless one has failed or is so long that the first must do."""
