@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from lmzoo.errors import UserError
 from lmzoo.models.nnlm import NNLM
 
 SMALL = {
@@ -15,31 +14,36 @@ SMALL = {
     "context": "concatenated",
     "direct": True,
     "tied": False,
+    "norm": False,
     "dropout": 0.0,
     "init": 0.5,
 }
 
 
+def layer_norm(module: torch.nn.LayerNorm, a: torch.Tensor) -> torch.Tensor:
+    centred = a - a.mean()
+    return centred / (centred.square().mean() + module.eps).sqrt() * module.weight + module.bias
+
+
 @pytest.mark.parametrize("context", ["concatenated", "averaged"])
 @pytest.mark.parametrize("direct", [True, False])
-@pytest.mark.parametrize(("layers", "tied"), [(1, False), (2, False), (2, True)])
-def test_scores_follow_the_equation(context: str, direct: bool, layers: int, tied: bool):
+@pytest.mark.parametrize(("layers", "tied", "norm"), [(1, False, False), (2, False, True), (2, True, False)])
+def test_scores_follow_the_equation(context: str, direct: bool, layers: int, tied: bool, norm: bool):
     torch.manual_seed(0)
-    direct = direct and not tied
-    model = NNLM(**SMALL | {"context": context, "direct": direct, "layers": layers, "tied": tied}).double()
+    changed = {"context": context, "direct": direct, "layers": layers, "tied": tied, "norm": norm}
+    model = NNLM(**SMALL | changed).double()
     tokens = [3, 1, 4, 0, 5]
     C, H, d, b = model.C.weight, model.H.weight, model.H.bias, model.UW.bias
-    U, W = (C @ model.P.weight, C[:, :0]) if tied else model.UW.weight.split([5, model.UW.in_features - 5], dim=1)
+    both = C @ model.PD.weight if tied else model.UW.weight
+    U, W = both[:, :5], both[:, 5:]
     expected = []
     for t, token in enumerate(tokens):
         vectors = [C[w] for w in [0, 0, 0, *tokens][t : t + 3]]
         x = torch.cat(vectors) if context == "concatenated" else sum(vectors) / 3
-        a = torch.tanh(d + H @ x)
+        a = torch.tanh(layer_norm(model.norm, d + H @ x) if norm else d + H @ x)
         if layers == 2:
-            norm, linear = model.deeper[0][0], model.deeper[0][1]
-            centred = a - a.mean()
-            normed = centred / (centred.square().mean() + norm.eps).sqrt() * norm.weight + norm.bias
-            a = a + torch.tanh(linear.bias + linear.weight @ normed)
+            first, linear = model.deeper[0][0], model.deeper[0][1]
+            a = a + torch.tanh(linear.bias + linear.weight @ layer_norm(first, a))
         y = b + U @ a + (W @ x if direct else 0)
         expected.append(y[token] - y.logsumexp(0))
     assert W.shape[1] == (len(x) if direct else 0)
@@ -55,11 +59,9 @@ def test_the_number_of_parameters_is_the_paper_s(n: int):
     assert count == V * (1 + n * m + h) + h * (1 + (n - 1) * m)
 
 
-def test_tying_shares_the_words_vectors_and_excludes_direct_connections():
-    model = NNLM(**SMALL | {"direct": False, "tied": True})
+def test_tying_shares_the_words_vectors():
+    model = NNLM(**SMALL | {"tied": True})
     assert model.UW.weight is model.C.weight
-    with pytest.raises(UserError, match=r"model\.tied=true leaves no place for model\.direct=true"):
-        NNLM(**SMALL | {"tied": True})
 
 
 def test_dropout_acts_in_training_alone():

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lmzoo.errors import UserError
 from lmzoo.models.base import WindowModel
 from lmzoo.models.output import token_logprobs
 from lmzoo.registry import Dropout, NonNegative, Size, models
@@ -18,8 +17,9 @@ class NNLM(WindowModel):
 
     Bengio, Ducharme, Vincent & Jauvin, *A neural probabilistic language model*, JMLR 2003, equation 1,
     in its symbols. Since then: dropout of x and of the hidden layer (Srivastava et al. 2014) and further
-    hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016); U = C P, the
-    words' feature vectors at the output as well (Press & Wolf 2017).
+    hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016), the first one
+    normed too; and U = C P, the words' feature vectors at the output as well (Press & Wolf 2017), with W = C D,
+    so that b + W x is a log-bilinear model (Mnih & Hinton 2007).
 
     Args:
         order: n; a word is predicted from the n - 1 before it.
@@ -27,8 +27,9 @@ class NNLM(WindowModel):
         hidden: h, the size of the hidden layer.
         layers: hidden layers, the first as in the paper.
         context: whether x is the context's n - 1 vectors ``concatenated``, or their average.
-        direct: whether x reaches the output by W, past the hidden layer; not where tied.
-        tied: whether U = C P with P an (m, h) matrix.
+        direct: whether x reaches the output by W, past the hidden layer.
+        tied: whether U = C P and W = C D, P with h columns and D with those of W.
+        norm: whether the first hidden layer is tanh(norm(d + H x)), without which its gradients soon vanish.
         init: weights are drawn uniformly from ±init; biases start at zero.
     """
 
@@ -45,12 +46,11 @@ class NNLM(WindowModel):
         context: Literal["concatenated", "averaged"],
         direct: bool,
         tied: bool,
+        norm: bool,
         dropout: Dropout,
         init: NonNegative,
     ):
         super().__init__()
-        if tied and direct:
-            raise UserError("model.tied=true leaves no place for model.direct=true; set one of them to false")
         self.vocabulary_size = vocabulary_size
         self.order = order
         self.averaged = context == "averaged"
@@ -62,9 +62,10 @@ class NNLM(WindowModel):
             nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.Tanh(), nn.Dropout(dropout))
             for _ in range(layers - 1)
         )
-        self.P = nn.Linear(hidden, embedding, bias=False) if tied else nn.Identity()
-        seen = embedding if tied else hidden + direct * width
-        self.UW = nn.Linear(seen, vocabulary_size)  # U's columns, then W's; its bias is b
+        self.norm = nn.LayerNorm(hidden) if norm else nn.Identity()
+        seen = hidden + direct * width
+        self.PD = nn.Linear(seen, embedding, bias=False) if tied else nn.Identity()  # P's columns, then D's
+        self.UW = nn.Linear(embedding if tied else seen, vocabulary_size)  # U's columns, then W's; its bias is b
         if tied:
             self.UW.weight = self.C.weight
         self.dropout = nn.Dropout(dropout)
@@ -75,13 +76,13 @@ class NNLM(WindowModel):
                 nn.init.zeros_(module.bias)
 
     def features(self, context: Tensor) -> Tensor:
-        """(N, n - 1) contexts -> what the output layer sees: a, [a x], or P a where tied; (N, columns of UW)."""
+        """(N, n - 1) contexts -> what the output layer sees: a, [a x], or what PD makes of it; (N, columns of UW)."""
         x = self.C(context)  # (N, n - 1, m)
         x = self.dropout(x.mean(1) if self.averaged else x.flatten(1))
-        a = self.dropout(torch.tanh(self.H(x)))  # (N, h)
+        a = self.dropout(torch.tanh(self.norm(self.H(x))))  # (N, h)
         for layer in self.deeper:
             a = a + layer(a)
-        return torch.cat([a, x], dim=1) if self.direct else self.P(a)
+        return self.PD(torch.cat([a, x], dim=1) if self.direct else a)
 
     def next_logprobs(self, context: Tensor) -> Tensor:
         return F.log_softmax(self.UW(self.features(context)).float(), dim=1)
