@@ -13,8 +13,8 @@ def token_logprobs(hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor)
     """log p(x | h) = (W h + b)_x - log Σ_v exp (W h + b)_v in nats, (N,) float32 at least.
 
     Of the (N, V) logits only a chunk of rows exists at any time. The gradient of the sum of the result is
-    taken along with it, so backward only scales it where every token weighs the same, as in a mean; with
-    other weights, such as a mask's, it computes the logits again.
+    taken along with it, so backward only scales it where every token weighs the same, as in a mean; it computes
+    the logits again of tokens that weigh more or less than most, such as those masked.
 
     Under autocast products are taken in its type, sums in float32.
 
@@ -45,11 +45,15 @@ class _TokenLogprobs(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         g = upstream[0]
         hidden, weight, bias, tokens, *gradients = ctx.saved_tensors
-        if bool((g == g[0]).all()):
-            gradients = [part * g[0].to(part.dtype) for part in gradients]
-        else:
-            gradients = _logprobs(hidden, weight, bias, tokens, g)[1]
-        return *gradients, None
+        common = g.median()
+        to_hidden, to_weight, to_bias = (part * common.to(part.dtype) for part in gradients)
+        others = (g != common).nonzero()[:, 0]
+        if len(others):
+            more = _logprobs(hidden[others], weight, bias, tokens[others], g[others] - common)[1]
+            to_hidden.index_add_(0, others, more[0])
+            to_weight += more[1]
+            to_bias += more[2]
+        return to_hidden, to_weight, to_bias, None
 
 
 def _logprobs(

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.errors import UserError
 from lmzoo.models.base import LanguageModel, State
+from lmzoo.models.output import token_logprobs
 from lmzoo.registry import Dropout, NonNegative, Size, models
 
 
@@ -86,8 +86,7 @@ class Recurrent(LanguageModel):
         last, *memory = state
         inputs = torch.cat([last[:, None], tokens[:, :-1]], dim=1)  # (B, T)
         hidden, memory = self._advance(inputs, tuple(memory))
-        logits = self.output(hidden.flatten(0, 1))  # (BT, V)
-        logprobs = -F.cross_entropy(logits.float(), tokens.flatten(), reduction="none")
+        logprobs = token_logprobs(hidden.flatten(0, 1), self.output.weight, self.output.bias, tokens.flatten())
         return logprobs.view(tokens.shape), (tokens[:, -1], *memory)
 
     def predict(self, state: State) -> Tensor:
