@@ -49,7 +49,7 @@ def test_emission_table_is_a_softmax_over_the_words_of_the_cluster():
 
 @pytest.mark.parametrize("chunk", [1, 40, 10_000])
 def test_transition_tiles_are_cut_from_a_softmax_over_all_states(chunk, monkeypatch):
-    monkeypatch.setattr(blocks, "CHUNK", chunk)
+    monkeypatch.setitem(blocks.CHUNK, "cpu", chunk)
     U, V = (x.requires_grad_() for x in (random(4, 3, 5), random(4, 3, 5, seed=1)))
     source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
     tiles = blocks.transition_tiles(U, V, source, target)

@@ -15,13 +15,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK = 2**20
-"""Transition logits that exist at a time: enough to keep matrix products busy, few enough for a cache."""
+CHUNK = {"cpu": 2**20, "cuda": 2**26}
+"""Transition logits that exist at a time: enough to keep matrix products busy, on a CPU few enough for a cache."""
 
 
 def whole(x: Tensor) -> Tensor:
     """In single precision at least, in which sums of probabilities are taken."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def chunk(x: Tensor) -> int:
+    """How many logits exist at a time where a tensor is."""
+    return CHUNK.get(x.device.type, CHUNK["cpu"])
 
 
 def group(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -121,7 +126,7 @@ class _TransitionTiles(torch.autograd.Function):
 def _chunks(source: Tensor, M: int, S: int) -> Iterator[tuple[Tensor, slice]]:
     """The distinct sources, a few at a time, each with the slice of pairs that leave them."""
     clusters, counts = source.unique_consecutive(return_counts=True)
-    size = max(1, CHUNK // (M * S * S))
+    size = max(1, chunk(source) // (M * S * S))
     start = 0
     for some, count in zip(clusters.split(size), counts.split(size), strict=True):
         stop = start + int(count.sum())
@@ -148,7 +153,7 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
 
 def normaliser(U: Tensor, V: Tensor) -> Tensor:
     """(M, S) log Σ_k exp(u_i·v_k) of every state i, without gradient's memory: for tables that are kept."""
-    rows = U.flatten(0, 1).split(max(1, CHUNK // U.shape[:2].numel()))
+    rows = U.flatten(0, 1).split(max(1, chunk(U) // U.shape[:2].numel()))
     return torch.cat([whole(some @ V.flatten(0, 1).T).logsumexp(1) for some in rows]).view(U.shape[:2])
 
 
