@@ -60,13 +60,18 @@ def resolve_device(name: str) -> torch.device:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of ours out of a run directory; the system lets go of it when a process dies."""
+    """Keep other processes of ours out of a run directory; the system lets go of it when a process dies.
+
+    Where the file system cannot lock a folder there is no such protection.
+    """
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"run_dir={folder}: another process is training here; choose another run_dir") from None
+        except OSError:
+            pass  # NFS, for one, locks only what it may write
         yield
     finally:
         os.close(handle)

@@ -1,5 +1,6 @@
 """A run that was stopped or killed goes on as if nothing had happened: the same bits in the end."""
 
+import errno
 import os
 import runpy
 import shutil
@@ -80,6 +81,15 @@ def test_a_run_at_work_is_left_alone_by_a_second_one(tmp_path: Path, monkeypatch
         patch.setattr(Trainer, "_step", step)
         train(config)
     assert len(errors) == 1
+    assert (tmp_path / "run" / "results.json").exists()
+
+
+def test_where_folders_cannot_be_locked_training_goes_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def flock(*_: int) -> None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))  # as on NFS
+
+    monkeypatch.setattr(lmzoo.run.fcntl, "flock", flock)
+    train(configuration("corpus.words=149", "corpus.train=3000", "model=ngram") | {"run_dir": str(tmp_path / "run")})
     assert (tmp_path / "run" / "results.json").exists()
 
 
