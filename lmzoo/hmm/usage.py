@@ -54,7 +54,7 @@ def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
         text = window.tokens.to(model.device)
         lengths = torch.full((len(text),), text.shape[1]) if window.mask is None else window.mask.sum(1)
         chain = model.chain(text, model.initial_state(len(text)))
-        gamma = posterior(chain, lengths.to(model.device)).double().cpu()
+        gamma = posterior(chain, lengths.to(model.device)).cpu().double()
         visits.index_add_(0, chain.states[chain.block].flatten().cpu(), gamma.flatten())
     return visits
 
