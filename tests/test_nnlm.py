@@ -12,6 +12,7 @@ SMALL = {
     "hidden": 5,
     "layers": 1,
     "context": "concatenated",
+    "forgetting": 0.7,
     "direct": True,
     "tied": False,
     "norm": False,
@@ -25,7 +26,7 @@ def layer_norm(module: torch.nn.LayerNorm, a: torch.Tensor) -> torch.Tensor:
     return centred / (centred.square().mean() + module.eps).sqrt() * module.weight + module.bias
 
 
-@pytest.mark.parametrize("context", ["concatenated", "averaged"])
+@pytest.mark.parametrize("context", ["concatenated", "averaged", "forgetting"])
 @pytest.mark.parametrize("direct", [True, False])
 @pytest.mark.parametrize(("layers", "tied", "norm"), [(1, False, False), (2, False, True), (2, True, False)])
 def test_scores_follow_the_equation(context: str, direct: bool, layers: int, tied: bool, norm: bool):
@@ -39,7 +40,12 @@ def test_scores_follow_the_equation(context: str, direct: bool, layers: int, tie
     expected = []
     for t, token in enumerate(tokens):
         vectors = [C[w] for w in [0, 0, 0, *tokens][t : t + 3]]
-        x = torch.cat(vectors) if context == "concatenated" else sum(vectors) / 3
+        oldest, older, last = vectors
+        x = {
+            "concatenated": torch.cat(vectors),
+            "averaged": sum(vectors) / 3,
+            "forgetting": torch.cat([last + 0.7 * (older + 0.7 * oldest), older + 0.7 * oldest]),
+        }[context]
         a = torch.tanh(layer_norm(model.norm, d + H @ x) if norm else d + H @ x)
         if layers == 2:
             first, linear = model.deeper[0][0], model.deeper[0][1]

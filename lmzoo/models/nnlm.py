@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from lmzoo.models.base import WindowModel
 from lmzoo.models.output import token_logprobs
-from lmzoo.registry import Dropout, NonNegative, Size, models
+from lmzoo.registry import Dropout, NonNegative, Probability, Size, models
 
 
 @models.register("nnlm")
@@ -26,7 +26,10 @@ class NNLM(WindowModel):
         embedding: m, the size of C's rows, the feature vectors.
         hidden: h, the size of the hidden layer.
         layers: hidden layers, the first as in the paper.
-        context: whether x is the context's n - 1 vectors ``concatenated``, or their average.
+        context: whether x is the context's n - 1 vectors ``concatenated``, or ``averaged``, or ``forgetting``: z_{t-1}
+            and z_{t-2} side by side, z_t = C(w_t) + α z_{t-1}, the sizes of words falling with their distance (Zhang
+            et al., "The fixed-size ordinally-forgetting encoding method for neural network language models", 2015).
+        forgetting: α.
         direct: whether x reaches the output by W, past the hidden layer.
         tied: whether U = C P and W = C D, P with h columns and D with those of W.
         norm: whether the first hidden layer is tanh(norm(d + H x)), without which its gradients soon vanish.
@@ -43,7 +46,8 @@ class NNLM(WindowModel):
         embedding: Size,
         hidden: Size,
         layers: Size,
-        context: Literal["concatenated", "averaged"],
+        context: Literal["concatenated", "averaged", "forgetting"],
+        forgetting: Probability,
         direct: bool,
         tied: bool,
         norm: bool,
@@ -53,9 +57,9 @@ class NNLM(WindowModel):
         super().__init__()
         self.vocabulary_size = vocabulary_size
         self.order = order
-        self.averaged = context == "averaged"
         self.direct = direct
-        width = embedding if self.averaged else (order - 1) * embedding
+        self.context, self.forgetting = context, forgetting
+        width = {"concatenated": order - 1, "averaged": 1, "forgetting": 2}[context] * embedding
         self.C = nn.Embedding(vocabulary_size, embedding)
         self.H = nn.Linear(width, hidden)  # its bias is d
         self.deeper = nn.ModuleList(
@@ -77,12 +81,20 @@ class NNLM(WindowModel):
 
     def features(self, context: Tensor) -> Tensor:
         """(N, n - 1) contexts -> what the output layer sees: a, [a x], or what PD makes of it; (N, columns of UW)."""
-        x = self.C(context)  # (N, n - 1, m)
-        x = self.dropout(x.mean(1) if self.averaged else x.flatten(1))
+        x = self.dropout(self.put_together(self.C(context)))  # (N, width)
         a = self.dropout(torch.tanh(self.norm(self.H(x))))  # (N, h)
         for layer in self.deeper:
             a = a + layer(a)
         return self.PD(torch.cat([a, x], dim=1) if self.direct else a)
+
+    def put_together(self, vectors: Tensor) -> Tensor:
+        """(N, n - 1, m) vectors of the context's words, oldest first -> (N, width), x."""
+        if self.context == "averaged":
+            return vectors.mean(1)
+        if self.context == "forgetting":
+            fading = self.forgetting ** torch.arange(self.order - 2, -1, -1, device=vectors.device).to(vectors.dtype)
+            return torch.cat([fading @ vectors, fading[1:] @ vectors[:, :-1]], dim=1)
+        return vectors.flatten(1)
 
     def next_logprobs(self, context: Tensor) -> Tensor:
         return F.log_softmax(self.UW(self.features(context)).float(), dim=1)
