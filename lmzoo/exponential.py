@@ -132,8 +132,9 @@ class Exponential(nn.Module):
         """log p(y | x) in nats of (N, columns) attributes and (N,) outcomes, (N,)."""
         return token_logprobs(self.weights, self.features.lattice(x, y)).to(self.weights.dtype)
 
+    @torch.no_grad()
     def predict(self, x: Tensor, share: int = 1) -> Tensor:
-        """log p(y | x) of every outcome: (N · share, columns) -> (N, outcomes).
+        """log p(y | x) of every outcome, without a gradient: (N · share, columns) -> (N, outcomes).
 
         Args:
             share: so many histories, none of which lists the outcomes of another, stand in one row.
@@ -145,7 +146,7 @@ class Exponential(nn.Module):
         logprobs = self.weights.new_full((len(x) // share, self.outcomes), -torch.inf)
         for level in levels:
             where = (level.context // share, features.outcome(level.feature))
-            logprobs = logprobs.index_put(where, e[level.begin : level.end] - Z[level.context])
+            logprobs[where] = e[level.begin : level.end] - Z[level.context]
         return logprobs
 
 

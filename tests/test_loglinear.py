@@ -347,6 +347,8 @@ def test_minibatches_reach_the_optimum(tmp_path: Path):
         logprobs, _ = model(tokens[None], model.initial_state(1))
         ends.append(float((model.exponential.penalty() - logprobs.double().mean()).detach()))
         assert len(list(model.parameters())) == (training == "minibatch")
+        following = model.predict(model.initial_state(1)).exp().sum()
+        torch.testing.assert_close(following, torch.ones(()))
     assert -len(tokens) % 507 < 5
     assert ends[1] == pytest.approx(ends[0], abs=1e-4)
 
