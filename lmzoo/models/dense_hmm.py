@@ -94,7 +94,9 @@ class DenseHMM(LanguageModel):
         start = tables.start.expand(len(state[1]), -1)
         if not bool(state[1].any()):
             return start
-        return torch.where(state[1][:, None], dense.advance(self._restrict(tables, state), tables.transition), start)
+        with torch.autocast(self.device.type, enabled=False):  # rounded, it would not sum to one
+            going_on = dense.advance(self._restrict(tables, state), tables.transition)
+        return torch.where(state[1][:, None], going_on, start)
 
     def _restrict(self, tables: Tables, state: State) -> Tensor:
         """The (B, K) belief given that the state is a kept one; uniform where it cannot be."""
