@@ -63,6 +63,26 @@ def test_transition_tiles_are_cut_from_a_softmax_over_all_states(chunk, monkeypa
     torch.testing.assert_close(kept, expected, **EXACT)
 
 
+@pytest.mark.parametrize("local", [False, True])
+def test_under_autocast_the_gradient_is_that_of_rounded_vectors(local):
+    U, V = (random(4, 3, 5, seed=seed).float().requires_grad_() for seed in (0, 1))
+    source, target, g = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1]), [random(5, 3, 3, seed=2).float()]
+    arrival = random(4, 3, 4).float().log_softmax(2)
+
+    def tiles(U, V):
+        return (
+            blocks.local_tiles(arrival, U, V, source, target)
+            if local
+            else blocks.transition_tiles(U, V, source, target)
+        )
+
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = gradients([tiles(U, V)], g, [U, V])
+    rounded = U.bfloat16(), V.bfloat16()
+    for mine, expected in zip(ours, gradients([tiles(*rounded)], g, rounded), strict=True):
+        assert mine.equal(expected.float())
+
+
 def oracle(belief, tiles, pair, emission):
     """The recursion in log space, one state after another."""
     logprobs = []

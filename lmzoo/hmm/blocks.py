@@ -91,6 +91,14 @@ def within_cluster(logits: Tensor, cluster: Tensor) -> Tensor:
     return padded.log_softmax(1).flatten(0, 1)[place[:V]]
 
 
+def _halved(*vectors: Tensor) -> list[Tensor]:
+    """In autocast's type where it is on, as it does not reach into the backward pass of a function of ours."""
+    device = vectors[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return list(vectors)
+    return [x.to(torch.get_autocast_dtype(device)) for x in vectors]
+
+
 class _TransitionTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -147,7 +155,7 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    tiles: Any = _TransitionTiles.apply(U, V, source, target)
+    tiles: Any = _TransitionTiles.apply(*_halved(U, V), source, target)
     return tiles
 
 
@@ -207,7 +215,7 @@ def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: T
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    tiles: Any = _LocalTiles.apply(arrival, U, V, source, target)
+    tiles: Any = _LocalTiles.apply(arrival, *_halved(U, V), source, target)
     return tiles
 
 
