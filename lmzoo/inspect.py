@@ -49,6 +49,12 @@ class Inspector:
     def sentence(self, text: str) -> list[str]:
         """The likeliest path of a sentence, its states with their probability given the sentence, and their words."""
         tokens = self.vocabulary.encode([text]).to(self.model.device)
+        logprobs, _ = self.model(tokens[None], self.model.initial_state(1))
+        whole = float(logprobs.sum())
+        if whole == -math.inf:
+            raise UserError(
+                f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"
+            )
         chain = self.model.chain(tokens[None], self.model.initial_state(1))
         lengths = torch.tensor([len(tokens)], device=tokens.device)
         path, logprob = viterbi(chain, lengths)
@@ -58,8 +64,6 @@ class Inspector:
         for token, state, p in zip(tokens.tolist(), path[0].tolist(), probable, strict=True):
             says = self.words(self.model.words(state), 5)
             lines.append(f"{self.vocabulary.words[token]:>16}  {state:<7d} {p:<7.2f} {says}")
-        logprobs, _ = self.model(tokens[None], self.model.initial_state(1))
-        whole = float(logprobs.sum())
         share = math.exp(min(0.0, float(logprob) - whole))
         lines.append(f"log p(x) = {whole:.2f} nats, of which this path has {100 * share:.2g}%")
         return lines

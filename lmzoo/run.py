@@ -99,7 +99,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A saved configuration with the options that its model has got since: their defaults do as was done before."""
+    """A saved configuration with the options that its model has got since, set to their defaults."""
     model = config["model"]
     if isinstance(model, Mapping) and model.get("name") in models.entries:
         defaults = OmegaConf.to_container(OmegaConf.load(lmzoo.CONFIGS / "model" / f"{model['name']}.yaml"))

@@ -66,8 +66,7 @@ def _train(
     text = load_corpus(corpus)
     run.check_text(text)
     if results := run.results():
-        print(f"already finished: {run.path}\n{summary(results)}")
-        return results
+        return _report_finished(run, results)
     where = resolve_device(device)
     options = call(TrainerOptions, trainer, "trainer.")
     if deterministic:
@@ -88,18 +87,25 @@ def _train(
 
     fitting = Trainer(learner, text, run, options, optimizer=optimizer, schedule=schedule, seed=seed, observe=observe)
     with run.open(config, text), _logging_to(run.path / "train.log"), contextlib.closing(board):
+        if results := run.results():  # another process has finished it since
+            return _report_finished(run, results)
         log.info("%s on %s, context %s, %s: %s", model["name"], text.name, text.context, where, run.path)
         fitting.fit()
         best = run.restore("best.pt", where, "model")
         if best is not None:
             run.load_weights(learner, best, "best.pt")
         results = _measure(learner, text, fitting.progress) | {"model": model["name"], "seed": seed}
-        for name, matrix in learner.images(text).items():
-            board.image(name, matrix, fitting.progress.tokens)
         metrics = {f"final/{split}": value for split, value in results["perplexity"].items() if value is not None}
         board.hyperparameters(flatten(config), metrics, fitting.progress.tokens)
         run.write_json("results.json", results)
+        for name, matrix in learner.images(text).items():
+            board.image(name, matrix, fitting.progress.tokens)
     print(summary(results))
+    return results
+
+
+def _report_finished(run: Run, results: dict[str, Any]) -> dict[str, Any]:
+    print(f"already finished: {run.path}\n{summary(results)}")
     return results
 
 

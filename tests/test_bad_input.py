@@ -146,7 +146,9 @@ def test_no_network_and_no_data(corpus: str, folder: Path, monkeypatch: pytest.M
     urls = 'corpus.urls=["http://127.0.0.1:9/{file}","http://127.0.0.1:9/{split}"]'
     message = command(f"corpus={corpus}", urls).refused()
     assert "Connection refused" in message
-    assert re.search(r"put the file into texts/[\w-]+, or use corpus=pydoc", message)
+    assert re.search(
+        r"put the file into texts/[\w-]+, set LMZOO_DATA to the folder that has it, or use corpus=pydoc", message
+    )
     assert not list(folder.iterdir())
 
 

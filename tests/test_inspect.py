@@ -11,6 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import lmzoo
 from lmzoo import inspect
 from lmzoo.corpus import Vocabulary
+from lmzoo.errors import UserError
 from lmzoo.hmm.paths import posterior, viterbi
 from lmzoo.hmm.usage import entropy, expected_visits, first_lines
 from lmzoo.models.vlhmm import TableHMM
@@ -42,6 +43,19 @@ def test_usage_is_the_sum_of_posteriors(model):
             expected[chain.states[chain.block[0, t]]] += gamma.double()
     torch.testing.assert_close(visits, expected, rtol=1e-5, atol=1e-6)
     assert visits.sum().item() == pytest.approx(12, rel=1e-5)
+
+
+def test_lines_of_probability_0_are_left_out_and_have_no_path():
+    torch.manual_seed(0)
+    options = {"name": "hmm", "states": 2, "begin": "random", "iterations": 0, "pseudocount": 0.0, "gradient": True}
+    model = models.build(options, vocabulary_size=6).eval()
+    with torch.no_grad():
+        model.emission[4] = -torch.inf  # "cat"
+    possible, impossible = torch.tensor([1, 3, 0]), torch.tensor([1, 4, 0])
+    visits = expected_visits(model, torch.cat([possible, impossible]))
+    torch.testing.assert_close(visits, expected_visits(model, possible))
+    with pytest.raises(UserError, match="has probability 0 under the model"):
+        inspect.Inspector(model, WORDS, 3).sentence("the cat")
 
 
 def test_entropy_counts_states_used_alike():

@@ -48,13 +48,19 @@ class HiddenMarkovModel(Protocol):
 
 @torch.no_grad()
 def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
-    """(Z,) Σ_t p(z_t | x) over a (N,) text, in all N; every line, closed by `<eos>`, is read from `initial_state`."""
+    """(Z,) Σ_t p(z_t | x) over a (N,) text; every line, closed by `<eos>`, is read from `initial_state`.
+
+    N in all, but for lines that have probability 0, which are left out.
+    """
     visits = torch.zeros(model.states, dtype=torch.float64)
     for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
         text = window.tokens.to(model.device)
-        lengths = torch.full((len(text),), text.shape[1]) if window.mask is None else window.mask.sum(1)
-        chain = model.chain(text, model.initial_state(len(text)))
-        gamma = posterior(chain, lengths.to(model.device)).cpu().double()
+        inside = torch.ones_like(text, dtype=torch.bool) if window.mask is None else window.mask.to(model.device)
+        state = model.initial_state(len(text))
+        possible = model(text, state)[0].where(inside, 0.0).sum(1).isfinite()  # (B,)
+        chain = model.chain(text, state)
+        gamma = posterior(chain, inside.sum(1))
+        gamma = gamma.where(possible[:, None, None], 0.0).cpu().double()
         visits.index_add_(0, chain.states[chain.block].flatten().cpu(), gamma.flatten())
     return visits
 

@@ -105,6 +105,8 @@ class LDSRNN(Recurrent):
         for step in trange(self.head, unit="step", desc="head", disable=None, leave=False):
             epoch, index = divmod(step, len(windows))
             window = next(windows.epoch(epoch, skip=index))
+            if window.starts:
+                state = self.initial_state(len(windows.rows))
             logprobs, state = self(window.tokens.to(self.device), state)
             optimizer.zero_grad()
             (-logprobs.mean()).backward()

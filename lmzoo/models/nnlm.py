@@ -74,7 +74,7 @@ class NNLM(WindowModel):
             self.UW.weight = self.C.weight
         self.dropout = nn.Dropout(dropout)
         for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Embedding):
+            if isinstance(module, nn.Linear | nn.Embedding) and module.weight.numel():  # H has no weights where n = 1
                 nn.init.uniform_(module.weight, -init, init)
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
@@ -90,7 +90,7 @@ class NNLM(WindowModel):
     def put_together(self, vectors: Tensor) -> Tensor:
         """(N, n - 1, m) vectors of the context's words, oldest first -> (N, width), x."""
         if self.context == "averaged":
-            return vectors.mean(1)
+            return vectors.sum(1) / max(1, self.order - 1)
         if self.context == "forgetting":
             fading = self.forgetting ** torch.arange(self.order - 2, -1, -1, device=vectors.device).to(vectors.dtype)
             return torch.cat([fading @ vectors, fading[1:] @ vectors[:, :-1]], dim=1)
