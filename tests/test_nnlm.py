@@ -65,7 +65,7 @@ def test_the_number_of_parameters_is_the_paper_s(n: int):
     assert count == V * (1 + n * m + h) + h * (1 + (n - 1) * m)
 
 
-@pytest.mark.parametrize("context", ["concatenated", "averaged", "forgetting"])
+@pytest.mark.parametrize("context", ["averaged", "forgetting"])
 def test_without_context_there_is_still_a_distribution(context: str):
     model = NNLM(**SMALL | {"order": 1, "context": context})
     assert model.predict(model.initial_state(2)).exp().sum(1).tolist() == pytest.approx([1, 1], abs=1e-6)

@@ -74,7 +74,7 @@ class NNLM(WindowModel):
             self.UW.weight = self.C.weight
         self.dropout = nn.Dropout(dropout)
         for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Embedding) and module.weight.numel():  # H has no weights where n = 1
+            if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.uniform_(module.weight, -init, init)
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
