@@ -99,6 +99,15 @@ def _halved(*vectors: Tensor) -> list[Tensor]:
     return [x.to(torch.get_autocast_dtype(device)) for x in vectors]
 
 
+def departures(source: Tensor) -> Iterator[tuple[int, slice]]:
+    """The distinct ones of (P,) ascending sources, each with the slice of pairs that leave it."""
+    clusters, counts = source.unique_consecutive(return_counts=True)
+    start = 0
+    for cluster, count in zip(clusters.tolist(), counts.tolist(), strict=True):
+        yield cluster, slice(start, start + count)
+        start += count
+
+
 class _TransitionTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -174,30 +183,28 @@ class _LocalTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         S = U.shape[1]
-        clusters, counts = source.unique_consecutive(return_counts=True)
-        split = counts.tolist()
         tiles = arrival.new_empty(len(source), S, S)
-        for c, out, targets in zip(clusters.tolist(), tiles.split(split), target.split(split), strict=True):
+        for c, pairs in departures(source):
+            out, targets = tiles[pairs], target[pairs]
             logits = (U[c] @ V[targets].flatten(0, 1).T).view(S, -1, S)  # from i to j of the n-th target
             torch.log_softmax(logits.transpose(0, 1).to(out.dtype), 2, out=out)
             out += arrival[c, :, targets].T[:, :, None]
-        ctx.save_for_backward(arrival, U, V, clusters, target, tiles)
-        ctx.split = split
+        ctx.save_for_backward(arrival, U, V, source, target, tiles)
         return tiles
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         (G,) = upstream  # (P, S, S)
-        arrival, U, V, clusters, target, tiles = ctx.saved_tensors
+        arrival, U, V, source, target, tiles = ctx.saved_tensors
         S, d = U.shape[1:]
         visits = G.sum(2)  # (P, S)
         darrival, dU, dV = torch.zeros_like(arrival), torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
-        parts = (part.split(ctx.split) for part in (G, visits, tiles, target))
-        for c, g, n, logprobs, targets in zip(clusters.tolist(), *parts, strict=True):
+        for c, pairs in departures(source):
+            n, targets = visits[pairs], target[pairs]
             darrival[c, :, targets] = n.T
-            probs = (logprobs - arrival[c, :, targets].T[:, :, None]).exp_()
-            dlogits = torch.addcmul(g, probs, n[:, :, None], value=-1).to(U.dtype)  # (n, S, S)
+            probs = (tiles[pairs] - arrival[c, :, targets].T[:, :, None]).exp_()
+            dlogits = torch.addcmul(G[pairs], probs, n[:, :, None], value=-1).to(U.dtype)  # (n, S, S)
             flat = dlogits.transpose(0, 1).flatten(1)  # (S, nS)
             dU[c] = flat @ V[targets].flatten(0, 1)
             dV.index_add_(0, targets, (flat.T @ U[c]).view(-1, S, d).to(dV.dtype))

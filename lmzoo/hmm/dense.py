@@ -63,9 +63,8 @@ class _Forward(torch.autograd.Function):
         T, B, Z = filtered.shape
         g = upstream[0].T.masked_fill(impossible, 0.0)  # (T, B)
         dbelief = upstream[1].masked_fill(impossible[-1, :, None], 0.0)  # (B, Z)
-        excess = (g - torch.cat([g[1:], dbelief.sum(1)[None]]))[
-            :, :, None
-        ]  # Σ_j λ_{t-1}(j) is Σ_j δ_t(j), which is g_t
+        # Σ_j λ_{t-1}(j) is Σ_j δ_t(j), which is g_t
+        excess = (g - torch.cat([g[1:], dbelief.sum(1)[None]]))[:, :, None]  # (T, B, 1)
         demission, ratio = A.new_empty(B, T, Z), torch.empty_like(predicted)
         delta, quotient, before, after = demission.unbind(1), ratio.unbind(0), predicted.unbind(0), filtered.unbind(0)
         for t in reversed(range(T)):

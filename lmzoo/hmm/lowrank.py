@@ -9,14 +9,13 @@ two softmaxes, of which neither under- nor overflows and each costs O(Zf). Of th
 asked for are ever computed.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lmzoo.hmm.blocks import whole
+from lmzoo.hmm.blocks import departures, whole
 
 
 def orthogonal_rows(rows: int, dim: int) -> Tensor:
@@ -41,7 +40,7 @@ class _Tiles(torch.autograd.Function):
     def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
         S = P.shape[1]
         probs = P.new_empty(len(source), S, S)
-        for cluster, pairs in _departures(source):
+        for cluster, pairs in departures(source):
             product = P[cluster] @ Q[target[pairs]].flatten(0, 1).T  # (S, nS)
             probs[pairs] = product.view(S, -1, S).transpose(0, 1)
         probs.clamp_min_(torch.finfo(P.dtype).tiny)
@@ -56,21 +55,12 @@ class _Tiles(torch.autograd.Function):
         G = (upstream[0] / probs).to(ctx.dtype)  # (P, S, S)
         dP, dQ = torch.zeros_like(P), torch.zeros_like(Q)
         P, Q = P.to(ctx.dtype), Q.to(ctx.dtype)
-        for cluster, pairs in _departures(source):
+        for cluster, pairs in departures(source):
             ahead = target[pairs]
             rows = G[pairs].transpose(0, 1).flatten(1)  # (S, nS)
             dP[cluster] = rows @ Q[ahead].flatten(0, 1)
             dQ.index_add_(0, ahead, (rows.T @ P[cluster]).view(-1, *Q.shape[1:]).to(dQ.dtype))
         return dP, dQ, None, None, None
-
-
-def _departures(source: Tensor) -> Iterator[tuple[int, slice]]:
-    """The distinct sources, each with the slice of pairs that leave it."""
-    clusters, counts = source.unique_consecutive(return_counts=True)
-    start = 0
-    for cluster, count in zip(clusters.tolist(), counts.tolist(), strict=True):
-        yield cluster, slice(start, start + count)
-        start += count
 
 
 def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:

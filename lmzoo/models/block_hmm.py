@@ -20,6 +20,7 @@ from lmzoo.hmm import blocks
 from lmzoo.hmm.paths import Chain
 from lmzoo.hmm.usage import expected_visits, first_lines
 from lmzoo.models.base import LanguageModel, State
+from lmzoo.registry import Dropout, Size
 
 Embeddings = Literal["free", "factored"]
 
@@ -249,14 +250,14 @@ class NeuralBlockHMM(BlockHMM):
         self,
         *,
         vocabulary_size: int,
-        states: int,
-        clusters: int,
+        states: Size,
+        clusters: Size,
         clustering: Clustering,
-        dim: int,
+        dim: Size,
         embeddings: Embeddings,
         tied: bool,
-        dropout: float,
-        state_dropout: float,
+        dropout: Dropout,
+        state_dropout: Dropout,
     ):
         super().__init__(
             vocabulary_size=vocabulary_size,
@@ -270,6 +271,11 @@ class NeuralBlockHMM(BlockHMM):
         self.start, self.emission = self.residual(), self.residual()
         self.first = nn.Linear(dim, 1, bias=False)
         self.word = nn.Linear(dim, vocabulary_size)
+        self.add_transitions()
+
+    @abstractmethod
+    def add_transitions(self) -> None:
+        """Make the networks and vectors that `transitions` needs."""
 
     @abstractmethod
     def transitions(self, e: Tensor, states: Tensor) -> Transitions:

@@ -72,9 +72,11 @@ class LowRankHMM(NeuralBlockHMM):
             state_dropout=state_dropout,
         )
         self.feature_map = feature_map
+        self.features = nn.Parameter(lowrank.orthogonal_rows(features, dim))
+
+    def add_transitions(self) -> None:
         self.transition = self.residual()
         self.add_destination(1.0)
-        self.features = nn.Parameter(lowrank.orthogonal_rows(features, dim))
 
     def transitions(self, e: Tensor, states: Tensor) -> LowRank:
         return LowRank(*lowrank.factors(self.phi(self.transition(e)), self.phi(self.destinations(e, states))))

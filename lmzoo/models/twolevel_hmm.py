@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from lmzoo.clustering import Clustering
 from lmzoo.hmm import blocks
-from lmzoo.models.block_hmm import Embeddings, NeuralBlockHMM
-from lmzoo.registry import Dropout, Size, models
+from lmzoo.models.block_hmm import NeuralBlockHMM
+from lmzoo.registry import models
 
 
 class TwoLevel(NamedTuple):
@@ -43,33 +42,10 @@ class TwoLevelHMM(NeuralBlockHMM):
     The factorisation is that of class-based models (Goodman, "Classes for fast maximum entropy training", 2001).
     """
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        states: Size,
-        clusters: Size,
-        clustering: Clustering,
-        dim: Size,
-        embeddings: Embeddings,
-        tied: bool,
-        dropout: Dropout,
-        state_dropout: Dropout,
-    ):
-        super().__init__(
-            vocabulary_size=vocabulary_size,
-            states=states,
-            clusters=clusters,
-            clustering=clustering,
-            dim=dim,
-            embeddings=embeddings,
-            tied=tied,
-            dropout=dropout,
-            state_dropout=state_dropout,
-        )
+    def add_transitions(self) -> None:
         self.arrival, self.transition = self.residual(), self.residual()
-        self.next_cluster = nn.Linear(dim, clusters)
-        self.add_destination(dim**-0.5)
+        self.next_cluster = nn.Linear(self.dim, self.clusters)
+        self.add_destination(self.dim**-0.5)
 
     def transitions(self, e: Tensor, states: Tensor) -> TwoLevel:
         arrival = blocks.whole(self.next_cluster(self.arrival(e))).log_softmax(2)  # (M, K, M)

@@ -40,8 +40,7 @@ class Softmax(NamedTuple):
 class VeryLargeHMM(NeuralBlockHMM):
     """p(j | i) ∝ exp(Res_t(e_i)·v_j) over all states j; see `NeuralBlockHMM`, whose options it has."""
 
-    def __init__(self, **options: Any):
-        super().__init__(**options)
+    def add_transitions(self) -> None:
         self.transition = self.residual()
         self.add_destination(self.dim**-0.5)
 
