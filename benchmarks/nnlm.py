@@ -52,7 +52,7 @@ def stepper(name: str, rows: int, length: int, half: bool) -> Callable[[], None]
     if name == "lmzoo":
         model = NNLM(
             vocabulary_size=WORDS, order=ORDER, embedding=EMBEDDING, hidden=HIDDEN, layers=1, context="concatenated",
-            forgetting=0.7,             direct=False, tied=False, norm=False, dropout=DROPOUT, init=0.1,
+            memory=0.95, classes=None, direct=False, tied=False, norm=False, dropout=DROPOUT, init=0.1,
         )  # fmt: skip
     else:
         model = Plain()

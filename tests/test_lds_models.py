@@ -16,7 +16,7 @@ from lmzoo.models.lds_rnn import LDSRNN
 from lmzoo.models.recurrent import RNN
 
 SYSTEM: dict[str, Any] = {"blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3}
-NETWORK: dict[str, Any] = {"cell": "rnn", "hidden": 3, "layers": 1, "dropout": 0.0, "init": 0.1}
+NETWORK: dict[str, Any] = {"cell": "rnn", "hidden": 3, "layers": 1, "dropout": 0.0, "classes": None, "init": 0.1}
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_states_start_with_the_size_that_tanh_leaves_alone(hmm_corpus: Corpus):
 def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dynamics: bool, input: bool):
     whole, model = network(hmm_corpus), network(hmm_corpus, dynamics, input)
     torch.manual_seed(0)
-    same = {name: NETWORK[name] for name in ("hidden", "layers", "dropout", "init")}
+    same = {name: NETWORK[name] for name in ("hidden", "layers", "dropout", "classes", "init")}
     plain = RNN(vocabulary_size=20, embedding=3, tied=False, **same).double()
     for name, mine in {
         "recurrent.weight_hh_l0": dynamics,

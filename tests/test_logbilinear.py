@@ -1,20 +1,32 @@
 """The log-bilinear model against its equations, written out."""
 
+import pytest
 import torch
 
 from lmzoo.models.logbilinear import LogBilinear
 
-SMALL = {"vocabulary_size": 7, "order": 4, "embedding": 3, "dropout": 0.0, "init": 0.5}
+SMALL = {
+    "vocabulary_size": 7,
+    "order": 4,
+    "embedding": 3,
+    "diagonal": False,
+    "memory": 0.5,
+    "classes": None,
+    "dropout": 0.0,
+    "init": 0.5,
+}
 
 
-def test_scores_follow_the_equations():
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_scores_follow_the_equations(diagonal: bool):
     torch.manual_seed(0)
-    model = LogBilinear(**SMALL).double()
+    model = LogBilinear(**SMALL | {"diagonal": diagonal}).double()
     with torch.no_grad():
-        model.C.weight.normal_()
-        model.b.normal_()
+        for parameter in (*model.C.parameters(), model.b):
+            parameter.normal_()
     tokens = [3, 1, 4, 0, 5]
-    R, C, b = model.R.weight, model.C.weight.split(3, dim=1), model.b
+    R, b = model.R.weight, model.b
+    C = [c.diag() for c in model.C.c] if diagonal else model.C.linear.weight.split(3, dim=1)
     expected = []
     for t, token in enumerate(tokens):
         context = [0, 0, 0, *tokens][t : t + 3]
@@ -28,7 +40,14 @@ def test_scores_follow_the_equations():
 def test_the_first_prediction_is_the_context_s_average():
     model = LogBilinear(**SMALL)
     context = torch.tensor([[1, 2, 6], [0, 0, 3]])
-    torch.testing.assert_close(model.predicted(context), model.R(context).mean(1))
+    torch.testing.assert_close(model.features(context)[:, 0], model.R(context).mean(1))
+
+
+def test_a_diagonal_context_forgets_at_first_feature_by_feature():
+    model = LogBilinear(**SMALL | {"diagonal": True})
+    rates = torch.tensor([0.0, 0.25, 0.5])
+    r = model.R(torch.tensor([[1, 2, 6]]))[0]
+    torch.testing.assert_close(model.features(torch.tensor([[1, 2, 6]]))[0, 0], r[2] + r[1] * rates + r[0] * rates**2)
 
 
 def test_dropout_acts_in_training_alone():

@@ -12,13 +12,17 @@ SMALL = {
     "hidden": 5,
     "layers": 1,
     "context": "concatenated",
-    "forgetting": 0.7,
+    "memory": 0.5,
     "direct": True,
     "tied": False,
+    "classes": None,
     "norm": False,
     "dropout": 0.0,
     "init": 0.5,
 }
+
+
+FADE = torch.tensor([0.0, 0.25, 0.5], dtype=torch.float64)
 
 
 def layer_norm(module: torch.nn.LayerNorm, a: torch.Tensor) -> torch.Tensor:
@@ -26,7 +30,7 @@ def layer_norm(module: torch.nn.LayerNorm, a: torch.Tensor) -> torch.Tensor:
     return centred / (centred.square().mean() + module.eps).sqrt() * module.weight + module.bias
 
 
-@pytest.mark.parametrize("context", ["concatenated", "averaged", "forgetting"])
+@pytest.mark.parametrize("context", ["concatenated", "averaged", "fading"])
 @pytest.mark.parametrize("direct", [True, False])
 @pytest.mark.parametrize(("layers", "tied", "norm"), [(1, False, False), (2, False, True), (2, True, False)])
 def test_scores_follow_the_equation(context: str, direct: bool, layers: int, tied: bool, norm: bool):
@@ -44,7 +48,7 @@ def test_scores_follow_the_equation(context: str, direct: bool, layers: int, tie
         x = {
             "concatenated": torch.cat(vectors),
             "averaged": sum(vectors) / 3,
-            "forgetting": torch.cat([last + 0.7 * (older + 0.7 * oldest), older + 0.7 * oldest]),
+            "fading": last + older * FADE + oldest * FADE**2,
         }[context]
         a = torch.tanh(layer_norm(model.norm, d + H @ x) if norm else d + H @ x)
         if layers == 2:
@@ -65,7 +69,7 @@ def test_the_number_of_parameters_is_the_paper_s(n: int):
     assert count == V * (1 + n * m + h) + h * (1 + (n - 1) * m)
 
 
-@pytest.mark.parametrize("context", ["averaged", "forgetting"])
+@pytest.mark.parametrize("context", ["averaged", "fading"])
 def test_without_context_there_is_still_a_distribution(context: str):
     model = NNLM(**SMALL | {"order": 1, "context": context})
     assert model.predict(model.initial_state(2)).exp().sum(1).tolist() == pytest.approx([1, 1], abs=1e-6)

@@ -4,10 +4,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from lmzoo.errors import UserError
 from lmzoo.models import output
-from lmzoo.models.output import token_logprobs
+from lmzoo.models.output import WordClasses, next_logprobs, token_logprobs
 
 N, D, V = 23, 4, 11
+CLASSES = torch.tensor([2, 0, 1, 0, 2, 2, 3, 0, 1, 1, 2])  # the words' own; word 6 is alone, class 4 is empty
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +28,24 @@ def dense(inputs: list[torch.Tensor], tokens: torch.Tensor) -> torch.Tensor:
     return -F.cross_entropy(F.linear(*inputs).to(torch.float64), tokens, reduction="none")
 
 
+def classed(dtype: torch.dtype = torch.float64) -> WordClasses:
+    torch.manual_seed(0)
+    classes = WordClasses(V, D, 5).to(dtype)
+    classes.word_class.copy_(CLASSES)
+    return classes
+
+
+def two_level(inputs: list[torch.Tensor], tokens: torch.Tensor, classes: WordClasses) -> torch.Tensor:
+    """log p(c | h) + log p(x | h, c), token by token."""
+    scores = []
+    for h, x in zip(inputs[0], tokens, strict=True):
+        c = CLASSES[x]
+        own = c == CLASSES
+        within = (inputs[1] @ h + inputs[2]).masked_fill(~own, -torch.inf).log_softmax(0)[x]
+        scores.append((classes.S.weight @ h + classes.S.bias).log_softmax(0)[c] + within)
+    return torch.stack(scores)
+
+
 WEIGHTS = {
     "mean": torch.full((N,), 1 / N).double(),
     "mask": (torch.arange(N) % 3 > 0).double(),
@@ -41,6 +61,57 @@ def test_scores_and_gradients_are_the_dense_ones(weights: torch.Tensor):
     gradients, wanted = (torch.autograd.grad((weights * s).sum(), inputs) for s in (scores, expected))
     for ours, theirs in zip(gradients, wanted, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
+def test_two_levels_are_the_class_and_the_word_among_its_own(weights: torch.Tensor):
+    inputs, tokens = draw()
+    classes = classed()
+    inputs_and_S = [*inputs, classes.S.weight, classes.S.bias]
+    scores, expected = token_logprobs(*inputs, tokens, classes), two_level(inputs, tokens, classes)
+    torch.testing.assert_close(scores, expected, rtol=1e-12, atol=1e-12)
+    gradients, wanted = (torch.autograd.grad((weights * s).sum(), inputs_and_S) for s in (scores, expected))
+    for ours, theirs in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    with torch.no_grad():
+        torch.testing.assert_close(token_logprobs(*inputs, tokens, classes), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_next_word_s_distribution_gives_every_token_its_score():
+    for classes in (None, classed(torch.float32)):
+        inputs, tokens = draw(torch.float32)
+        distribution = next_logprobs(*inputs, classes)
+        scores = token_logprobs(*inputs, tokens, classes)
+        torch.testing.assert_close(distribution.gather(1, tokens[:, None])[:, 0], scores, rtol=1e-5, atol=1e-5)
+        if classes is None:
+            torch.testing.assert_close(distribution.exp().sum(1), torch.ones(N), rtol=1e-5, atol=1e-5)
+
+
+def test_two_levels_sum_to_one_where_no_class_is_empty():
+    classes = WordClasses(V, D, 3)
+    inputs, _ = draw(torch.float32)
+    torch.testing.assert_close(next_logprobs(*inputs, classes).exp().sum(1), torch.ones(N), rtol=1e-5, atol=1e-5)
+
+
+def test_more_classes_than_words_are_refused():
+    with pytest.raises(UserError, match=r"model\.classes=12: there are only 11 words"):
+        WordClasses(V, D, 12)
+
+
+def test_classes_are_found_in_the_text():
+    classes = WordClasses(4, D, 2)
+    classes.estimate(torch.tensor([0, 2, 3, 0, 1, 3, 0, 2, 3, 0, 1, 3]))
+    assert classes.word_class[1] == classes.word_class[2]
+    assert sorted(classes.word_class.unique().tolist()) == [0, 1]
+
+
+def test_under_autocast_two_levels_stay_close():
+    inputs, tokens = draw(torch.float32)
+    classes = classed(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = token_logprobs(*inputs, tokens, classes)
+    assert scores.dtype == torch.float32
+    torch.testing.assert_close(scores, two_level(inputs, tokens, classes), rtol=0.03, atol=0.05)
 
 
 def test_without_gradients_the_scores_are_the_same():

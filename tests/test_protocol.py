@@ -19,13 +19,21 @@ from lmzoo.models import LanguageModel
 from lmzoo.registry import models
 
 NAMES = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
+VARIANTS = {
+    "nnlm, fading, in classes": {"context": "fading", "classes": 8},
+    "logbilinear, diagonal, in classes": {"diagonal": True, "classes": 8},
+    "lstm, in classes": {"classes": 8},
+    "lds_rnn, in classes": {"head": 5, "classes": 8},
+}
+"""Options that change how a model computes; its name comes first."""
 
 
-def options(name: str) -> dict:
-    return OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"))
+def options(case: str) -> dict:
+    defaults = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{case.partition(',')[0]}.yaml"))
+    return defaults | VARIANTS.get(case, {})
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=[*NAMES, *VARIANTS])
 def model(request: pytest.FixtureRequest, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     settings = options(request.param)
     if request.param == "arpa":  # reads what another model of the zoo wrote

@@ -6,7 +6,16 @@ import torch
 from lmzoo.errors import UserError
 from lmzoo.models.recurrent import GRU, LSTM, RNN
 
-SMALL = {"vocabulary_size": 7, "embedding": 5, "hidden": 5, "layers": 2, "dropout": 0.0, "tied": False, "init": 0.5}
+SMALL = {
+    "vocabulary_size": 7,
+    "embedding": 5,
+    "hidden": 5,
+    "layers": 2,
+    "dropout": 0.0,
+    "tied": False,
+    "classes": None,
+    "init": 0.5,
+}
 
 
 def cell(kind: str, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, W, U, b, d):

@@ -44,7 +44,7 @@ class LDSRNN(Recurrent):
         input: whether the embeddings are.
         head: for how many steps the output weights are fitted first, all else being frozen.
         blocks, lags, pseudocount, iterations: of the linear system, see `LinearDynamicalSystem`.
-        layers, dropout, init: see `Recurrent`.
+        layers, dropout, classes, init: see `Recurrent`.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class LDSRNN(Recurrent):
         hidden: Size,
         layers: Size,
         dropout: Dropout,
+        classes: Size | None,
         init: NonNegative,
         dynamics: bool,
         input: bool,
@@ -67,13 +68,14 @@ class LDSRNN(Recurrent):
         self.cell, self.gates = CELLS[cell], GATES[cell]
         super().__init__(
             vocabulary_size=vocabulary_size, embedding=hidden, hidden=hidden, layers=layers, dropout=dropout,
-            tied=False, init=init,
+            tied=False, classes=classes, init=init,
         )  # fmt: skip
         self.dynamics, self.input, self.head = dynamics, input, head
         self.options = {"blocks": blocks, "lags": lags, "pseudocount": pseudocount, "iterations": iterations}
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:
+        super().estimate(corpus)
         if not (self.dynamics or self.input or self.head):
             return
         fitted = fit_text(self, corpus, self.recurrent.hidden_size, self.options)
@@ -92,15 +94,19 @@ class LDSRNN(Recurrent):
         ):
             gate.fill_(bias or 0.0)
         self.output.bias.copy_(fitted.mu.log())
+        if self.classes is not None:
+            share = torch.zeros_like(self.classes.S.bias).index_add(0, self.classes.word_class, fitted.mu.float())
+            self.classes.S.bias.copy_(share.log())
         self._fit_head(corpus.train)
 
     @torch.enable_grad()
     def _fit_head(self, text: Tensor) -> None:
         """Fit the output layer to the first ``head`` windows of a text in rows, begun again where it ends."""
         windows = StreamWindows(text, min(HEAD_ROWS, len(text)), HEAD_BPTT)
-        optimizer = torch.optim.Adam(self.output.parameters(), lr=HEAD_RATE)
+        head = nn.ModuleList([self.output] if self.classes is None else [self.output, self.classes])
+        optimizer = torch.optim.Adam(head.parameters(), lr=HEAD_RATE)
         self.requires_grad_(False)
-        self.output.requires_grad_(True)
+        head.requires_grad_(True)
         state = self.initial_state(len(windows.rows))
         for step in trange(self.head, unit="step", desc="head", disable=None, leave=False):
             epoch, index = divmod(step, len(windows))

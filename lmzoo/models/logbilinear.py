@@ -2,15 +2,14 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from lmzoo.models.base import WindowModel
-from lmzoo.models.output import token_logprobs
-from lmzoo.registry import Dropout, NonNegative, Size, models
+from lmzoo.models.context import Fading, Matrices, NeuralWindowModel
+from lmzoo.models.output import word_classes
+from lmzoo.registry import Dropout, NonNegative, Probability, Size, models
 
 
 @models.register("logbilinear")
-class LogBilinear(WindowModel):
+class LogBilinear(NeuralWindowModel):
     """r̂ = Σ_i C_i r_{w_i}, p(w | w_1 … w_{n-1}) = softmax(R r̂ + b)_w: the context predicts a word's features.
 
     Mnih & Hinton, *Three new graphical models for statistical language modelling*, ICML 2007, section 4,
@@ -20,30 +19,38 @@ class LogBilinear(WindowModel):
     Args:
         order: n; a word is predicted from the n - 1 before it, through a matrix C_i for each place.
         embedding: the number of features of a word, R's columns.
-        init: R is drawn uniformly from ±init; each C_i starts as 1 / (n - 1) of the identity, b as zero.
+        diagonal: whether every C_i is a diagonal matrix, `Fading`, which makes long contexts cheap.
+        memory: of a diagonal context.
+        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
+        init: R is drawn uniformly from ±init, b starts as zero; full C_i start as 1 / (n - 1) of the identity.
     """
 
-    autocast = True
-
-    def __init__(self, *, vocabulary_size: int, order: Size, embedding: Size, dropout: Dropout, init: NonNegative):
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        order: Size,
+        embedding: Size,
+        diagonal: bool,
+        memory: Probability,
+        classes: Size | None,
+        dropout: Dropout,
+        init: NonNegative,
+    ):
         super().__init__()
         self.vocabulary_size = vocabulary_size
         self.order = order
         self.R = nn.Embedding(vocabulary_size, embedding)
-        self.C = nn.Linear((order - 1) * embedding, embedding, bias=False)  # [C_1 … C_{n-1}]
+        self.C = Fading(order - 1, embedding, memory) if diagonal else Matrices(order - 1, embedding)
         self.b = nn.Parameter(torch.zeros(vocabulary_size))
+        self.classes = word_classes(vocabulary_size, embedding, classes)
         self.dropout = nn.Dropout(dropout)
         nn.init.uniform_(self.R.weight, -init, init)
-        with torch.no_grad():
-            self.C.weight.copy_(torch.eye(embedding).repeat(1, order - 1) / max(1, order - 1))
 
-    def predicted(self, context: Tensor) -> Tensor:
-        """(N, n - 1) contexts -> (N, embedding), r̂."""
-        r = self.dropout(self.R(context).flatten(1))  # (N, (n - 1) · embedding)
-        return self.dropout(self.C(r))
+    def features(self, words: Tensor) -> Tensor:
+        """(B, T + n - 2) words -> (B, T, embedding), r̂ after each n - 1 of them."""
+        return self.dropout(self.C(self.dropout(self.R(words))))
 
-    def next_logprobs(self, context: Tensor) -> Tensor:
-        return F.log_softmax(F.linear(self.predicted(context), self.R.weight, self.b).float(), dim=1)
-
-    def token_logprobs(self, context: Tensor, tokens: Tensor) -> Tensor:
-        return token_logprobs(self.predicted(context), self.R.weight, self.b, tokens)
+    @property
+    def output(self) -> tuple[Tensor, Tensor]:
+        return self.R.weight, self.b

@@ -3,63 +3,162 @@
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lmzoo.brown import cached_brown_clusters
+from lmzoo.errors import UserError
 
 CHUNK_ELEMENTS = 1 << 22
 """How many logits exist at once."""
 
 
-def token_logprobs(hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor) -> Tensor:
-    """log p(x | h) = (W h + b)_x - log Σ_v exp (W h + b)_v in nats, (N,) float32 at least.
+class WordClasses(nn.Module):
+    """A second level of softmax: p(w | h) = p(c | h) p(w | h, c), c the Brown class of w (Brown et al. 1992).
+
+    p(c | h) = softmax(S h + s)_c, and p(w | h, c) is the softmax of W h + b over the words of c, so that a token
+    costs the classes and its own class's words in place of all words. Goodman, *Classes for fast maximum entropy
+    training*, ICASSP 2001; in neural models Morin & Bengio (2005) and Mikolov et al. (2011).
+
+    Args:
+        features: h's size.
+        classes: their number.
+
+    Raises: UserError where there are more classes than words.
+    """
+
+    word_class: Tensor
+
+    def __init__(self, vocabulary_size: int, features: int, classes: int):
+        super().__init__()
+        if classes > vocabulary_size:
+            raise UserError(f"model.classes={classes}: there are only {vocabulary_size} words; choose fewer")
+        self.S = nn.Linear(features, classes)
+        self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
+
+    def estimate(self, tokens: Tensor) -> None:
+        """Find the classes in a (N,) text."""
+        found = cached_brown_clusters(tokens, len(self.word_class), self.S.out_features)
+        self.word_class.copy_(found)
+
+
+def word_classes(vocabulary_size: int, features: int, classes: int | None) -> WordClasses | None:
+    """`WordClasses`, or None where one softmax goes over all words."""
+    return None if classes is None else WordClasses(vocabulary_size, features, classes)
+
+
+def next_logprobs(hidden: Tensor, weight: Tensor, bias: Tensor, classes: WordClasses | None = None) -> Tensor:
+    """What `token_logprobs` would be of every word: (N, V)."""
+    scores = F.linear(hidden, weight, bias).float()
+    if classes is None:
+        return scores.log_softmax(1)
+    of_class = classes.S(hidden).float().log_softmax(1)  # (N, C)
+    largest = scores.amax(1, keepdim=True)
+    totals = torch.zeros_like(of_class).index_add(1, classes.word_class, (scores - largest).exp()).log() + largest
+    return scores + (of_class - totals)[:, classes.word_class]
+
+
+def token_logprobs(
+    hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, classes: WordClasses | None = None
+) -> Tensor:
+    """log p(x | h) = (W h + b)_x - log Σ_v exp (W h + b)_v in nats, (N,) float32 at least; see also `WordClasses`.
 
     Of the (N, V) logits only a chunk of rows exists at any time. The gradient of the sum of the result is
     taken along with it, so backward only scales it where every token weighs the same, as in a mean; it computes
     the logits again of tokens that weigh more or less than most, such as those masked.
 
-    Under autocast products are taken in its type, sums in float32.
+    Under autocast products are taken in its type, sums in float32; those within classes, which are small, in float32.
 
     Args:
         hidden: (N, d).
         weight: (V, d), W.
         bias: (V,), b.
         tokens: (N,) int64, x.
+        classes: where v shall go over the words of x's class alone, log p(c | h) being added.
     """
     device = hidden.device.type
+    if classes is not None:
+        word_class = classes.word_class
+        of_class = token_logprobs(hidden, classes.S.weight, classes.S.bias, word_class[tokens])
+        with torch.autocast(device, enabled=False):
+            return of_class + _dispatch(hidden.to(weight.dtype), weight, bias, tokens, word_class)
     if torch.is_autocast_enabled(device):
         half = torch.get_autocast_dtype(device)
         hidden, weight, bias = hidden.to(half), weight.to(half), bias.to(half)
+    return _dispatch(hidden, weight, bias, tokens, None)
+
+
+def _dispatch(hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None) -> Tensor:
     if torch.is_grad_enabled():
-        return _TokenLogprobs.apply(hidden, weight, bias, tokens)
-    return _logprobs(hidden, weight, bias, tokens, None)[0]
+        return _TokenLogprobs.apply(hidden, weight, bias, tokens, word_class)
+    return _logprobs(hidden, weight, bias, tokens, word_class, None)[0]
 
 
 class _TokenLogprobs(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None
+    ) -> Tensor:
         ones = torch.ones(len(tokens), device=tokens.device)
-        logprobs, gradients = _logprobs(hidden, weight, bias, tokens, ones)
-        ctx.save_for_backward(hidden, weight, bias, tokens, *gradients)
+        logprobs, gradients = _logprobs(hidden, weight, bias, tokens, word_class, ones)
+        ctx.save_for_backward(hidden, weight, bias, tokens, word_class, *gradients)
         return logprobs
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         g = upstream[0]
-        hidden, weight, bias, tokens, *gradients = ctx.saved_tensors
+        hidden, weight, bias, tokens, word_class, *gradients = ctx.saved_tensors
         common = g.median()
         to_hidden, to_weight, to_bias = (part * common.to(part.dtype) for part in gradients)
         others = (g != common).nonzero()[:, 0]
         if len(others):
-            more = _logprobs(hidden[others], weight, bias, tokens[others], g[others] - common)[1]
+            more = _logprobs(hidden[others], weight, bias, tokens[others], word_class, g[others] - common)[1]
             to_hidden.index_add_(0, others, more[0])
             to_weight += more[1]
             to_bias += more[2]
-        return to_hidden, to_weight, to_bias, None
+        return to_hidden, to_weight, to_bias, None, None
 
 
 def _logprobs(
-    hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, g: Tensor | None
+    hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None, g: Tensor | None
 ) -> tuple[Tensor, list[Tensor]]:
     """log p(x | h), (N,), and where weights g of the tokens are given, the gradient of Σ g log p."""
+    if word_class is None:
+        return _softmax(hidden, weight, bias, tokens, g)
+    words, sizes, place = _grouped(word_class)
+    rows, counts, _ = _grouped(word_class[tokens], len(sizes))
+    weight, bias = weight[words], bias[words]  # class by class
+    hidden, x = hidden[rows], place[tokens[rows]]
+    whole = torch.promote_types(hidden.dtype, torch.float32)
+    logprobs = hidden.new_zeros(len(hidden), dtype=whole)
+    gradients = [torch.zeros_like(part if g is not None else part[:0]) for part in (hidden, weight, bias)]
+    row = word = 0
+    for count, size in zip(counts.tolist(), sizes.tolist(), strict=True):
+        r, w = slice(row, row + count), slice(word, word + size)
+        row, word = row + count, word + size
+        if count == 0 or size == 1:  # nobody asks, or the word is certain
+            continue
+        weights = g[rows[r]] if g is not None else None
+        logprobs[r], found = _softmax(hidden[r], weight[w], bias[w], x[r], weights)
+        if g is not None:
+            for gradient, part, where in zip(gradients, found, (r, w, w), strict=True):
+                gradient[where] = part
+    if g is not None:
+        gradients = [part[places.argsort()] for part, places in zip(gradients, (rows, words, words), strict=True)]
+    return logprobs[rows.argsort()], gradients
+
+
+def _grouped(group: Tensor, groups: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """(N,) group of each thing -> the things group by group, the groups' sizes, and each thing's place in its group."""
+    order = group.argsort(stable=True)
+    sizes = group.bincount(minlength=groups)
+    return order, sizes, order.argsort() - (sizes.cumsum(0) - sizes)[group]
+
+
+def _softmax(
+    hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, g: Tensor | None
+) -> tuple[Tensor, list[Tensor]]:
+    """`_logprobs` where every word is in one class."""
     rows = max(1, CHUNK_ELEMENTS // len(weight))
     whole = torch.promote_types(hidden.dtype, torch.float32)
     logprobs = hidden.new_empty(len(hidden), dtype=whole)

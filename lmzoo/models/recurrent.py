@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.errors import UserError
 from lmzoo.models.base import LanguageModel, State
-from lmzoo.models.output import token_logprobs
+from lmzoo.models.output import next_logprobs, token_logprobs, word_classes
 from lmzoo.registry import Dropout, NonNegative, Size, models
 
 
@@ -26,6 +27,7 @@ class Recurrent(LanguageModel):
     Args:
         embedding: size of E's rows; equal to ``hidden`` where tied.
         tied: whether W = E.
+        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
         init: weights are drawn uniformly from ±init; biases start at zero.
     """
 
@@ -41,6 +43,7 @@ class Recurrent(LanguageModel):
         layers: Size,
         dropout: Dropout,
         tied: bool,
+        classes: Size | None,
         init: NonNegative,
     ):
         super().__init__()
@@ -56,12 +59,17 @@ class Recurrent(LanguageModel):
         self.output = nn.Linear(hidden, vocabulary_size)
         if tied:
             self.output.weight = self.embedding.weight
+        self.classes = word_classes(vocabulary_size, hidden, classes)
         self.dropout = nn.Dropout(dropout)
         for name, parameter in self.named_parameters():
             if "bias" in name:
                 nn.init.zeros_(parameter)
             else:
                 nn.init.uniform_(parameter, -init, init)
+
+    def estimate(self, corpus: Corpus) -> None:
+        if self.classes is not None:
+            self.classes.estimate(corpus.train)
 
     def initial_state(self, batch_size: int) -> State:
         last = torch.full((batch_size,), EOS_ID, device=self.device)
@@ -86,13 +94,15 @@ class Recurrent(LanguageModel):
         last, *memory = state
         inputs = torch.cat([last[:, None], tokens[:, :-1]], dim=1)  # (B, T)
         hidden, memory = self._advance(inputs, tuple(memory))
-        logprobs = token_logprobs(hidden.flatten(0, 1), self.output.weight, self.output.bias, tokens.flatten())
+        logprobs = token_logprobs(
+            hidden.flatten(0, 1), self.output.weight, self.output.bias, tokens.flatten(), self.classes
+        )
         return logprobs.view(tokens.shape), (tokens[:, -1], *memory)
 
     def predict(self, state: State) -> Tensor:
         last, *memory = state
         hidden, _ = self._advance(last[:, None], tuple(memory))
-        return torch.log_softmax(self.output(hidden[:, 0]).float(), dim=1)
+        return next_logprobs(hidden[:, 0], self.output.weight, self.output.bias, self.classes)
 
 
 @models.register("rnn")
