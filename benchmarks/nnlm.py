@@ -1,9 +1,11 @@
-"""A training step of the feed-forward model beside a straightforward PyTorch module with `nn.CrossEntropyLoss`.
+"""A training step of the feed-forward model beside straightforward PyTorch modules.
 
     python benchmarks/nnlm.py
 
-Both have the layers of `experiment=nnlm_2003_ptb`, see the same random words and take turns; the figures are medians of
-seconds. Each step is a forward pass, a backward pass and AdamW. Peak memory is of a process of its own for each.
+All have the same layers up to the output's, see the same words, drawn by Zipf's law, and take turns; the figures are
+medians of seconds. One softmax over all words: lmzoo and `nn.CrossEntropyLoss`; several: lmzoo with 128 classes and
+`nn.AdaptiveLogSoftmaxWithLoss` (Grave et al. 2017). Each step is a forward pass, a backward pass and AdamW. Peak memory
+is of a process of its own for each.
 """
 
 import argparse
@@ -20,14 +22,16 @@ from torch import Tensor, nn
 from lmzoo.models.nnlm import NNLM
 
 WORDS, ORDER, EMBEDDING, HIDDEN, DROPOUT = 10_000, 8, 100, 200, 0.3
+CUTOFFS = [2_000, 6_000]
+"""Of the adaptive softmax: so many words are frequent, and so many not rare."""
 MIB = 1024 if sys.platform == "linux" else 1024**2
 """Units of ru_maxrss in a MiB."""
 
 
 class Plain(nn.Module):
-    """Logits of every next word, as most people would write it."""
+    """Logits of every next word, as most people would write it; or fewer of rare words."""
 
-    def __init__(self) -> None:
+    def __init__(self, adaptive: bool) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Embedding(WORDS, EMBEDDING),
@@ -36,26 +40,34 @@ class Plain(nn.Module):
             nn.Linear((ORDER - 1) * EMBEDDING, HIDDEN),
             nn.Tanh(),
             nn.Dropout(DROPOUT),
-            nn.Linear(HIDDEN, WORDS),
         )
-        self.loss = nn.CrossEntropyLoss()
+        if adaptive:
+            self.loss = nn.AdaptiveLogSoftmaxWithLoss(HIDDEN, WORDS, cutoffs=CUTOFFS)
+        else:
+            self.output, self.cross_entropy = nn.Linear(HIDDEN, WORDS), nn.CrossEntropyLoss()
+            self.loss = lambda hidden, tokens: self.cross_entropy(self.output(hidden), tokens)
 
     def forward(self, tokens: Tensor) -> Tensor:
         history = torch.cat([tokens.new_zeros(len(tokens), ORDER - 1), tokens], dim=1)
         context = history.unfold(1, ORDER, 1)[..., :-1].flatten(0, 1)  # (BT, n - 1)
-        return self.loss(self.layers(context), tokens.flatten())
+        loss = self.loss(self.layers(context), tokens.flatten())
+        return loss if isinstance(loss, Tensor) else loss.loss
+
+
+NAMES = {"lmzoo": None, "PyTorch": False, "lmzoo, 128 classes": 128, "PyTorch, adaptive": True}
+"""The classes of ours, or whether PyTorch's softmax is adaptive."""
 
 
 def stepper(name: str, rows: int, length: int, half: bool) -> Callable[[], None]:
     torch.manual_seed(0)
-    tokens = torch.randint(WORDS, (rows, length))
-    if name == "lmzoo":
+    tokens = torch.multinomial(1 / torch.arange(1, WORDS + 1), rows * length, replacement=True).view(rows, length)
+    if name.startswith("lmzoo"):
         model = NNLM(
             vocabulary_size=WORDS, order=ORDER, embedding=EMBEDDING, hidden=HIDDEN, layers=1, context="concatenated",
-            memory=0.95, classes=None, direct=False, tied=False, norm=False, dropout=DROPOUT, init=0.1,
+            memory=0.95, classes=NAMES[name], direct=False, tied=False, norm=False, gated=False, dropout=DROPOUT, init=0.1,
         )  # fmt: skip
     else:
-        model = Plain()
+        model = Plain(adaptive=bool(NAMES[name]))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
 
     def step() -> None:
@@ -84,7 +96,7 @@ def main() -> None:
     cases = [(rows, length, half) for rows, length in ((20, 35), (32, 32), (64, 128)) for half in (False, True)]
     peaks = {}  # measured first, since a process starts with its parent's peak as its own
     for rows, length, half in cases:
-        for name in ("lmzoo", "PyTorch"):
+        for name in NAMES:
             command = [sys.executable, __file__, "--peak", name, str(rows), str(length), str(int(half))]
             peaks[name, rows, length, half] = subprocess.run(
                 command, check=True, capture_output=True, text=True
@@ -92,7 +104,7 @@ def main() -> None:
     print(f"{torch.get_num_threads()} threads, medians of {arguments.rounds} rounds in turns")
     print("| tokens a step | precision | | tokens/s | peak MiB beyond the start |\n|---|---|---|---|---|")
     for rows, length, half in cases:
-        steps = {name: stepper(name, rows, length, half) for name in ("lmzoo", "PyTorch")}
+        steps = {name: stepper(name, rows, length, half) for name in NAMES}
         seconds = {name: [] for name in steps}
         for step in steps.values():
             step()

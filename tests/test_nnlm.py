@@ -17,6 +17,7 @@ SMALL = {
     "tied": False,
     "classes": None,
     "norm": False,
+    "gated": False,
     "dropout": 0.0,
     "init": 0.5,
 }
@@ -32,11 +33,12 @@ def layer_norm(module: torch.nn.LayerNorm, a: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("context", ["concatenated", "averaged", "fading"])
 @pytest.mark.parametrize("direct", [True, False])
-@pytest.mark.parametrize(("layers", "tied", "norm"), [(1, False, False), (2, False, True), (2, True, False)])
-def test_scores_follow_the_equation(context: str, direct: bool, layers: int, tied: bool, norm: bool):
+@pytest.mark.parametrize("changed", [{}, {"layers": 2, "norm": True}, {"layers": 2, "tied": True, "gated": True}])
+def test_scores_follow_the_equation(context: str, direct: bool, changed: dict):
     torch.manual_seed(0)
-    changed = {"context": context, "direct": direct, "layers": layers, "tied": tied, "norm": norm}
-    model = NNLM(**SMALL | changed).double()
+    options = SMALL | {"context": context, "direct": direct} | changed
+    layers, tied, norm, gated = (options[name] for name in ("layers", "tied", "norm", "gated"))
+    model = NNLM(**options).double()
     tokens = [3, 1, 4, 0, 5]
     C, H, d, b = model.C.weight, model.H.weight, model.H.bias, model.UW.bias
     both = C @ model.PD.weight if tied else model.UW.weight
@@ -51,6 +53,8 @@ def test_scores_follow_the_equation(context: str, direct: bool, layers: int, tie
             "fading": last + older * FADE + oldest * FADE**2,
         }[context]
         a = torch.tanh(layer_norm(model.norm, d + H @ x) if norm else d + H @ x)
+        if gated:
+            a = a * torch.sigmoid(model.G.bias + model.G.weight @ x)
         if layers == 2:
             first, linear = model.deeper[0][0], model.deeper[0][1]
             a = a + torch.tanh(linear.bias + linear.weight @ layer_norm(first, a))

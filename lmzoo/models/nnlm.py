@@ -17,7 +17,7 @@ class NNLM(NeuralWindowModel):
     Bengio, Ducharme, Vincent & Jauvin, *A neural probabilistic language model*, JMLR 2003, equation 1,
     in its symbols. Since then: dropout of x and of the hidden layer (Srivastava et al. 2014) and further
     hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016), the first one
-    normed too; and U = C P, the words' feature vectors at the output as well (Press & Wolf 2017), with W = C D,
+    normed, and gated, too; and U = C P, the words' feature vectors at the output as well (Press & Wolf 2017), with W = C D,
     so that b + W x is a log-bilinear model (Mnih & Hinton 2007).
 
     Args:
@@ -31,6 +31,8 @@ class NNLM(NeuralWindowModel):
         tied: whether U = C P and W = C D, P with h columns and D with those of W.
         classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
         norm: whether the first hidden layer is tanh(norm(d + H x)), without which its gradients soon vanish.
+        gated: whether the first hidden layer's tanh is multiplied by σ(g + G x), so that a unit can keep still (van den
+            Oord et al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2).
         init: weights are drawn uniformly from ±init; biases start at zero.
     """
 
@@ -48,6 +50,7 @@ class NNLM(NeuralWindowModel):
         tied: bool,
         classes: Size | None,
         norm: bool,
+        gated: bool,
         dropout: Dropout,
         init: NonNegative,
     ):
@@ -67,6 +70,7 @@ class NNLM(NeuralWindowModel):
             for _ in range(layers - 1)
         )
         self.norm = nn.LayerNorm(hidden) if norm else nn.Identity()
+        self.G = nn.Linear(width, hidden) if gated else None  # its bias is g
         seen = hidden + direct * width
         self.PD = nn.Linear(seen, embedding, bias=False) if tied else nn.Identity()  # P's columns, then D's
         self.UW = nn.Linear(embedding if tied else seen, vocabulary_size)  # U's columns, then W's; its bias is b
@@ -83,7 +87,10 @@ class NNLM(NeuralWindowModel):
     def features(self, words: Tensor) -> Tensor:
         """(B, T + n - 2) words -> a, [a x], or what PD makes of it: (B, T, columns of UW)."""
         x = self.context(self.dropout(self.C(words)))  # (B, T, width)
-        a = self.dropout(torch.tanh(self.norm(self.H(x))))  # (B, T, h)
+        a = torch.tanh(self.norm(self.H(x)))  # (B, T, h)
+        if self.G is not None:
+            a = a * torch.sigmoid(self.G(x))
+        a = self.dropout(a)
         for layer in self.deeper:
             a = a + layer(a)
         return self.PD(torch.cat([a, x], dim=2) if self.direct else a)
