@@ -64,7 +64,8 @@ def stepper(name: str, rows: int, length: int, half: bool) -> Callable[[], None]
     if name.startswith("lmzoo"):
         model = NNLM(
             vocabulary_size=WORDS, order=ORDER, embedding=EMBEDDING, hidden=HIDDEN, layers=1, context="concatenated",
-            memory=0.95, classes=NAMES[name], direct=False, tied=False, norm=False, gated=False, dropout=DROPOUT, init=0.1,
+            memory=0.95, classes=NAMES[name], direct=False, tied=False, norm=False, gated=False,
+            dropout=DROPOUT, init=0.1,
         )  # fmt: skip
     else:
         model = Plain(adaptive=bool(NAMES[name]))

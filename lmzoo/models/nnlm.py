@@ -15,10 +15,10 @@ class NNLM(NeuralWindowModel):
     """y = b + W x + U tanh(d + H x), p(w | context) = softmax(y)_w, x the context's feature vectors.
 
     Bengio, Ducharme, Vincent & Jauvin, *A neural probabilistic language model*, JMLR 2003, equation 1,
-    in its symbols. Since then: dropout of x and of the hidden layer (Srivastava et al. 2014) and further
+    in its symbols. Since then: dropout of words and of the hidden layer (Srivastava et al. 2014) and further
     hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016), the first one
-    normed, and gated, too; and U = C P, the words' feature vectors at the output as well (Press & Wolf 2017), with W = C D,
-    so that b + W x is a log-bilinear model (Mnih & Hinton 2007).
+    normed, too, and gated; and U = C P, the words' feature vectors at the output as well (Press & Wolf 2017),
+    with W = C D, so that b + W x is a log-bilinear model (Mnih & Hinton 2007).
 
     Args:
         order: n; a word is predicted from the n - 1 before it.
