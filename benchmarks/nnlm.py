@@ -3,9 +3,9 @@
     python benchmarks/nnlm.py
 
 All have the same layers up to the output's, see the same words, drawn by Zipf's law, and take turns; the figures are
-medians of seconds. One softmax over all words: lmzoo and `nn.CrossEntropyLoss`; several: lmzoo with 128 classes and
-`nn.AdaptiveLogSoftmaxWithLoss` (Grave et al. 2017). Each step is a forward pass, a backward pass and AdamW. Peak memory
-is of a process of its own for each.
+medians of seconds. One softmax over all words: lmzoo and `nn.CrossEntropyLoss`; several: lmzoo with 128 classes of
+equal size and `nn.AdaptiveLogSoftmaxWithLoss` (Grave et al. 2017). Each step is a forward pass, a backward pass and
+AdamW. Peak memory is of a process of its own for each.
 """
 
 import argparse
@@ -29,7 +29,7 @@ MIB = 1024 if sys.platform == "linux" else 1024**2
 
 
 class Plain(nn.Module):
-    """Logits of every next word, as most people would write it; or fewer of rare words."""
+    """As most people would write it: a logit for every word, or an adaptive softmax."""
 
     def __init__(self, adaptive: bool) -> None:
         super().__init__()

@@ -78,6 +78,13 @@ def test_states_start_with_the_size_that_tanh_leaves_alone(hmm_corpus: Corpus):
     torch.testing.assert_close(white.mT @ white / len(white), torch.eye(3).double(), atol=0.02, rtol=0)
 
 
+def test_classes_start_from_their_words_frequencies(hmm_corpus: Corpus):
+    model = network(hmm_corpus, classes=4)
+    whole = torch.zeros(4).double().index_add(0, model.classes.word_class, model.output.bias.exp())
+    torch.testing.assert_close(model.classes.S.bias.exp(), whole, atol=1e-10, rtol=0)
+    assert model.classes.S.bias.exp().sum().item() == pytest.approx(1, abs=1e-6)
+
+
 @pytest.mark.parametrize(("dynamics", "input"), [(True, False), (False, True), (False, False)])
 def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dynamics: bool, input: bool):
     whole, model = network(hmm_corpus), network(hmm_corpus, dynamics, input)

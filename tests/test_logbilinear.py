@@ -26,7 +26,7 @@ def test_scores_follow_the_equations(diagonal: bool):
             parameter.normal_()
     tokens = [3, 1, 4, 0, 5]
     R, b = model.R.weight, model.b
-    C = [c.diag() for c in model.C.c] if diagonal else model.C.linear.weight.split(3, dim=1)
+    C = [c.diag() for c in model.C.c] if diagonal else model.C.weight.split(3, dim=1)
     expected = []
     for t, token in enumerate(tokens):
         context = [0, 0, 0, *tokens][t : t + 3]

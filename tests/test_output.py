@@ -87,6 +87,16 @@ def test_the_next_word_s_distribution_gives_every_token_its_score():
             torch.testing.assert_close(distribution.exp().sum(1), torch.ones(N), rtol=1e-5, atol=1e-5)
 
 
+def test_classes_far_from_each_other_stay_finite():
+    classes = WordClasses(V, D, 3)
+    inputs, tokens = draw(torch.float32)
+    bias = torch.where(classes.word_class == 1, 200.0, 0.0)
+    distribution = next_logprobs(inputs[0], inputs[1], bias, classes)
+    torch.testing.assert_close(distribution.exp().sum(1), torch.ones(N), rtol=1e-5, atol=1e-5)
+    scores = token_logprobs(inputs[0], inputs[1], bias, tokens, classes)
+    torch.testing.assert_close(distribution.gather(1, tokens[:, None])[:, 0], scores, rtol=1e-4, atol=1e-4)
+
+
 def test_two_levels_sum_to_one_where_no_class_is_empty():
     classes = WordClasses(V, D, 3)
     inputs, _ = draw(torch.float32)

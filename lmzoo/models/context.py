@@ -50,7 +50,12 @@ class Concatenated(nn.Module):
         self.places = places
 
     def forward(self, vectors: Tensor) -> Tensor:
-        return vectors.unfold(1, self.places, 1).transpose(2, 3).flatten(2)
+        return concatenated(vectors, self.places)
+
+
+def concatenated(vectors: Tensor, places: int) -> Tensor:
+    """`Concatenated` as a function."""
+    return vectors.unfold(1, places, 1).transpose(2, 3).flatten(2)
 
 
 class Averaged(nn.Module):
@@ -67,10 +72,10 @@ class Averaged(nn.Module):
 class Fading(nn.Module):
     """Σ_i c_i ∘ v_{t-i}, how much of its word's features each place lends: (B, T + n - 2, m) vectors -> (B, T, m).
 
-    Diagonal context matrices (Mnih & Hinton, *A scalable hierarchical distributed language model*, NIPS 2008), learnt
-    from features that forget at rates of their own (Pachitariu & Sahani, *Regularization and nonlinearities for neural
-    language models*, 2013): c_i starts as α^(i-1) with α from 0 to ``memory`` in equal steps, feature by feature, so
-    that the first tells the last word alone.
+    Diagonal context matrices (Mnih & Hinton, *A scalable hierarchical distributed language model*, NIPS 2008), which
+    start from features that forget at rates of their own (Pachitariu & Sahani, *Regularization and nonlinearities for
+    neural language models: when are they needed?*, 2013) and are learnt: c_i starts as α^(i-1) with α from 0 to
+    ``memory`` in equal steps, feature by feature, so that the first tells the last word alone.
     """
 
     def __init__(self, places: int, features: int, memory: float):
@@ -82,19 +87,18 @@ class Fading(nn.Module):
         T = vectors.shape[1] - len(self.c) + 1
         total = vectors.new_zeros(len(vectors), T, vectors.shape[2])
         for place, c in enumerate(self.c):
-            total = torch.addcmul(total, vectors[:, place : place + T], c.to(vectors.dtype))
+            total = torch.addcmul(total, vectors[:, place : place + T], c)
         return total
 
 
-class Matrices(nn.Module):
-    """Σ_i C_i v_{t-i}, [C_{n-1} … C_1] one matrix, which starts as the average: (B, T + n - 2, m) -> (B, T, m)."""
+class Matrices(nn.Linear):
+    """Σ_i C_i v_{t-i}, its weight [C_{n-1} … C_1] at first the average: (B, T + n - 2, m) vectors -> (B, T, m)."""
 
     def __init__(self, places: int, features: int):
-        super().__init__()
-        self.concatenated = Concatenated(places)
-        self.linear = nn.Linear(places * features, features, bias=False)
+        super().__init__(places * features, features, bias=False)
+        self.places = places
         with torch.no_grad():
-            self.linear.weight.copy_(torch.eye(features).repeat(1, places) / max(1, places))
+            self.weight.copy_(torch.eye(features).repeat(1, places) / max(1, places))
 
-    def forward(self, vectors: Tensor) -> Tensor:
-        return self.linear(self.concatenated(vectors))
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(concatenated(input, self.places))

@@ -95,8 +95,8 @@ class LDSRNN(Recurrent):
             gate.fill_(bias or 0.0)
         self.output.bias.copy_(fitted.mu.log())
         if self.classes is not None:
-            share = torch.zeros_like(self.classes.S.bias).index_add(0, self.classes.word_class, fitted.mu.float())
-            self.classes.S.bias.copy_(share.log())
+            bias = self.classes.S.bias
+            bias.copy_(torch.zeros_like(bias).index_add(0, self.classes.word_class, fitted.mu.to(bias)).log())
         self._fit_head(corpus.train)
 
     @torch.enable_grad()

@@ -20,7 +20,7 @@ class LogBilinear(NeuralWindowModel):
         order: n; a word is predicted from the n - 1 before it, through a matrix C_i for each place.
         embedding: the number of features of a word, R's columns.
         diagonal: whether every C_i is a diagonal matrix, `Fading`, which makes long contexts cheap.
-        memory: of a diagonal context.
+        memory: the slowest rate at which a feature fades at first, where the matrices are diagonal.
         classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
         init: R is drawn uniformly from ±init, b starts as zero; full C_i start as 1 / (n - 1) of the identity.
     """

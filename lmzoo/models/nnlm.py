@@ -15,8 +15,8 @@ class NNLM(NeuralWindowModel):
     """y = b + W x + U tanh(d + H x), p(w | context) = softmax(y)_w, x the context's feature vectors.
 
     Bengio, Ducharme, Vincent & Jauvin, *A neural probabilistic language model*, JMLR 2003, equation 1,
-    in its symbols. Since then: dropout of words and of the hidden layer (Srivastava et al. 2014) and further
-    hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016), the first one
+    in its symbols. Since then: dropout of the words' features and of the hidden layer (Srivastava et al. 2014) and
+    further hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016), the first one
     normed, too, and gated; and U = C P, the words' feature vectors at the output as well (Press & Wolf 2017),
     with W = C D, so that b + W x is a log-bilinear model (Mnih & Hinton 2007).
 
@@ -26,12 +26,12 @@ class NNLM(NeuralWindowModel):
         hidden: h, the size of the hidden layer.
         layers: hidden layers, the first as in the paper.
         context: whether x is the context's n - 1 vectors ``concatenated``, or ``averaged``, or summed by `Fading`.
-        memory: of a fading context.
+        memory: the slowest rate at which a feature fades at first, where the context is fading.
         direct: whether x reaches the output by W, past the hidden layer.
         tied: whether U = C P and W = C D, P with h columns and D with those of W.
         classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
         norm: whether the first hidden layer is tanh(norm(d + H x)), without which its gradients soon vanish.
-        gated: whether the first hidden layer's tanh is multiplied by σ(g + G x), so that a unit can keep still (van den
+        gated: whether the first hidden layer's tanh is multiplied by σ(g + G x), so that a unit can be shut (van den
             Oord et al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2).
         init: weights are drawn uniformly from ±init; biases start at zero.
     """

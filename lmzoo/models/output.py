@@ -16,9 +16,9 @@ CHUNK_ELEMENTS = 1 << 22
 class WordClasses(nn.Module):
     """A second level of softmax: p(w | h) = p(c | h) p(w | h, c), c the Brown class of w (Brown et al. 1992).
 
-    p(c | h) = softmax(S h + s)_c, and p(w | h, c) is the softmax of W h + b over the words of c, so that a token
-    costs the classes and its own class's words in place of all words. Goodman, *Classes for fast maximum entropy
-    training*, ICASSP 2001; in neural models Morin & Bengio (2005) and Mikolov et al. (2011).
+    p(c | h) = softmax(S h + s)_c, S drawn as in `torch.nn.Linear`, and p(w | h, c) is the softmax of W h + b over the
+    words of c, so that a token costs the classes and its own class's words in place of all words. Goodman, *Classes for
+    fast maximum entropy training*, ICASSP 2001; in neural models Morin & Bengio (2005) and Mikolov et al. (2011).
 
     Args:
         features: h's size.
@@ -49,13 +49,15 @@ def word_classes(vocabulary_size: int, features: int, classes: int | None) -> Wo
 
 def next_logprobs(hidden: Tensor, weight: Tensor, bias: Tensor, classes: WordClasses | None = None) -> Tensor:
     """What `token_logprobs` would be of every word: (N, V)."""
-    scores = F.linear(hidden, weight, bias).float()
+    scores = F.linear(hidden, weight, bias)
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if classes is None:
         return scores.log_softmax(1)
-    of_class = classes.S(hidden).float().log_softmax(1)  # (N, C)
-    largest = scores.amax(1, keepdim=True)
-    totals = torch.zeros_like(of_class).index_add(1, classes.word_class, (scores - largest).exp()).log() + largest
-    return scores + (of_class - totals)[:, classes.word_class]
+    of_class = classes.S(hidden).to(scores.dtype).log_softmax(1)  # (N, C)
+    own = classes.word_class.expand_as(scores)
+    largest = torch.full_like(of_class, -torch.inf).scatter_reduce(1, own, scores, "amax")  # (N, C)
+    totals = torch.zeros_like(of_class).scatter_add(1, own, (scores - largest.gather(1, own)).exp())
+    return scores + (of_class - largest - totals.log()).gather(1, own)
 
 
 def token_logprobs(
@@ -127,25 +129,18 @@ def _logprobs(
         return _softmax(hidden, weight, bias, tokens, g)
     words, sizes, place = _grouped(word_class)
     rows, counts, _ = _grouped(word_class[tokens], len(sizes))
-    weight, bias = weight[words], bias[words]  # class by class
-    hidden, x = hidden[rows], place[tokens[rows]]
     whole = torch.promote_types(hidden.dtype, torch.float32)
     logprobs = hidden.new_zeros(len(hidden), dtype=whole)
     gradients = [torch.zeros_like(part if g is not None else part[:0]) for part in (hidden, weight, bias)]
-    row = word = 0
-    for count, size in zip(counts.tolist(), sizes.tolist(), strict=True):
-        r, w = slice(row, row + count), slice(word, word + size)
-        row, word = row + count, word + size
-        if count == 0 or size == 1:  # nobody asks, or the word is certain
+    for r, w in zip(rows.split(counts.tolist()), words.split(sizes.tolist()), strict=True):
+        if len(r) == 0 or len(w) == 1:  # nobody asks, or the word is certain
             continue
-        weights = g[rows[r]] if g is not None else None
-        logprobs[r], found = _softmax(hidden[r], weight[w], bias[w], x[r], weights)
+        weights = None if g is None else g[r]
+        logprobs[r], found = _softmax(hidden[r], weight[w], bias[w], place[tokens[r]], weights)
         if g is not None:
             for gradient, part, where in zip(gradients, found, (r, w, w), strict=True):
                 gradient[where] = part
-    if g is not None:
-        gradients = [part[places.argsort()] for part, places in zip(gradients, (rows, words, words), strict=True)]
-    return logprobs[rows.argsort()], gradients
+    return logprobs, gradients
 
 
 def _grouped(group: Tensor, groups: int = 0) -> tuple[Tensor, Tensor, Tensor]:
