@@ -11,6 +11,8 @@ from lds_oracle import HMM
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.errors import UserError
+from lmzoo.lds.fit import fit
+from lmzoo.models import lds
 from lmzoo.models.lds import LinearDynamicalSystem
 from lmzoo.models.lds_rnn import LDSRNN
 from lmzoo.models.recurrent import RNN
@@ -138,7 +140,23 @@ def test_embeddings_of_tokens_see_both_sides_and_no_padding(hmm_corpus: Corpus):
     assert not torch.allclose(model.embed(changed)[:, 4], model.embed(tokens)[:, 4])
 
 
-def test_the_log_names_its_density(hmm_corpus: Corpus, caplog: pytest.LogCaptureFixture):
+def test_a_sweep_fits_a_system_once(hmm_corpus: Corpus, monkeypatch: pytest.MonkeyPatch):
+    fits = []
+    monkeypatch.setattr(lds, "fit", lambda *arguments, **options: fits.append(options) or fit(*arguments, **options))
+    monkeypatch.setattr(lds, "_latest", {})
+    first, again = system(hmm_corpus), network(hmm_corpus, layers=2, head=2)
+    assert len(fits) == 1
+    torch.testing.assert_close(again.recurrent.weight_hh_l0, network(hmm_corpus).recurrent.weight_hh_l0)
+    other = system(dataclasses.replace(hmm_corpus, splits={"train": hmm_corpus.train[:-1]}))
+    system(hmm_corpus, iterations=2)
+    assert len(fits) == 3
+    assert not torch.equal(first.H, other.H)
+
+
+def test_the_log_names_its_density(
+    hmm_corpus: Corpus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lds, "_latest", {})
     with caplog.at_level(logging.INFO, logger="lmzoo"):
         system(hmm_corpus)
     lines = [record.getMessage() for record in caplog.records]

@@ -66,7 +66,10 @@ def em(
 
     Raises: ValueError as `identify` does.
     """
-    start = torch.randn(blocks * len(psi[0]), hidden + OVERSAMPLING, dtype=torch.float64, device=psi[0].device)
+    device = psi[0].device
+    generator = torch.Generator(device).manual_seed(0)  # the decomposition all but forgets where it started
+    shape = (blocks * len(psi[0]), hidden + OVERSAMPLING)
+    start = torch.randn(shape, dtype=torch.float64, device=device, generator=generator)
     lds = identify(psi[: 2 * blocks - 1], start, hidden, blocks)
     while True:
         steady = steady_state(lds)

@@ -3,6 +3,9 @@
 https://arxiv.org/abs/1502.04081
 """
 
+import hashlib
+import logging
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -18,8 +21,13 @@ from lmzoo.models.base import LanguageModel, State
 from lmzoo.models.output import token_logprobs
 from lmzoo.registry import Count, NonNegative, Size, models
 
+log = logging.getLogger(__name__)
+
 WHITENING_FLOOR = 1e-8
 """Directions in which filtered means vary less than this share of the largest variance are not blown up further."""
+
+_latest: dict[tuple[object, ...], Fit] = {}
+"""The last fit, by all that it depends on: the runs of a sweep need not each make it anew."""
 
 
 def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -> Fit:
@@ -37,14 +45,22 @@ def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -
         raise UserError(f"model.hidden={hidden}: there are only {V} words; set model.hidden below that")
     if len(corpus.train) < lags:
         raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.train)} tokens")
-    device = "cpu" if model.device.type == "mps" else model.device
+    device = torch.device("cpu") if model.device.type == "mps" else model.device
+    text = hashlib.sha256(corpus.train.numpy()).hexdigest()
+    key = (text, V, device, hidden, *sorted(options.items()))
+    if key in _latest:
+        log.info("the linear system is the last run's, which had the same text and options")
+        return _latest[key]
     counts = Counts.of(corpus.train.to(device), V, lags)
     if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
         raise UserError("model.pseudocount=0: some words never occur in train; set model.pseudocount above 0")
     try:
-        return fit(counts, hidden, **options)
+        fitted = fit(counts, hidden, **options)
     except ValueError as error:
         raise UserError(f"model.hidden={hidden}: {error}; set model.hidden to that or less") from None
+    _latest.clear()
+    _latest[key] = fitted
+    return fitted
 
 
 def state_whitener(fitted: Fit) -> Tensor:
