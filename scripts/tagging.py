@@ -149,7 +149,7 @@ def accuracy(net: nn.Module, text: Tags) -> float:
 def embedders(fitted: Fit) -> dict[str, Embedder]:
     """Ways to embed the tokens of lines under a system: by the word alone, those up to it, or the whole line."""
     h = len(fitted.lds.A)
-    options = {"hidden": h, "blocks": 0, "lags": 0, "pseudocount": 0.0, "iterations": 0}
+    options = {"hidden": h, "blocks": 0, "lags": 0, "pseudocount": 0.0, "iterations": 0, "classes": None}
     model = LinearDynamicalSystem(vocabulary_size=len(fitted.mu), **options)
     model.take(fitted)
 

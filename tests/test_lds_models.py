@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -40,7 +41,7 @@ def network(corpus: Corpus, dynamics: bool = True, input: bool = True, head: int
 
 
 def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:
-    model = LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3} | SYSTEM | changed)).double()
+    model = LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3, "classes": None} | SYSTEM | changed)).double()
     torch.manual_seed(1)
     model.estimate(corpus)
     return model
@@ -74,14 +75,24 @@ def test_with_gates_wide_open_or_shut_a_cell_is_the_rnn(hmm_corpus: Corpus, cell
     torch.testing.assert_close(found[0], torch.stack(states), atol=1e-10, rtol=0)
 
 
+def test_before_training_a_system_predicts_frequencies(hmm_corpus: Corpus):
+    frequency = (hmm_corpus.train.bincount(minlength=20) + 1.0) / (len(hmm_corpus.train) + 20)
+    for classes in (None, 4):
+        model = system(hmm_corpus, classes=classes)
+        torch.testing.assert_close(
+            model.predict(model.initial_state(1))[0].exp(), frequency.double(), atol=1e-6, rtol=0
+        )
+
+
 def test_states_start_with_the_size_that_tanh_leaves_alone(hmm_corpus: Corpus):
     filtering = system(hmm_corpus)
     white = filtering.filter(hmm_corpus.train[None], filtering.initial_state(1))[0] @ filtering.whitener
     torch.testing.assert_close(white.mT @ white / len(white), torch.eye(3).double(), atol=0.02, rtol=0)
 
 
-def test_classes_start_from_their_words_frequencies(hmm_corpus: Corpus):
-    model = network(hmm_corpus, classes=4)
+@pytest.mark.parametrize("make", [network, system])
+def test_classes_start_from_their_words_frequencies(hmm_corpus: Corpus, make: Callable[..., Any]):
+    model = make(hmm_corpus, classes=4)
     whole = torch.zeros(4).double().index_add(0, model.classes.word_class, model.output.bias.exp())
     torch.testing.assert_close(model.classes.S.bias.exp(), whole, atol=1e-10, rtol=0)
     assert model.classes.S.bias.exp().sum().item() == pytest.approx(1, abs=1e-6)
@@ -178,13 +189,13 @@ def test_the_log_names_its_density(
 def test_what_cannot_be_fitted_is_said(hmm_corpus: Corpus, changed: dict, message: str):
     short = dataclasses.replace(hmm_corpus, splits={"train": hmm_corpus.train[:20]})
     with pytest.raises(UserError, match=message):
-        LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3} | SYSTEM | changed)).estimate(short)
+        LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3, "classes": None} | SYSTEM | changed)).estimate(short)
 
 
 def test_a_text_without_structure_is_said(hmm_corpus: Corpus):
     same = dataclasses.replace(hmm_corpus, splits={"train": torch.zeros(50, dtype=torch.int64)})
     with pytest.raises(UserError, match="rank 1; set"):
-        LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3} | SYSTEM)).estimate(same)
+        LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3, "classes": None} | SYSTEM)).estimate(same)
 
 
 @pytest.mark.parametrize("seed", range(10))

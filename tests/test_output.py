@@ -152,3 +152,8 @@ def test_no_more_logits_than_a_chunk(monkeypatch: pytest.MonkeyPatch):
     token_logprobs(*inputs, tokens).sum().backward()
     assert sum(len(logits) for logits in seen) == N
     assert max(logits.numel() for logits in seen) <= output.CHUNK_ELEMENTS
+
+
+def test_more_classes_than_different_words_is_said_with_the_option():
+    with pytest.raises(UserError, match=r"model\.classes=7: 7 clusters: must be 1 to 4, the number of different words"):
+        WordClasses(V, D, 7).estimate(torch.arange(40) % 4)

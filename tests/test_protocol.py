@@ -23,6 +23,7 @@ VARIANTS = {
     "nnlm, fading, in classes": {"context": "fading", "classes": 8},
     "logbilinear, diagonal, in classes": {"diagonal": True, "classes": 8},
     "lstm, in classes": {"classes": 8},
+    "lds, in classes": {"classes": 8},
     "lds_rnn, in classes": {"head": 5, "classes": 8},
 }
 """Options that change how a model computes; its name comes first."""

@@ -18,7 +18,7 @@ from lmzoo.lds.inference import embed, scan, smooth, word_gains
 from lmzoo.lds.statistics import Counts
 from lmzoo.lds.system import power_of_symmetric
 from lmzoo.models.base import LanguageModel, State
-from lmzoo.models.output import token_logprobs
+from lmzoo.models.output import next_logprobs, token_logprobs, word_classes
 from lmzoo.registry import Count, NonNegative, Size, models
 
 log = logging.getLogger(__name__)
@@ -85,6 +85,7 @@ class LinearDynamicalSystem(LanguageModel):
         lags: L, how many lags EM sees.
         pseudocount: κ, how many times more each word is taken to have been seen, in any company.
         iterations: of EM.
+        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
     """
 
     autocast = True
@@ -106,6 +107,7 @@ class LinearDynamicalSystem(LanguageModel):
         lags: Size,
         pseudocount: NonNegative,
         iterations: Count,
+        classes: Size | None,
     ):
         super().__init__()
         self.vocabulary_size, self.hidden = vocabulary_size, hidden
@@ -115,8 +117,11 @@ class LinearDynamicalSystem(LanguageModel):
         for name in ("C", "gains"):
             self.register_buffer(name, torch.zeros(vocabulary_size, hidden))
         self.output = nn.Linear(hidden, vocabulary_size)
+        self.classes = word_classes(vocabulary_size, hidden, classes)
 
     def estimate(self, corpus: Corpus) -> None:
+        if self.classes is not None:
+            self.classes.estimate(corpus.train)
         self.take(fit_text(self, corpus, self.hidden, self.options))
 
     def take(self, fitted: Fit) -> None:
@@ -131,6 +136,9 @@ class LinearDynamicalSystem(LanguageModel):
         with torch.no_grad():
             self.output.weight.zero_()
             self.output.bias.copy_(fitted.mu.log())
+            if self.classes is not None:
+                self.classes.S.weight.zero_()
+                self.classes.expect(fitted.mu)
 
     def initial_state(self, batch_size: int) -> State:
         return (self.gains[EOS_ID].expand(batch_size, -1),)
@@ -148,11 +156,11 @@ class LinearDynamicalSystem(LanguageModel):
         with torch.autocast(self.device.type, enabled=False):  # the filter remembers, and so do its errors
             f = torch.cat([state[0][:, None], self.filter(tokens, state)], dim=1)  # (B, T + 1, h)
             features = self.features(f[:, :-1]).flatten(0, 1)  # (BT, h)
-        logprobs = token_logprobs(features, self.output.weight, self.output.bias, tokens.flatten())
+        logprobs = token_logprobs(features, self.output.weight, self.output.bias, tokens.flatten(), self.classes)
         return logprobs.view(tokens.shape), (f[:, -1],)
 
     def predict(self, state: State) -> Tensor:
-        return self.output(self.features(state[0])).log_softmax(1)
+        return next_logprobs(self.features(state[0]), self.output.weight, self.output.bias, self.classes)
 
     def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """Embeddings of unit length of the tokens of sentences, from all words of each: (B, T) -> (B, T, h).

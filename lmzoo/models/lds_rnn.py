@@ -95,8 +95,7 @@ class LDSRNN(Recurrent):
             gate.fill_(bias or 0.0)
         self.output.bias.copy_(fitted.mu.log())
         if self.classes is not None:
-            bias = self.classes.S.bias
-            bias.copy_(torch.zeros_like(bias).index_add(0, self.classes.word_class, fitted.mu.to(bias)).log())
+            self.classes.expect(fitted.mu)
         self._fit_head(corpus.train)
 
     @torch.enable_grad()

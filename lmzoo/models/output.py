@@ -37,9 +37,21 @@ class WordClasses(nn.Module):
         self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
 
     def estimate(self, tokens: Tensor) -> None:
-        """Find the classes in a (N,) text."""
-        found = cached_brown_clusters(tokens, len(self.word_class), self.S.out_features)
-        self.word_class.copy_(found)
+        """Find the classes in a (N,) text.
+
+        Raises: UserError where it has fewer different words than there are to be classes.
+        """
+        classes = self.S.out_features
+        try:
+            self.word_class.copy_(cached_brown_clusters(tokens, len(self.word_class), classes))
+        except UserError as error:
+            raise UserError(f"model.classes={classes}: {error}") from None
+
+    @torch.no_grad()
+    def expect(self, frequency: Tensor) -> None:
+        """Have the biases s say how frequent the classes are, given the (V,) frequencies of words."""
+        frequency = frequency.to(self.S.bias)
+        self.S.bias.copy_(torch.zeros_like(self.S.bias).index_add(0, self.word_class, frequency).log())
 
 
 def word_classes(vocabulary_size: int, features: int, classes: int | None) -> WordClasses | None:
