@@ -142,22 +142,21 @@ class Trainer:
     def fit(self) -> None:
         """Estimate, then descend the gradient until the epochs are over or validation stalls.
 
-        Raises: Interrupted after SIGINT or SIGTERM, and UserError where the loss or its gradient is
+        Raises: Interrupted after SIGINT or SIGTERM in the descent, and UserError where the loss or its gradient is
             not finite; in both cases ``last.pt`` is what training goes on from.
         """
-        with stop_signals() as stopped:
-            if self.resumed:
-                behind = self.progress
-                log.info("resumed at step %d, %.1f s of training behind it", behind.step, behind.seconds)
-            else:
-                self._estimate()
-            if self.progress.finished:
-                return
-            self.model.train()
-            total = len(self.windows) * self.options.epochs
-            with tqdm(total=total, initial=self.progress.step, unit="step", disable=None, leave=False) as bar:
-                while not self.progress.finished:
-                    self._epoch(stopped, bar)
+        if self.resumed:
+            log.info("resumed at step %d, %.1f s of training behind it", self.progress.step, self.progress.seconds)
+        else:
+            self._estimate()  # with nothing to save before it is done, a signal ends it at once
+        if self.progress.finished:
+            return
+        self.model.train()
+        total = len(self.windows) * self.options.epochs
+        bar = tqdm(total=total, initial=self.progress.step, unit="step", disable=None, leave=False)
+        with stop_signals() as stopped, bar:
+            while not self.progress.finished:
+                self._epoch(stopped, bar)
 
     def _estimate(self) -> None:
         started = time.monotonic()

@@ -19,6 +19,7 @@ from lmzoo import CONFIGS
 from lmzoo.corpus.sources import write_atomic
 from lmzoo.corpus.windows import Window
 from lmzoo.errors import UserError
+from lmzoo.models.ngram import NGram
 from lmzoo.registry import models
 from lmzoo.run import Run
 from lmzoo.train import train
@@ -165,6 +166,16 @@ def test_a_checkpoint_holds_the_state_and_not_the_text_it_is_a_view_of(tmp_path:
         with pytest.raises(Interrupted):
             train(config | {"run_dir": str(tmp_path / "run")})
     assert (tmp_path / "run" / "last.pt").stat().st_size < 200_000 * 8
+
+
+def test_estimation_ends_at_once_and_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = configuration("model=ngram") | {"run_dir": str(tmp_path / "run")}
+    with monkeypatch.context() as patch:
+        patch.setattr(NGram, "estimate", lambda *_: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            train(config)
+    assert Run(tmp_path / "run").results() is None
+    assert train(config)["perplexity"]["test"] < 100
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

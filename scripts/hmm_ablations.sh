@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# What each part of the very large HMM is worth on Penn Treebank, after the ablations of Chiu & Rush (2020): 2^12
+# states and three epochs, one change a row. Call it again to go on; a finished run is only reported.
+#
+#   LMZOO_DATA=… scripts/hmm_ablations.sh OUTPUTS [ROW …]
+set -euo pipefail
+outputs=${1:?usage: hmm_ablations.sh OUTPUTS [ROW …]}
+shift
+declare -A rows=(
+    [whole]=""
+    [all-states]="model.state_dropout=0"
+    [table]="model.parameterisation=table"
+    [uniform]="model.clustering=uniform"
+    [frequency]="model.clustering=frequency"
+    [clusters-64]="model.clusters=64"
+    [clusters-256]="model.clusters=256"
+    [factored-tied]="model.embeddings=factored model.tied=true"
+    [no-decay]="optimizer.weight_decay=0"
+    [two-level]="model=twolevel_hmm"
+    [low-rank]="model=lowrank_hmm model.features=1024"
+)
+order=(whole all-states table uniform frequency clusters-64 clusters-256 factored-tied no-decay two-level low-rank)
+for row in "${@:-${order[@]}}"; do
+    read -ra changes <<<"${rows[$row]?there is no row $row}"
+    python -m lmzoo.train experiment=vlhmm_ptb model.states=4096 model.clusters=128 optimizer.weight_decay=0.3 \
+        trainer.max_tokens=4096 trainer.epochs=3 trainer.precision=bfloat16 \
+        run_dir="$outputs/$row" "${changes[@]}" || echo "$row: exit code $?"
+done

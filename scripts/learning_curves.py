@@ -1,0 +1,83 @@
+"""Validation perplexity as runs learn, means over seeds: ``python scripts/learning_curves.py PLOT LABEL=RUN,RUN …``.
+
+Each LABEL names runs that differ in their seed alone. Prints a row for each: the mean of the runs' best validation
+and of their test perplexities, and in what share of the first label's checks its curve reaches the first's best.
+Needs matplotlib (``pip install -e '.[bench]'``).
+"""
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib as mpl
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+TAG = "perplexity/valid"
+
+
+class Curve(NamedTuple):
+    """Runs of several seeds, check by check."""
+
+    tokens: list[int]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+    valid: float
+    """Mean of the runs' best."""
+    test: float
+
+    @classmethod
+    def of(cls, runs: list[Path]) -> "Curve":
+        checks, results = [], []
+        for run in runs:
+            events = EventAccumulator(str(run))
+            events.Reload()
+            checks.append([(point.step, point.value) for point in events.Scalars(TAG)])
+            results.append(json.loads((run / "results.json").read_text())["perplexity"])
+        tokens = [step for step, _ in checks[0]]
+        columns = [[value for _, value in column] for column in zip(*checks, strict=True)]
+        best, test = (statistics.mean(result[split] for result in results) for split in ("valid", "test"))
+        means = [statistics.mean(column) for column in columns]
+        return cls(tokens, means, [min(column) for column in columns], [max(column) for column in columns], best, test)
+
+
+def draw(curves: dict[str, Curve], path: Path) -> None:
+    figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    for label, curve in curves.items():
+        epochs = [tokens / curve.tokens[0] for tokens in curve.tokens]
+        axes.plot(epochs, curve.mean, marker=".", label=label)
+        axes.fill_between(epochs, curve.low, curve.high, alpha=0.25)
+    axes.set_xlabel("epochs")
+    axes.set_ylabel("validation perplexity")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:.0f}")
+    axes.yaxis.set_minor_formatter("{x:.0f}")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("plot", type=Path)
+    parser.add_argument("curves", nargs="+", metavar="LABEL=RUN,RUN…")
+    arguments = parser.parse_args()
+    pairs = [text.partition("=") for text in arguments.curves]
+    curves = {label: Curve.of([Path(run) for run in runs.split(",")]) for label, _, runs in pairs}
+    draw(curves, arguments.plot)
+    first = next(iter(curves.values()))
+    goal, when = min(zip(first.mean, range(1, len(first.mean) + 1), strict=True))
+    print("| | valid | test | checks to the first's best |\n|---|---|---|---|")
+    for label, curve in curves.items():
+        reached = next((n for n, value in enumerate(curve.mean, 1) if value <= goal), None)
+        share = "never" if reached is None else f"{reached} of {when}"
+        print(f"| {label} | {curve.valid:.2f} | {curve.test:.2f} | {share} |")
+
+
+if __name__ == "__main__":
+    main()
