@@ -229,7 +229,6 @@ def main() -> None:
             evaluate(name, embed, vocabulary, corpora, around, arguments.seed)
 
     row("word2vec", word2vec(lines, vocabulary, arguments.hidden, arguments.seed))
-    torch.manual_seed(arguments.seed)
     lags = max(2 * arguments.blocks - 1, arguments.lags)
     mu, psi = whiten(Counts.of(tokens, len(vocabulary), lags), arguments.pseudocount)
     steps = em(psi, len(mu) - 1, arguments.hidden, arguments.blocks, arguments.lags)

@@ -91,7 +91,6 @@ def test_em_against_the_exact_one(text: Tensor, observed: tuple[list[Tensor], Te
 
 def test_em_raises_the_density(observed: tuple[list[Tensor], Tensor, Tensor]):
     psi, _, _ = observed
-    torch.manual_seed(0)
     steps = em(psi, D, H, 3, 20)
     densities = [next(steps)[2].log_density for _ in range(30)]
     assert densities == sorted(densities)
