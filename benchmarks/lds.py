@@ -140,7 +140,6 @@ def main() -> None:
     parser.add_argument("--float64", action="store_true", help="dynamax too in float64")
     parser.add_argument("--plot", type=Path, default=Path("lds-growth.png"))
     arguments = parser.parse_args()
-    torch.manual_seed(0)
     if arguments.text:
         lines = [line for path in arguments.text for line in read_lines(path)]
         stream = Vocabulary.of(lines).encode(lines)

@@ -23,7 +23,7 @@ from lmzoo.errors import UserError
 from lmzoo.registry import nearest
 
 INTERRUPTED = 130
-"""The exit code after SIGINT or SIGTERM, as shells have it."""
+"""The exit code after Ctrl-C, as shells have it, and after any signal on which a run was saved."""
 
 
 def run_command(main: Callable[[], int]) -> None:

@@ -167,7 +167,7 @@ class Run:
                     if not self.config_file.exists():
                         self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
                     yield
-                except (OSError, UserError):
+                except (OSError, UserError, KeyboardInterrupt):
                     self._discard()
                     raise
         except BrokenPipeError:

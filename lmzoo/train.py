@@ -43,7 +43,8 @@ def train(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns: what ``results.json`` holds.
 
-    Raises: UserError for a mistake in the configuration or its surroundings, Interrupted after SIGINT or SIGTERM.
+    Raises: UserError for a mistake in the configuration or its surroundings, Interrupted after SIGINT or SIGTERM once
+        estimation is over (until then there is nothing to save, and they act as anywhere).
     """
     return call(_train, config, "", config=config)
 

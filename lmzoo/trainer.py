@@ -59,7 +59,7 @@ class Progress:
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
-    """SIGINT or SIGTERM came; everything is saved."""
+    """SIGINT or SIGTERM came while the gradient was followed; everything is saved."""
 
 
 @contextlib.contextmanager

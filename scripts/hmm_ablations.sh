@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What each part of the very large HMM is worth on Penn Treebank, after the ablations of Chiu & Rush (2020): 2^12
-# states and three epochs, one change a row. Call it again to go on; a finished run is only reported.
+# states and three epochs, each row but for what its name says as the first. Call it again to go on; a finished run is
+# only reported.
 #
 #   LMZOO_DATA=… scripts/hmm_ablations.sh OUTPUTS [ROW …]
 set -euo pipefail
@@ -21,8 +22,14 @@ declare -A rows=(
 )
 order=(whole all-states table uniform frequency clusters-64 clusters-256 factored-tied no-decay two-level low-rank)
 for row in "${@:-${order[@]}}"; do
-    read -ra changes <<<"${rows[$row]?there is no row $row}"
+    : "${rows[$row]?there is no row $row}"
+done
+failed=0
+for row in "${@:-${order[@]}}"; do
+    read -ra changes <<<"${rows[$row]}"
     python -m lmzoo.train experiment=vlhmm_ptb model.states=4096 model.clusters=128 optimizer.weight_decay=0.3 \
         trainer.max_tokens=4096 trainer.epochs=3 trainer.precision=bfloat16 \
-        run_dir="$outputs/$row" "${changes[@]}" || echo "$row: exit code $?"
+        run_dir="$outputs/$row" "${changes[@]}" || failed=$?
+    ((failed == 130)) && exit 130 # Ctrl-C
 done
+exit "$failed"

@@ -1,12 +1,11 @@
 """Validation perplexity as runs learn, means over seeds: ``python scripts/learning_curves.py PLOT LABEL=RUN,RUN …``.
 
-Each LABEL names runs that differ in their seed alone. Prints a row for each: the mean of the runs' best validation
-and of their test perplexities, and in what share of the first label's checks its curve reaches the first's best.
+Each LABEL names finished runs that differ in their seed alone. Prints a row for each: the mean of the runs' best
+validation and of their test perplexities, and at which check the mean curve reaches the lowest point of the first's.
 Needs matplotlib (``pip install -e '.[bench]'``).
 """
 
 import argparse
-import json
 import statistics
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +16,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+from lmzoo.run import Run
+
 TAG = "perplexity/valid"
 
 
 class Curve(NamedTuple):
     """Runs of several seeds, check by check."""
 
-    tokens: list[int]
     mean: list[float]
     low: list[float]
     high: list[float]
@@ -35,24 +35,26 @@ class Curve(NamedTuple):
     def of(cls, runs: list[Path]) -> "Curve":
         checks, results = [], []
         for run in runs:
+            if not (finished := Run(run).results()):
+                raise SystemExit(f"{run}: no finished run is there")
+            results.append(finished["perplexity"])
             events = EventAccumulator(str(run))
             events.Reload()
-            checks.append([(point.step, point.value) for point in events.Scalars(TAG)])
-            results.append(json.loads((run / "results.json").read_text())["perplexity"])
-        tokens = [step for step, _ in checks[0]]
-        columns = [[value for _, value in column] for column in zip(*checks, strict=True)]
+            checks.append([point.value for point in events.Scalars(TAG)])
+            if len(checks[-1]) != len(checks[0]):
+                raise SystemExit(f"{run}: {len(checks[-1])} checks, where {runs[0]} has {len(checks[0])}")
+        columns = list(zip(*checks, strict=True))
         best, test = (statistics.mean(result[split] for result in results) for split in ("valid", "test"))
-        means = [statistics.mean(column) for column in columns]
-        return cls(tokens, means, [min(column) for column in columns], [max(column) for column in columns], best, test)
+        return cls(*([f(column) for column in columns] for f in (statistics.mean, min, max)), best, test)
 
 
 def draw(curves: dict[str, Curve], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
     for label, curve in curves.items():
-        epochs = [tokens / curve.tokens[0] for tokens in curve.tokens]
-        axes.plot(epochs, curve.mean, marker=".", label=label)
-        axes.fill_between(epochs, curve.low, curve.high, alpha=0.25)
-    axes.set_xlabel("epochs")
+        checks = range(1, len(curve.mean) + 1)
+        axes.plot(checks, curve.mean, marker=".", label=label)
+        axes.fill_between(checks, curve.low, curve.high, alpha=0.25)
+    axes.set_xlabel("checks")
     axes.set_ylabel("validation perplexity")
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:.0f}")
@@ -68,11 +70,13 @@ def main() -> None:
     parser.add_argument("curves", nargs="+", metavar="LABEL=RUN,RUN…")
     arguments = parser.parse_args()
     pairs = [text.partition("=") for text in arguments.curves]
+    if not all(runs for _, _, runs in pairs) or len({label for label, _, _ in pairs}) < len(pairs):
+        parser.error("each curve is LABEL=RUN,RUN…, with a label of its own")
     curves = {label: Curve.of([Path(run) for run in runs.split(",")]) for label, _, runs in pairs}
     draw(curves, arguments.plot)
     first = next(iter(curves.values()))
     goal, when = min(zip(first.mean, range(1, len(first.mean) + 1), strict=True))
-    print("| | valid | test | checks to the first's best |\n|---|---|---|---|")
+    print("| | valid | test | checks to the first's lowest |\n|---|---|---|---|")
     for label, curve in curves.items():
         reached = next((n for n, value in enumerate(curve.mean, 1) if value <= goal), None)
         share = "never" if reached is None else f"{reached} of {when}"

@@ -89,6 +89,16 @@ def test_em_against_the_exact_one(text: Tensor, observed: tuple[list[Tensor], Te
     torch.testing.assert_close(vector_gains(Y, lds.C, steady.W), Y @ (steady.W.mT @ lds.C.mT).mT)
 
 
+def test_a_system_leaves_the_seed_alone(observed: tuple[list[Tensor], Tensor, Tensor]):
+    systems = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        systems.append(next(em(observed[0], D, H, 3, 20))[0])
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(systems[0].A, systems[1].A)
+
+
 def test_em_raises_the_density(observed: tuple[list[Tensor], Tensor, Tensor]):
     psi, _, _ = observed
     steps = em(psi, D, H, 3, 20)

@@ -154,6 +154,6 @@ def test_no_more_logits_than_a_chunk(monkeypatch: pytest.MonkeyPatch):
     assert max(logits.numel() for logits in seen) <= output.CHUNK_ELEMENTS
 
 
-def test_more_classes_than_different_words_is_said_with_the_option():
-    with pytest.raises(UserError, match=r"model\.classes=7: 7 clusters: must be 1 to 4, the number of different words"):
+def test_more_classes_than_the_text_has_words_is_said():
+    with pytest.raises(UserError, match=r"model\.classes=7: train has only 4 different words; choose fewer"):
         WordClasses(V, D, 7).estimate(torch.arange(40) % 4)

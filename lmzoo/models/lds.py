@@ -46,11 +46,12 @@ def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -
     if len(corpus.train) < lags:
         raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.train)} tokens")
     device = torch.device("cpu") if model.device.type == "mps" else model.device
-    text = hashlib.sha256(corpus.train.numpy()).hexdigest()
+    text = hashlib.sha256(corpus.train.cpu().numpy().tobytes()).hexdigest()
     key = (text, V, device, hidden, *sorted(options.items()))
     if key in _latest:
-        log.info("the linear system is the last run's, which had the same text and options")
+        log.info("the linear system is the last run's, which had the same text and options, and took its time there")
         return _latest[key]
+    _latest.clear()
     counts = Counts.of(corpus.train.to(device), V, lags)
     if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
         raise UserError("model.pseudocount=0: some words never occur in train; set model.pseudocount above 0")
@@ -58,7 +59,6 @@ def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -
         fitted = fit(counts, hidden, **options)
     except ValueError as error:
         raise UserError(f"model.hidden={hidden}: {error}; set model.hidden to that or less") from None
-    _latest.clear()
     _latest[key] = fitted
     return fitted
 

@@ -41,11 +41,10 @@ class WordClasses(nn.Module):
 
         Raises: UserError where it has fewer different words than there are to be classes.
         """
-        classes = self.S.out_features
-        try:
-            self.word_class.copy_(cached_brown_clusters(tokens, len(self.word_class), classes))
-        except UserError as error:
-            raise UserError(f"model.classes={classes}: {error}") from None
+        classes, different = self.S.out_features, len(tokens.unique())
+        if classes > different:
+            raise UserError(f"model.classes={classes}: train has only {different} different words; choose fewer")
+        self.word_class.copy_(cached_brown_clusters(tokens, len(self.word_class), classes))
 
     @torch.no_grad()
     def expect(self, frequency: Tensor) -> None:
