@@ -17,17 +17,18 @@ declare -A rows=(
     [clusters-256]="model.clusters=256"
     [factored-tied]="model.embeddings=factored model.tied=true"
     [no-decay]="optimizer.weight_decay=0"
+    [decay-1]="optimizer.weight_decay=1"
     [two-level]="model=twolevel_hmm"
     [low-rank]="model=lowrank_hmm model.features=1024"
 )
-order=(whole all-states table uniform frequency clusters-64 clusters-256 factored-tied no-decay two-level low-rank)
+order=(whole all-states table uniform frequency clusters-64 clusters-256 factored-tied no-decay decay-1 two-level low-rank)
 for row in "${@:-${order[@]}}"; do
     : "${rows[$row]?there is no row $row}"
 done
 failed=0
 for row in "${@:-${order[@]}}"; do
     read -ra changes <<<"${rows[$row]}"
-    python -m lmzoo.train experiment=vlhmm_ptb model.states=4096 model.clusters=128 optimizer.weight_decay=0.3 \
+    python -m lmzoo.train experiment=vlhmm_ptb model.states=4096 model.clusters=128 model.dropout=0 optimizer.weight_decay=0.3 \
         trainer.max_tokens=4096 trainer.epochs=3 trainer.precision=bfloat16 \
         run_dir="$outputs/$row" "${changes[@]}" || failed=$?
     ((failed == 130)) && exit 130 # Ctrl-C
