@@ -19,11 +19,11 @@ row() { # NAME OVERRIDES…
         device=cuda run_dir="$outputs/$name" "$@" || echo "$name: exit code $?"
 }
 
-for rate in "${@:-0.001}"; do
+for rate in "${@:-0.003}"; do
     row "random-$rate-0" optimizer.lr="$rate" model.dynamics=false model.input=false
     row "system-$rate-0" optimizer.lr="$rate"
 done
-rate=${1:-0.001}
+rate=${1:-0.003}
 for seed in 0 1 2; do
     row "random-$rate-$seed" seed="$seed" optimizer.lr="$rate" model.dynamics=false model.input=false
     row "system-$rate-$seed" seed="$seed" optimizer.lr="$rate"
