@@ -21,7 +21,7 @@ declare -A rows=(
     [two-level]="model=twolevel_hmm"
     [low-rank]="model=lowrank_hmm model.features=1024"
 )
-order=(whole all-states table uniform frequency clusters-64 clusters-256 factored-tied no-decay decay-1 two-level low-rank)
+order=(whole all-states table uniform frequency no-decay two-level low-rank clusters-256 clusters-64 factored-tied decay-1)
 for row in "${@:-${order[@]}}"; do
     : "${rows[$row]?there is no row $row}"
 done
