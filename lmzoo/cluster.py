@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lmzoo import CONFIGS
 from lmzoo.brown import average_mutual_information, cached_brown_clusters
-from lmzoo.commands import CommandParser, run_command
+from lmzoo.commands import CommandParser, check_output, run_command
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.corpus.sources import read_lines, write_atomic
 from lmzoo.errors import UserError
@@ -68,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--clusters", type=int, required=True, help="how many, such as 128")
     parser.add_argument("out", type=Path, help="file to write: a line 'word<TAB>cluster<TAB>count' for each word")
     options = parser.parse_args(arguments)
+    check_output(options.out, *filter(None, [options.text]))
     if options.text:
         lines = read_lines(options.text)
         vocabulary = Vocabulary.of(lines)

@@ -6,8 +6,20 @@ import torch
 from torch import Tensor
 
 from lmzoo.brown import cached_brown_clusters
+from lmzoo.errors import UserError
 
 Clustering = Literal["brown", "uniform", "frequency"]
+
+
+def brown_classes(tokens: Tensor, vocabulary_size: int, classes: int) -> Tensor:
+    """(V,) int64 Brown class of each word, for the option ``model.classes``.
+
+    Raises: UserError where the text has fewer different words.
+    """
+    different = len(tokens.unique())
+    if classes > different:
+        raise UserError(f"model.classes={classes}: train has only {different} different words; choose fewer")
+    return cached_brown_clusters(tokens, vocabulary_size, classes)
 
 
 def word_clusters(clustering: Clustering, tokens: Tensor, vocabulary_size: int, clusters: int) -> Tensor:

@@ -26,6 +26,17 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it, and after any signal on which a run was saved."""
 
 
+def check_output(file: Path, *inputs: Path) -> None:
+    """Before a command writes ``file``.
+
+    Raises: UserError where that is one of the command's ``inputs``, or a part of a run.
+    """
+    if file.exists() and any(file.samefile(text) for text in inputs if text.exists()):
+        raise UserError(f"{file}: is the text to be read; name another file to write")
+    if file.exists() and (file.parent / "config.yaml").exists():
+        raise UserError(f"{file}: is a part of the run in {file.parent}; name another file to write")
+
+
 def run_command(main: Callable[[], int]) -> None:
     """Exit with ``main``'s code: 2 after one line on stderr for a user's mistake, 130 for Ctrl-C."""
     try:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.commands import CommandParser, run_command
+from lmzoo.commands import CommandParser, check_output, run_command
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.sources import read_lines, write_atomic
 from lmzoo.corpus.windows import SentenceWindows
@@ -128,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out.add_argument("--neighbours", metavar="WORD", help="instead print the tokens nearest to those of a word")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
     options = parser.parse_args(arguments)
+    if options.file:
+        check_output(options.file, options.text)
     model, vocabulary = load_system(options.run, options.device)
     text = EmbeddedText.of(model, vocabulary, options.text)
     if options.file:

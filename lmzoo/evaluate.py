@@ -1,6 +1,7 @@
 """Measure a trained model: ``python -m lmzoo.evaluate RUN [SPLIT or FILE]``."""
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every figure as JSON")
     arguments = parser.parse_args()
     figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device)
+    if Run(arguments.run).results() is None:
+        print(f"{arguments.run}: its training is not finished; these are the best weights so far", file=sys.stderr)
     if arguments.json:
         print(json.dumps(figures, indent=2))
         return 0

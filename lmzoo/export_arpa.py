@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lmzoo.arpa import write_arpa
-from lmzoo.commands import CommandParser, run_command
+from lmzoo.commands import CommandParser, check_output, run_command
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.errors import UserError
 from lmzoo.models.ngram import NGram
@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("run", type=Path, help="the run directory of an n-gram model, such as outputs/ptb/ngram")
     parser.add_argument("file", type=Path, help="the file to write; gzipped if its name ends with .gz")
     arguments = parser.parse_args()
+    check_output(arguments.file)
     export_arpa(arguments.run, arguments.file)
     print(arguments.file)
     return 0

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from lmzoo.board import Board
 from lmzoo.commands import INTERRUPTED, one_line, run_command, run_hydra
 from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.corpus.vocabulary import UNK
 from lmzoo.errors import UserError
 from lmzoo.generate import sample
 from lmzoo.models import LanguageModel
@@ -91,6 +92,7 @@ def _train(
         if results := run.results():  # another process has finished it since
             return _report_finished(run, results)
         log.info("%s on %s, context %s, %s: %s", model["name"], text.name, text.context, where, run.path)
+        log.info("%s", described(text))
         fitting.fit()
         best = run.restore("best.pt", where, "model")
         if best is not None:
@@ -103,6 +105,17 @@ def _train(
             board.image(name, matrix, fitting.progress.tokens)
     print(summary(results))
     return results
+
+
+def described(corpus: Corpus) -> str:
+    """How much text there is, and how much of it the vocabulary does not know: perplexities with more are lower."""
+    said = f"{len(corpus.train):,} tokens of {len(corpus.vocabulary):,} words"
+    unknown = corpus.vocabulary.index.get(UNK)
+    if unknown is None:
+        return said
+    shares = [f"{100 * float((tokens == unknown).double().mean()):.1f}% of {name}"
+              for name, tokens in corpus.splits.items()]  # fmt: skip
+    return f"{said}; {UNK} is {', '.join(shares)}"
 
 
 def _report_finished(run: Run, results: dict[str, Any]) -> dict[str, Any]:
@@ -177,8 +190,7 @@ def _logging_to(path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         log.handlers[:] = [file]
-        if not isinstance(error, Interrupted):
-            log.error("failed: %s", _reason(error))
+        log.error("interrupted" if isinstance(error, Interrupted) else f"failed: {_reason(error)}")
         raise
     finally:
         log.handlers.clear()
@@ -203,6 +215,7 @@ OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 
 def main() -> int:
     """The command: returns its exit code."""
+    done: dict[str, dict[str, Any]] = {}
     failed: list[str] = []
     stop: Exception | None = None  # Hydra would print what a job raises, and go on with the next
 
@@ -213,8 +226,11 @@ def main() -> int:
         try:
             options: Any = OmegaConf.to_container(config, resolve=True)
             if HydraConfig.get().mode == RunMode.MULTIRUN:
-                if not _train_in_sweep(options):
-                    failed.append(str(options["run_dir"]))
+                folder = str(options["run_dir"])
+                if results := _train_in_sweep(options):
+                    done[folder] = results
+                else:
+                    failed.append(folder)
             else:
                 train(options)
         except Exception as error:
@@ -228,23 +244,34 @@ def main() -> int:
         raise UserError(str(stop))
     if stop:
         raise stop
+    if len(done) > 1:
+        print(f"\n{comparison(done)}")
     if failed:
-        print(f"\n{len(failed)} failed, see train.log in: {', '.join(failed)}", file=sys.stderr)
+        print(f"\n{len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def _train_in_sweep(options: Mapping[str, Any]) -> bool:
-    """`train`, where a failure is noted in the run's own folder; whether there was none."""
+def comparison(done: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table of finished runs by validation perplexity, the best first."""
+    rows = [
+        (*(math.inf if (value := results["perplexity"][split]) is None else value for split in ("valid", "test")), run)
+        for run, results in done.items()
+    ]
+    lines = [f"{valid:9.2f} {test:9.2f}  {run}" for valid, test, run in sorted(rows)]
+    return "\n".join([f"{'valid':>9} {'test':>9}  run", *lines])
+
+
+def _train_in_sweep(options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`train`, where a failure is noted in the run's own folder, and None is returned."""
     print(f"\n[{HydraConfig.get().job.num}] {options['run_dir']}", flush=True)
     try:
-        train(options)
+        return train(options)
     except Interrupted:
         raise
     except Exception as error:
         _log_failure(Path(str(options["run_dir"])), _reason(error))
         print(f"failed: {one_line(error)}", file=sys.stderr)
-        return False
-    return True
+        return None
 
 
 def _log_failure(folder: Path, message: str) -> None:

@@ -127,7 +127,9 @@ class Trainer:
         if self.corpus.context == "sentence":
             return SentenceWindows(tokens, options.max_tokens, seed)
         if options.batch_size > len(tokens):
-            raise UserError(f"trainer.batch_size={options.batch_size}: train has only {len(tokens)} tokens")
+            raise UserError(
+                f"trainer.batch_size={options.batch_size}: train has only {len(tokens)} tokens, and each row needs one"
+            )
         return StreamWindows(tokens, options.batch_size, options.bptt)
 
     def _begin_descent(self) -> None:

@@ -261,6 +261,9 @@ def test_a_run_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture, mon
     monkeypatch.setattr("sys.argv", ["export_arpa", str(run), str(tmp_path / "run.arpa.gz")])
     assert main() == 0
     assert capsys.readouterr().out.endswith(f"\n{tmp_path / 'run.arpa.gz'}\n")
+    monkeypatch.setattr("sys.argv", ["export_arpa", str(run), str(run / "last.pt")])
+    with pytest.raises(UserError, match="is a part of the run in"):
+        main()
     model, vocabulary = load(run)
     read = Arpa(vocabulary_size=len(vocabulary), path=str(tmp_path / "run.arpa.gz"))
     read.estimate(corpus_of(vocabulary.words))

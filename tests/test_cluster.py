@@ -44,10 +44,12 @@ def test_clusters_the_training_text_of_a_named_corpus(tmp_path: Path, capsys: py
         (["--text", "{folder}/text.txt", "--clusters", "8", "{folder}/out"], "8 clusters: must be 1 to 7"),
         (["--text", "{folder}/text.txt", "--clusters", "2", "{folder}"], "cannot be written .is a folder"),
         (["--text", "{folder}/text.txt", "--clusters", "2", "{folder}/no/out"], "cannot be written .no such folder"),
+        (["--text", "{folder}/text.txt", "--clusters", "2", "{folder}/../{name}/text.txt"], "is the text to be read"),
     ],
 )
 def test_mistakes_are_told_in_one_line(text: Path, options: list[str], message: str):
     with pytest.raises(UserError, match=message) as error:
-        main([option.format(folder=text.parent) for option in options])
+        main([option.format(folder=text.parent, name=text.parent.name) for option in options])
     assert "\n" not in str(error.value)
     assert not (text.parent / "out").exists()
+    assert text.read_text() == f"{TEXT}\n"

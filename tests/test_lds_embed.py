@@ -80,6 +80,8 @@ def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):
         (["{run}/absent", "{text}", "out.npz"], "absent"),
         (["{run}", "{text}.absent", "out.npz"], "no such file"),
         (["{run}", "{text}", "{text}/no/out.npz"], "cannot be written"),
+        (["{run}", "{text}", "{text}"], "is the text to be read; name another file"),
+        (["{run}", "{text}", "{run}/best.pt"], "is a part of the run in"),
         (["{run}", "{text}"], "required"),
         (["{run}", "{text}", "out.npz", "--neighbours", "w1"], "not allowed with"),
         (["{run}", "{text}", "--neighbours", "w15"], "does not contain 'w15'"),

@@ -33,7 +33,7 @@ def test_a_failing_job_stops_nothing_and_alone_is_tried_again(monkeypatch: pytes
         outcome = command(*SWEEP)
     failed, done = runs()["rnn"], runs()["lstm"]
     assert outcome.code == 1
-    assert outcome.err == f"failed: boom and more\n\n1 failed, see train.log in: {failed}\n"
+    assert outcome.err == f"failed: boom and more\n\n1 failed: {failed}\n"
     log = (failed / "train.log").read_text()
     assert "failed: Traceback (most recent call last):" in log
     assert "RuntimeError: boom" in log
@@ -54,6 +54,13 @@ def test_a_failing_job_stops_nothing_and_alone_is_tried_again(monkeypatch: pytes
     outcome = command(*SWEEP)
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.count("already finished") == 2
+    heading, *rows = [line.split() for line in outcome.out.splitlines()[-3:]]
+    assert heading == ["valid", "test", "run"]
+    assert {row[2] for row in rows} == {str(done), str(failed)}
+    for valid, test, run in rows:
+        perplexity = json.loads((Path(run) / "results.json").read_text())["perplexity"]
+        assert (valid, test) == (f"{perplexity['valid']:.2f}", f"{perplexity['test']:.2f}")
+    assert float(rows[0][0]) <= float(rows[1][0])
 
 
 def test_a_refused_job_is_logged_in_one_line():
@@ -63,8 +70,8 @@ def test_a_refused_job_is_logged_in_one_line():
     first, last = outcome.err.split("\n\n")
     assert first.startswith("failed: the training text gives no modified_kneser_ney discounts")
     assert "\n" not in first
-    assert last.startswith("1 failed, see train.log in: ")
-    folder = Path(last.strip().removeprefix("1 failed, see train.log in: "))
+    assert last.startswith("1 failed: ")
+    folder = Path(last.strip().removeprefix("1 failed: "))
     (line,) = (folder / "train.log").read_text().splitlines()
     assert line.endswith(first)
     assert [path.name for path in folder.iterdir()] == ["train.log"]

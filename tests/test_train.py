@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from command_line import stop_at
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lmzoo
 from lmzoo import CONFIGS
+from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.errors import UserError
-from lmzoo.evaluate import evaluate
+from lmzoo.evaluate import evaluate, main
 from lmzoo.optimization import optimizers, schedules
-from lmzoo.train import run_name, train
+from lmzoo.train import described, run_name, train
+from lmzoo.trainer import Interrupted
 
 TEXT = [
     "corpus=markov",
@@ -186,6 +189,25 @@ def rates(schedule: dict, steps: int = 12, steps_per_epoch: int = 3) -> list[flo
         optimizer.step()
         plan.step()
     return seen
+
+
+def test_what_the_vocabulary_does_not_know_is_said():
+    corpus = Corpus("two", "sentence", Vocabulary(["<eos>", "<unk>", "a"]), {}, {})
+    corpus.splits["train"], corpus.splits["test"] = torch.tensor([2, 2, 0, 1]), torch.tensor([1, 1, 0])
+    assert described(corpus) == "4 tokens of 3 words; <unk> is 25.0% of train, 66.7% of test"
+
+
+def test_an_unfinished_run_is_evaluated_and_called_so(tmp_path, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        stop_at(patch, 70)
+        with pytest.raises(Interrupted):
+            train(configuration(tmp_path / "run"))
+    assert (tmp_path / "run" / "train.log").read_text().endswith(" interrupted\n")
+    monkeypatch.setattr("sys.argv", ["evaluate", str(tmp_path / "run"), "valid"])
+    assert main() == 0
+    assert (
+        capsys.readouterr().err == f"{tmp_path}/run: its training is not finished; these are the best weights so far\n"
+    )
 
 
 def test_schedules_by_hand():

@@ -64,7 +64,7 @@ class Vocabulary:
                 word = words[row.index(-1)]
                 raise UserError(
                     f"{where}, line {line_number}: '{word}' is not in the vocabulary, which has no {UNK}; "
-                    "map unknown words before, or train on a corpus with min_count above 1"
+                    "map unknown words before, or train with corpus.min_count=2, say"
                 )
             numbers += row
             numbers.append(EOS_ID)

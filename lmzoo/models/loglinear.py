@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from lmzoo.brown import cached_brown_clusters
+from lmzoo.clustering import brown_classes
 from lmzoo.errors import UserError
 from lmzoo.exponential import Exponential, require_strengths
 from lmzoo.features import attributes, contexts, ngram_templates, parse_templates
@@ -82,7 +82,7 @@ class LogLinear(WindowModel):
     def estimate(self, corpus: "Corpus") -> None:
         tokens = corpus.train.to(self.device)
         if self.classes:
-            self.word_class = cached_brown_clusters(tokens, self.vocabulary_size, self.classes)
+            self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes)
         text = self._attributes(contexts(tokens, self.order)), tokens
         if self.gradual:
             self.exponential.collect(text, self._unigrams())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lmzoo.brown import cached_brown_clusters
+from lmzoo.clustering import brown_classes
 from lmzoo.exponential import Exponential, require_strengths
 from lmzoo.features import Template, attributes, contexts, ngram_templates, parse_templates
 from lmzoo.models.base import WindowModel
@@ -94,7 +94,7 @@ class ModelM(WindowModel):
 
     def estimate(self, corpus: "Corpus") -> None:
         tokens = corpus.train.to(self.device)
-        self.word_class = cached_brown_clusters(tokens, self.vocabulary_size, self.classes)
+        self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes)
         context, c = contexts(tokens, self.order), self.word_class[tokens]
         self.class_model.fit((self._attributes(context), c), self._possible_classes(), **self.search)
         self.word_model.fit((self._attributes(context, c), tokens), self._possible_words(), **self.search)

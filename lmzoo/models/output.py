@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lmzoo.brown import cached_brown_clusters
+from lmzoo.clustering import brown_classes
 from lmzoo.errors import UserError
 
 CHUNK_ELEMENTS = 1 << 22
@@ -41,10 +41,7 @@ class WordClasses(nn.Module):
 
         Raises: UserError where it has fewer different words than there are to be classes.
         """
-        classes, different = self.S.out_features, len(tokens.unique())
-        if classes > different:
-            raise UserError(f"model.classes={classes}: train has only {different} different words; choose fewer")
-        self.word_class.copy_(cached_brown_clusters(tokens, len(self.word_class), classes))
+        self.word_class.copy_(brown_classes(tokens, len(self.word_class), self.S.out_features))
 
     @torch.no_grad()
     def expect(self, frequency: Tensor) -> None:
