@@ -170,10 +170,13 @@ def test_a_checkpoint_holds_the_state_and_not_the_text_it_is_a_view_of(tmp_path:
 
 def test_estimation_ends_at_once_and_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = configuration("model=ngram") | {"run_dir": str(tmp_path / "run")}
-    with monkeypatch.context() as patch:
-        patch.setattr(NGram, "estimate", lambda *_: signal.raise_signal(signal.SIGINT))
-        with pytest.raises(KeyboardInterrupt):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs lack
+    try:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(NGram, "estimate", lambda *_: signal.raise_signal(signal.SIGINT))
             train(config)
+    finally:
+        signal.signal(signal.SIGINT, before)
     config["model"]["order"] = 2  # nothing stands in the way of another choice
     assert train(config)["perplexity"]["test"] < 20
 
