@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from lmzoo import CONFIGS
 from lmzoo.errors import UserError
 from lmzoo.registry import nearest
+from lmzoo.run import Run
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it, and after any signal on which a run was saved."""
@@ -33,7 +34,7 @@ def check_output(file: Path, *inputs: Path) -> None:
     """
     if file.exists() and any(file.samefile(text) for text in inputs if text.exists()):
         raise UserError(f"{file}: is the text to be read; name another file to write")
-    if file.exists() and (file.parent / "config.yaml").exists():
+    if file.exists() and Run(file.parent).config_file.exists():
         raise UserError(f"{file}: is a part of the run in {file.parent}; name another file to write")
 
 

@@ -148,9 +148,14 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _perplexity(results: Mapping[str, Any]) -> dict[str, float]:
+    """Of each split, infinity where `_finite` made it None."""
+    return {split: math.inf if value is None else value for split, value in results["perplexity"].items()}
+
+
 def summary(results: Mapping[str, Any]) -> str:
     """A finished run in a few lines."""
-    perplexity = {split: math.inf if value is None else value for split, value in results["perplexity"].items()}
+    perplexity = _perplexity(results)
     lines = [
         f"{results['model']} on {results['corpus']} (context {results['context']}): "
         f"valid perplexity {perplexity['valid']:.2f}, test perplexity {perplexity['test']:.2f}",
@@ -253,11 +258,9 @@ def main() -> int:
 
 def comparison(done: Mapping[str, Mapping[str, Any]]) -> str:
     """A table of finished runs by validation perplexity, the best first."""
-    rows = [
-        (*(math.inf if (value := results["perplexity"][split]) is None else value for split in ("valid", "test")), run)
-        for run, results in done.items()
-    ]
-    lines = [f"{valid:9.2f} {test:9.2f}  {run}" for valid, test, run in sorted(rows)]
+    found = {run: _perplexity(results) for run, results in done.items()}
+    best_first = sorted(found.items(), key=lambda item: item[1]["valid"])
+    lines = [f"{perplexity['valid']:9.2f} {perplexity['test']:9.2f}  {run}" for run, perplexity in best_first]
     return "\n".join([f"{'valid':>9} {'test':>9}  run", *lines])
 
 

@@ -21,12 +21,14 @@ declare -A rows=(
     [two-level]="model=twolevel_hmm"
     [low-rank]="model=lowrank_hmm model.features=1024"
 )
-order=(whole all-states table uniform frequency no-decay two-level low-rank clusters-256 clusters-64 factored-tied decay-1)
-for row in "${@:-${order[@]}}"; do
+if [ $# = 0 ]; then
+    set -- whole all-states table uniform frequency no-decay two-level low-rank clusters-256 clusters-64 factored-tied decay-1
+fi
+for row in "$@"; do
     : "${rows[$row]?there is no row $row}"
 done
 failed=0
-for row in "${@:-${order[@]}}"; do
+for row in "$@"; do
     read -ra changes <<<"${rows[$row]}"
     python -m lmzoo.train experiment=vlhmm_ptb model.states=4096 model.clusters=128 model.dropout=0 optimizer.weight_decay=0.3 \
         trainer.max_tokens=4096 trainer.epochs=3 trainer.precision=bfloat16 \
