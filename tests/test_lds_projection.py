@@ -13,6 +13,7 @@ from lmzoo.lds.fit import em
 from lmzoo.lds.projection import project, vector_gains, whiten_vectors
 from lmzoo.lds.statistics import Counts, whiten
 from lmzoo.lds.steady_state import steady_state
+from lmzoo.lds.subspace import identify
 from lmzoo.lds.system import LDS, signal, sylvester
 
 V, D, H, TOKENS = 20, 6, 3, 4000
@@ -89,14 +90,18 @@ def test_em_against_the_exact_one(text: Tensor, observed: tuple[list[Tensor], Te
     torch.testing.assert_close(vector_gains(Y, lds.C, steady.W), Y @ (steady.W.mT @ lds.C.mT).mT)
 
 
-def test_a_system_leaves_the_seed_alone(observed: tuple[list[Tensor], Tensor, Tensor]):
-    systems = []
+def test_a_system_leaves_the_seed_alone(observed: tuple[list[Tensor], Tensor, Tensor], monkeypatch: pytest.MonkeyPatch):
+    """What it starts from is compared, since LAPACK's last bits differ from call to call."""
+    starts = []
+    monkeypatch.setattr(
+        "lmzoo.lds.fit.identify", lambda psi, start, *_: starts.append(start) or identify(psi, start, *_)
+    )
     for seed in (0, 1):
         torch.manual_seed(seed)
         before = torch.get_rng_state()
-        systems.append(next(em(observed[0], D, H, 3, 20))[0])
+        next(em(observed[0], D, H, 3, 20))
         assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(systems[0].A, systems[1].A)
+    assert torch.equal(*starts)
 
 
 def test_em_raises_the_density(observed: tuple[list[Tensor], Tensor, Tensor]):
