@@ -4,8 +4,9 @@
 
 All have the same layers up to the output's, see the same words, drawn by Zipf's law, and take turns; the figures are
 medians of seconds. One softmax over all words: lmzoo and `nn.CrossEntropyLoss`; several: lmzoo with 128 classes of
-equal size and `nn.AdaptiveLogSoftmaxWithLoss` (Grave et al. 2017). Each step is a forward pass, a backward pass and
-AdamW. Peak memory is of a process of its own for each.
+equal size and `nn.AdaptiveLogSoftmaxWithLoss` (Grave et al. 2017); none, but 25 noise words for each token:
+noise-contrastive estimation (Mnih & Teh 2012). Each step is a forward pass, a backward pass and AdamW. Peak memory is
+of a process of its own for each.
 """
 
 import argparse
@@ -18,20 +19,45 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lmzoo.models.nnlm import NNLM
 
 WORDS, ORDER, EMBEDDING, HIDDEN, DROPOUT = 10_000, 8, 100, 200, 0.3
 CUTOFFS = [2_000, 6_000]
 """Of the adaptive softmax: so many words are frequent, and so many not rare."""
+NOISE = 25
+"""Noise words for each token."""
 MIB = 1024 if sys.platform == "linux" else 1024**2
 """Units of ru_maxrss in a MiB."""
 
 
-class Plain(nn.Module):
-    """As most people would write it: a logit for every word, or an adaptive softmax."""
+class NoiseContrast(nn.Module):
+    """Mnih & Teh, *A fast and simple algorithm for training neural probabilistic language models*, ICML 2012.
 
-    def __init__(self, adaptive: bool) -> None:
+    A token's score is to tell it from words drawn by unigram probability, Z(h) being taken for 1.
+    """
+
+    noise: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Embedding(WORDS, HIDDEN), nn.Embedding(WORDS, 1)
+        self.register_buffer("noise", F.normalize(1 / torch.arange(1, WORDS + 1), 1, 0))
+
+    def forward(self, hidden: Tensor, tokens: Tensor) -> Tensor:
+        noise = torch.multinomial(self.noise, len(tokens) * NOISE, replacement=True).view(-1, NOISE)
+        words = torch.cat([tokens[:, None], noise], 1)  # (N, 1 + k)
+        scores = torch.bmm(self.weight(words), hidden.to(self.weight.weight.dtype)[:, :, None])[:, :, 0]
+        odds = scores + self.bias(words)[:, :, 0] - (NOISE * self.noise[words]).log()
+        real = F.one_hot(torch.zeros_like(tokens), 1 + NOISE).to(odds.dtype)
+        return F.binary_cross_entropy_with_logits(odds, real, reduction="sum") / len(tokens)
+
+
+class Plain(nn.Module):
+    """As most people would write it: a logit for every word, an adaptive softmax, or noise words."""
+
+    def __init__(self, output: str) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Embedding(WORDS, EMBEDDING),
@@ -41,7 +67,9 @@ class Plain(nn.Module):
             nn.Tanh(),
             nn.Dropout(DROPOUT),
         )
-        if adaptive:
+        if output == "NCE":
+            self.loss = NoiseContrast()
+        elif output == "adaptive":
             self.loss = nn.AdaptiveLogSoftmaxWithLoss(HIDDEN, WORDS, cutoffs=CUTOFFS)
         else:
             self.output, self.cross_entropy = nn.Linear(HIDDEN, WORDS), nn.CrossEntropyLoss()
@@ -54,8 +82,14 @@ class Plain(nn.Module):
         return loss if isinstance(loss, Tensor) else loss.loss
 
 
-NAMES = {"lmzoo": None, "PyTorch": False, "lmzoo, 128 classes": 128, "PyTorch, adaptive": True}
-"""The classes of ours, or whether PyTorch's softmax is adaptive."""
+NAMES = {
+    "lmzoo": None,
+    "PyTorch": "softmax",
+    "lmzoo, 128 classes": 128,
+    "PyTorch, adaptive": "adaptive",
+    "PyTorch, NCE": "NCE",
+}
+"""The classes of ours, or the output layer of PyTorch's."""
 
 
 def stepper(name: str, rows: int, length: int, half: bool) -> Callable[[], None]:
@@ -68,7 +102,7 @@ def stepper(name: str, rows: int, length: int, half: bool) -> Callable[[], None]
             dropout=DROPOUT, init=0.1,
         )  # fmt: skip
     else:
-        model = Plain(adaptive=bool(NAMES[name]))
+        model = Plain(NAMES[name])
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
 
     def step() -> None:
