@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from lmzoo.errors import UserError
 from lmzoo.hmm import paths
 from lmzoo.models.block_hmm import BlockHMM
-from lmzoo.models.lowrank_hmm import LowRankHMM
+from lmzoo.models.lowrank_hmm import LowRank, LowRankHMM
 from lmzoo.models.twolevel_hmm import TwoLevelHMM
 from lmzoo.models.vlhmm import TableHMM
 from lmzoo.registry import models
@@ -359,3 +359,16 @@ def test_paths_of_a_sentence_are_those_of_dense_tables(build):
         torch.testing.assert_close(along, best.max(), **EXACT)
         expected = (torch.stack(alpha) + torch.stack(beta[::-1])).softmax(1)
         torch.testing.assert_close(gamma[b], expected.gather(1, chain.states[chain.block[b]]), **EXACT)
+
+
+@pytest.mark.parametrize(("features", "tied"), [(48, False), (12, True), (5, False)])
+def test_a_fresh_models_features_lead_to_the_states_of_one_cluster_and_every_cluster_has_one(features, tied):
+    torch.manual_seed(0)
+    options = OPTIONS | {"states": 48, "clusters": 12, "dim": 64, "features": features, "tied": tied}
+    model = LowRankHMM(vocabulary_size=30, feature_map="exp", **options).eval()
+    transitions = model.tables().transitions
+    assert isinstance(transitions, LowRank)
+    to_cluster = transitions.Q.sum(1)  # (M, f)
+    share = 1 / max(1, 12 // features)  # of a feature that leads to several
+    assert (to_cluster.amax(0) > 0.5 * share).all()
+    assert (to_cluster.amax(1) > 0.2 * share).all()

@@ -31,8 +31,10 @@ def orthogonal_rows(rows: int, dim: int) -> Tensor:
 def factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
     """log φ(u) and log φ(v), (M, S, f) each -> p(r | i) and p(j | r), (M, S, f) each."""
     origin, destination = whole(origin), whole(destination)
-    mass = destination.flatten(0, 1).logsumexp(0)  # (f,) log D
-    return (origin + mass).softmax(2), (destination - mass).exp()
+    peak = destination.detach().flatten(0, 1).amax(0)  # (f,)
+    weights = (destination - peak).exp()
+    total = weights.flatten(0, 1).sum(0)  # (f,) D but for its peak; to divide by it is exact where φ is large, too
+    return (origin + (total.log() + peak)).softmax(2), weights / total
 
 
 class _Tiles(torch.autograd.Function):

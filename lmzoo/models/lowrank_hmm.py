@@ -10,6 +10,9 @@ from lmzoo.hmm import lowrank
 from lmzoo.models.block_hmm import Embeddings, NeuralBlockHMM
 from lmzoo.registry import Dropout, Size, models
 
+POINTING = 8.0
+"""Logit by which a fresh feature prefers the states of its cluster."""
+
 
 class LowRank(NamedTuple):
     """p(j | i) = Σ_r p(r | i) p(j | r)."""
@@ -36,9 +39,9 @@ class LowRankHMM(NeuralBlockHMM):
     """p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k); otherwise the HMM of Chiu and Rush (2020), see `NeuralBlockHMM`.
 
     φ(x) = exp(Wx) or exp(Wx - ‖x‖²/2), of which the expectation over normal W is a softmax: φ(u)·φ(v) ≈ f exp(u·v).
-    W begins with orthogonal rows and is learned; u_i = Res_t(e_i)/d^¼, v_j = e′_j/d^¼, e′_j at first drawn from
-    N(0, 1). The published model has emissions of every word from every state, where this has a cluster's words from
-    its own states.
+    W begins with orthogonal rows and is learned; u_i = Res_t(e_i)/d^¼, v_j = e′_j/d^¼. The published model has
+    emissions of every word from every state, where this has a cluster's words from its own states. Each cluster
+    begins with features of its own, which lead to its states: see `_point_to_clusters`.
 
     Args:
         features: f, the rank of the transition matrix.
@@ -73,10 +76,26 @@ class LowRankHMM(NeuralBlockHMM):
         )
         self.feature_map = feature_map
         self.features = nn.Parameter(lowrank.orthogonal_rows(features, dim))
+        if embeddings == "free":
+            self._point_to_clusters()
 
     def add_transitions(self) -> None:
         self.transition = self.residual()
         self.add_destination(1.0)
+
+    @torch.no_grad()
+    def _point_to_clusters(self) -> None:
+        """Have each feature lead, but for one in ten, to the states of one cluster, with little between these.
+
+        With W random alone, φ(v_j) is large for a few features and states at random, which takes long to unlearn.
+        """
+        f, d = self.features.shape
+        links = torch.arange(max(f, self.clusters))  # every cluster to a feature, every feature to a cluster
+        cluster, feature = links * self.clusters // len(links), links * f // len(links)
+        ahead = self.features.new_zeros(self.clusters, d).index_add(0, cluster, self.features[feature])
+        v = (self.origin if self.tied else self.destination).get_parameter("weight")
+        v.mul_(0.25).view(self.clusters, -1, d).add_(ahead[:, None] * (POINTING * d**-0.75))
+        self.transition.get_submodule("norm").get_parameter("weight").fill_(0.25)
 
     def transitions(self, e: Tensor, states: Tensor) -> LowRank:
         return LowRank(*lowrank.factors(self.phi(self.transition(e)), self.phi(self.destinations(e, states))))
