@@ -4,7 +4,7 @@
 
 All have the same layers up to the output's, see the same words, drawn by Zipf's law, and take turns; the figures are
 medians of seconds. One softmax over all words: lmzoo and `nn.CrossEntropyLoss`; several: lmzoo with 128 classes of
-equal size and `nn.AdaptiveLogSoftmaxWithLoss` (Grave et al. 2017); none, but 25 noise words for each token:
+equal size and `nn.AdaptiveLogSoftmaxWithLoss` (Grave et al. 2017); no softmax, but 25 noise words for each token:
 noise-contrastive estimation (Mnih & Teh 2012). Each step is a forward pass, a backward pass and AdamW. Peak memory is
 of a process of its own for each.
 """
@@ -35,7 +35,7 @@ MIB = 1024 if sys.platform == "linux" else 1024**2
 class NoiseContrast(nn.Module):
     """Mnih & Teh, *A fast and simple algorithm for training neural probabilistic language models*, ICML 2012.
 
-    A token's score is to tell it from words drawn by unigram probability, Z(h) being taken for 1.
+    Each token is told from words drawn from the unigram distribution; scores are taken for log-probabilities, Z(h) = 1.
     """
 
     noise: Tensor
@@ -48,7 +48,7 @@ class NoiseContrast(nn.Module):
     def forward(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         noise = torch.multinomial(self.noise, len(tokens) * NOISE, replacement=True).view(-1, NOISE)
         words = torch.cat([tokens[:, None], noise], 1)  # (N, 1 + k)
-        scores = torch.bmm(self.weight(words), hidden.to(self.weight.weight.dtype)[:, :, None])[:, :, 0]
+        scores = torch.bmm(self.weight(words), hidden[:, :, None])[:, :, 0]
         odds = scores + self.bias(words)[:, :, 0] - (NOISE * self.noise[words]).log()
         real = F.one_hot(torch.zeros_like(tokens), 1 + NOISE).to(odds.dtype)
         return F.binary_cross_entropy_with_logits(odds, real, reduction="sum") / len(tokens)

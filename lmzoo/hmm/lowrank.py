@@ -31,10 +31,8 @@ def orthogonal_rows(rows: int, dim: int) -> Tensor:
 def factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
     """log φ(u) and log φ(v), (M, S, f) each -> p(r | i) and p(j | r), (M, S, f) each."""
     origin, destination = whole(origin), whole(destination)
-    peak = destination.detach().flatten(0, 1).amax(0)  # (f,)
-    weights = (destination - peak).exp()
-    total = weights.flatten(0, 1).sum(0)  # (f,) D but for its peak; to divide by it is exact where φ is large, too
-    return (origin + (total.log() + peak)).softmax(2), weights / total
+    flat = destination.flatten(0, 1)  # (MS, f)
+    return (origin + flat.logsumexp(0)).softmax(2), flat.softmax(0).view_as(destination)
 
 
 class _Tiles(torch.autograd.Function):

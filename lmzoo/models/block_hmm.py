@@ -234,10 +234,10 @@ class NeuralBlockHMM(BlockHMM):
         p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster,
     and transitions, from e_i and from the vectors v_j of the states as destination, are the subclass's.
 
-    The e_i are drawn from N(0, 0.01), as those of the paper's N(0, 1) are too long to be turned soon. Of factored ones
-    half is the cluster's, and they enter every network, and become v_j, through a residual layer of its own. Free v_j
-    are drawn from N(0, 1/d), where the transitions use them as they are: with the paper's N(0, 1) those of a fresh
-    model are all but deterministic, which takes hundreds of steps to unlearn.
+    Vectors of states are drawn from N(0, 0.01): the paper's N(0, 1) are so long that they turn slowly. Of factored ones
+    half is the cluster's, and they enter every network, and become v_j, through a residual layer of its own. Free v_j,
+    and free e_i that are tied to them, are drawn from N(0, 1/d), where the transitions use them as they are: with
+    N(0, 1) the transitions of a fresh model are all but deterministic, which takes hundreds of steps to unlearn.
 
     Args:
         dim: d, the size of all vectors.
@@ -268,8 +268,6 @@ class NeuralBlockHMM(BlockHMM):
         )
         self.dim, self.factored, self.tied, self.dropout = dim, embeddings == "factored", tied, dropout
         self.origin = self._vectors()
-        for weight in self.origin.parameters():
-            nn.init.normal_(weight, std=0.1)
         self.start, self.emission = self.residual(), self.residual()
         self.first = nn.Linear(dim, 1, bias=False)
         self.word = nn.Linear(dim, vocabulary_size)
@@ -312,5 +310,9 @@ class NeuralBlockHMM(BlockHMM):
 
     def _vectors(self) -> nn.Module:
         if self.factored:
-            return FactoredEmbedding(self.states, self.clusters, self.dim)
-        return nn.Embedding(self.states, self.dim)
+            vectors = FactoredEmbedding(self.states, self.clusters, self.dim)
+        else:
+            vectors = nn.Embedding(self.states, self.dim)
+        for weight in vectors.parameters():
+            nn.init.normal_(weight, std=0.1)
+        return vectors

@@ -40,8 +40,8 @@ class LowRankHMM(NeuralBlockHMM):
 
     φ(x) = exp(Wx) or exp(Wx - ‖x‖²/2), of which the expectation over normal W is a softmax: φ(u)·φ(v) ≈ f exp(u·v).
     W begins with orthogonal rows and is learned; u_i = Res_t(e_i)/d^¼, v_j = e′_j/d^¼. The published model has
-    emissions of every word from every state, where this has a cluster's words from its own states. Each cluster
-    begins with features of its own, which lead to its states: see `_point_to_clusters`.
+    emissions of every word from every state, where this has a cluster's words from its own states. With free
+    vectors, and as many features as clusters, each cluster begins with features of its own, which lead to its states.
 
     Args:
         features: f, the rank of the transition matrix.
@@ -85,17 +85,19 @@ class LowRankHMM(NeuralBlockHMM):
 
     @torch.no_grad()
     def _point_to_clusters(self) -> None:
-        """Have each feature lead, but for one in ten, to the states of one cluster, with little between these.
+        """Have each feature lead to the states of one cluster, nearly alike, and a fresh state prefer no feature.
 
-        With W random alone, φ(v_j) is large for a few features and states at random, which takes long to unlearn.
+        With all vectors random φ(v_j) is large for a few features and states, whichever they are, which takes long to
+        unlearn. Rows of W are nearly orthogonal, so the sum of a cluster's has a large product with these alone, as
+        long as they are far fewer than d.
         """
         f, d = self.features.shape
         links = torch.arange(max(f, self.clusters))  # every cluster to a feature, every feature to a cluster
         cluster, feature = links * self.clusters // len(links), links * f // len(links)
         ahead = self.features.new_zeros(self.clusters, d).index_add(0, cluster, self.features[feature])
         v = (self.origin if self.tied else self.destination).get_parameter("weight")
-        v.mul_(0.25).view(self.clusters, -1, d).add_(ahead[:, None] * (POINTING * d**-0.75))
-        self.transition.get_submodule("norm").get_parameter("weight").fill_(0.25)
+        v.mul_(d**-0.25).view(self.clusters, -1, d).add_(ahead[:, None] * (POINTING * d**-0.75))
+        self.transition.get_submodule("norm").get_parameter("weight").fill_(d**-0.25)
 
     def transitions(self, e: Tensor, states: Tensor) -> LowRank:
         return LowRank(*lowrank.factors(self.phi(self.transition(e)), self.phi(self.destinations(e, states))))
