@@ -11,14 +11,14 @@ from lmzoo.errors import UserError
 Clustering = Literal["brown", "uniform", "frequency"]
 
 
-def brown_classes(tokens: Tensor, vocabulary_size: int, classes: int) -> Tensor:
-    """(V,) int64 Brown class of each word, for the option ``model.classes``.
+def brown_classes(tokens: Tensor, vocabulary_size: int, classes: int, option: str) -> Tensor:
+    """(V,) int64 Brown class of each word, as many as the ``option`` of that name asks for.
 
     Raises: UserError where the text has fewer different words.
     """
     different = len(tokens.unique())
     if classes > different:
-        raise UserError(f"model.classes={classes}: train has only {different} different words; choose fewer")
+        raise UserError(f"{option}={classes}: train has only {different} different words; choose fewer")
     return cached_brown_clusters(tokens, vocabulary_size, classes)
 
 
@@ -28,9 +28,11 @@ def word_clusters(clustering: Clustering, tokens: Tensor, vocabulary_size: int, 
     ``brown``: classes of maximal average mutual information (Brown et al. 1992). ``uniform``: dealt out at random,
     from PyTorch's generator, into clusters of equal size. ``frequency``: by frequency rank, the most frequent first,
     into clusters of equal counts, as far as single words allow (Mikolov et al. 2011).
+
+    Raises: UserError where the text has fewer different words, for ``brown``.
     """
     if clustering == "brown":
-        return cached_brown_clusters(tokens, vocabulary_size, clusters)
+        return brown_classes(tokens, vocabulary_size, clusters, "model.clusters")
     if clustering == "uniform":
         return (torch.randperm(vocabulary_size) % clusters).to(tokens.device)
     return frequency_clusters(tokens.bincount(minlength=vocabulary_size), clusters)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from lmzoo.brown import brown_clusters
 from lmzoo.clustering import frequency_clusters, word_clusters
+from lmzoo.errors import UserError
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.data())
@@ -34,6 +35,11 @@ def test_uniform_clusters_are_equal_and_drawn_from_the_seed(corpus):
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
     assert set(draws[0].bincount(minlength=7).tolist()) <= {V // 7, V // 7 + 1}
+
+
+def test_more_brown_clusters_than_words_are_an_error_that_names_the_option():
+    with pytest.raises(UserError, match=r"^model\.clusters=4: train has only 3 different words; choose fewer$"):
+        word_clusters("brown", torch.tensor([0, 1, 4, 0]), 5, 4)
 
 
 @pytest.mark.parametrize("clustering", ["brown", "frequency"])

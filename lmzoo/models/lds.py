@@ -120,9 +120,10 @@ class LinearDynamicalSystem(LanguageModel):
         self.classes = word_classes(vocabulary_size, hidden, classes)
 
     def estimate(self, corpus: Corpus) -> None:
+        fitted = fit_text(self, corpus, self.hidden, self.options)
         if self.classes is not None:
             self.classes.estimate(corpus.train)
-        self.take(fit_text(self, corpus, self.hidden, self.options))
+        self.take(fitted)
 
     def take(self, fitted: Fit) -> None:
         """Become the filter and the smoother of a system."""

@@ -82,7 +82,7 @@ class LogLinear(WindowModel):
     def estimate(self, corpus: "Corpus") -> None:
         tokens = corpus.train.to(self.device)
         if self.classes:
-            self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes)
+            self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes, "model.classes")
         text = self._attributes(contexts(tokens, self.order)), tokens
         if self.gradual:
             self.exponential.collect(text, self._unigrams())

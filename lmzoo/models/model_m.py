@@ -94,7 +94,7 @@ class ModelM(WindowModel):
 
     def estimate(self, corpus: "Corpus") -> None:
         tokens = corpus.train.to(self.device)
-        self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes)
+        self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes, "model.classes")
         context, c = contexts(tokens, self.order), self.word_class[tokens]
         self.class_model.fit((self._attributes(context), c), self._possible_classes(), **self.search)
         self.word_model.fit((self._attributes(context, c), tokens), self._possible_words(), **self.search)

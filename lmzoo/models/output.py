@@ -41,7 +41,7 @@ class WordClasses(nn.Module):
 
         Raises: UserError where it has fewer different words than there are to be classes.
         """
-        self.word_class.copy_(brown_classes(tokens, len(self.word_class), self.S.out_features))
+        self.word_class.copy_(brown_classes(tokens, len(self.word_class), self.S.out_features, "model.classes"))
 
     @torch.no_grad()
     def expect(self, frequency: Tensor) -> None:
