@@ -1,6 +1,7 @@
 """The one measure."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -38,29 +39,36 @@ class Score:
 
 
 @torch.no_grad()
-def score(model: LanguageModel, tokens: Tensor, context: Context) -> Score:
-    """Score a (N,) text whose lines are closed by `<eos>`: every token counts, and no row starts cold.
+def scored(model: LanguageModel, tokens: Tensor, context: Context) -> Iterator[tuple[Tensor, Tensor]]:
+    """The tokens of a text, some at a time in an order that depends on the text alone, and their log-probabilities.
 
-    ``stream`` reads it as one row, memory carried from the first token to the last; ``sentence``
-    reads each line from `initial_state`. The model is left in the mode it was in.
+    ``stream`` reads a (N,) text whose lines are closed by `<eos>` as one row, memory carried from the first token to
+    the last; ``sentence`` reads each line from `initial_state`, whole lines one after the other. Every token is there
+    once, in (n,) pieces. The model is left in the mode it was in.
     """
     if context == "stream":
         windows = StreamWindows(tokens, batch_size=1, bptt=WINDOW_TOKENS)
     else:
         windows = SentenceWindows(tokens, max_tokens=WINDOW_TOKENS, seed=None)
-    training, device = model.training, model.device
+    training = model.training
     model.eval()
-    total = torch.zeros((), dtype=torch.float64, device=device if device.type != "mps" else "cpu")
-    impossible = 0
     state = ()
     with model.frozen():
         for window in windows.epoch(0):
             if window.starts:
                 state = model.initial_state(len(window.tokens))
-            logprobs, state = model(window.tokens.to(device), state)
-            if window.mask is not None:
-                logprobs = logprobs[window.mask.to(device)]
-            total += logprobs.to(total.device).double().sum()
-            impossible += int(torch.isneginf(logprobs).sum())
+            logprobs, state = model(window.tokens.to(model.device), state)
+            real = torch.ones_like(window.tokens, dtype=torch.bool) if window.mask is None else window.mask
+            yield window.tokens[real], logprobs[real.to(model.device)]
     model.train(training)
+
+
+def score(model: LanguageModel, tokens: Tensor, context: Context) -> Score:
+    """Score a text, read as `scored` does: every token counts, and no row starts cold."""
+    device = model.device
+    total = torch.zeros((), dtype=torch.float64, device=device if device.type != "mps" else "cpu")
+    impossible = 0
+    for _, logprobs in scored(model, tokens, context):
+        total += logprobs.to(total.device).double().sum()
+        impossible += int(torch.isneginf(logprobs).sum())
     return Score(float(total), len(tokens), impossible)

@@ -76,7 +76,8 @@ def dense_tables(model, kept):
     e = vectors(model.origin)
     v = e if model.tied else vectors(model.destination)
     v = residual(model.target, v) if model.factored else v
-    start = (residual(model.start, e) @ model.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
+    if not isinstance(model, TwoLevelHMM):
+        start = (residual(model.start, e) @ model.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
     transition = (residual(model.transition, e) @ v.T).masked_fill(dropped, -torch.inf)
     if isinstance(model, LowRankHMM):
         u, v = residual(model.transition, e) / e.shape[1] ** 0.25, v / e.shape[1] ** 0.25
@@ -84,9 +85,11 @@ def dense_tables(model, kept):
         phi = [(x @ model.features.T - half * (x * x).sum(1, keepdim=True)).exp() for x in (u, v)]
         transition = (phi[0] @ phi[1].T).log().masked_fill(dropped, -torch.inf).log_softmax(1)
     elif isinstance(model, TwoLevelHMM):
+        e = torch.cat([e, model.boundary[None]])  # one more state, which nothing leads to
         arrival = residual(model.arrival, e) @ model.next_cluster.weight.T + model.next_cluster.bias
-        inside = transition.view(M * S, M, S).log_softmax(2)
+        inside = (residual(model.transition, e) @ v.T).masked_fill(dropped, -torch.inf).view(-1, M, S).log_softmax(2)
         transition = (arrival.log_softmax(1)[:, :, None] + inside).flatten(1)
+        transition, start, e = transition[:-1], transition[-1], e[:-1]
     else:
         transition = transition.log_softmax(1)
     emission = residual(model.emission, e) @ model.word.weight.T + model.word.bias

@@ -35,13 +35,21 @@ def options(case: str) -> dict:
 
 
 @pytest.fixture(scope="module", params=[*NAMES, *VARIANTS])
-def model(request: pytest.FixtureRequest, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    settings = options(request.param)
-    if request.param == "arpa":  # reads what another model of the zoo wrote
+def settings(request: pytest.FixtureRequest, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """The options of a model; two read what other models of the zoo wrote."""
+    chosen = options(request.param)
+    if request.param == "arpa":
         written = models.build(options("ngram") | {"order": 3}, vocabulary_size=len(corpus.vocabulary))
         written.estimate(corpus)
-        settings["path"] = str(tmp_path_factory.mktemp("arpa") / "model.arpa")
-        write_arpa(Path(settings["path"]), written.table, corpus.vocabulary.words)
+        chosen["path"] = str(tmp_path_factory.mktemp("arpa") / "model.arpa")
+        write_arpa(Path(chosen["path"]), written.table, corpus.vocabulary.words)
+    elif request.param == "mixture":
+        chosen |= {"runs": request.getfixturevalue("runs"), "per": "sentence"}
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def model(settings: dict, corpus: Corpus) -> LanguageModel:
     torch.manual_seed(0)
     model = models.build(settings, vocabulary_size=len(corpus.vocabulary))
     model.estimate(corpus)
@@ -115,12 +123,11 @@ def test_frozen_changes_nothing(model: LanguageModel, tokens: torch.Tensor):
         torch.testing.assert_close(score(model, tokens), outside, atol=1e-5, rtol=1e-5)
 
 
-def test_a_saved_model_scores_the_same(model: LanguageModel, tokens: torch.Tensor, request: pytest.FixtureRequest):
+def test_a_saved_model_scores_the_same(model: LanguageModel, tokens: torch.Tensor, settings: dict):
     buffer = io.BytesIO()
     torch.save(model.state_dict(), buffer)
     buffer.seek(0)
-    name = request.node.callspec.params["model"]
-    fresh = models.build(options(name), vocabulary_size=model.vocabulary_size)
+    fresh = models.build(settings, vocabulary_size=model.vocabulary_size)
     fresh.load_state_dict(torch.load(buffer, weights_only=True))
     assert torch.equal(score(fresh.eval(), tokens), score(model, tokens))
 

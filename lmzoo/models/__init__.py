@@ -8,6 +8,7 @@ from lmzoo.models import (
     logbilinear,
     loglinear,
     lowrank_hmm,
+    mixture,
     model_m,
     neural_hmm,
     ngram,

@@ -7,7 +7,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -232,7 +232,8 @@ class NeuralBlockHMM(BlockHMM):
 
         p(z_1 = i) ∝ exp(w·Res_s(e_i)),
         p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster,
-    and transitions, from e_i and from the vectors v_j of the states as destination, are the subclass's.
+    and transitions, from e_i and from the vectors v_j of the states as destination, are the subclass's, which may start
+    in another way, too.
 
     Vectors of states are drawn from N(0, 0.01): the paper's N(0, 1) are so long that they turn slowly. Of factored ones
     half is the cluster's, and they enter every network, and become v_j, through a residual layer of its own. Free v_j,
@@ -267,11 +268,18 @@ class NeuralBlockHMM(BlockHMM):
             state_dropout=state_dropout,
         )
         self.dim, self.factored, self.tied, self.dropout = dim, embeddings == "factored", tied, dropout
-        self.origin = self._vectors()
-        self.start, self.emission = self.residual(), self.residual()
-        self.first = nn.Linear(dim, 1, bias=False)
+        self.origin, self.emission = self._vectors(), self.residual()
         self.word = nn.Linear(dim, vocabulary_size)
+        self.add_start()
         self.add_transitions()
+
+    def add_start(self) -> None:
+        """Make the networks and vectors that `first_states` needs and `transitions` does not."""
+        self.start, self.first = self.residual(), nn.Linear(self.dim, 1, bias=False)
+
+    def first_states(self, e: Tensor, transitions: Any) -> Tensor:
+        """(M, K) log p(z_1) of the kept states, given their (M, K, d) vectors and the transitions between them."""
+        return blocks.whole(self.first(self.start(e))).flatten().log_softmax(0).view(e.shape[:2])
 
     @abstractmethod
     def add_transitions(self) -> None:
@@ -283,9 +291,9 @@ class NeuralBlockHMM(BlockHMM):
 
     def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
         e = self.origin(states)  # (M, K, d)
-        start = blocks.whole(self.first(self.start(e))).flatten().log_softmax(0).view(states.shape)
         emission = blocks.emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
-        return start, emission, self.transitions(e, states)
+        transitions = self.transitions(e, states)
+        return self.first_states(e, transitions), emission, transitions
 
     def residual(self) -> nn.Module:
         """The network between the vectors of states and one of their uses."""

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from lmzoo.hmm import blocks
@@ -36,11 +37,20 @@ class TwoLevelHMM(NeuralBlockHMM):
     """p(j | i) = p(c | i) p(j | c, i), c the cluster of state j; otherwise the HMM of Chiu and Rush (2020).
 
         p(c | i)    ∝ exp(w_c·Res_c(e_i) + b_c) over the M clusters,
-        p(j | c, i) ∝ exp(Res_t(e_i)·v_j) over the S states of c.
+        p(j | c, i) ∝ exp(Res_t(e_i)·v_j) over the S states of c,
+    and p(z_1 = j) is the same with the vector e_0 of a sentence's boundary, which no word comes from, for e_i.
     As a word gives its cluster away, no sum over all states is left: a step costs one tile, and a batch as many
     tiles as cluster pairs that follow each other in it, however many states there are. See `NeuralBlockHMM`.
     The factorisation is that of class-based models (Goodman, "Classes for fast maximum entropy training", 2001).
     """
+
+    def add_start(self) -> None:
+        self.boundary = nn.Parameter(0.1 * torch.randn(self.dim))
+
+    def first_states(self, e: Tensor, transitions: TwoLevel) -> Tensor:
+        cluster = blocks.whole(self.next_cluster(self.arrival(self.boundary))).log_softmax(0)  # (M,)
+        inside = blocks.whole(transitions.V @ self.transition(self.boundary)).log_softmax(1)  # (M, K)
+        return cluster[:, None] + inside
 
     def add_transitions(self) -> None:
         self.arrival, self.transition = self.residual(), self.residual()
