@@ -39,7 +39,7 @@ class Score:
 
 
 @torch.no_grad()
-def scored(model: LanguageModel, tokens: Tensor, context: Context) -> Iterator[tuple[Tensor, Tensor]]:
+def scored_tokens(model: LanguageModel, tokens: Tensor, context: Context) -> Iterator[tuple[Tensor, Tensor]]:
     """The tokens of a text, some at a time in an order that depends on the text alone, and their log-probabilities.
 
     ``stream`` reads a (N,) text whose lines are closed by `<eos>` as one row, memory carried from the first token to
@@ -53,22 +53,26 @@ def scored(model: LanguageModel, tokens: Tensor, context: Context) -> Iterator[t
     training = model.training
     model.eval()
     state = ()
-    with model.frozen():
-        for window in windows.epoch(0):
-            if window.starts:
-                state = model.initial_state(len(window.tokens))
-            logprobs, state = model(window.tokens.to(model.device), state)
-            real = torch.ones_like(window.tokens, dtype=torch.bool) if window.mask is None else window.mask
-            yield window.tokens[real], logprobs[real.to(model.device)]
-    model.train(training)
+    try:
+        with model.frozen():
+            for window in windows.epoch(0):
+                if window.starts:
+                    state = model.initial_state(len(window.tokens))
+                logprobs, state = model(window.tokens.to(model.device), state)
+                if window.mask is None:
+                    yield window.tokens.flatten(), logprobs.flatten()
+                else:
+                    yield window.tokens[window.mask], logprobs[window.mask.to(model.device)]
+    finally:
+        model.train(training)
 
 
 def score(model: LanguageModel, tokens: Tensor, context: Context) -> Score:
-    """Score a text, read as `scored` does: every token counts, and no row starts cold."""
+    """Score a text, read as `scored_tokens` does: every token counts, and no row starts cold."""
     device = model.device
     total = torch.zeros((), dtype=torch.float64, device=device if device.type != "mps" else "cpu")
     impossible = 0
-    for _, logprobs in scored(model, tokens, context):
+    for _, logprobs in scored_tokens(model, tokens, context):
         total += logprobs.to(total.device).double().sum()
         impossible += int(torch.isneginf(logprobs).sum())
     return Score(float(total), len(tokens), impossible)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import command
+from command_line import MODELS, QUICK, command
 
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.markov import MarkovSource
@@ -34,14 +34,18 @@ def corpus() -> Corpus:
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """An n-gram model and a hidden Markov model of `corpus`, trained."""
-    folder = tmp_path_factory.mktemp("runs")
-    text = [f"corpus.{option}={value}" for option, value in (SOURCE | SIZES).items()]
-    for model in (["ngram", "model.order=2", "model.discount_fallback=true"], ["hmm", "model.states=8"]):
-        outcome = command("corpus=markov", *text, f"model={model[0]}", *model[1:], f"run_dir={folder / model[0]}")
-        assert outcome.code == 0, outcome
-    return [str(folder / "ngram"), str(folder / "hmm")]
+def text() -> list[str]:
+    """What the train command needs for `corpus`."""
+    return ["corpus=markov", *(f"corpus.{option}={value}" for option, value in (SOURCE | SIZES).items())]
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory, text: list[str]) -> list[str]:
+    """An n-gram model and a recurrent network of `corpus`, trained."""
+    folder, models = tmp_path_factory.mktemp("runs"), {name: MODELS[name] for name in ("ngram", "rnn")}
+    for name, options in models.items():
+        assert command(*text, *options, *QUICK, f"run_dir={folder / name}").code == 0
+    return [str(folder / name) for name in models]
 
 
 @pytest.fixture(scope="session")

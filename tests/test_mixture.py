@@ -2,22 +2,27 @@
 
 import dataclasses
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, TEXT, command
+from command_line import MODELS, TEXT, command
 
 from lmzoo import load
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.errors import UserError
 from lmzoo.hmm import dense
 from lmzoo.models.mixture import Mixture, mixture_weights
-from lmzoo.perplexity import score, scored
+from lmzoo.perplexity import score, scored_tokens
+from lmzoo.registry import models
+from lmzoo.run import Run
 
 
-def mixture(runs: list[str], per: str, weights: list[float] | None = None) -> Mixture:
-    model = Mixture(vocabulary_size=150, runs=runs, per=per).eval()  # pyright: ignore[reportArgumentType]
+def mixture(runs: list[str], corpus: Corpus, per: str, weights: list[float] | None = None) -> Mixture:
+    options = {"name": "mixture", "runs": runs, "per": per}
+    model = models.build(options, vocabulary_size=len(corpus.vocabulary)).eval()
+    model.estimate(corpus)
     if weights:
         model.weights.copy_(torch.tensor(weights))
     return model
@@ -33,24 +38,25 @@ def alone(run: str, line: torch.Tensor) -> torch.Tensor:
 
 
 def test_per_token_probabilities_are_mixed(runs: list[str], corpus: Corpus):
-    model = mixture(runs, "token", [0.3, 0.7])
+    model = mixture(runs, corpus, "token", [0.3, 0.7])
     for line in lines(corpus.splits["valid"])[:5]:
         expected = 0.3 * alone(runs[0], line).exp() + 0.7 * alone(runs[1], line).exp()
         torch.testing.assert_close(model(line[None], model.initial_state(1))[0][0].exp(), expected)
 
 
 def test_per_sentence_whole_sentences_are_mixed(runs: list[str], corpus: Corpus):
-    model = mixture(runs, "sentence", [0.3, 0.7])
+    model = mixture(runs, corpus, "sentence", [0.3, 0.7])
     for line in lines(corpus.splits["valid"])[:5]:
         expected = 0.3 * alone(runs[0], line).sum().exp() + 0.7 * alone(runs[1], line).sum().exp()
         torch.testing.assert_close(model(line[None], model.initial_state(1))[0].sum().exp(), expected)
 
 
 def test_after_a_sentence_every_model_has_its_weight_again(runs: list[str], corpus: Corpus):
-    model = mixture([runs[0], runs[0]], "sentence", [0.3, 0.7])
+    model, given = mixture(runs, corpus, "sentence", [0.3, 0.7]), torch.tensor([[0.3, 0.7]])
     for line in lines(corpus.splits["valid"])[:5]:
-        belief = model(line[None], model.initial_state(1))[1][0].exp()
-        torch.testing.assert_close(belief, torch.tensor([[0.3, 0.7]]))
+        inside = model(line[None, :-1], model.initial_state(1))[1]
+        assert (inside[0].exp() - given).abs().max() > 1e-3
+        torch.testing.assert_close(model(line[None, -1:], inside)[1][0].exp(), given)
 
 
 def test_hmms_mixed_per_sentence_are_one_hmm(tmp_path: Path):
@@ -59,7 +65,7 @@ def test_hmms_mixed_per_sentence_are_one_hmm(tmp_path: Path):
     for seed, run in enumerate(runs):
         text = [*TEXT, "corpus.context=sentence"]
         assert command(*text, "model=hmm", f"model.states={3 + seed}", f"seed={seed}", f"run_dir={run}").code == 0
-    model = mixture(runs, "sentence", [0.4, 0.6])
+    model = mixture(runs, Run(Path(runs[0])).corpus(), "sentence", [0.4, 0.6])
     tables = [part.tables() for part in model.components]
     start = torch.cat([math.log(0.4) + tables[0].start, math.log(0.6) + tables[1].start])
     transition = torch.block_diag(*(table.transition.exp() for table in tables)).log()
@@ -72,9 +78,8 @@ def test_hmms_mixed_per_sentence_are_one_hmm(tmp_path: Path):
 @pytest.mark.parametrize("per", ["token", "sentence"])
 @pytest.mark.parametrize("context", ["stream", "sentence"])
 def test_no_other_weights_fit_the_valid_split_better(runs: list[str], corpus: Corpus, per: str, context: str):
-    model = mixture(runs, per)
     corpus = dataclasses.replace(corpus, context=context)  # pyright: ignore[reportArgumentType]
-    model.estimate(corpus)
+    model = mixture(runs, corpus, per)
     best = model.weights.tolist()
     assert sum(best) == pytest.approx(1)
     found = score(model, corpus.splits["valid"], corpus.context).logprob
@@ -92,21 +97,31 @@ def test_weights_of_events_that_can_be_counted():
 def test_what_no_model_allows_is_impossible_and_forgotten(tmp_path: Path):
     options = ["model=ngram", "model.order=2", "model.smoothing=mle"]  # bigrams that were not seen are impossible
     assert command(*TEXT, *options, f"run_dir={tmp_path / 'run'}").code == 0
-    model = mixture([str(tmp_path / "run")] * 2, "sentence")
+    run = str(tmp_path / "run")
+    model = mixture([run, run], Run(Path(run)).corpus(), "sentence", [0.3, 0.7])
     first = int(model.predict(model.initial_state(1))[0].argmax())
     before = model(torch.tensor([[first]]), model.initial_state(1))[1]
     unseen = int(model.predict(before)[0].argmin())
     logprobs, after = model(torch.tensor([[first, unseen]]), model.initial_state(1))
     assert logprobs[0].isneginf().tolist() == [False, True]
-    torch.testing.assert_close(after[0].exp(), torch.tensor([[0.5, 0.5]]))
+    torch.testing.assert_close(after[0].exp(), torch.tensor([[0.3, 0.7]]))
 
 
-def test_a_mixture_is_a_run_like_any_other(runs: list[str], corpus: Corpus, tmp_path: Path):
-    text = ["corpus=markov", "corpus.words=149", "corpus.states=6", "corpus.sentence_length=6", "corpus.train=3000"]
-    text += ["corpus.concentration=0.3", "corpus.seed=1", "corpus.valid=500", "corpus.test=2000"]
-    outcome = command(*text, "model=mixture", f"model.runs=[{','.join(runs)}]", f"run_dir={tmp_path / 'both'}")
-    assert outcome.code == 0, outcome
-    both, _ = load(tmp_path / "both")
+def test_a_mixture_needs_its_runs_no_more(
+    runs: list[str], corpus: Corpus, text: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for run in runs:
+        shutil.copytree(run, tmp_path / Path(run).name)
+    monkeypatch.chdir(tmp_path)
+    assert command(*text, "model=mixture", "model.runs=[ngram,rnn]", "run_dir=inner").code == 0
+    outer = [*text, "model=mixture", "model.per=sentence", "model.runs=[inner,rnn]", "run_dir=outer"]
+    assert command(*outer).code == 0
+    for run in ("ngram", "rnn", "inner"):
+        shutil.rmtree(tmp_path / run)
+    (tmp_path / "outer" / "results.json").unlink()
+    assert command(*outer).code == 0  # as one that was killed while it was measured
+    monkeypatch.chdir("/")
+    both, _ = load(tmp_path / "outer")
     perplexities = [score(load(run)[0], corpus.splits["valid"], "stream").perplexity for run in runs]
     assert score(both, corpus.splits["valid"], "stream").perplexity < min(perplexities)
 
@@ -114,25 +129,39 @@ def test_a_mixture_is_a_run_like_any_other(runs: list[str], corpus: Corpus, tmp_
 def test_scored_tokens_are_those_of_the_text(runs: list[str], corpus: Corpus):
     model, _ = load(runs[0])
     text = corpus.splits["valid"]
-    whole = torch.cat([words for words, _ in scored(model, text, "stream")])
+    whole = torch.cat([words for words, _ in scored_tokens(model, text, "stream")])
     assert torch.equal(whole, text)
-    apart = torch.cat([words for words, _ in scored(model, text, "sentence")])
+    apart = torch.cat([words for words, _ in scored_tokens(model, text, "sentence")])
     assert sorted(line.tolist() for line in lines(apart)) == sorted(line.tolist() for line in lines(text))
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([], "model.runs=[]: a mixture needs trained runs"),
-        (["nowhere"], "nowhere: not a run directory"),
+        ("[]", "model.runs=[]: a mixture needs trained runs"),
+        ("[nowhere]", "model.runs: nowhere: not a run directory"),
+        ("[3]", "model.runs=[3]: must be a list, each item a string"),
     ],
 )
-def test_runs_that_are_none(given: list[str], said: str):
-    with pytest.raises(UserError, match="^" + said.replace("[", r"\[")):
-        mixture(given, "token")
+def test_runs_that_are_none(text: list[str], given: str, said: str, tmp_path: Path):
+    assert said in command(*text, "model=mixture", f"model.runs={given}", f"run_dir={tmp_path / 'run'}").refused()
+    assert not list(tmp_path.iterdir())
 
 
-def test_runs_of_another_corpus(tmp_path: Path, corpus: Corpus):
-    assert command(*TEXT, *QUICK, *MODELS["ngram"], f"run_dir={tmp_path / 'other'}").code == 0
-    with pytest.raises(UserError, match="was not trained on the words of corpus markov"):
-        mixture([str(tmp_path / "other")], "token").estimate(corpus)
+def test_runs_of_other_words_or_another_text(runs: list[str], tmp_path: Path, corpus: Corpus):
+    other = str(tmp_path / "other")
+    assert command(*TEXT, *MODELS["ngram"], f"run_dir={other}").code == 0
+    with pytest.raises(UserError, match=r"^model\.runs: .*other: was trained on another text"):
+        mixture([other], corpus, "token")
+    words = [*corpus.vocabulary.words[:1], *reversed(corpus.vocabulary.words[1:])]
+    with pytest.raises(UserError, match="was not trained on the words of corpus markov; leave it out"):
+        mixture(runs, dataclasses.replace(corpus, vocabulary=Vocabulary(words)), "token")
+
+
+def test_runs_that_may_surprise_are_named(runs: list[str], corpus: Corpus, tmp_path: Path, caplog):
+    unfinished = shutil.copytree(runs[1], tmp_path / "unfinished")
+    (unfinished / "results.json").unlink()
+    mixture([str(unfinished)], corpus, "token")
+    assert f"{unfinished}: its training is not finished" in caplog.text
+    mixture(runs, dataclasses.replace(corpus, context="sentence"), "token")
+    assert f"{runs[0]}: was trained with corpus.context=stream, and reads sentence here" in caplog.text

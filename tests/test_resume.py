@@ -94,7 +94,7 @@ def test_where_folders_cannot_be_locked_training_goes_on_without(tmp_path: Path,
     assert (tmp_path / "run" / "results.json").exists()
 
 
-@pytest.mark.parametrize("model", sorted(set(models.entries) - {"arpa", "mixture"}))  # they read files
+@pytest.mark.parametrize("model", sorted(set(models.entries) - {"arpa", "mixture"}))  # they read what others wrote
 def test_every_model_goes_on_exactly_from_where_it_was(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Compared with the run that it was a part of: two runs' estimates may differ in LAPACK's last bits."""
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"

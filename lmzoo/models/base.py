@@ -78,11 +78,11 @@ class LanguageModel(nn.Module, ABC):
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
 
 
-def _take_saved_sizes(model: nn.Module, saved: Mapping[str, Any], *_: Any) -> None:
+def _take_saved_sizes(model: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:
     """Buffers that `estimate` filled have sizes only the checkpoint knows: take them from it."""
     for module_name, module in model.named_modules():
         for name, buffer in list(module.named_buffers(recurse=False)):
-            value = saved.get(f"{module_name}.{name}" if module_name else name)
+            value = saved.get(prefix + (f"{module_name}.{name}" if module_name else name))
             if isinstance(value, Tensor) and value.shape != buffer.shape:
                 setattr(module, name, buffer.new_empty(value.shape))
 

@@ -232,8 +232,8 @@ class NeuralBlockHMM(BlockHMM):
 
         p(z_1 = i) ∝ exp(w·Res_s(e_i)),
         p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster,
-    and transitions, from e_i and from the vectors v_j of the states as destination, are the subclass's, which may start
-    in another way, too.
+    and transitions, from e_i and from the vectors v_j of the states as destination, are the subclass's; it may replace
+    p(z_1), too.
 
     Vectors of states are drawn from N(0, 0.01): the paper's N(0, 1) are so long that they turn slowly. Of factored ones
     half is the cluster's, and they enter every network, and become v_j, through a residual layer of its own. Free v_j,

@@ -1,41 +1,49 @@
 """Several trained models as one."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Literal
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-import lmzoo.run
+import lmzoo.run  # whole, because that module imports the models
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.errors import UserError
 from lmzoo.models.base import LanguageModel, State
-from lmzoo.perplexity import scored
+from lmzoo.perplexity import scored_tokens
 from lmzoo.registry import models
 
 if TYPE_CHECKING:
     from lmzoo.corpus import Corpus
 
+log = logging.getLogger(__name__)
+
 ITERATIONS = 200
-"""Of EM, whose likelihood has one maximum."""
+"""Of EM, whose likelihood is concave in the weights."""
 
 
 @models.register("mixture")
 class Mixture(LanguageModel):
     """What K trained models say together, with weights λ_k that are fitted to the valid split:
 
-        per token:     p(x_t | x_<t) = Σ_k λ_k p_k(x_t | x_<t)     (Jelinek & Mercer 1980),
-        per sentence:  p(x_1 … x_T)  = Σ_k λ_k p_k(x_1 … x_T)      (Iyer & Ostendorf 1999),
-    the second a word at a time, with λ_k p_k(x_1 … x_{t-1}) for λ_k. Of HMMs that score each sentence by itself the
-    second is an HMM again, of all their states together, which starts in the k-th with probability λ_k and stays there.
+        per token:     p(x_t | x_<t) = Σ_k λ_k p_k(x_t | x_<t),
+        per sentence:  p(x_1 … x_T)  = Σ_k λ_k p_k(x_1 … x_T),
+    the second a word at a time, the k-th model weighted in proportion to λ_k p_k(x_1 … x_{t-1}); in a stream each p_k
+    is given the sentences before, too. Of HMMs that score each sentence by itself the second is an HMM again, of all
+    their states together, which starts in the k-th with probability λ_k and stays there.
+    Jelinek & Mercer, "Interpolated estimation of Markov source parameters from sparse data", 1980; Iyer & Ostendorf,
+    "Modeling long distance dependence in language", 1999.
 
     The state is the (B, K) log-weights that stand before the next token, and the states of the models.
 
     Args:
-        runs: folders of trained runs, of one corpus.
-        per: what one of the models says at a time.
+        runs: folders of trained runs of one corpus, read when training starts, kept in the run's checkpoint.
+        per: whether every token, or a whole sentence, is drawn from one of the models.
     """
 
     components: Iterable[LanguageModel]
@@ -43,27 +51,41 @@ class Mixture(LanguageModel):
 
     def __init__(self, *, vocabulary_size: int, runs: list[str], per: Literal["token", "sentence"]):
         super().__init__()
-        if not runs:
-            raise UserError("model.runs=[]: a mixture needs trained runs; set model.runs=[FOLDER,FOLDER]")
-        loaded = [lmzoo.run.load(run) for run in runs]
-        self.runs, self.per, self.vocabulary_size = runs, per, vocabulary_size
-        self.vocabularies = [vocabulary for _, vocabulary in loaded]
-        self.components = nn.ModuleList(model for model, _ in loaded)  # pyright: ignore[reportAttributeAccessIssue]
-        self.requires_grad_(False)
-        self.register_buffer("weights", torch.full((len(runs),), 1 / len(runs)))
+        self.vocabulary_size, self.runs, self.per = vocabulary_size, runs, per
+        self.register_buffer("weights", torch.empty(0))
+        self._hold([], [])
+
+    def _hold(self, settings: list[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
+        """Take models, with the options that each was built from."""
+        self.settings = settings
+        self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
+        self.requires_grad_(False).to(self.weights.device)
+
+    def get_extra_state(self) -> list[Mapping[str, Any]]:
+        return self.settings
+
+    def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
+        self._hold(state, [models.build(options, vocabulary_size=self.vocabulary_size) for options in state])
 
     def estimate(self, corpus: "Corpus") -> None:
-        for run, vocabulary in zip(self.runs, self.vocabularies, strict=True):
-            if vocabulary.words != corpus.vocabulary.words:
-                raise UserError(f"model.runs: {run} was not trained on the words of corpus {corpus.name}; leave it out")
-        pieces = [zip(*scored(model, corpus.splits["valid"], corpus.context), strict=True) for model in self.components]
-        tokens, logprobs = zip(*((torch.cat(words), torch.cat(scores)) for words, scores in pieces), strict=True)
-        table = torch.stack([scores.cpu().double() for scores in logprobs], 1)  # (N, K)
+        if not self.runs:
+            raise UserError("model.runs=[]: a mixture needs trained runs; set 'model.runs=[FOLDER,FOLDER]'")
+        trained = [_trained(folder, corpus) for folder in self.runs]
+        self._hold([options for options, _ in trained], [model for _, model in trained])
+        columns, tokens = [], torch.empty(0)
+        for model in self.components:
+            tokens, logprobs = map(
+                torch.cat, zip(*scored_tokens(model, corpus.splits["valid"], corpus.context), strict=True)
+            )
+            columns.append(logprobs.cpu().double())
+        table = torch.stack(columns, 1)  # (N, K)
         if self.per == "sentence":
-            end = (tokens[0] == EOS_ID).long()
+            end = (tokens == EOS_ID).long()
             line = end.cumsum(0) - end  # (N,)
             table = table.new_zeros(int(end.sum()), table.shape[1]).index_add(0, line, table)
-        self.weights.copy_(mixture_weights(table))
+        self.weights = mixture_weights(table).float().to(self.device)
+        for folder, weight in zip(self.runs, self.weights.tolist(), strict=True):
+            log.info("%.4f %s", weight, folder)
 
     def initial_state(self, batch_size: int) -> State:
         parts = [model.initial_state(batch_size) for model in self.components]
@@ -72,14 +94,20 @@ class Mixture(LanguageModel):
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         results = [model(tokens, part) for model, part in zip(self.components, self._parts(state), strict=True)]
         scores = torch.stack([logprobs for logprobs, _ in results], 2)  # (B, T, K)
-        prior, weights, mixed = self.weights.log(), state[0], []
+        mixed, weights = self._mix(scores, tokens, state[0])
+        return mixed, (weights, *itertools.chain.from_iterable(after for _, after in results))
+
+    def _mix(self, scores: Tensor, tokens: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, K) log-probabilities -> (B, T) of the mixture, and its (B, K) log-weights after the last token."""
+        if self.per == "token":
+            return (scores + weights[:, None]).logsumexp(2), weights
+        prior, mixed = self.weights.log(), []
         for score, word in zip(scores.unbind(1), tokens.unbind(1), strict=True):
-            joint = weights + score  # (B, K)
+            joint = weights + score
             mixed.append(joint.logsumexp(1))
-            if self.per == "sentence":
-                begin = (word == EOS_ID) | mixed[-1].isneginf()
-                weights = torch.where(begin[:, None], prior, joint - mixed[-1][:, None])
-        return torch.stack(mixed, 1), (weights, *itertools.chain.from_iterable(after for _, after in results))
+            again = (word == EOS_ID) | mixed[-1].isneginf()
+            weights = torch.where(again[:, None], prior, joint - mixed[-1][:, None])
+        return torch.stack(mixed, 1), weights
 
     def predict(self, state: State) -> Tensor:
         parts = zip(self.components, self._parts(state), strict=True)
@@ -93,10 +121,33 @@ class Mixture(LanguageModel):
                 stack.enter_context(model.frozen())
             yield
 
+    @cached_property
+    def _lengths(self) -> list[int]:
+        """How many tensors each model's state has."""
+        return [len(model.initial_state(1)) for model in self.components]
+
     def _parts(self, state: State) -> list[State]:
-        """Each model's own."""
-        parts = iter(state[1:])
-        return [tuple(itertools.islice(parts, len(model.initial_state(1)))) for model in self.components]
+        """Each model's own state."""
+        rest = iter(state[1:])
+        return [tuple(itertools.islice(rest, length)) for length in self._lengths]
+
+
+def _trained(folder: str, corpus: "Corpus") -> tuple[Mapping[str, Any], LanguageModel]:
+    """The options and the model of a run, which must be of this corpus."""
+    run = lmzoo.run.Run(Path(folder))
+    try:
+        model, vocabulary = lmzoo.run.load(folder)
+        run.check_text(corpus)
+        config, finished = run.config(), run.results() is not None
+    except UserError as error:
+        raise UserError(f"model.runs: {error}") from None
+    if vocabulary.words != corpus.vocabulary.words:
+        raise UserError(f"model.runs: {folder} was not trained on the words of corpus {corpus.name}; leave it out")
+    if not finished:
+        log.warning("%s: its training is not finished; these are the best weights so far", folder)
+    if (context := config["corpus"]["context"]) != corpus.context:
+        log.warning("%s: was trained with corpus.context=%s, and reads %s here", folder, context, corpus.context)
+    return config["model"], model
 
 
 def mixture_weights(logprobs: Tensor) -> Tensor:
