@@ -34,8 +34,8 @@ class Mixture(LanguageModel):
         per token:     p(x_t | x_<t) = Σ_k λ_k p_k(x_t | x_<t),
         per sentence:  p(x_1 … x_T)  = Σ_k λ_k p_k(x_1 … x_T),
     the second computed as Σ_k w_k p_k(x_t | x_<t) with w_k ∝ λ_k p_k(x_1 … x_{t-1}), reset to λ_k after `<eos>`; in a
-    stream each p_k remembers the sentences before, too. Of HMMs that score each sentence by itself the second is an HMM again, of all
-    their states together, which starts in the k-th with probability λ_k and stays there.
+    stream each p_k remembers the sentences before, too. Of HMMs that score each sentence by itself the second is an HMM
+    again, of all their states together, which starts in the k-th with probability λ_k and stays there.
     Jelinek & Mercer, "Interpolated estimation of Markov source parameters from sparse data", 1980; Iyer & Ostendorf,
     "Modeling long distance dependence in language", 1999.
 
