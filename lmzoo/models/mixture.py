@@ -72,13 +72,9 @@ class Mixture(LanguageModel):
             raise UserError("model.runs=[]: a mixture needs trained runs; set 'model.runs=[FOLDER,FOLDER]'")
         trained = [_trained(folder, corpus) for folder in self.runs]
         self._hold([options for options, _ in trained], [model for _, model in trained])
-        columns, tokens = [], torch.empty(0)
-        for model in self.components:
-            tokens, logprobs = map(
-                torch.cat, zip(*scored_tokens(model, corpus.splits["valid"], corpus.context), strict=True)
-            )
-            columns.append(logprobs.cpu().double())
-        table = torch.stack(columns, 1)  # (N, K)
+        valid = [scored_tokens(model, corpus.splits["valid"], corpus.context) for model in self.components]
+        (tokens, *_), columns = zip(*(map(torch.cat, zip(*pieces, strict=True)) for pieces in valid), strict=True)
+        table = torch.stack([logprobs.cpu().double() for logprobs in columns], 1)  # (N, K)
         if self.per == "sentence":
             end = (tokens == EOS_ID).long()
             line = end.cumsum(0) - end  # (N,)
