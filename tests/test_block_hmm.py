@@ -29,7 +29,7 @@ OPTIONS = {
 OF_MODEL = {
     "vlhmm": {"parameterisation": "neural"},
     "twolevel_hmm": {},
-    "lowrank_hmm": {"features": 4, "feature_map": "exp"},
+    "lowrank_hmm": {"features": 4, "feature_map": "exp", "block_features": False},
 }
 
 
@@ -80,9 +80,11 @@ def dense_tables(model, kept):
         start = (residual(model.start, e) @ model.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
     transition = (residual(model.transition, e) @ v.T).masked_fill(dropped, -torch.inf)
     if isinstance(model, LowRankHMM):
-        u, v = residual(model.transition, e) / e.shape[1] ** 0.25, v / e.shape[1] ** 0.25
-        half = 0.5 * (model.feature_map == "softmax_kernel")
-        phi = [(x @ model.features.T - half * (x * x).sum(1, keepdim=True)).exp() for x in (u, v)]
+        half = 0.5 * (model.feature_map == "softmax_kernel") / model.dim
+        u, W = residual(model.transition, e), model.feature_vectors
+        phi = [(x @ W.T - half * (x * x).sum(1, keepdim=True)).exp() for x in (u, v)]
+        if model.block_features:
+            phi[1] = phi[1] * torch.block_diag(*torch.ones(M, S, len(W) // M))
         transition = (phi[0] @ phi[1].T).log().masked_fill(dropped, -torch.inf).log_softmax(1)
     elif isinstance(model, TwoLevelHMM):
         e = torch.cat([e, model.boundary[None]])  # one more state, which nothing leads to
@@ -134,6 +136,9 @@ SWITCHES = [
     *((name, {"embeddings": "factored"}) for name in OF_MODEL),
     *((name, {"embeddings": "factored", "tied": True, "dim": 7}) for name in OF_MODEL),
     ("lowrank_hmm", {"feature_map": "softmax_kernel", "features": 7}),
+    ("lowrank_hmm", {"block_features": True, "features": 3}),
+    ("lowrank_hmm", {"block_features": True, "features": 6, "feature_map": "softmax_kernel", "tied": True}),
+    ("lowrank_hmm", {"block_features": True, "features": 9, "embeddings": "factored", "dim": 7}),
 ]
 
 
@@ -342,6 +347,12 @@ def test_sizes_that_cannot_be_are_errors(build, options, message):
         build(**options)
 
 
+def test_features_that_cannot_be_shared_out_evenly_are_an_error():
+    message = "model.features=7 is not a multiple of model.clusters=3, .* the nearest that is: 6"
+    with pytest.raises(UserError, match=message):
+        make("lowrank_hmm", features=7, block_features=True)
+
+
 def test_paths_of_a_sentence_are_those_of_dense_tables(build):
     model = build().eval()
     start, transition, emission, _ = dense_tables(model, model.tables().kept)
@@ -368,7 +379,7 @@ def test_paths_of_a_sentence_are_those_of_dense_tables(build):
 def test_a_fresh_models_features_lead_to_the_states_of_one_cluster_and_every_cluster_has_one(features, tied):
     torch.manual_seed(0)
     options = OPTIONS | {"states": 48, "clusters": 12, "dim": 64, "features": features, "tied": tied}
-    model = LowRankHMM(vocabulary_size=30, feature_map="exp", **options).eval()
+    model = LowRankHMM(vocabulary_size=30, feature_map="exp", block_features=False, **options).eval()
     transitions = model.tables().transitions
     assert isinstance(transitions, LowRank)
     to_cluster = transitions.Q.sum(1)  # (M, f)

@@ -18,6 +18,7 @@ MODELS = {
     "twolevel_hmm": {},
     "lowrank_hmm": {},
     "lowrank_hmm, softmax kernel": {"feature_map": "softmax_kernel"},
+    "lowrank_hmm, features in clusters": {"features": V, "block_features": True},
 }
 SIZES = {
     "plain": {"states": 24, "clusters": 4},

@@ -12,18 +12,31 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def agree(tiles, expected, *inputs):
+    torch.testing.assert_close(tiles, expected, **EXACT)
+    weights = random(*tiles.shape, seed=2)
+    ours, theirs = (torch.autograd.grad((x * weights).sum(), inputs) for x in (tiles, expected))
+    for mine, dense in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, dense, **EXACT)
+
+
 def test_tiles_are_cut_from_the_normalised_kernel():
     origin, destination = (x.requires_grad_() for x in (random(4, 3, 5), random(4, 3, 5, seed=1)))
     source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
     tiles = lowrank.tiles(*lowrank.factors(origin, destination), source, target)
     kernel = origin.exp().flatten(0, 1) @ destination.exp().flatten(0, 1).T
     dense = (kernel / kernel.sum(1, keepdim=True)).log().view(4, 3, 4, 3)
-    expected = dense[source, :, target]
-    torch.testing.assert_close(tiles, expected, **EXACT)
-    g = random(5, 3, 3, seed=2)
-    ours, theirs = (torch.autograd.grad((x * g).sum(), [origin, destination]) for x in (tiles, expected))
-    for mine, dense in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, dense, **EXACT)
+    agree(tiles, dense[source, :, target], origin, destination)
+
+
+def test_tiles_of_features_in_clusters_are_those_of_a_kernel_that_is_zero_between_clusters():
+    origin, destination = (x.requires_grad_() for x in (random(4, 3, 8), random(4, 2, 3, seed=1)))
+    source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
+    tiles = lowrank.block_tiles(*lowrank.block_factors(origin, destination), source, target)
+    phi = torch.block_diag(*destination.exp())  # (8, 12) of features and states
+    kernel = origin.exp().flatten(0, 1) @ phi
+    dense = (kernel / kernel.sum(1, keepdim=True)).log().view(4, 3, 4, 3)
+    agree(tiles, dense[source, :, target], origin, destination)
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
@@ -32,9 +45,10 @@ def test_factors_are_distributions_at_any_scale_in_single_precision(scale):
     torch.testing.assert_close(P.sum(2), torch.ones(4, 3))
     torch.testing.assert_close(Q.sum((0, 1)), torch.ones(5))
     every = torch.arange(16)
-    tiles = lowrank.tiles(P, Q, every // 4, every % 4)
-    assert tiles.isfinite().all()
-    torch.testing.assert_close(tiles.view(4, 4, 3, 3).exp().sum((1, 3)), torch.ones(4, 3))
+    blocks = lowrank.block_factors(scale * random(4, 3, 8).float(), scale * random(4, 2, 3, seed=1).float())
+    for tiles in (lowrank.tiles(P, Q, every // 4, every % 4), lowrank.block_tiles(*blocks, every // 4, every % 4)):
+        assert tiles.isfinite().all()
+        torch.testing.assert_close(tiles.view(4, 4, 3, 3).exp().sum((1, 3)), torch.ones(4, 3))
 
 
 def test_directions_are_orthogonal_and_as_long_as_normal_vectors():

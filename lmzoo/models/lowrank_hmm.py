@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from lmzoo.clustering import Clustering
+from lmzoo.errors import UserError
 from lmzoo.hmm import lowrank
 from lmzoo.models.block_hmm import Embeddings, NeuralBlockHMM
 from lmzoo.registry import Dropout, Size, models
@@ -34,18 +35,33 @@ class LowRank(NamedTuple):
         return self
 
 
+class BlockLowRank(LowRank):
+    """The same of features in clusters: P (M, M, K, F), from cluster to cluster, and Q (M, F, K)."""
+
+    def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        return lowrank.block_tiles(self.P, self.Q, source, target)
+
+
 @models.register("lowrank_hmm")
 class LowRankHMM(NeuralBlockHMM):
     """p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k); otherwise the HMM of Chiu and Rush (2020), see `NeuralBlockHMM`.
 
-    φ(x) = exp(Wx) or exp(Wx - ‖x‖²/2), of which the expectation over normal W is a softmax: φ(u)·φ(v) ≈ f exp(u·v).
-    W begins with orthogonal rows and is learned; u_i = Res_t(e_i)/d^¼, v_j = e′_j/d^¼. The published model has
-    emissions of every word from every state, where this has a cluster's words from its own states. With free
-    vectors, and as many features as clusters, each cluster begins with features of its own, which lead to its states.
+    φ(x) = exp(Wx) or exp(Wx - ‖x‖²/2d), of which the expectation over W with normal rows of length about 1 is a
+    softmax: φ(u)·φ(v) ≈ f exp(u·v/d). W begins with orthogonal rows and is learned; u_i = Res_t(e_i), v_j = e′_j. The
+    published model has emissions of every word from every state, where this has a cluster's words from its own states.
+
+    A walk through features is an HMM over them, so f decides what the model can tell apart (Yang, Liu and Tu,
+    "Dynamic programming in rank space", NAACL 2022). With ``block_features`` each feature belongs to a cluster and
+    leads to its states alone, which makes many features cheap. Without, and with free vectors, each feature begins
+    with a cluster of its own.
 
     Args:
         features: f, the rank of the transition matrix.
         feature_map: φ.
+        block_features: whether φ_r(v_j) is 0 unless feature r and state j are of the same cluster.
+
+    Raises:
+        UserError: where there are features in clusters, and not as many in each.
     """
 
     def __init__(
@@ -61,6 +77,7 @@ class LowRankHMM(NeuralBlockHMM):
         dropout: Dropout,
         features: Size,
         feature_map: Literal["exp", "softmax_kernel"],
+        block_features: bool,
         state_dropout: Dropout,
     ):
         super().__init__(
@@ -74,36 +91,40 @@ class LowRankHMM(NeuralBlockHMM):
             dropout=dropout,
             state_dropout=state_dropout,
         )
-        self.feature_map = feature_map
-        self.features = nn.Parameter(lowrank.orthogonal_rows(features, dim))
-        if embeddings == "free":
+        if block_features and features % clusters:
+            nearest = max(1, round(features / clusters)) * clusters
+            raise UserError(
+                f"model.features={features} is not a multiple of model.clusters={clusters}, which "
+                f"model.block_features=true asks for; the nearest that is: {nearest}"
+            )
+        self.feature_map, self.block_features = feature_map, block_features
+        self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(features, dim) * dim**-0.5)
+        if embeddings == "free" and not block_features:
             self._point_to_clusters()
 
     def add_transitions(self) -> None:
         self.transition = self.residual()
-        self.add_destination(1.0)
+        self.add_destination(self.dim**-0.25)
 
     @torch.no_grad()
     def _point_to_clusters(self) -> None:
-        """Have each feature lead to the states of one cluster, nearly alike, and a fresh state prefer no feature.
+        """Have each feature lead to the states of one cluster, nearly alike.
 
-        With all vectors random φ(v_j) is large for a few features and states, whichever they are, which takes long to
-        unlearn. Rows of W are nearly orthogonal, so the sum of a cluster's has a large product with these alone, as
-        long as they are far fewer than d.
+        With all vectors random a feature leads anywhere, which takes long to unlearn. Rows of W are nearly orthogonal,
+        so the sum of a cluster's has a large product with these alone, as long as they are far fewer than d.
         """
-        f, d = self.features.shape
+        f, d = self.feature_vectors.shape
         links = torch.arange(max(f, self.clusters))  # every cluster to a feature, every feature to a cluster
         cluster, feature = links * self.clusters // len(links), links * f // len(links)
-        ahead = self.features.new_zeros(self.clusters, d).index_add(0, cluster, self.features[feature])
+        ahead = self.feature_vectors.new_zeros(self.clusters, d).index_add(0, cluster, self.feature_vectors[feature])
         v = (self.origin if self.tied else self.destination).get_parameter("weight")
-        v.mul_(d**-0.25).view(self.clusters, -1, d).add_(ahead[:, None] * (POINTING * d**-0.75))
-        self.transition.get_submodule("norm").get_parameter("weight").fill_(d**-0.25)
+        v.view(self.clusters, -1, d).add_(ahead[:, None] * POINTING)
 
     def transitions(self, e: Tensor, states: Tensor) -> LowRank:
-        return LowRank(*lowrank.factors(self.phi(self.transition(e)), self.phi(self.destinations(e, states))))
-
-    def phi(self, x: Tensor) -> Tensor:
-        """(..., d) -> (..., f) log φ(x/d^¼)."""
-        x = x * self.dim**-0.25
-        logits = x @ self.features.T
-        return logits if self.feature_map == "exp" else logits - x.square().sum(-1, keepdim=True) / 2
+        v = self.destinations(e, states)
+        shift = v.square().sum(2) * (self.feature_map == "softmax_kernel") / (2 * self.dim)  # (M, K)
+        origin = self.transition(e) @ self.feature_vectors.T  # of log φ(u) a shift of all features would cancel
+        if not self.block_features:
+            return LowRank(*lowrank.factors(origin, v @ self.feature_vectors.T - shift[:, :, None]))
+        own = self.feature_vectors.view(self.clusters, -1, self.dim)  # (M, F, d)
+        return BlockLowRank(*lowrank.block_factors(origin, own @ v.mT - shift[:, None]))
