@@ -12,7 +12,7 @@ from lmzoo.models.block_hmm import Embeddings, NeuralBlockHMM
 from lmzoo.registry import Dropout, Size, models
 
 POINTING = 8.0
-"""Logit by which a fresh feature prefers the states of its cluster."""
+"""Logit by which a fresh feature prefers its states."""
 
 
 class LowRank(NamedTuple):
@@ -52,8 +52,8 @@ class LowRankHMM(NeuralBlockHMM):
 
     A walk through features is an HMM over them, so f decides what the model can tell apart (Yang, Liu and Tu,
     "Dynamic programming in rank space", NAACL 2022). With ``block_features`` each feature belongs to a cluster and
-    leads to its states alone, which makes many features cheap. Without, and with free vectors, each feature begins
-    with a cluster of its own.
+    leads to its states alone, which makes many features cheap. With free vectors each feature begins with states of
+    its own.
 
     Args:
         features: f, the rank of the transition matrix.
@@ -99,26 +99,25 @@ class LowRankHMM(NeuralBlockHMM):
             )
         self.feature_map, self.block_features = feature_map, block_features
         self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(features, dim) * dim**-0.5)
-        if embeddings == "free" and not block_features:
-            self._point_to_clusters()
+        if embeddings == "free":
+            self._point_to_states()
 
     def add_transitions(self) -> None:
         self.transition = self.residual()
         self.add_destination(self.dim**-0.25)
 
     @torch.no_grad()
-    def _point_to_clusters(self) -> None:
-        """Have each feature lead to the states of one cluster, nearly alike.
+    def _point_to_states(self) -> None:
+        """Have each feature lead to states of its own, nearly alike, or several to one where features are more.
 
         With all vectors random a feature leads anywhere, which takes long to unlearn. Rows of W are nearly orthogonal,
-        so the sum of a cluster's has a large product with these alone, as long as they are far fewer than d.
+        so a state's vector has a large product with those alone that are added to it, as long as they are few.
         """
-        f, d = self.feature_vectors.shape
-        links = torch.arange(max(f, self.clusters))  # every cluster to a feature, every feature to a cluster
-        cluster, feature = links * self.clusters // len(links), links * f // len(links)
-        ahead = self.feature_vectors.new_zeros(self.clusters, d).index_add(0, cluster, self.feature_vectors[feature])
+        f = len(self.feature_vectors)
+        links = torch.arange(max(f, self.states))  # every state to a feature, every feature to a state
+        state, feature = links * self.states // len(links), links * f // len(links)
         v = (self.origin if self.tied else self.destination).get_parameter("weight")
-        v.view(self.clusters, -1, d).add_(ahead[:, None] * POINTING)
+        v.index_add_(0, state, self.feature_vectors[feature], alpha=POINTING)
 
     def transitions(self, e: Tensor, states: Tensor) -> LowRank:
         v = self.destinations(e, states)
