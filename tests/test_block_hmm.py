@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from lmzoo.errors import UserError
 from lmzoo.hmm import paths
 from lmzoo.models.block_hmm import BlockHMM
-from lmzoo.models.lowrank_hmm import LowRank, LowRankHMM
+from lmzoo.models.lowrank_hmm import BlockLowRank, LowRank, LowRankHMM
 from lmzoo.models.twolevel_hmm import TwoLevelHMM
 from lmzoo.models.vlhmm import TableHMM
 from lmzoo.registry import models
@@ -30,12 +30,15 @@ OF_MODEL = {
     "vlhmm": {"parameterisation": "neural"},
     "twolevel_hmm": {},
     "lowrank_hmm": {"features": 4, "feature_map": "exp", "block_features": False},
+    "lowrank_hmm, features in clusters": {"features": 24, "feature_map": "exp", "block_features": True},
 }
 
 
 def make(name: str, **options) -> BlockHMM:
     torch.manual_seed(0)
-    model = models.build({"name": name} | OPTIONS | OF_MODEL[name] | options, vocabulary_size=8).double()
+    model = models.build(
+        {"name": name.partition(",")[0]} | OPTIONS | OF_MODEL[name] | options, vocabulary_size=8
+    ).double()
     for parameter_name, parameter in model.named_parameters():
         if "norm" in parameter_name:  # fresh ones are all 1 or 0
             torch.nn.init.normal_(parameter)
@@ -136,9 +139,7 @@ SWITCHES = [
     *((name, {"embeddings": "factored"}) for name in OF_MODEL),
     *((name, {"embeddings": "factored", "tied": True, "dim": 7}) for name in OF_MODEL),
     ("lowrank_hmm", {"feature_map": "softmax_kernel", "features": 7}),
-    ("lowrank_hmm", {"block_features": True, "features": 3}),
-    ("lowrank_hmm", {"block_features": True, "features": 6, "feature_map": "softmax_kernel", "tied": True}),
-    ("lowrank_hmm", {"block_features": True, "features": 9, "embeddings": "factored", "dim": 7}),
+    ("lowrank_hmm, features in clusters", {"feature_map": "softmax_kernel", "features": 3}),
 ]
 
 
@@ -350,7 +351,7 @@ def test_sizes_that_cannot_be_are_errors(build, options, message):
 def test_features_that_cannot_be_shared_out_evenly_are_an_error():
     message = "model.features=7 is not a multiple of model.clusters=3, .* the nearest that is: 6"
     with pytest.raises(UserError, match=message):
-        make("lowrank_hmm", features=7, block_features=True)
+        make("lowrank_hmm, features in clusters", features=7)
 
 
 def test_paths_of_a_sentence_are_those_of_dense_tables(build):
@@ -375,16 +376,18 @@ def test_paths_of_a_sentence_are_those_of_dense_tables(build):
         torch.testing.assert_close(gamma[b], expected.gather(1, chain.states[chain.block[b]]), **EXACT)
 
 
-@pytest.mark.parametrize("block_features", [False, True])
-@pytest.mark.parametrize(("features", "tied"), [(48, False), (24, True), (8, False), (2, True)])
-def test_a_fresh_models_features_lead_to_states_of_their_own(features, tied, block_features):
-    if block_features and features < 4:
-        pytest.skip("fewer features than clusters")
-    sizes = {"states": 48, "clusters": 4, "dim": 64, "features": features, "tied": tied}
-    model = make("lowrank_hmm", block_features=block_features, **sizes).eval()
-    transitions = model.tables().transitions
-    assert isinstance(transitions, LowRank)
-    to_state = torch.block_diag(*transitions.Q) if block_features else transitions.Q.flatten(0, 1).T  # (f, 48)
-    share = to_state.view(features, features, -1)[range(features), range(features)]  # of each feature's own states
-    assert (share.sum(1) > 0.5).all()
-    assert (share > 0.1 / share.shape[1]).all()
+@pytest.mark.parametrize(
+    ("features", "dim", "tied", "block_features"),
+    [(48, 64, False, False), (24, 64, True, False), (8, 64, False, False), (48, 64, True, True), (24, 16, False, True)],
+)
+def test_a_fresh_models_features_lead_to_states_of_their_own(features, dim, tied, block_features):
+    sizes = {"states": 48, "clusters": 4, "dim": dim, "features": features, "tied": tied}
+    transitions = make("lowrank_hmm", block_features=block_features, **sizes).eval().tables().transitions
+    if isinstance(transitions, BlockLowRank):
+        to_state = torch.block_diag(*transitions.Q)  # (f, 48)
+    else:
+        assert isinstance(transitions, LowRank)
+        to_state = transitions.Q.flatten(0, 1).T
+    own = to_state.view(features, features, -1)[range(features), range(features)]  # of each feature's own states
+    assert (own.sum(1) > 0.5).all()
+    assert (own > 0.1 / own.shape[1]).all()

@@ -8,8 +8,8 @@ https://arxiv.org/abs/2201.02715. With D = Σ_k φ(v_k), feature by feature, thi
 two softmaxes, of which neither under- nor overflows and each costs O(Zf). Of the product, Z × Z, only the tiles
 asked for are ever computed.
 
-Where features come in clusters as states do, and φ_r(v_j) is 0 unless r and j are of the same cluster, a tile is a
-product with the features of one cluster alone: M times cheaper.
+Features may come in clusters as states do, φ_r(v_j) being 0 unless r and j are of the same one. Then p(j | r) and a
+tile have the features of one cluster alone to look at, and are M times cheaper; p(r | i) costs what it did.
 """
 
 from typing import Any
@@ -23,13 +23,13 @@ from lmzoo.hmm.blocks import departures, whole
 
 
 def orthogonal_rows(rows: int, dim: int) -> Tensor:
-    """(rows, dim) random directions, orthogonal within every dim of them, as long as those drawn from N(0, I).
+    """(rows, dim) random directions, orthogonal within every dim of them, as long as those drawn from N(0, I/dim).
 
     Choromanski et al., "Rethinking attention with Performers", ICLR 2021, §2.4.
     """
     Q, R = torch.linalg.qr(torch.randn(-(-rows // dim), dim, dim))
     Q *= R.diagonal(dim1=1, dim2=2).sign()[:, None]  # else the directions are not uniform (Mezzadri 2007)
-    return Q.flatten(0, 1)[:rows] * torch.randn(rows, dim).norm(dim=1, keepdim=True)
+    return Q.flatten(0, 1)[:rows] * (torch.randn(rows, dim) * dim**-0.5).norm(dim=1, keepdim=True)
 
 
 def factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,6 +37,22 @@ def factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
     origin, destination = whole(origin), whole(destination)
     flat = destination.flatten(0, 1)  # (MS, f)
     return (origin + flat.logsumexp(0)).softmax(2), flat.softmax(0).view_as(destination)
+
+
+def block_factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
+    """`factors` of features in clusters, F in each.
+
+    Args:
+        origin: (M, S, MF) log φ(u).
+        destination: (M, S, F) log φ(v) of the states of a cluster by its own features.
+
+    Returns:
+        (M, M, S, F) p(r | i), [c, c′] from the states of cluster c to the features of c′, and (M, F, S) p(j | r).
+    """
+    M, S, features = destination.shape
+    origin, destination = whole(origin), whole(destination)
+    P = (origin + destination.logsumexp(1).flatten()).softmax(2)
+    return P.view(M, S, M, features).transpose(1, 2).contiguous(), destination.softmax(1).mT
 
 
 class _Tiles(torch.autograd.Function):
@@ -86,27 +102,23 @@ def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
     return result
 
 
-def block_factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
-    """The same for features in clusters: a feature leads to the states of its own cluster alone.
+def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """`tiles` of features in clusters; under autocast, too, all in single precision.
 
     Args:
-        origin: (M, S, MF) log φ(u).
-        destination: (M, F, S) log φ(v) of the states of a cluster by its own features.
+        P, Q: (M, M, S, F) p(r | i) and (M, F, S) p(j | r), of `block_factors`.
+        source, target: (P,) int64 clusters.
 
     Returns:
-        (M, M, S, F) p(r | i), [c, c′] from the states of cluster c to the features of c′, and (M, F, S) p(j | r).
+        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    M, features, S = destination.shape
-    origin, destination = whole(origin), whole(destination)
-    P = (origin + destination.logsumexp(2).flatten()).softmax(2)
-    return P.view(M, S, M, features).transpose(1, 2).contiguous(), destination.softmax(2)
-
-
-def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """What `tiles` returns, of `block_factors`."""
     M, features, S = Q.shape
-    shares = F.embedding(source * M + target, P.view(M * M, -1)).view(len(source), S, features)
-    inside = F.embedding(target, Q.flatten(1)).view(len(source), features, S)
+    to_features = F.embedding(source * M + target, P.view(M * M, -1)).view(len(source), S, features)
+    from_features = F.embedding(target, Q.flatten(1)).view(len(source), features, S)
+    return finite_log(to_features, from_features)
+
+
+def finite_log(P: Tensor, Q: Tensor) -> Tensor:
+    """log PQ of probabilities, a matrix product that autocast leaves alone, finite where the product underflows."""
     with torch.autocast(P.device.type, enabled=False):
-        probs = torch.bmm(shares, inside)
-        return probs.clamp_min(torch.finfo(P.dtype).tiny).log()
+        return (P @ Q).add_(torch.finfo(P.dtype).tiny).log()

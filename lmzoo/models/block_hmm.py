@@ -237,8 +237,8 @@ class NeuralBlockHMM(BlockHMM):
 
     Vectors of states are drawn from N(0, 0.01): the paper's N(0, 1) are so long that they turn slowly. Of factored ones
     half is the cluster's, and they enter every network, and become v_j, through a residual layer of its own. Free v_j,
-    and free e_i that are tied to them, are drawn from N(0, 1/d), where the transitions use them as they are: with
-    N(0, 1) the transitions of a fresh model are all but deterministic, which takes hundreds of steps to unlearn.
+    and free e_i that are tied to them, are drawn from N(0, 1/d), by `lowrank_hmm` from N(0, 1/√d): with N(0, 1) the
+    transitions of a fresh model are all but deterministic, which takes hundreds of steps to unlearn.
 
     Args:
         dim: d, the size of all vectors.

@@ -27,41 +27,52 @@ class LowRank(NamedTuple):
         return lowrank.tiles(self.P, self.Q, source, target)
 
     def leaving(self, cluster: int) -> Tensor:
-        M = len(self.Q)
-        source = torch.full((M,), cluster, device=self.Q.device)
-        return self.tiles(source, torch.arange(M, device=self.Q.device)).transpose(0, 1)
+        M, K, _ = self.Q.shape
+        return lowrank.finite_log(self.P[cluster], self.Q.flatten(0, 1).T).view(K, M, K)
 
     def kept(self) -> "LowRank":
         return self
 
 
-class BlockLowRank(LowRank):
-    """The same of features in clusters: P (M, M, K, F), from cluster to cluster, and Q (M, F, K)."""
+class BlockLowRank(NamedTuple):
+    """The same, with F features in each cluster."""
+
+    P: Tensor
+    """(M, M, K, F) p(r | i), from the states of one cluster to the features of another."""
+    Q: Tensor
+    """(M, F, K) p(j | r)."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
         return lowrank.block_tiles(self.P, self.Q, source, target)
+
+    def leaving(self, cluster: int) -> Tensor:
+        return lowrank.finite_log(self.P[cluster], self.Q).transpose(0, 1)
+
+    def kept(self) -> "BlockLowRank":
+        return self
 
 
 @models.register("lowrank_hmm")
 class LowRankHMM(NeuralBlockHMM):
     """p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k); otherwise the HMM of Chiu and Rush (2020), see `NeuralBlockHMM`.
 
-    φ(x) = exp(Wx) or exp(Wx - ‖x‖²/2d), of which the expectation over W with normal rows of length about 1 is a
-    softmax: φ(u)·φ(v) ≈ f exp(u·v/d). W begins with orthogonal rows and is learned; u_i = Res_t(e_i), v_j = e′_j. The
-    published model has emissions of every word from every state, where this has a cluster's words from its own states.
+    φ(x) = exp(Wx) or exp(Wx - ‖x‖²/(2d)), of which the expectation over rows of W from N(0, I/d) is a softmax:
+    φ(u)·φ(v) ≈ f exp(u·v/d). W begins with orthogonal rows and is learned; u_i = Res_t(e_i), and v_j is the state's
+    vector as destination. The published model has emissions of every word from every state, where this has a cluster's
+    words from its own states.
 
-    A walk through features is an HMM over them, so f decides what the model can tell apart (Yang, Liu and Tu,
-    "Dynamic programming in rank space", NAACL 2022). With ``block_features`` each feature belongs to a cluster and
-    leads to its states alone, which makes many features cheap. With free vectors each feature begins with states of
-    its own.
+    A walk through features is an HMM over them, with as many states as features (Yang, Liu and Tu, "Dynamic programming
+    in rank space", NAACL 2022, https://aclanthology.org/2022.naacl-main.353): few features remember little. With
+    ``block_features`` each feature belongs to a cluster and leads to its states alone, which makes many of them
+    affordable. With free vectors each feature begins by preferring states of its own.
 
     Args:
-        features: f, the rank of the transition matrix.
+        features: f, at least the rank of the transition matrix.
         feature_map: φ.
         block_features: whether φ_r(v_j) is 0 unless feature r and state j are of the same cluster.
 
     Raises:
-        UserError: where there are features in clusters, and not as many in each.
+        UserError: where block_features is set and features is not a multiple of clusters.
     """
 
     def __init__(
@@ -98,7 +109,7 @@ class LowRankHMM(NeuralBlockHMM):
                 f"model.block_features=true asks for; the nearest that is: {nearest}"
             )
         self.feature_map, self.block_features = feature_map, block_features
-        self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(features, dim) * dim**-0.5)
+        self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(features, dim))
         if embeddings == "free":
             self._point_to_states()
 
@@ -119,11 +130,13 @@ class LowRankHMM(NeuralBlockHMM):
         v = (self.origin if self.tied else self.destination).get_parameter("weight")
         v.index_add_(0, state, self.feature_vectors[feature], alpha=POINTING)
 
-    def transitions(self, e: Tensor, states: Tensor) -> LowRank:
-        v = self.destinations(e, states)
-        shift = v.square().sum(2) * (self.feature_map == "softmax_kernel") / (2 * self.dim)  # (M, K)
-        origin = self.transition(e) @ self.feature_vectors.T  # of log φ(u) a shift of all features would cancel
-        if not self.block_features:
-            return LowRank(*lowrank.factors(origin, v @ self.feature_vectors.T - shift[:, :, None]))
-        own = self.feature_vectors.view(self.clusters, -1, self.dim)  # (M, F, d)
-        return BlockLowRank(*lowrank.block_factors(origin, own @ v.mT - shift[:, None]))
+    def transitions(self, e: Tensor, states: Tensor) -> LowRank | BlockLowRank:
+        v, W = self.destinations(e, states), self.feature_vectors
+        origin = self.transition(e) @ W.T  # (M, K, f)
+        own = W.view(self.clusters, -1, self.dim) if self.block_features else W
+        destination = v @ own.mT  # (M, K, F) or (M, K, f)
+        if self.feature_map == "softmax_kernel":  # ‖u‖²/(2d) is the same for all features and cancels
+            destination = destination - v.square().sum(2, keepdim=True) / (2 * self.dim)
+        if self.block_features:
+            return BlockLowRank(*lowrank.block_factors(origin, destination))
+        return LowRank(*lowrank.factors(origin, destination))
