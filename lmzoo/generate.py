@@ -13,10 +13,12 @@ def sample(model: LanguageModel, tokens: int, seed: int) -> Tensor:
     model.eval()
     random = torch.Generator(device).manual_seed(seed)
     state, drawn = model.initial_state(1), []
-    with model.frozen():
-        for _ in range(tokens):
-            token = torch.multinomial(model.predict(state).exp(), 1, generator=random)  # (1, 1)
-            drawn.append(token)
-            _, state = model(token, state)
-    model.train(training)
+    try:
+        with model.frozen():
+            for _ in range(tokens):
+                token = torch.multinomial(model.predict(state).exp(), 1, generator=random)  # (1, 1)
+                drawn.append(token)
+                _, state = model(token, state)
+    finally:
+        model.train(training)
     return torch.cat(drawn, 1)[0]

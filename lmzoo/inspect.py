@@ -10,7 +10,7 @@ from lmzoo.commands import CommandParser, run_command
 from lmzoo.corpus import Vocabulary
 from lmzoo.errors import UserError
 from lmzoo.hmm.paths import posterior, viterbi
-from lmzoo.hmm.usage import HiddenMarkovModel, entropy, expected_visits
+from lmzoo.models.hidden_markov import HiddenMarkovModel, entropy, expected_visits
 from lmzoo.run import Run, load
 
 
@@ -102,9 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.shown < 1:
         raise UserError(f"--shown {options.shown}: must be at least 1")
     model, vocabulary = load(options.run, options.device)
-    if not hasattr(model, "next_words"):
+    if not isinstance(model, HiddenMarkovModel):
         raise UserError(f"{options.run}: a {type(model).__name__} has no hidden states to look at")
-    inspector = Inspector(model, vocabulary, options.shown)  # pyright: ignore[reportArgumentType]
+    inspector = Inspector(model, vocabulary, options.shown)
     with model.frozen():
         if not options.state and not options.sentence:
             tokens = Run(options.run).corpus().splits[options.split]

@@ -12,8 +12,8 @@ import torch
 
 import lmzoo
 from lmzoo.corpus import Vocabulary
-from lmzoo.hmm.usage import entropy, expected_visits
 from lmzoo.models.block_hmm import BlockHMM
+from lmzoo.models.hidden_markov import entropy, expected_visits
 from lmzoo.run import Run
 
 mpl.use("Agg")

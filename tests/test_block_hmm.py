@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from lmzoo.errors import UserError
 from lmzoo.hmm import paths
 from lmzoo.models.block_hmm import BlockHMM
-from lmzoo.models.lowrank_hmm import BlockLowRank, LowRank, LowRankHMM
+from lmzoo.models.lowrank_hmm import POINTING, BlockLowRank, LowRank, LowRankHMM
 from lmzoo.models.twolevel_hmm import TwoLevelHMM
 from lmzoo.models.vlhmm import TableHMM
 from lmzoo.registry import models
@@ -140,6 +140,7 @@ SWITCHES = [
     *((name, {"embeddings": "factored", "tied": True, "dim": 7}) for name in OF_MODEL),
     ("lowrank_hmm", {"feature_map": "softmax_kernel", "features": 7}),
     ("lowrank_hmm, features in clusters", {"feature_map": "softmax_kernel", "features": 3}),
+    ("lowrank_hmm, features in clusters", {"features": 6}),
 ]
 
 
@@ -308,6 +309,50 @@ def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(buil
     assert logprobs.isfinite().all()
     assert further.isfinite().all()
     assert all(part.isfinite().all() for part in gradient(model, logprobs.mean() + further.mean()))
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4])
+def test_gradient_of_a_sum_is_finite_where_transitions_underflow(build, scale):
+    model = build().float()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= scale
+    logprobs, _ = model(words(8, 50), model.initial_state(8))
+    assert logprobs.isfinite().all()
+    assert all(part.isfinite().all() for part in gradient(model, logprobs.sum()))
+
+
+def test_frozen_within_frozen_is_the_same_draw(build):
+    model = build(state_dropout=0.5)
+    tokens = words(3, 5)
+    with model.frozen():
+        outer, _ = model(tokens, model.initial_state(3))
+        with model.frozen():
+            inner, _ = model(tokens, model.initial_state(3))
+        after, _ = model(tokens, model.initial_state(3))
+    assert inner.equal(outer)
+    assert after.equal(outer)
+    assert not model(tokens, model.initial_state(3))[0].equal(outer)
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [("vlhmm", 64**-0.5), ("twolevel_hmm", 64**-0.5), ("lowrank_hmm", 64**-0.25)]
+)
+@pytest.mark.parametrize("options", [{}, {"tied": True}, {"embeddings": "factored"}], ids=str)
+def test_vectors_of_fresh_states_are_as_long_as_documented(name, scale, options):
+    torch.manual_seed(0)
+    sizes = {"states": 600, "dim": 64, "features": 3, "state_dropout": 0.0}
+    known = OPTIONS | OF_MODEL[name]
+    settings = known | {option: value for option, value in (sizes | options).items() if option in known}
+    model = models.build({"name": name} | settings, vocabulary_size=8)
+    states = torch.arange(600).view(3, 200)
+    e = model.origin(states)
+    v = model.destinations(e, states)
+    if name == "lowrank_hmm" and options.get("embeddings") != "factored":
+        v = v - POINTING * model.feature_vectors[states * 3 // 600]  # a third of the states to each feature
+    assert v.std().item() == pytest.approx(scale, rel=0.1)
+    if "tied" not in options:
+        assert e.std().item() == pytest.approx(0.1, rel=0.1)
 
 
 def test_what_there_is_to_see_is_in_the_dense_tables(build):

@@ -40,6 +40,11 @@ def build(request):
     return build
 
 
+def make_neural(**options) -> DenseHMM:
+    torch.manual_seed(0)
+    return models.build({"name": "neural_hmm"} | VARIANTS["neural_hmm"] | options, vocabulary_size=V).double()
+
+
 def residual(module, x):
     h = F.relu(x @ module.inner.weight.T + module.inner.bias)
     y = F.relu(h @ module.outer.weight.T + module.outer.bias) + h
@@ -203,6 +208,27 @@ def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(buil
     assert all(part.isfinite().all() for part in gradient(model, logprobs.mean() + further.mean()))
 
 
+def test_dropout_of_vectors_acts_in_training_alone_and_leaves_strings_certain():
+    dropped, whole = (make_neural(dropout=p) for p in (0.5, 0.0))
+    strings = torch.tensor(list(itertools.product(range(V), repeat=3)))
+    state = dropped.initial_state(len(strings))
+    first, second = (dropped(strings, state)[0] for _ in range(2))
+    assert not first.eq(second).any()
+    for logprobs in (first, second):
+        assert logprobs.sum(1).exp().sum().item() == pytest.approx(1, abs=1e-9)
+    torch.testing.assert_close(dropped.eval()(strings, state)[0], whole(strings, state)[0], **EXACT)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_predictions_are_in_single_precision_and_sum_to_one(build, half):
+    model = build().float().eval()
+    with torch.autocast("cpu", torch.bfloat16, enabled=half and model.autocast):
+        _, state = model(words(4, 3), model.initial_state(4))
+        logprobs = torch.cat([model.predict(state), model.next_words(1)[None]])
+    assert logprobs.dtype == torch.float32
+    torch.testing.assert_close(logprobs.exp().sum(1), torch.ones(5), rtol=0, atol=1e-5)
+
+
 def parameters(scale: float = 1.0) -> Parameters:
     random = torch.Generator().manual_seed(0)
     start, transition, emission = (
@@ -281,11 +307,30 @@ def test_cluster_start_is_a_class_bigram_model_with_a_leak():
     overall = torch.tensor([3, 3, 3, 2]) / 11  # (1 + n) / Σ
     joint = torch.tensor([0, 2, 0, 1])  # of words and cluster 0
     torch.testing.assert_close(tables.emission[:, 0].exp(), (joint + (0.1 * 3 + 1) * overall) / (3 + 0.1 * 3 + 1))
+    # clusters are 0 1 2 0 1 0 2: each follows twice, and cluster 0 is followed by 1, 1 and 2
+    follows = torch.tensor([0, 2, 1])
+    torch.testing.assert_close(tables.transition[0].exp(), (follows + (0.1 * 3 + 1) / 3) / (3 + 0.1 * 3 + 1))
     assert tables.start.argmax() == 0
     assert all(
         torch.allclose(table.exp().sum(outcomes), torch.ones(()))
         for table, outcomes in zip(tables, (0, 1, 0), strict=True)
     )
+
+
+def test_random_start_says_words_as_often_as_they_occur():
+    torch.manual_seed(0)
+    tokens = torch.tensor([1] * 98 + [2] * 8 + [0])
+    emission = baum_welch.random_start(tokens, 3, 5000).emission.exp()  # (V, Z), a Dirichlet draw for each state
+    assert (emission[1] > emission[2]).double().mean().item() == pytest.approx(99 / (99 + 9), abs=0.02)
+    assert (emission[2] > emission[0]).double().mean().item() == pytest.approx(9 / (9 + 2), abs=0.02)
+
+
+def test_estimate_adds_its_pseudocount(corpus: Corpus):
+    options = {"name": "hmm", "states": 1, "begin": "random", "iterations": 1, "gradient": False}
+    model = models.build(options | {"pseudocount": 2.5}, vocabulary_size=150)
+    model.estimate(dataclasses.replace(corpus, context="sentence"))
+    counts = torch.bincount(corpus.train, minlength=150) + 2.5
+    torch.testing.assert_close(model.tables().emission[:, 0].exp(), counts / counts.sum())
 
 
 @pytest.mark.parametrize("begin", ["random", "clusters"])

@@ -13,7 +13,7 @@ from lmzoo import inspect
 from lmzoo.corpus import Vocabulary
 from lmzoo.errors import UserError
 from lmzoo.hmm.paths import posterior, viterbi
-from lmzoo.hmm.usage import entropy, expected_visits, first_lines
+from lmzoo.models.hidden_markov import entropy, expected_visits, first_lines
 from lmzoo.models.vlhmm import TableHMM
 from lmzoo.registry import models
 from lmzoo.run import Run

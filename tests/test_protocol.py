@@ -26,6 +26,10 @@ VARIANTS = {
     "lds, in classes": {"classes": 8},
     "lds_rnn, in classes": {"head": 5, "classes": 8},
     "mixture, per sentence": {"per": "sentence"},
+    "vlhmm, factored and tied": {"embeddings": "factored", "tied": True},
+    "vlhmm, table": {"parameterisation": "table", "states": 256},
+    "lowrank_hmm, features in clusters": {"block_features": True},
+    "hmm, from clusters, by gradient": {"begin": "clusters", "iterations": 1, "gradient": True},
 }
 """Options that change how a model computes; its name comes first."""
 
@@ -95,6 +99,19 @@ def test_predictions_sum_to_one_and_agree_with_scores(model: LanguageModel, toke
             torch.testing.assert_close(logprobs.double().exp().sum(1), torch.ones(3).double(), atol=1e-5, rtol=0)
             scores, state = model(tokens[:, t : t + 1], state)
             torch.testing.assert_close(scores[:, 0], logprobs.gather(1, tokens[:, t : t + 1])[:, 0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (torch.tensor([1, 2]), r"not \(2,\) torch.int64; tokens\[None\] is a batch of one"),
+        (torch.tensor([[1.0]]), r"not \(1, 1\) torch.float32"),
+        (torch.zeros(2, 0, dtype=torch.int64), r"not \(2, 0\) torch.int64"),
+    ],
+)
+def test_tokens_of_another_shape_or_type_are_an_error(model: LanguageModel, tokens: torch.Tensor, message: str):
+    with pytest.raises(ValueError, match=r"tokens must be \(B, T\) int64 with T of at least 1, " + message):
+        model(tokens, model.initial_state(len(tokens)))
 
 
 def test_window_cuts_do_not_matter(model: LanguageModel, tokens: torch.Tensor):

@@ -16,12 +16,17 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 CHUNK = {"cpu": 2**20, "cuda": 2**26}
-"""Transition logits that exist at a time: enough to keep matrix products busy, on a CPU few enough for a cache."""
+"""Transition logits that exist at a time where a cluster's rows are fewer: enough to keep matrix products busy."""
 
 
-def whole(x: Tensor) -> Tensor:
+def single(x: Tensor) -> Tensor:
     """In single precision at least, in which sums of probabilities are taken."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def least(dtype: torch.dtype) -> float:
+    """What stands for a probability of 0, by which a gradient can be divided."""
+    return torch.finfo(dtype).tiny / torch.finfo(dtype).eps
 
 
 def chunk(x: Tensor) -> int:
@@ -74,7 +79,7 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     offsets = torch.cat([bias, bias.new_full((1,), -torch.inf)])[words].to(H.dtype).split(counts)  # no word: impossible
     states = F.embedding(label[torch.cat(rows)], H.flatten(1)).view(-1, S, d).split([len(some) for some in rows])
     tables = [
-        whole(torch.baddbmm(b.view(*shape, 1), w.view(*shape, d), h.mT)).log_softmax(1).flatten(0, 1)  # (n · width, S)
+        single(torch.baddbmm(b.view(*shape, 1), w.view(*shape, d), h.mT)).log_softmax(1).flatten(0, 1)  # (n · width, S)
         for b, w, h, shape in zip(offsets, vectors, states, shapes, strict=True)
     ]
     present = (words < V).nonzero()[:, 0]
@@ -91,7 +96,7 @@ def within_cluster(logits: Tensor, cluster: Tensor) -> Tensor:
     return padded.log_softmax(1).flatten(0, 1)[place[:V]]
 
 
-def _halved(*vectors: Tensor) -> list[Tensor]:
+def _in_autocast_dtype(*vectors: Tensor) -> list[Tensor]:
     """In autocast's type where it is on, as it does not reach into the backward pass of a function of ours."""
     device = vectors[0].device.type
     if not torch.is_autocast_enabled(device):
@@ -112,9 +117,9 @@ class _TransitionTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         M, S, _ = U.shape
-        tiles = whole(U.new_empty(len(source), S, S))
+        tiles = single(U.new_empty(len(source), S, S))
         for clusters, pairs in _chunks(source, M, S):
-            logprobs = whole(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T).log_softmax(1)  # (cS, MS)
+            logprobs = single(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T).log_softmax(1)  # (cS, MS)
             local = torch.bucketize(source[pairs], clusters)
             tiles[pairs] = logprobs.view(-1, S, M, S)[local, :, target[pairs]]
         ctx.save_for_backward(U, V, source, target)
@@ -130,7 +135,7 @@ class _TransitionTiles(torch.autograd.Function):
         dU, dV = torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
         for clusters, pairs in _chunks(source, M, S):
             rows = U[clusters].flatten(0, 1)
-            probs = whole(rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
+            probs = single(rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
             dlogits = probs.mul_(-visits[clusters].view(-1, 1))
             local = torch.bucketize(source[pairs], clusters)
             dlogits.view(-1, S, M, S)[local, :, target[pairs]] += G[pairs]  # each pair is there once
@@ -155,7 +160,8 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
     """log A[i, j] = u_i·v_j - log Σ_k exp(u_i·v_k), for all states i, j of the cluster pairs asked for.
 
     The normaliser is summed in row chunks, out of which the tiles are cut, and again in the backward
-    pass: O(MS) memory whatever M, and rows of clusters that no pair leaves are not visited.
+    pass: beside tiles and vectors, memory is that of one cluster's rows, S × MS, or of as many as `chunk` has room
+    for; rows of clusters that no pair leaves are not visited.
 
     Args:
         U, V: (M, S, d) vectors of the states as origin and as destination.
@@ -164,19 +170,19 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    tiles: Any = _TransitionTiles.apply(*_halved(U, V), source, target)
+    tiles: Any = _TransitionTiles.apply(*_in_autocast_dtype(U, V), source, target)
     return tiles
 
 
 def normaliser(U: Tensor, V: Tensor) -> Tensor:
     """(M, S) log Σ_k exp(u_i·v_k) of every state i, without gradient's memory: for tables that are kept."""
     rows = U.flatten(0, 1).split(max(1, chunk(U) // U.shape[:2].numel()))
-    return torch.cat([whole(some @ V.flatten(0, 1).T).logsumexp(1) for some in rows]).view(U.shape[:2])
+    return torch.cat([single(some @ V.flatten(0, 1).T).logsumexp(1) for some in rows]).view(U.shape[:2])
 
 
-def normalised_tiles(U: Tensor, V: Tensor, normaliser: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """What `transition_tiles` returns, from a normaliser that is known already."""
-    return whole(torch.bmm(U[source], V[target].mT)).sub_(normaliser[source][:, :, None])
+def normalised_tiles(U: Tensor, V: Tensor, total: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """What `transition_tiles` returns, from the `normaliser`."""
+    return single(torch.bmm(U[source], V[target].mT)).sub_(total[source][:, :, None])
 
 
 class _LocalTiles(torch.autograd.Function):
@@ -222,7 +228,7 @@ def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: T
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    tiles: Any = _LocalTiles.apply(arrival, *_halved(U, V), source, target)
+    tiles: Any = _LocalTiles.apply(arrival, *_in_autocast_dtype(U, V), source, target)
     return tiles
 
 
@@ -230,7 +236,6 @@ class _Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
         B, T, S = emission.shape
-        least = torch.finfo(tiles.dtype).tiny / torch.finfo(tiles.dtype).eps
         peak = tiles.amax(2)  # (P, S)
         A = (tiles - peak[:, :, None]).exp_()  # each row's largest is 1
         steps = pair.T.contiguous()  # (T, B)
@@ -242,7 +247,7 @@ class _Forward(torch.autograd.Function):
             scale = score.amax(1, keepdim=True)
             message[t] = (score - scale).exp_()
             torch.bmm(message[t][:, None], A[steps[t]], out=predicted[t][:, None])
-            predicted[t].clamp_min_(least)
+            predicted[t].clamp_min_(least(tiles.dtype))
             score = predicted[t].log().add_(scale).add_(emission[t])
             logprobs[t] = score.logsumexp(1)
             belief = score - logprobs[t][:, None]
@@ -262,10 +267,12 @@ class _Forward(torch.autograd.Function):
             torch.addcmul(dbelief, dlogprobs[:, t, None] - dbelief.sum(1, keepdim=True), filtered[t], out=demission[t])
             step = torch.div(demission[t], predicted[t], out=ratio[t * B : (t + 1) * B])
             dbelief = message[t] * torch.bmm(A[steps[t]], step[:, :, None])[:, :, 0]
-        members, label = group(steps.flatten(), 8)  # (R, 8), (R,)
-        origin = torch.cat([message.flatten(0, 1), message.new_zeros(1, S)])
-        counts = torch.bmm(origin[members].mT, ratio[members])  # (R, S, S)
-        dtiles = torch.zeros_like(A).index_add_(0, label, counts).mul_(A)
+        dtiles = None
+        if ctx.needs_input_grad[1]:
+            members, label = group(steps.flatten(), 8)  # (R, 8), (R,)
+            origin = torch.cat([message.flatten(0, 1), message.new_zeros(1, S)])
+            counts = torch.bmm(origin[members].mT, ratio[members])  # (R, S, S)
+            dtiles = torch.zeros_like(A).index_add_(0, label, counts).mul_(A)
         return dbelief, dtiles, None, demission.transpose(0, 1)
 
 
@@ -273,7 +280,8 @@ def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tu
     """The forward recursion (Rabiner 1989, eq. 19-21) over a batch of state blocks.
 
     b_t(j) = log p(z_t = j | x_≤t) = log Σ_i exp(b_{t-1}(i) + A_t(i, j)) + e_t(j) - log p(x_t | x_<t). The sum runs in
-    probability space, with the largest of every tile row and of every message factored out. The
+    probability space, with the largest of every tile row and of every message factored out, and is at least
+    `least`, e^-71 in single precision, so that nothing is impossible. The
     gradient runs backward over the same tiles: with λ_t the gradient with respect to b_t and g_t that
     with respect to log p(x_t | x_<t),
         δ_t = λ_t + (g_t - Σ_j λ_t(j)) p(z_t | x_≤t)    (emissions),

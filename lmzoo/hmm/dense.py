@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 
 def probabilities(logprobs: Tensor) -> Tensor:
-    """exp(``logprobs``); what is below √tiny, and not 0, is √tiny, so that no sum of possible paths comes out as 0."""
+    """exp(``logprobs``); what is below √tiny, and not 0, is √tiny, lest rounding make a path impossible."""
     least = 0.5 * math.log(torch.finfo(logprobs.dtype).tiny)
     return logprobs.clamp_min(least).masked_fill_(logprobs.isneginf(), -torch.inf).exp_()
 
@@ -29,7 +29,8 @@ def advance(belief: Tensor, transition: Tensor) -> Tensor:
     Returns:
         (B, N) log p(j | past); where that is -inf, no gradient flows.
     """
-    p = belief.exp() @ probabilities(transition)
+    with torch.autocast(transition.device.type, enabled=False):  # rounded, it would not sum to one
+        p = belief.exp() @ probabilities(transition)
     impossible = p == 0
     return p.masked_fill(impossible, 1.0).log().masked_fill(impossible, -torch.inf)
 
@@ -94,7 +95,8 @@ def forward(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor
 
     Returns:
         (B, T) log p(x_t | x_<t) and the (B, Z) log-belief after the last token, both differentiable. A token that is
-        impossible has -inf, as has everything after it, and no gradient.
+        impossible has -inf, as has everything after it, and no gradient; so has one that only states allow which are
+        in single precision less than e^-100 as likely as the rest.
     """
     with torch.autocast(transition.device.type, enabled=False):
         result: Any = _Forward.apply(prior, transition, emission)

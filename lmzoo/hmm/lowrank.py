@@ -5,7 +5,7 @@ https://arxiv.org/abs/2201.02715. With D = Σ_k φ(v_k), feature by feature, thi
 
     p(j | i) = Σ_r p(r | i) p(j | r),   p(r | i) = φ_r(u_i) D_r / φ(u_i)·D,   p(j | r) = φ_r(v_j) / D_r,
 
-two softmaxes, of which neither under- nor overflows and each costs O(Zf). Of the product, Z × Z, only the tiles
+two softmaxes, which cost O(Zf) each. Of the product, Z × Z, only the tiles
 asked for are ever computed.
 
 Features may come in clusters as states do, φ_r(v_j) being 0 unless r and j are of the same one. Then p(j | r) and a
@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lmzoo.hmm.blocks import departures, whole
+from lmzoo.hmm.blocks import departures, least, single
 
 
 def orthogonal_rows(rows: int, dim: int) -> Tensor:
@@ -34,7 +34,7 @@ def orthogonal_rows(rows: int, dim: int) -> Tensor:
 
 def factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
     """log φ(u) and log φ(v), (M, S, f) each -> p(r | i) and p(j | r), (M, S, f) each."""
-    origin, destination = whole(origin), whole(destination)
+    origin, destination = single(origin), single(destination)
     flat = destination.flatten(0, 1)  # (MS, f)
     return (origin + flat.logsumexp(0)).softmax(2), flat.softmax(0).view_as(destination)
 
@@ -50,7 +50,7 @@ def block_factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
         (M, M, S, F) p(r | i), [c, c′] from the states of cluster c to the features of c′, and (M, F, S) p(j | r).
     """
     M, S, features = destination.shape
-    origin, destination = whole(origin), whole(destination)
+    origin, destination = single(origin), single(destination)
     P = (origin + destination.logsumexp(1).flatten()).softmax(2)
     return P.view(M, S, M, features).transpose(1, 2).contiguous(), destination.softmax(1).mT
 
@@ -63,7 +63,7 @@ class _Tiles(torch.autograd.Function):
         for cluster, pairs in departures(source):
             product = P[cluster] @ Q[target[pairs]].flatten(0, 1).T  # (S, nS)
             probs[pairs] = product.view(S, -1, S).transpose(0, 1)
-        probs.clamp_min_(torch.finfo(P.dtype).tiny)
+        probs.clamp_min_(least(P.dtype))
         ctx.save_for_backward(P, Q, source, target, probs)
         ctx.dtype = dtype
         return probs.log()
@@ -121,4 +121,4 @@ def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
 def finite_log(P: Tensor, Q: Tensor) -> Tensor:
     """log PQ of probabilities, a matrix product that autocast leaves alone, finite where the product underflows."""
     with torch.autocast(P.device.type, enabled=False):
-        return (P @ Q).add_(torch.finfo(P.dtype).tiny).log()
+        return (P @ Q).add_(least(P.dtype)).log()

@@ -34,6 +34,7 @@ class LanguageModel(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.register_load_state_dict_pre_hook(_take_saved_sizes)
+        self.register_forward_pre_hook(_check_tokens, with_kwargs=True)
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> State:
@@ -51,6 +52,9 @@ class LanguageModel(nn.Module, ABC):
             log p(x_t | x_<t) in nats, (B, T), and the state after the window's last token.
             Rows are independent, and a position depends on no later one, so padding at the end of
             a row needs no mask: the caller ignores its scores.
+
+        Raises:
+            ValueError: where the tokens have another shape or type.
         """
 
     @abstractmethod
@@ -76,6 +80,14 @@ class LanguageModel(nn.Module, ABC):
     def device(self) -> torch.device:
         """Where the model's numbers live."""
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
+
+
+def _check_tokens(_: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    tokens = arguments[0] if arguments else named["tokens"]
+    if tokens.ndim != 2 or tokens.dtype != torch.int64 or not tokens.shape[1]:
+        shape = tuple(tokens.shape)
+        hint = "; tokens[None] is a batch of one" if tokens.ndim == 1 else ""
+        raise ValueError(f"tokens must be (B, T) int64 with T of at least 1, not {shape} {tokens.dtype}{hint}")
 
 
 def _take_saved_sizes(model: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:

@@ -5,8 +5,7 @@ Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://acla
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
@@ -18,8 +17,8 @@ from lmzoo.corpus import Corpus
 from lmzoo.errors import UserError
 from lmzoo.hmm import blocks
 from lmzoo.hmm.paths import Chain
-from lmzoo.hmm.usage import expected_visits, first_lines
-from lmzoo.models.base import LanguageModel, State
+from lmzoo.models.base import State
+from lmzoo.models.hidden_markov import HiddenMarkovModel, expected_visits, first_lines, renormalised
 from lmzoo.registry import Dropout, Size
 
 Embeddings = Literal["free", "factored"]
@@ -56,12 +55,12 @@ class Tables(NamedTuple):
     transitions: Transitions
 
 
-class BlockHMM(LanguageModel):
-    """p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), with M clusters of S states and of words.
+class BlockHMM(HiddenMarkovModel[Tables]):
+    """An HMM with M clusters of S states and of words.
 
     A word is emitted by the states of its own cluster alone, so inference is exact and local. State dropout leaves, of
-    every cluster and for every batch, round((1 - state_dropout) S) states, drawn without replacement, as if there
-    were no others.
+    every cluster and for every batch, round((1 - state_dropout) S) states but at least one, drawn without replacement,
+    as if there were no others.
 
     The state is the (B, S) log-belief over the states of the last word's cluster and (B,) that cluster,
     M standing for a sentence boundary. What dropout has taken away is -inf there.
@@ -70,6 +69,10 @@ class BlockHMM(LanguageModel):
         states: their number Z = MS.
         clusters: M.
         clustering: which words are together: see `word_clusters`. `estimate` deals them out anew.
+        state_dropout: share of each cluster's states left out of a batch.
+
+    Raises:
+        UserError: where clusters are more than words, or states are not a multiple of clusters.
     """
 
     autocast = True
@@ -88,11 +91,11 @@ class BlockHMM(LanguageModel):
                 f"model.states={states} is not a multiple of model.clusters={clusters}; "
                 f"the nearest that is: {max(1, round(states / clusters)) * clusters}"
             )
-        self.vocabulary_size, self.clusters, self.size = vocabulary_size, clusters, states // clusters
+        self.vocabulary_size, self.states, self.clusters = vocabulary_size, states, clusters
+        self.size = states // clusters
         self.clustering: Clustering = clustering
         self.keep = max(1, round(self.size * (1 - state_dropout)))
         self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
-        self._frozen: Tables | None = None
 
     @abstractmethod
     def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
@@ -113,8 +116,7 @@ class BlockHMM(LanguageModel):
         return logprobs, (whole.scatter(1, states[last] % self.size, belief), last)
 
     def chain(self, tokens: Tensor, state: State) -> Chain:
-        """The tables of a (B, T) window, for `forward` and for what `lmzoo.hmm.paths` has to tell."""
-        tables = self._frozen or self.tables()
+        tables = self.current()
         M = self.clusters
         target = self.cluster[tokens]  # (B, T)
         source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
@@ -128,7 +130,7 @@ class BlockHMM(LanguageModel):
         return Chain(belief, tiles, pair, emission, target, states)
 
     def predict(self, state: State) -> Tensor:
-        tables = self._frozen or self.tables()
+        tables = self.current()
         rows = []
         for belief, previous in zip(self._restrict(state, tables.kept), state[1].tolist(), strict=True):
             if previous == self.clusters:
@@ -138,24 +140,16 @@ class BlockHMM(LanguageModel):
             rows.append((prior[self.cluster] + tables.emission).logsumexp(1))
         return torch.stack(rows)
 
-    @property
-    def states(self) -> int:
-        """Z."""
-        return self.clusters * self.size
-
     def words(self, state: int) -> Tensor:
-        """(V,) log p(x | z), -inf for words of other clusters."""
-        tables = self._frozen or self.tables()
+        tables = self.current()
         own = self.cluster == state // self.size
         return tables.emission[:, state % self.size].masked_fill(~own, -torch.inf)
 
     def successors(self, state: int) -> Tensor:
-        """(Z,) log p(z_t | z_{t-1})."""
-        tables = self._frozen or self.tables()
+        tables = self.current()
         return tables.transitions.leaving(state // self.size)[state % self.size].flatten()
 
     def next_words(self, state: int) -> Tensor:
-        """(V,) log p(x_t | z_{t-1})."""
         own = torch.arange(self.size, device=self.device) == state % self.size
         belief = torch.where(own, 0.0, -torch.inf).to(next(self.parameters()).dtype)
         return self.predict((belief[None], torch.tensor([state // self.size], device=self.device)))[0]
@@ -164,30 +158,26 @@ class BlockHMM(LanguageModel):
     def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
         training = self.training
         self.eval()
-        with self.frozen():
-            matrix = self.cluster_transitions(expected_visits(self, first_lines(corpus.splits["valid"], LINES_READ)))
-        self.train(training)
+        try:
+            with self.frozen():
+                visits = expected_visits(self, first_lines(corpus.splits["valid"], LINES_READ))
+                matrix = self.cluster_transitions(visits)
+        finally:
+            self.train(training)
         return {"transitions/clusters": matrix.sqrt()}
 
     def cluster_transitions(self, visits: Tensor) -> Tensor:
         """(M, M) p(c′ | c), the states of c weighted by their (Z,) visits, alike where there are none."""
-        transitions = (self._frozen or self.tables()).transitions
+        transitions = self.current().transitions
         share = visits.to(self.device, next(self.parameters()).dtype).view(self.clusters, self.size)
         share = F.normalize(share.where(share.sum(1, keepdim=True) > 0, torch.ones_like(share)), 1, 1)
         return torch.stack([share[c] @ transitions.leaving(c).exp().sum(2) for c in range(self.clusters)])
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        with torch.no_grad():
-            tables = self.tables()
-            self._frozen = tables._replace(transitions=tables.transitions.kept())
-        try:
-            yield
-        finally:
-            self._frozen = None
+    def lasting_tables(self) -> Tables:
+        tables = self.tables()
+        return tables._replace(transitions=tables.transitions.kept())
 
     def tables(self) -> Tables:
-        """The distributions over the states kept for a batch: in training a new draw, else over all."""
         M, S = self.clusters, self.size
         if self.training and self.keep < S:
             kept = torch.rand(M + 1, S, device=self.device).topk(self.keep).indices
@@ -197,9 +187,7 @@ class BlockHMM(LanguageModel):
 
     def _restrict(self, state: State, kept: Tensor) -> Tensor:
         """The (B, K) belief given that the state is a kept one; uniform where it cannot be."""
-        belief = state[0].gather(1, kept[state[1]])
-        lost = belief.isneginf().all(1, keepdim=True)
-        return belief.masked_fill(lost, 0.0).log_softmax(1)
+        return renormalised(state[0].gather(1, kept[state[1]]))
 
 
 class Residual(nn.Module):
@@ -279,7 +267,7 @@ class NeuralBlockHMM(BlockHMM):
 
     def first_states(self, e: Tensor, transitions: Any) -> Tensor:
         """(M, K) log p(z_1) of the kept states, given their (M, K, d) vectors and the transitions between them."""
-        return blocks.whole(self.first(self.start(e))).flatten().log_softmax(0).view(e.shape[:2])
+        return blocks.single(self.first(self.start(e))).flatten().log_softmax(0).view(e.shape[:2])
 
     @abstractmethod
     def add_transitions(self) -> None:

@@ -1,8 +1,5 @@
 """What the HMMs share in which every state may lead to every state and say every word (Rabiner 1989)."""
 
-from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -11,7 +8,8 @@ from torch import Tensor
 
 from lmzoo.hmm import dense
 from lmzoo.hmm.paths import Chain
-from lmzoo.models.base import LanguageModel, State
+from lmzoo.models.base import State
+from lmzoo.models.hidden_markov import HiddenMarkovModel, renormalised
 
 
 class Tables(NamedTuple):
@@ -27,8 +25,8 @@ class Tables(NamedTuple):
     """(V, K) log p(x | z)."""
 
 
-class DenseHMM(LanguageModel):
-    """p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), Z states, each with a distribution over all states and all words.
+class DenseHMM(HiddenMarkovModel[Tables]):
+    """An HMM with Z states, each with a distribution over all states and all words.
 
     The state is the (B, Z) log-belief over the state of the last token, and (B,) whether there was a last token.
     """
@@ -36,30 +34,25 @@ class DenseHMM(LanguageModel):
     def __init__(self, *, vocabulary_size: int, states: int):
         super().__init__()
         self.vocabulary_size, self.states = vocabulary_size, states
-        self._frozen: Tables | None = None
-
-    @abstractmethod
-    def tables(self) -> Tables:
-        """The distributions as the parameters have them."""
 
     def initial_state(self, batch_size: int) -> State:
         number = next(iter(self.state_dict().values()))
         return number.new_zeros(batch_size, self.states), number.new_zeros(batch_size, dtype=torch.bool)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        tables = self._frozen or self.tables()
+        tables = self.current()
         emission = F.embedding(tokens, tables.emission)  # (B, T, K)
         logprobs, belief = dense.forward(self._prior(tables, state), tables.transition, emission)
         whole = belief.new_full((len(tokens), self.states), -torch.inf).index_copy(1, tables.kept, belief)
         return logprobs, (whole, torch.ones_like(state[1]))
 
     def predict(self, state: State) -> Tensor:
-        tables = self._frozen or self.tables()
+        tables = self.current()
         return dense.advance(self._prior(tables, state), tables.emission.T)
 
     def chain(self, tokens: Tensor, state: State) -> Chain:
-        """The tables of a (B, T) window for what `lmzoo.hmm.paths` has to tell; time and memory are O(BZ²)."""
-        tables = self._frozen or self.tables()
+        """The tables of a (B, T) window: of what `lmzoo.hmm.paths` makes of them time is O(BTZ²), memory O(BZ²)."""
+        tables = self.current()
         pair = torch.zeros_like(tokens)
         pair[:, 0] = ~state[1]  # the second tile starts
         tiles = torch.stack([tables.transition, tables.start.expand_as(tables.transition)])
@@ -69,37 +62,22 @@ class DenseHMM(LanguageModel):
         )
 
     def words(self, state: int) -> Tensor:
-        """(V,) log p(x | z)."""
-        return (self._frozen or self.tables()).emission[:, state]
+        return self.current().emission[:, state]
 
     def successors(self, state: int) -> Tensor:
-        """(Z,) log p(z_t | z_{t-1})."""
-        return (self._frozen or self.tables()).transition[state]
+        return self.current().transition[state]
 
     def next_words(self, state: int) -> Tensor:
-        """(V,) log p(x_t | z_{t-1})."""
-        return dense.advance(self.successors(state)[None], (self._frozen or self.tables()).emission.T)[0]
-
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        with torch.no_grad():
-            self._frozen = self.tables()
-        try:
-            yield
-        finally:
-            self._frozen = None
+        return dense.advance(self.successors(state)[None], self.current().emission.T)[0]
 
     def _prior(self, tables: Tables, state: State) -> Tensor:
         """(B, K) log p(z | past) of the next token's state."""
         start = tables.start.expand(len(state[1]), -1)
         if not bool(state[1].any()):
             return start
-        with torch.autocast(self.device.type, enabled=False):  # rounded, it would not sum to one
-            going_on = dense.advance(self._restrict(tables, state), tables.transition)
+        going_on = dense.advance(self._restrict(tables, state), tables.transition)
         return torch.where(state[1][:, None], going_on, start)
 
     def _restrict(self, tables: Tables, state: State) -> Tensor:
         """The (B, K) belief given that the state is a kept one; uniform where it cannot be."""
-        belief = state[0][:, tables.kept]
-        lost = belief.isneginf().all(1, keepdim=True)
-        return belief.masked_fill(lost, 0.0).log_softmax(1)
+        return renormalised(state[0][:, tables.kept])

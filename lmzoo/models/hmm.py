@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from tqdm import trange
 
-from lmzoo.brown import cached_brown_clusters
+from lmzoo.clustering import brown_classes
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.hmm import baum_welch
@@ -68,7 +68,7 @@ class HMM(DenseHMM):
     def estimate(self, corpus: Corpus) -> None:
         tokens, V = corpus.train.to(self.device), self.vocabulary_size
         if self.begin == "clusters":
-            cluster = cached_brown_clusters(corpus.train, V, self.states).to(self.device)
+            cluster = brown_classes(corpus.train, V, self.states, "model.states").to(self.device)
             tables = baum_welch.cluster_start(tokens, cluster, self.states)
         else:
             tables = baum_welch.random_start(tokens, V, self.states)

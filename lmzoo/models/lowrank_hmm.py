@@ -69,7 +69,8 @@ class LowRankHMM(NeuralBlockHMM):
     Args:
         features: f, at least the rank of the transition matrix.
         feature_map: φ.
-        block_features: whether φ_r(v_j) is 0 unless feature r and state j are of the same cluster.
+        block_features: whether φ_r(v_j) is 0 unless feature r and state j are of the same cluster. More of them in a
+            cluster than states add no rank.
 
     Raises:
         UserError: where block_features is set and features is not a multiple of clusters.

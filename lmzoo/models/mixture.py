@@ -4,7 +4,6 @@ import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -117,15 +116,10 @@ class Mixture(LanguageModel):
                 stack.enter_context(model.frozen())
             yield
 
-    @cached_property
-    def _lengths(self) -> list[int]:
-        """How many tensors each model's state has."""
-        return [len(model.initial_state(1)) for model in self.components]
-
     def _parts(self, state: State) -> list[State]:
         """Each model's own state."""
         rest = iter(state[1:])
-        return [tuple(itertools.islice(rest, length)) for length in self._lengths]
+        return [tuple(itertools.islice(rest, len(model.initial_state(1)))) for model in self.components]
 
 
 def _trained(folder: str, corpus: "Corpus") -> tuple[Mapping[str, Any], LanguageModel]:

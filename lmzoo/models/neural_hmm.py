@@ -6,7 +6,7 @@ https://aclanthology.org/2020.emnlp-main.103
 import torch
 from torch import nn
 
-from lmzoo.hmm.blocks import whole
+from lmzoo.hmm.blocks import single
 from lmzoo.models.block_hmm import Residual
 from lmzoo.models.dense_hmm import DenseHMM, Tables
 from lmzoo.registry import Dropout, Size, models
@@ -44,7 +44,7 @@ class NeuralHMM(DenseHMM):
         if self.training and self.keep < self.states:
             kept = torch.randperm(self.states, device=self.device)[: self.keep]
         e = self.origin(kept)  # (K, d)
-        start = whole(self.first(self.start(e)))[:, 0]
-        transition = whole(self.transition(e) @ self.destination(kept).T)
-        emission = whole(self.word.weight @ self.emission(e).T) + self.word.bias[:, None]
+        start = single(self.first(self.start(e)))[:, 0]
+        transition = single(self.transition(e) @ self.destination(kept).T)
+        emission = single(self.word.weight @ self.emission(e).T) + self.word.bias[:, None]
         return Tables(kept, start.log_softmax(0), transition.log_softmax(1), emission.log_softmax(0))

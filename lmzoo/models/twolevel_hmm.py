@@ -25,7 +25,7 @@ class TwoLevel(NamedTuple):
 
     def leaving(self, cluster: int) -> Tensor:
         M, K, _ = self.V.shape
-        inside = blocks.whole(self.U[cluster] @ self.V.flatten(0, 1).T).view(K, M, K).log_softmax(2)
+        inside = blocks.single(self.U[cluster] @ self.V.flatten(0, 1).T).view(K, M, K).log_softmax(2)
         return self.arrival[cluster][:, :, None] + inside
 
     def kept(self) -> "TwoLevel":
@@ -48,8 +48,8 @@ class TwoLevelHMM(NeuralBlockHMM):
         self.boundary = nn.Parameter(0.1 * torch.randn(self.dim))
 
     def first_states(self, e: Tensor, transitions: TwoLevel) -> Tensor:
-        cluster = blocks.whole(self.next_cluster(self.arrival(self.boundary))).log_softmax(0)  # (M,)
-        inside = blocks.whole(transitions.V @ self.transition(self.boundary)).log_softmax(1)  # (M, K)
+        cluster = blocks.single(self.next_cluster(self.arrival(self.boundary))).log_softmax(0)  # (M,)
+        inside = blocks.single(transitions.V @ self.transition(self.boundary)).log_softmax(1)  # (M, K)
         return cluster[:, None] + inside
 
     def add_transitions(self) -> None:
@@ -58,6 +58,5 @@ class TwoLevelHMM(NeuralBlockHMM):
         self.add_destination(self.dim**-0.5)
 
     def transitions(self, e: Tensor, states: Tensor) -> TwoLevel:
-        arrival = blocks.whole(self.next_cluster(self.arrival(e))).log_softmax(2)  # (M, K, M)
-        U = self.transition(e)
-        return TwoLevel(arrival, U, self.destinations(e, states).to(U.dtype))
+        arrival = blocks.single(self.next_cluster(self.arrival(e))).log_softmax(2)  # (M, K, M)
+        return TwoLevel(arrival, self.transition(e), self.destinations(e, states))

@@ -31,7 +31,7 @@ class Softmax(NamedTuple):
 
     def leaving(self, cluster: int) -> Tensor:
         M, K, _ = self.V.shape
-        return blocks.whole(self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
+        return blocks.single(self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
 
     def kept(self) -> "Softmax":
         return self._replace(normaliser=blocks.normaliser(self.U, self.V))
@@ -46,7 +46,7 @@ class VeryLargeHMM(NeuralBlockHMM):
 
     def transitions(self, e: Tensor, states: Tensor) -> Softmax:
         U = self.transition(e)
-        return Softmax(U, self.destinations(e, states).to(U.dtype))
+        return Softmax(U, self.destinations(e, states))
 
 
 class Tabulated(NamedTuple):
