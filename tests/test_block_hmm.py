@@ -6,6 +6,20 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from hmm_oracle import (
+    EXACT,
+    V,
+    assert_dropout_of_vectors_acts_in_training_alone,
+    assert_finite_in_single_precision,
+    assert_rows_at_a_start_and_rows_going_on_share_a_batch,
+    assert_same_with_gradients,
+    assert_window_cuts_do_not_matter,
+    gradient,
+    lse,
+    residual,
+    strings,
+    words,
+)
 
 from lmzoo.errors import UserError
 from lmzoo.hmm import paths
@@ -15,7 +29,6 @@ from lmzoo.models.twolevel_hmm import TwoLevelHMM
 from lmzoo.models.vlhmm import TableHMM
 from lmzoo.registry import models
 
-EXACT = {"rtol": 1e-9, "atol": 1e-9}
 OPTIONS = {
     "states": 12,
     "clusters": 3,
@@ -37,7 +50,7 @@ OF_MODEL = {
 def make(name: str, **options) -> BlockHMM:
     torch.manual_seed(0)
     model = models.build(
-        {"name": name.partition(",")[0]} | OPTIONS | OF_MODEL[name] | options, vocabulary_size=8
+        {"name": name.partition(",")[0]} | OPTIONS | OF_MODEL[name] | options, vocabulary_size=V
     ).double()
     for parameter_name, parameter in model.named_parameters():
         if "norm" in parameter_name:  # fresh ones are all 1 or 0
@@ -48,15 +61,6 @@ def make(name: str, **options) -> BlockHMM:
 @pytest.fixture(params=OF_MODEL)
 def build(request) -> Callable[..., BlockHMM]:
     return lambda **options: make(request.param, **options)
-
-
-def residual(module, x):
-    if isinstance(module, torch.nn.Sequential):
-        return residual(module[1], residual(module[0], x))
-    h = F.relu(x @ module.inner.weight.T + module.inner.bias)
-    y = F.relu(h @ module.outer.weight.T + module.outer.bias) + h
-    centred = y - y.mean(-1, keepdim=True)
-    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * module.norm.weight + module.norm.bias
 
 
 def vectors(embedding):
@@ -101,11 +105,6 @@ def dense_tables(model, kept):
     return start, transition, emission.masked_fill(outside, -torch.inf).log_softmax(1), dropped
 
 
-def lse(scores, dim):
-    """logsumexp whose gradient is 0, not NaN, where every score is -inf."""
-    return scores.clamp_min(-1e300).logsumexp(dim)
-
-
 def dense_forward(model, tokens, kept, before=None):
     """log p(x_t | x_<t) (B, T) and the last dense belief (B, Z) by the plain masked recursion in log space."""
     start, transition, emission, dropped = dense_tables(model, kept)
@@ -123,14 +122,6 @@ def dense_forward(model, tokens, kept, before=None):
         logprobs.append(lse(score, 1))
         belief = score - logprobs[-1][:, None]
     return torch.stack(logprobs, 1), belief
-
-
-def gradient(model, loss):
-    return torch.autograd.grad(loss, list(model.parameters()))
-
-
-def words(*shape, vocabulary_size=8, seed=1):
-    return torch.randint(vocabulary_size, shape, generator=torch.Generator().manual_seed(seed))
 
 
 SWITCHES = [
@@ -168,10 +159,7 @@ def agrees_with_dense_tables(model):
     torch.manual_seed(2)
     logprobs, _ = model(tokens, model.initial_state(5))
     expected, _ = dense_forward(model, tokens, kept)
-    torch.testing.assert_close(logprobs, expected, **EXACT)
-    ours, theirs = gradient(model, (logprobs * weights).sum()), gradient(model, (expected * weights).sum())
-    for mine, dense in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, dense, **EXACT)
+    assert_same_with_gradients(model, logprobs, expected, weights)
 
 
 def test_likelihood_is_a_sum_over_all_state_paths(build):
@@ -194,9 +182,8 @@ def test_likelihood_is_a_sum_over_all_state_paths(build):
 @pytest.mark.parametrize("training", [False, True])
 def test_all_strings_of_length_three_together_are_certain(build, dtype, half, tolerance, training):
     model = build().to(dtype).train(training)
-    strings = torch.tensor(list(itertools.product(range(8), repeat=3)))
     with torch.autocast("cpu", torch.bfloat16, enabled=half):
-        logprobs, _ = model(strings, model.initial_state(len(strings)))
+        logprobs, _ = model(strings(), model.initial_state(V**3))
     assert logprobs.double().sum(1).exp().sum().item() == pytest.approx(1, abs=tolerance)
 
 
@@ -217,19 +204,7 @@ def test_half_precision_scores_and_learns_almost_alike(build):
 
 @pytest.mark.parametrize("cuts", [[6], [1, 1, 1, 1, 1, 1], [4, 2], [1, 5]])
 def test_window_cuts_do_not_matter(build, cuts):
-    model = build(state_dropout=0.5)
-    tokens = words(3, 6)
-    with model.frozen():  # one draw of states for all windows
-        whole, last = model(tokens, model.initial_state(3))
-        state, parts = model.initial_state(3), []
-        for window in tokens.split(cuts, dim=1):
-            following = model.predict(state)
-            torch.testing.assert_close(following.exp().sum(1), torch.ones(3).double(), **EXACT)
-            logprobs, state = model(window, state)
-            torch.testing.assert_close(logprobs[:, :1], following.gather(1, window[:, :1]), **EXACT)
-            parts.append(logprobs)
-    torch.testing.assert_close(torch.cat(parts, 1), whole, **EXACT)
-    torch.testing.assert_close(state, last, **EXACT)
+    assert_window_cuts_do_not_matter(build(state_dropout=0.5), cuts)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5, 0.75])
@@ -244,22 +219,11 @@ def test_belief_is_carried_on_to_the_states_newly_kept(build, dropout):
     expected_left, belief = dense_forward(model, tokens[:, :3], first)
     expected_right, _ = dense_forward(model, tokens[:, 3:], second, before=(belief, tokens[:, 2]))
     logprobs, expected = torch.cat([left, right], 1), torch.cat([expected_left, expected_right], 1)
-    torch.testing.assert_close(logprobs, expected, **EXACT)
-    ours, theirs = gradient(model, (logprobs * weights).sum()), gradient(model, (expected * weights).sum())
-    for mine, dense in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, dense, **EXACT)
+    assert_same_with_gradients(model, logprobs, expected, weights)
 
 
 def test_rows_at_a_start_and_rows_going_on_share_a_batch(build):
-    model = build().eval()
-    tokens = words(2, 6)
-    whole, _ = model(tokens, model.initial_state(2))
-    _, (belief, cluster) = model(tokens[:1, :3], model.initial_state(1))
-    fresh, boundary = model.initial_state(1)
-    mixed, _ = model(
-        torch.stack([tokens[0, 3:], tokens[1, :3]]), (torch.cat([belief, fresh]), torch.cat([cluster, boundary]))
-    )
-    torch.testing.assert_close(mixed, torch.stack([whole[0, 3:], whole[1, :3]]), **EXACT)
+    assert_rows_at_a_start_and_rows_going_on_share_a_batch(build().eval())
 
 
 @pytest.mark.parametrize(("size", "dropout", "expected"), [(4, 0.5, 2), (4, 0.9, 1), (5, 0.25, 4), (1, 0.5, 1)])
@@ -275,14 +239,9 @@ def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_eva
 
 @pytest.mark.parametrize("embeddings", ["free", "factored"])
 def test_dropout_of_vectors_acts_in_training_alone_and_leaves_strings_certain(build, embeddings):
-    dropped, whole = (build(embeddings=embeddings, dropout=p, state_dropout=0.0) for p in (0.5, 0.0))
-    strings = torch.tensor(list(itertools.product(range(8), repeat=3)))
-    state = dropped.initial_state(len(strings))
-    first, second = (dropped(strings, state)[0] for _ in range(2))
-    assert not first.eq(second).any()
-    for logprobs in (first, second):
-        assert logprobs.sum(1).exp().sum().item() == pytest.approx(1, abs=1e-9)
-    torch.testing.assert_close(dropped.eval()(strings, state)[0], whole(strings, state)[0], **EXACT)
+    assert_dropout_of_vectors_acts_in_training_alone(
+        lambda p: build(embeddings=embeddings, dropout=p, state_dropout=0.0)
+    )
 
 
 def test_frozen_tables_score_alike_and_thaw(build):
@@ -299,27 +258,12 @@ def test_frozen_tables_score_alike_and_thaw(build):
 @pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
 @pytest.mark.parametrize("length", [1, 60])
 def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(build, scale, length):
-    model = build(states=32, clusters=8, state_dropout=0.5).float()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= scale
-    tokens = torch.cat([torch.full((1, length), 3), words(3, length)])
-    logprobs, state = model(tokens, model.initial_state(4))
-    further, _ = model(tokens, state)
-    assert logprobs.isfinite().all()
-    assert further.isfinite().all()
-    assert all(part.isfinite().all() for part in gradient(model, logprobs.mean() + further.mean()))
+    assert_finite_in_single_precision(build(states=32, clusters=8, state_dropout=0.5), scale, length)
 
 
 @pytest.mark.parametrize("scale", [1e2, 1e4])
-def test_gradient_of_a_sum_is_finite_where_transitions_underflow(build, scale):
-    model = build().float()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= scale
-    logprobs, _ = model(words(8, 50), model.initial_state(8))
-    assert logprobs.isfinite().all()
-    assert all(part.isfinite().all() for part in gradient(model, logprobs.sum()))
+def test_transitions_that_underflow_leave_every_gradient_finite(build, scale):
+    assert_finite_in_single_precision(build(), scale, 50)
 
 
 def test_frozen_within_frozen_is_the_same_draw(build):
@@ -344,7 +288,7 @@ def test_vectors_of_fresh_states_are_as_long_as_documented(name, scale, options)
     sizes = {"states": 600, "dim": 64, "features": 3, "state_dropout": 0.0}
     known = OPTIONS | OF_MODEL[name]
     settings = known | {option: value for option, value in (sizes | options).items() if option in known}
-    model = models.build({"name": name} | settings, vocabulary_size=8)
+    model = models.build({"name": name} | settings, vocabulary_size=V)
     states = torch.arange(600).view(3, 200)
     e = model.origin(states)
     v = model.destinations(e, states)

@@ -8,7 +8,19 @@ import re
 
 import pytest
 import torch
-import torch.nn.functional as F
+from hmm_oracle import (
+    EXACT,
+    V,
+    assert_dropout_of_vectors_acts_in_training_alone,
+    assert_finite_in_single_precision,
+    assert_rows_at_a_start_and_rows_going_on_share_a_batch,
+    assert_same_with_gradients,
+    assert_window_cuts_do_not_matter,
+    lse,
+    residual,
+    strings,
+    words,
+)
 
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import Window
@@ -18,8 +30,7 @@ from lmzoo.models.dense_hmm import DenseHMM
 from lmzoo.perplexity import score
 from lmzoo.registry import models
 
-EXACT = {"rtol": 1e-9, "atol": 1e-9}
-V, Z = 8, 6
+Z = 6
 VARIANTS = {
     "neural_hmm": {"states": Z, "dim": 5, "dropout": 0.0, "state_dropout": 0.0},
     "neural_hmm, dropout": {"states": Z, "dim": 5, "dropout": 0.0, "state_dropout": 0.5},
@@ -45,13 +56,6 @@ def make_neural(**options) -> DenseHMM:
     return models.build({"name": "neural_hmm"} | VARIANTS["neural_hmm"] | options, vocabulary_size=V).double()
 
 
-def residual(module, x):
-    h = F.relu(x @ module.inner.weight.T + module.inner.bias)
-    y = F.relu(h @ module.outer.weight.T + module.outer.bias) + h
-    centred = y - y.mean(-1, keepdim=True)
-    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * module.norm.weight + module.norm.bias
-
-
 def dense_tables(model, kept):
     """log p(z_1) (Z,), log p(z′ | z) (Z, Z), log p(x | z) (Z, V), states that are not kept being no outcome."""
     dropped = torch.ones(Z, dtype=torch.bool).index_fill(0, kept, False)
@@ -66,11 +70,6 @@ def dense_tables(model, kept):
     return start.log_softmax(0), transition.log_softmax(1), emission.log_softmax(1)
 
 
-def lse(scores, dim):
-    """logsumexp whose gradient is 0, not NaN, where every score is -inf."""
-    return scores.clamp_min(-1e300).logsumexp(dim)
-
-
 def dense_forward(model, tokens, kept):
     """log p(x_t | x_<t) (B, T) by the plain recursion in log space."""
     start, transition, emission = dense_tables(model, kept)
@@ -80,14 +79,6 @@ def dense_forward(model, tokens, kept):
         logprobs.append(lse(score, 1))
         prior = lse((score - logprobs[-1][:, None])[:, :, None] + transition, 1)
     return torch.stack(logprobs, 1)
-
-
-def words(*shape, seed=1):
-    return torch.randint(V, shape, generator=torch.Generator().manual_seed(seed))
-
-
-def gradient(model, loss):
-    return torch.autograd.grad(loss, list(model.parameters()))
 
 
 @pytest.mark.parametrize("states", [Z, 1])
@@ -101,10 +92,7 @@ def test_likelihood_and_gradients_are_those_of_plain_tables(build, states, monke
     torch.manual_seed(2)
     logprobs, _ = model(tokens, model.initial_state(5))
     expected = dense_forward(model, tokens, kept)
-    torch.testing.assert_close(logprobs, expected, **EXACT)
-    ours, theirs = gradient(model, (logprobs * weights).sum()), gradient(model, (expected * weights).sum())
-    for mine, plain in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, plain, **EXACT)
+    assert_same_with_gradients(model, logprobs, expected, weights)
 
 
 def test_likelihood_is_a_sum_over_all_state_paths(build):
@@ -127,41 +115,23 @@ def test_likelihood_is_a_sum_over_all_state_paths(build):
 @pytest.mark.parametrize("training", [False, True])
 def test_all_strings_of_length_three_together_are_certain(build, dtype, half, tolerance, training):
     model = build().to(dtype).train(training)
-    strings = torch.tensor(list(itertools.product(range(V), repeat=3)))
+    start = model.initial_state(V**3)
     with torch.autocast("cpu", torch.bfloat16, enabled=half and model.autocast):
-        logprobs, _ = model(strings, model.initial_state(len(strings)))
+        logprobs, _ = model(strings(), start)
         with model.frozen():
-            first, state = model(strings[:, :1], model.initial_state(len(strings)))
-            rest, _ = model(strings[:, 1:], state)
+            first, state = model(strings()[:, :1], start)
+            rest, _ = model(strings()[:, 1:], state)
     for scores in (logprobs, torch.cat([first, rest], 1)):
         assert scores.double().sum(1).exp().sum().item() == pytest.approx(1, abs=tolerance)
 
 
 @pytest.mark.parametrize("cuts", [[6], [1, 1, 1, 1, 1, 1], [4, 2], [1, 5]])
 def test_window_cuts_do_not_matter(build, cuts):
-    model = build()
-    tokens = words(3, 6)
-    with model.frozen():  # one draw of states for all windows
-        whole, last = model(tokens, model.initial_state(3))
-        state, parts = model.initial_state(3), []
-        for window in tokens.split(cuts, dim=1):
-            following = model.predict(state)
-            torch.testing.assert_close(following.exp().sum(1), torch.ones(3).double(), **EXACT)
-            logprobs, state = model(window, state)
-            torch.testing.assert_close(logprobs[:, :1], following.gather(1, window[:, :1]), **EXACT)
-            parts.append(logprobs)
-    torch.testing.assert_close(torch.cat(parts, 1), whole, **EXACT)
-    torch.testing.assert_close(state, last, **EXACT)
+    assert_window_cuts_do_not_matter(build(), cuts)
 
 
 def test_rows_at_a_start_and_rows_going_on_share_a_batch(build):
-    model = build().eval()
-    tokens = words(2, 6)
-    whole, _ = model(tokens, model.initial_state(2))
-    _, going = model(tokens[:1, :3], model.initial_state(1))
-    state = tuple(torch.cat(parts) for parts in zip(going, model.initial_state(1), strict=True))
-    mixed, _ = model(torch.stack([tokens[0, 3:], tokens[1, :3]]), state)
-    torch.testing.assert_close(mixed, torch.stack([whole[0, 3:], whole[1, :3]]), **EXACT)
+    assert_rows_at_a_start_and_rows_going_on_share_a_batch(build().eval())
 
 
 def test_belief_is_carried_on_to_the_states_newly_kept(build):
@@ -196,27 +166,11 @@ def test_chain_is_the_same_model(build):
 @pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
 @pytest.mark.parametrize("length", [1, 60])
 def test_repeated_words_and_huge_parameters_stay_finite_in_single_precision(build, scale, length):
-    model = build().float()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= scale
-    tokens = torch.cat([torch.full((1, length), 3), words(3, length)])
-    logprobs, state = model(tokens, model.initial_state(4))
-    further, _ = model(tokens, state)
-    assert logprobs.isfinite().all()
-    assert further.isfinite().all()
-    assert all(part.isfinite().all() for part in gradient(model, logprobs.mean() + further.mean()))
+    assert_finite_in_single_precision(build(), scale, length)
 
 
 def test_dropout_of_vectors_acts_in_training_alone_and_leaves_strings_certain():
-    dropped, whole = (make_neural(dropout=p) for p in (0.5, 0.0))
-    strings = torch.tensor(list(itertools.product(range(V), repeat=3)))
-    state = dropped.initial_state(len(strings))
-    first, second = (dropped(strings, state)[0] for _ in range(2))
-    assert not first.eq(second).any()
-    for logprobs in (first, second):
-        assert logprobs.sum(1).exp().sum().item() == pytest.approx(1, abs=1e-9)
-    torch.testing.assert_close(dropped.eval()(strings, state)[0], whole(strings, state)[0], **EXACT)
+    assert_dropout_of_vectors_acts_in_training_alone(lambda p: make_neural(dropout=p))
 
 
 @pytest.mark.parametrize("half", [False, True])
