@@ -13,7 +13,7 @@ import hydra
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, Override
+from hydra.core.override_parser.types import Glob, Override, OverrideType
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
@@ -81,10 +81,39 @@ def run_hydra(job: Callable[[DictConfig], None], config_name: str) -> None:
     if not (arguments.config_path or arguments.config_name or arguments.config_dir):
         check_overrides(arguments.overrides, config_name, sweep=arguments.multirun)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
+    typed, along = sys.argv, _swept_along(arguments.overrides) if arguments.multirun else {}
+
+    def as_typed(config: DictConfig) -> None:
+        sys.argv = typed  # which goes into the run's provenance
+        job(config)
+
+    sys.argv = [along.get(argument, argument) for argument in typed]
     try:
-        hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(job)()
+        hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
         raise UserError(one_line(error)) from None
+    finally:
+        sys.argv = typed
+
+
+def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
+    """Options of groups that are swept over, as sweeps of one value.
+
+    Before a sweep Hydra composes a configuration of what does not vary, in which ``model`` is the default's, and so
+    refuses options that only the models swept over have.
+    """
+    overrides = {argument: _parse(argument) for argument in arguments}
+    swept = {override.key_or_group for override in overrides.values() if override.is_sweep_override()}
+    return {
+        argument: "{}=choice({})".format(*argument.split("=", 1))
+        for argument, override in overrides.items()
+        if not override.is_sweep_override()
+        and override.type is OverrideType.CHANGE
+        and "." in override.key_or_group
+        and ("experiment" in swept or override.key_or_group.split(".")[0] in swept)
+        and not override.key_or_group.startswith("hydra.")
+        and override.get_value_string()
+    }
 
 
 def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:

@@ -8,7 +8,12 @@ from lmzoo.models.base import LanguageModel
 
 @torch.no_grad()
 def sample(model: LanguageModel, tokens: int, seed: int) -> Tensor:
-    """(tokens,) int64 drawn one by one from a sentence boundary on; the model is left in the mode it was in."""
+    """(tokens,) int64 drawn one by one from a sentence boundary on; the model is left in the mode it was in.
+
+    Raises: ValueError where tokens is less than 1.
+    """
+    if tokens < 1:
+        raise ValueError(f"tokens={tokens}: must be at least 1")
     training, device = model.training, model.device
     model.eval()
     random = torch.Generator(device).manual_seed(seed)

@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise UserError(f"--shown {options.shown}: must be at least 1")
     model, vocabulary = load(options.run, options.device)
     if not isinstance(model, HiddenMarkovModel):
-        raise UserError(f"{options.run}: a {type(model).__name__} has no hidden states to look at")
+        raise UserError(f"{options.run}: its model, {type(model).__name__}, has no hidden states to look at")
     inspector = Inspector(model, vocabulary, options.shown)
     with model.frozen():
         if not options.state and not options.sentence:

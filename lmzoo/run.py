@@ -140,7 +140,10 @@ class Run:
         """Raise a UserError where a run that is here was trained on another text than the corpus is now."""
         if not self.config_file.exists():
             return
-        known = self._read_json("provenance.json")[0]["corpus"]
+        try:
+            known = self._read_json("provenance.json")[0]["corpus"]
+        except (LookupError, TypeError):
+            raise self._unusable("provenance.json", "says nothing of a corpus") from None
         if known["sha256"] != corpus.sha256:
             raise UserError(
                 f"{self.path}: was trained on another text than corpus {corpus.name} is now (then: {known}); "
@@ -327,13 +330,13 @@ def build_model(config: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageMo
     return models.build(config["model"], vocabulary_size=len(vocabulary))
 
 
-def load(run_dir: str | Path, device: str = "cpu") -> tuple[LanguageModel, Vocabulary]:
+def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[LanguageModel, Vocabulary]:
     """A trained model in evaluation mode, with the best weights of its run, and its vocabulary.
 
     Raises: UserError where the folder is no run, or holds no trained weights yet.
     """
     run = Run(Path(run_dir))
-    where = resolve_device(device)
+    where = resolve_device(str(device))
     config, vocabulary = run.config(), run.vocabulary()
     model = build_model(config, vocabulary)
     checkpoint = run.restore("best.pt", where, "model")

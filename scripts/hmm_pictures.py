@@ -3,7 +3,6 @@
 Needs matplotlib (``pip install -e '.[bench]'``).
 """
 
-import argparse
 import math
 from pathlib import Path
 
@@ -11,7 +10,9 @@ import matplotlib as mpl
 import torch
 
 import lmzoo
+from lmzoo.commands import CommandParser, run_command
 from lmzoo.corpus import Vocabulary
+from lmzoo.errors import UserError
 from lmzoo.models.block_hmm import BlockHMM
 from lmzoo.models.hidden_markov import entropy, expected_visits
 from lmzoo.run import Run
@@ -42,8 +43,8 @@ def draw_transitions(model: BlockHMM, labels: list[str], visits: torch.Tensor, p
     figure, axes = plt.subplots(figsize=(8, 7.4), layout="constrained")
     axes.imshow(matrix.numpy(), cmap="magma")
     shown = [labels[c].replace("$", r"\$") for c in order.tolist()]
-    axes.set_xticks(range(SHOWN), shown, rotation=90, fontsize=7)
-    axes.set_yticks(range(SHOWN), shown, fontsize=7)
+    axes.set_xticks(range(len(shown)), shown, rotation=90, fontsize=7)
+    axes.set_yticks(range(len(shown)), shown, fontsize=7)
     axes.set_xlabel("next cluster")
     axes.set_ylabel("cluster")
     figure.savefig(path, dpi=110)
@@ -60,20 +61,23 @@ def draw_usage(visits: torch.Tensor, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> int:
+    parser = CommandParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
     model, vocabulary = lmzoo.load(options.run)
-    assert isinstance(model, BlockHMM)
+    if not isinstance(model, BlockHMM):
+        raise UserError(f"{options.run}: its model, {type(model).__name__}, is no HMM of clusters")
+    options.folder.mkdir(parents=True, exist_ok=True)
     corpus = Run(options.run).corpus()
     with torch.no_grad(), model.frozen():
         visits = expected_visits(model, corpus.splits["valid"])
         labels = names(model, vocabulary, corpus.train)
         draw_transitions(model, labels, visits, options.folder / "hmm-transitions.png")
     draw_usage(visits, options.folder / "hmm-usage.png")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

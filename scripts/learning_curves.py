@@ -16,6 +16,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+from lmzoo.commands import CommandParser, run_command
+from lmzoo.errors import UserError
 from lmzoo.run import Run
 
 TAG = "perplexity/valid"
@@ -36,13 +38,13 @@ class Curve(NamedTuple):
         checks, results = [], []
         for run in runs:
             if not (finished := Run(run).results()):
-                raise SystemExit(f"{run}: no finished run is there")
+                raise UserError(f"{run}: no finished run is there")
             results.append(finished["perplexity"])
             events = EventAccumulator(str(run))
             events.Reload()
             checks.append([point.value for point in events.Scalars(TAG)])
             if len(checks[-1]) != len(checks[0]):
-                raise SystemExit(f"{run}: {len(checks[-1])} checks, where {runs[0]} has {len(checks[0])}")
+                raise UserError(f"{run}: {len(checks[-1])} checks, where {runs[0]} has {len(checks[0])}")
         columns = list(zip(*checks, strict=True))
         best, test = (statistics.mean(result[split] for result in results) for split in ("valid", "test"))
         return cls(*([f(column) for column in columns] for f in (statistics.mean, min, max)), best, test)
@@ -64,8 +66,8 @@ def draw(curves: dict[str, Curve], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> int:
+    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plot", type=Path)
     parser.add_argument("curves", nargs="+", metavar="LABEL=RUN,RUN…")
     arguments = parser.parse_args()
@@ -73,6 +75,7 @@ def main() -> None:
     if not all(runs for _, _, runs in pairs) or len({label for label, _, _ in pairs}) < len(pairs):
         parser.error("each curve is LABEL=RUN,RUN…, with a label of its own")
     curves = {label: Curve.of([Path(run) for run in runs.split(",")]) for label, _, runs in pairs}
+    arguments.plot.parent.mkdir(parents=True, exist_ok=True)
     draw(curves, arguments.plot)
     first = next(iter(curves.values()))
     goal, when = min(zip(first.mean, range(1, len(first.mean) + 1), strict=True))
@@ -81,7 +84,8 @@ def main() -> None:
         reached = next((n for n, value in enumerate(curve.mean, 1) if value <= goal), None)
         share = "never" if reached is None else f"{reached} of {when}"
         print(f"| {label} | {curve.valid:.2f} | {curve.test:.2f} | {share} |")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -33,7 +33,8 @@ def test_curves_are_means_over_seeds(
     curves = ["slow=slow-0,slow-1", "fast=fast-0", "never=never-0"]
     monkeypatch.chdir(runs)
     monkeypatch.setattr(sys, "argv", ["learning_curves.py", "curves.png", *curves])
-    runpy.run_path(str(ROOT / "scripts" / "learning_curves.py"), run_name="__main__")
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_path(str(ROOT / "scripts" / "learning_curves.py"), run_name="__main__")
     assert capsys.readouterr().out.splitlines()[2:] == [
         "| slow | 98.00 | 94.00 | 3 of 3 |",
         "| fast | 80.00 | 76.00 | 2 of 3 |",

@@ -114,6 +114,18 @@ def test_tokens_of_another_shape_or_type_are_an_error(model: LanguageModel, toke
         model(tokens, model.initial_state(len(tokens)))
 
 
+@pytest.mark.parametrize("wrong", [-1, 150])
+def test_numbers_that_are_no_words_are_an_error(model: LanguageModel, wrong: int):
+    with pytest.raises(ValueError, match=f"tokens: {wrong} is no word of 0 to 149"):
+        model(torch.tensor([[1, wrong, 2]]), model.initial_state(1))
+
+
+def test_a_state_of_another_batch_is_an_error(model: LanguageModel, tokens: torch.Tensor):
+    if model.initial_state(1):
+        with pytest.raises(ValueError, match="the state is of 1 rows, the tokens of 3"):
+            model(tokens, model.initial_state(1))
+
+
 def test_window_cuts_do_not_matter(model: LanguageModel, tokens: torch.Tensor):
     whole, state, parts = score(model, tokens), model.initial_state(3), []
     with torch.no_grad():

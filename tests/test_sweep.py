@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, QUICK, TEXT, command, stop_at
 
+from lmzoo.commands import _swept_along
 from lmzoo.models.recurrent import RNN
+from lmzoo.run import Run
 from lmzoo.trainer import Trainer
 
 SWEEP = ["-m", "model=rnn,lstm", *TEXT, *QUICK, "model.embedding=8", "model.hidden=8"]
@@ -103,3 +105,29 @@ def test_a_signal_stops_the_whole_sweep(monkeypatch: pytest.MonkeyPatch):
     assert "resumed at step 3" in outcome.out
     assert all((run / "results.json").exists() for run in runs().values())
     assert set(runs()) == {"rnn", "lstm"}
+
+
+def test_options_that_only_the_models_swept_over_have_are_theirs():
+    arguments = ["-m", "model=hmm,neural_hmm", *TEXT, *QUICK, "model.states=4"]
+    outcome = command(*arguments)
+    assert (outcome.code, outcome.err) == (0, "")
+    for name in ("hmm", "neural_hmm"):
+        run = Run(runs()[name])
+        assert run.config()["model"]["states"] == 4
+        assert json.loads((run.path / "provenance.json").read_text())[0]["argv"][1:] == arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "along"),
+    [
+        (["model=hmm,vlhmm", "model.states=4", "corpus.train=400"], {"model.states=4": "model.states=choice(4)"}),
+        (["model=hmm", "seed=0,1", "model.states=4"], {}),
+        (
+            ["experiment=vlhmm_ptb,lstm_ptb", "model.runs=['a b',c]", "seed=1", "hydra.verbose=true"],
+            {"model.runs=['a b',c]": "model.runs=choice(['a b',c])"},
+        ),
+        (["model=hmm,vlhmm", "model.states=4,8"], {}),
+    ],
+)
+def test_what_is_swept_along(arguments, along):
+    assert _swept_along(arguments) == along

@@ -34,7 +34,7 @@ class LanguageModel(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.register_load_state_dict_pre_hook(_take_saved_sizes)
-        self.register_forward_pre_hook(_check_tokens, with_kwargs=True)
+        self.register_forward_pre_hook(_check_arguments, with_kwargs=True)
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> State:
@@ -54,7 +54,8 @@ class LanguageModel(nn.Module, ABC):
             a row needs no mask: the caller ignores its scores.
 
         Raises:
-            ValueError: where the tokens have another shape or type.
+            ValueError: where the tokens have another shape or type, or another batch size than the state; on a CPU,
+                where one is not in 0, …, V - 1.
         """
 
     @abstractmethod
@@ -82,12 +83,20 @@ class LanguageModel(nn.Module, ABC):
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
 
 
-def _check_tokens(_: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-    tokens = arguments[0] if arguments else named["tokens"]
+def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Say what is wrong in words of ours; numbers only on a CPU, as a GPU would have to be waited for."""
+    tokens, state = [*arguments, *(named[name] for name in ("tokens", "state")[len(arguments) :])]
     if tokens.ndim != 2 or tokens.dtype != torch.int64 or not tokens.shape[1]:
         shape = tuple(tokens.shape)
         hint = "; tokens[None] is a batch of one" if tokens.ndim == 1 else ""
         raise ValueError(f"tokens must be (B, T) int64 with T of at least 1, not {shape} {tokens.dtype}{hint}")
+    if rows := [len(part) for part in state if len(part) != len(tokens)]:
+        raise ValueError(f"the state is of {rows[0]} rows, the tokens of {len(tokens)}; initial_state({len(tokens)})?")
+    if tokens.device.type == "cpu" and len(tokens):
+        low, high = tokens.aminmax()
+        if low < 0 or high >= model.vocabulary_size:
+            wrong = int(low if low < 0 else high)
+            raise ValueError(f"tokens: {wrong} is no word of 0 to {model.vocabulary_size - 1}")
 
 
 def _take_saved_sizes(model: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:
