@@ -11,7 +11,7 @@ from lmzoo.corpus import Context
 from lmzoo.corpus.sources import SPLITS, read_lines
 from lmzoo.errors import UserError
 from lmzoo.perplexity import score
-from lmzoo.run import Run, load
+from lmzoo.run import Run, finite, load
 
 
 def evaluate(run_dir: Path, text: str, context: Context | None = None, device: str = "auto") -> dict[str, Any]:
@@ -69,13 +69,14 @@ def main() -> int:
     parser.add_argument("text", nargs="?", default="test", help="train, valid, test (the default) or a text file")
     parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
-    parser.add_argument("--json", action="store_true", help="print every figure as JSON")
+    parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()
     figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device)
     if Run(arguments.run).results() is None:
         print(f"{arguments.run}: its training is not finished; these are the best weights so far", file=sys.stderr)
     if arguments.json:
-        print(json.dumps(figures, indent=2))
+        sayable = {name: finite(value) if isinstance(value, float) else value for name, value in figures.items()}
+        print(json.dumps(sayable, indent=2, allow_nan=False))
         return 0
     print(
         f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "

@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import io
 import json
+import math
 import os
 import platform
 import subprocess
@@ -75,6 +76,11 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def finite(number: float) -> float | None:
+    """None for infinity, which JSON cannot say."""
+    return number if math.isfinite(number) else None
 
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:

@@ -29,7 +29,7 @@ from lmzoo.generate import sample
 from lmzoo.models import LanguageModel
 from lmzoo.perplexity import score
 from lmzoo.registry import Seed, call
-from lmzoo.run import Run, build_model, flatten, resolve_device
+from lmzoo.run import Run, build_model, finite, flatten, resolve_device
 from lmzoo.trainer import Interrupted, Progress, Trainer, TrainerOptions
 
 log = logging.getLogger("lmzoo")
@@ -130,7 +130,7 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
         "corpus": corpus.name,
         "context": corpus.context,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "perplexity": {split: _finite(measured.perplexity) for split, measured in scores.items()},
+        "perplexity": {split: finite(measured.perplexity) for split, measured in scores.items()},
         "tokens": {split: measured.tokens for split, measured in scores.items()},
         "seconds": round(progress.seconds, 3),
         "tokens_per_second": round(progress.tokens / max(progress.step_seconds, 1e-9), 1),
@@ -143,13 +143,8 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     return figures
 
 
-def _finite(number: float) -> float | None:
-    """None for infinity, which JSON cannot say."""
-    return number if math.isfinite(number) else None
-
-
 def _perplexity(results: Mapping[str, Any]) -> dict[str, float]:
-    """Of each split, infinity where `_finite` made it None."""
+    """Of each split, infinity where `finite` made it None."""
     return {split: math.inf if value is None else value for split, value in results["perplexity"].items()}
 
 

@@ -236,9 +236,14 @@ def test_a_vlhmm_comes_within_3_percent_of_the_text_s_own_model(tmp_path):
     assert 0.99 < results["perplexity"]["test"] / results["true_perplexity"]["test"] < 1.03
 
 
-def test_an_impossible_token_makes_perplexity_infinite_and_is_counted(tmp_path, capsys):
+def test_an_impossible_token_makes_perplexity_infinite_and_is_counted(tmp_path, capsys, monkeypatch):
     results = train(configuration(tmp_path / "run", model=["model=ngram", "model.smoothing=mle", "model.order=4"]))
     assert results["perplexity"]["test"] is None
     assert 0 < results["impossible_tokens"]["test"] < results["tokens"]["test"]
     assert "Infinity" not in (tmp_path / "run" / "results.json").read_text()
     assert "test perplexity inf" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["evaluate", str(tmp_path / "run"), "--json"])
+    assert main() == 0
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert printed["perplexity"] is None
+    assert printed["impossible"] == results["impossible_tokens"]["test"]

@@ -64,7 +64,7 @@ class Vocabulary:
                 word = words[row.index(-1)]
                 raise UserError(
                     f"{where}, line {line_number}: '{word}' is not in the vocabulary, which has no {UNK}; "
-                    "map unknown words before, or train with corpus.min_count=2, say"
+                    f"map unknown words before, or raise corpus.min_count, which makes the rare words of train {UNK}"
                 )
             numbers += row
             numbers.append(EOS_ID)
