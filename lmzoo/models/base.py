@@ -85,7 +85,10 @@ class LanguageModel(nn.Module, ABC):
 
 def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
     """Say what is wrong in words of ours; numbers only on a CPU, as a GPU would have to be waited for."""
-    tokens, state = [*arguments, *(named[name] for name in ("tokens", "state")[len(arguments) :])]
+    given = dict(zip(("tokens", "state"), arguments, strict=False)) | named
+    if len(given) < 2:
+        return  # Python says which is missing
+    tokens, state = given["tokens"], given["state"]
     if tokens.ndim != 2 or tokens.dtype != torch.int64 or not tokens.shape[1]:
         shape = tuple(tokens.shape)
         hint = "; tokens[None] is a batch of one" if tokens.ndim == 1 else ""
