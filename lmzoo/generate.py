@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lmzoo.models.base import LanguageModel
+from lmzoo.models.base import LanguageModel, evaluating
 
 
 @torch.no_grad()
@@ -14,16 +14,11 @@ def sample(model: LanguageModel, tokens: int, seed: int) -> Tensor:
     """
     if tokens < 1:
         raise ValueError(f"tokens={tokens}: must be at least 1")
-    training, device = model.training, model.device
-    model.eval()
-    random = torch.Generator(device).manual_seed(seed)
+    random = torch.Generator(model.device).manual_seed(seed)
     state, drawn = model.initial_state(1), []
-    try:
-        with model.frozen():
-            for _ in range(tokens):
-                token = torch.multinomial(model.predict(state).exp(), 1, generator=random)  # (1, 1)
-                drawn.append(token)
-                _, state = model(token, state)
-    finally:
-        model.train(training)
+    with evaluating(model):
+        for _ in range(tokens):
+            token = torch.multinomial(model.predict(state).exp(), 1, generator=random)  # (1, 1)
+            drawn.append(token)
+            _, state = model(token, state)
     return torch.cat(drawn, 1)[0]

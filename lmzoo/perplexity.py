@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lmzoo.corpus import Context
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
-from lmzoo.models.base import LanguageModel
+from lmzoo.models.base import LanguageModel, evaluating
 
 WINDOW_TOKENS = 2048
 """How many tokens are scored at once; no model's score depends on it."""
@@ -50,21 +50,16 @@ def scored_tokens(model: LanguageModel, tokens: Tensor, context: Context) -> Ite
         windows = StreamWindows(tokens, batch_size=1, bptt=WINDOW_TOKENS)
     else:
         windows = SentenceWindows(tokens, max_tokens=WINDOW_TOKENS, seed=None)
-    training = model.training
-    model.eval()
     state = ()
-    try:
-        with model.frozen():
-            for window in windows.epoch(0):
-                if window.starts:
-                    state = model.initial_state(len(window.tokens))
-                logprobs, state = model(window.tokens.to(model.device), state)
-                if window.mask is None:
-                    yield window.tokens.flatten(), logprobs.flatten()
-                else:
-                    yield window.tokens[window.mask], logprobs[window.mask.to(model.device)]
-    finally:
-        model.train(training)
+    with evaluating(model):
+        for window in windows.epoch(0):
+            if window.starts:
+                state = model.initial_state(len(window.tokens))
+            logprobs, state = model(window.tokens.to(model.device), state)
+            if window.mask is None:
+                yield window.tokens.flatten(), logprobs.flatten()
+            else:
+                yield window.tokens[window.mask], logprobs[window.mask.to(model.device)]
 
 
 def score(model: LanguageModel, tokens: Tensor, context: Context) -> Score:

@@ -1,8 +1,8 @@
 """The protocol every language model of the zoo keeps."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -81,6 +81,18 @@ class LanguageModel(nn.Module, ABC):
     def device(self) -> torch.device:
         """Where the model's numbers live."""
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
+
+
+@contextmanager
+def evaluating(model: LanguageModel) -> Iterator[None]:
+    """Evaluation mode and frozen tables; afterwards the mode it was in."""
+    training = model.training
+    model.eval()
+    try:
+        with model.frozen():
+            yield
+    finally:
+        model.train(training)
 
 
 def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: dict[str, Any]) -> None:

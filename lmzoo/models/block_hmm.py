@@ -17,7 +17,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.errors import UserError
 from lmzoo.hmm import blocks
 from lmzoo.hmm.paths import Chain
-from lmzoo.models.base import State
+from lmzoo.models.base import State, evaluating
 from lmzoo.models.hidden_markov import HiddenMarkovModel, expected_visits, first_lines, renormalised
 from lmzoo.registry import Dropout, Size
 
@@ -156,14 +156,9 @@ class BlockHMM(HiddenMarkovModel[Tables]):
 
     @torch.no_grad()
     def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
-        training = self.training
-        self.eval()
-        try:
-            with self.frozen():
-                visits = expected_visits(self, first_lines(corpus.splits["valid"], LINES_READ))
-                matrix = self.cluster_transitions(visits)
-        finally:
-            self.train(training)
+        with evaluating(self):
+            visits = expected_visits(self, first_lines(corpus.splits["valid"], LINES_READ))
+            matrix = self.cluster_transitions(visits)
         return {"transitions/clusters": matrix.sqrt()}
 
     def cluster_transitions(self, visits: Tensor) -> Tensor:

@@ -45,8 +45,7 @@ class VeryLargeHMM(NeuralBlockHMM):
         self.add_destination(self.dim**-0.5)
 
     def transitions(self, e: Tensor, states: Tensor) -> Softmax:
-        U = self.transition(e)
-        return Softmax(U, self.destinations(e, states))
+        return Softmax(self.transition(e), self.destinations(e, states))
 
 
 class Tabulated(NamedTuple):
