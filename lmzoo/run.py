@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import io
 import json
+import logging
 import math
 import os
 import platform
@@ -36,6 +37,8 @@ from lmzoo.corpus.sources import read_bytes, read_lines, write_atomic
 from lmzoo.errors import UserError
 from lmzoo.models.base import LanguageModel
 from lmzoo.registry import models
+
+log = logging.getLogger(__name__)
 
 FREE_TO_CHANGE = {"run_dir", "device", "trainer.checkpoint_seconds", "corpus.urls"}
 """Options that a resumed run may change, since results do not depend on them."""
@@ -350,3 +353,24 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
         raise UserError(f"{run.path}: has no best.pt yet; train it first")
     run.load_weights(model, checkpoint, "best.pt")
     return model.to(where).eval(), vocabulary
+
+
+def load_for(folder: str, corpus: Corpus, option: str) -> tuple[dict[str, Any], LanguageModel]:
+    """The options and the model of a trained run that an option names for a new one, which must be of this corpus.
+
+    Raises: UserError, beginning with the option's name, as `load` does, and for a run of another text or other words.
+    """
+    run = Run(Path(folder))
+    try:
+        model, vocabulary = load(folder)
+        run.check_text(corpus)
+        config, finished = run.config(), run.results() is not None
+    except UserError as error:
+        raise UserError(f"{option}: {error}") from None
+    if vocabulary.words != corpus.vocabulary.words:
+        raise UserError(f"{option}: {folder} was not trained on the words of corpus {corpus.name}; choose another run")
+    if not finished:
+        log.warning("%s: its training is not finished; these are the best weights so far", folder)
+    if (context := config["corpus"]["context"]) != corpus.context:
+        log.warning("%s: was trained with corpus.context=%s, and reads %s here", folder, context, corpus.context)
+    return config["model"], model

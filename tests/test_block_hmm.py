@@ -38,6 +38,7 @@ OPTIONS = {
     "tied": False,
     "dropout": 0.0,
     "state_dropout": 0.5,
+    "parent": None,
 }
 OF_MODEL = {
     "vlhmm": {"parameterisation": "neural"},
@@ -297,6 +298,27 @@ def test_vectors_of_fresh_states_are_as_long_as_documented(name, scale, options)
     assert v.std().item() == pytest.approx(scale, rel=0.1)
     if "tied" not in options:
         assert e.std().item() == pytest.approx(0.1, rel=0.1)
+
+
+NEURAL = [(name, options) for name, options in SWITCHES if "parameterisation" not in options]
+
+
+@pytest.mark.parametrize(("name", "options"), NEURAL, ids=str)
+def test_split_states_say_what_their_parent_said(name, options, monkeypatch):
+    parent, child = make(name, **options), make(name, **options | {"states": 36})
+    parent.cluster.copy_(parent.cluster.flip(0))
+    tokens = words(6, 5)
+    expected, _ = parent.eval()(tokens, parent.initial_state(6))
+    child._split(parent)
+    logprobs, _ = child.eval()(tokens, child.initial_state(6))
+    assert (logprobs - expected).abs().max() > 1e-6
+    twins = vectors(child.origin).view(12, 3, -1)
+    assert (twins[:, 0] - twins[:, 1]).norm() < 0.3 * twins[:, 0].norm()
+    assert (twins[:, 0] - twins[:, 1]).norm(dim=1).min() > 0
+    monkeypatch.setattr("lmzoo.models.block_hmm.PARTING", 0)
+    child._split(parent)
+    logprobs, _ = child.eval()(tokens, child.initial_state(6))
+    torch.testing.assert_close(logprobs, expected, **EXACT)
 
 
 def test_what_there_is_to_see_is_in_the_dense_tables(build):

@@ -154,7 +154,7 @@ def test_runs_of_other_words_or_another_text(runs: list[str], tmp_path: Path, co
     with pytest.raises(UserError, match=r"^model\.runs: .*other: was trained on another text"):
         mixture([other], corpus, "token")
     words = [*corpus.vocabulary.words[:1], *reversed(corpus.vocabulary.words[1:])]
-    with pytest.raises(UserError, match="was not trained on the words of corpus markov; leave it out"):
+    with pytest.raises(UserError, match="was not trained on the words of corpus markov; choose another run"):
         mixture(runs, dataclasses.replace(corpus, vocabulary=Vocabulary(words)), "token")
 
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import lmzoo.run  # whole, because that module imports the models
 from lmzoo.clustering import Clustering, word_clusters
 from lmzoo.corpus import Corpus
 from lmzoo.errors import UserError
@@ -22,6 +23,9 @@ from lmzoo.models.hidden_markov import HiddenMarkovModel, expected_visits, first
 from lmzoo.registry import Dropout, Size
 
 Embeddings = Literal["free", "factored"]
+
+PARTING = 0.1
+"""How far the vectors of a split state are from their parent's, relative to its length."""
 
 LINES_READ = 1000
 """So many lines of the valid split tell how much each state is used, for a picture."""
@@ -228,6 +232,13 @@ class NeuralBlockHMM(BlockHMM):
         embeddings: of states.
         tied: whether e_i are the states' vectors as destination, too.
         dropout: of what the networks make of a state, drawn for every batch.
+        parent: folder of a run of the same model with fewer states, from which this one starts: each of its states is
+            split into as many as it takes (Takami and Sagayama, "A successive state splitting algorithm for efficient
+            allophone modeling", ICASSP 1992), alike but for a little noise that parts their vectors. Read when training
+            starts.
+
+    Raises:
+        UserError: where the parent is no such run.
     """
 
     def __init__(
@@ -242,6 +253,7 @@ class NeuralBlockHMM(BlockHMM):
         tied: bool,
         dropout: Dropout,
         state_dropout: Dropout,
+        parent: str | None,
     ):
         super().__init__(
             vocabulary_size=vocabulary_size,
@@ -251,6 +263,7 @@ class NeuralBlockHMM(BlockHMM):
             state_dropout=state_dropout,
         )
         self.dim, self.factored, self.tied, self.dropout = dim, embeddings == "factored", tied, dropout
+        self.parent = parent
         self.origin, self.emission = self._vectors(), self.residual()
         self.word = nn.Linear(dim, vocabulary_size)
         self.add_start()
@@ -277,6 +290,37 @@ class NeuralBlockHMM(BlockHMM):
         emission = blocks.emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
         transitions = self.transitions(e, states)
         return self.first_states(e, transitions), emission, transitions
+
+    def estimate(self, corpus: Corpus) -> None:
+        if self.parent is None:
+            super().estimate(corpus)
+        else:
+            _, parent = lmzoo.run.load_for(self.parent, corpus, "model.parent")
+            self._split(parent)
+
+    @torch.no_grad()
+    def _split(self, parent: nn.Module) -> None:
+        """Take a parent's weights, the vectors of its states for as many states of the same cluster each."""
+        if not isinstance(parent, type(self)):
+            raise UserError(f"model.parent={self.parent}: is another model than this; choose a run of the same")
+        if parent.clusters != self.clusters or self.states % parent.states:
+            raise UserError(
+                f"model.parent={self.parent}: {parent.states} states in {parent.clusters} clusters cannot be split "
+                f"into {self.states} in {self.clusters}; set model.states to a multiple, model.clusters to the same"
+            )
+        own, weights = self.state_dict(), parent.state_dict()
+        for name in own:
+            if (len(own[name]), len(weights.get(name, ()))) == (self.states, parent.states):
+                vectors = weights[name].repeat_interleave(self.states // parent.states, 0)
+                length = vectors.norm(dim=1, keepdim=True) / vectors.shape[1] ** 0.5
+                weights[name] = vectors + PARTING * length * torch.randn_like(vectors)
+        shapes = [{(name, part.shape) for name, part in parts.items()} for parts in (own, weights)]
+        if differing := sorted({name for name, _ in shapes[0] ^ shapes[1]}):
+            raise UserError(
+                f"model.parent={self.parent}: differs in more than its number of states ({', '.join(differing)}); "
+                "repeat the other options of its model"
+            )
+        self.load_state_dict(weights)
 
     def residual(self) -> nn.Module:
         """The network between the vectors of states and one of their uses."""

@@ -91,6 +91,7 @@ class LowRankHMM(NeuralBlockHMM):
         feature_map: Literal["exp", "softmax_kernel"],
         block_features: bool,
         state_dropout: Dropout,
+        parent: str | None,
     ):
         super().__init__(
             vocabulary_size=vocabulary_size,
@@ -102,6 +103,7 @@ class LowRankHMM(NeuralBlockHMM):
             tied=tied,
             dropout=dropout,
             state_dropout=state_dropout,
+            parent=parent,
         )
         if block_features and features % clusters:
             nearest = max(1, round(features / clusters)) * clusters

@@ -4,7 +4,6 @@ import itertools
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -69,7 +68,7 @@ class Mixture(LanguageModel):
     def estimate(self, corpus: "Corpus") -> None:
         if not self.runs:
             raise UserError("model.runs=[]: a mixture needs trained runs; set 'model.runs=[FOLDER,FOLDER]'")
-        trained = [_trained(folder, corpus) for folder in self.runs]
+        trained = [lmzoo.run.load_for(folder, corpus, "model.runs") for folder in self.runs]
         self._hold([options for options, _ in trained], [model for _, model in trained])
         valid = [scored_tokens(model, corpus.splits["valid"], corpus.context) for model in self.components]
         (tokens, *_), columns = zip(*(map(torch.cat, zip(*pieces, strict=True)) for pieces in valid), strict=True)
@@ -120,24 +119,6 @@ class Mixture(LanguageModel):
         """Each model's own state."""
         rest = iter(state[1:])
         return [tuple(itertools.islice(rest, len(model.initial_state(1)))) for model in self.components]
-
-
-def _trained(folder: str, corpus: "Corpus") -> tuple[Mapping[str, Any], LanguageModel]:
-    """The options and the model of a run, which must be of this corpus."""
-    run = lmzoo.run.Run(Path(folder))
-    try:
-        model, vocabulary = lmzoo.run.load(folder)
-        run.check_text(corpus)
-        config, finished = run.config(), run.results() is not None
-    except UserError as error:
-        raise UserError(f"model.runs: {error}") from None
-    if vocabulary.words != corpus.vocabulary.words:
-        raise UserError(f"model.runs: {folder} was not trained on the words of corpus {corpus.name}; leave it out")
-    if not finished:
-        log.warning("%s: its training is not finished; these are the best weights so far", folder)
-    if (context := config["corpus"]["context"]) != corpus.context:
-        log.warning("%s: was trained with corpus.context=%s, and reads %s here", folder, context, corpus.context)
-    return config["model"], model
 
 
 def mixture_weights(logprobs: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lmzoo.clustering import Clustering
+from lmzoo.errors import UserError
 from lmzoo.hmm import blocks
 from lmzoo.models.block_hmm import BlockHMM, Embeddings, NeuralBlockHMM
 from lmzoo.registry import Dropout, Size, models
@@ -97,11 +98,15 @@ def vlhmm(
     tied: bool,
     dropout: Dropout,
     state_dropout: Dropout,
+    parent: str | None,
 ) -> BlockHMM:
     """The HMM of Chiu and Rush (2020), or, for comparison, one whose parameters are tables.
 
     Args:
         parameterisation: ``table`` has Z² parameters, and no use for dim, embeddings, tied and dropout.
+
+    Raises:
+        UserError: where a table is to start from a parent.
     """
     shared = {
         "vocabulary_size": vocabulary_size,
@@ -111,5 +116,7 @@ def vlhmm(
         "state_dropout": state_dropout,
     }
     if parameterisation == "table":
+        if parent is not None:
+            raise UserError(f"model.parent={parent}: a table has no state vectors to split; set it to null")
         return TableHMM(**shared)
-    return VeryLargeHMM(**shared, dim=dim, embeddings=embeddings, tied=tied, dropout=dropout)
+    return VeryLargeHMM(**shared, dim=dim, embeddings=embeddings, tied=tied, dropout=dropout, parent=parent)
