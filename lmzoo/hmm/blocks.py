@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK = {"cpu": 2**20, "cuda": 2**26}
+CHUNK = {"cpu": 2**21, "cuda": 2**26}
 """Transition logits that exist at a time where a cluster's rows are fewer: enough to keep matrix products busy."""
 
 
