@@ -52,8 +52,14 @@ def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
         (["model.states=30"], "12 states in 6 clusters cannot be split into 30 in 6; set model.states to a multiple"),
         (["model.clusters=4"], "12 states in 6 clusters cannot be split into 12 in 4; .* model.clusters to the same"),
         (["model=vlhmm"], "is another model than this; choose a run of the same"),
-        (["model.dim=9"], r"differs in more than its number of states \(.*word.weight\); repeat the other options"),
-        (["model.tied=true"], r"differs in more than its number of states \(destination.weight\); repeat the other"),
+        (
+            ["model.dim=9"],
+            r"differs in more than the numbers of states and features \(.*word.weight\); repeat the other options",
+        ),
+        (
+            ["model.tied=true"],
+            r"differs in more than the numbers of states and features \(destination.weight\); repeat the other",
+        ),
         (["corpus.train=410"], "was trained on another text"),
         (["model.parent=nowhere"], "nowhere: not a run directory"),
         (["model=vlhmm", "model.parameterisation=table"], "a table has no state vectors to split; set it to null"),

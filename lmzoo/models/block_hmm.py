@@ -25,7 +25,7 @@ from lmzoo.registry import Dropout, Size
 Embeddings = Literal["free", "factored"]
 
 PARTING = 0.1
-"""How far the vectors of a split state are from their parent's, relative to its length."""
+"""How far the vectors of a split state are from its own, relative to its length."""
 
 LINES_READ = 1000
 """So many lines of the valid split tell how much each state is used, for a picture."""
@@ -214,6 +214,15 @@ class FactoredEmbedding(nn.Module):
         return torch.cat([self.cluster(states // self.size), self.state(states)], -1)
 
 
+def multiplied(vectors: Tensor, rows: int) -> Tensor:
+    """(N, d) vectors -> (rows, d), a multiple of N: each several times in turn, with noise that parts its copies."""
+    times, rest = divmod(rows, len(vectors))
+    if times < 2 or rest:
+        return vectors
+    copies = vectors.repeat_interleave(times, 0)
+    return copies + PARTING * copies.norm(dim=1, keepdim=True) / copies.shape[1] ** 0.5 * torch.randn_like(copies)
+
+
 class NeuralBlockHMM(BlockHMM):
     """A `BlockHMM` whose distributions are computed from state vectors e_i by small networks:
 
@@ -232,10 +241,10 @@ class NeuralBlockHMM(BlockHMM):
         embeddings: of states.
         tied: whether e_i are the states' vectors as destination, too.
         dropout: of what the networks make of a state, drawn for every batch.
-        parent: folder of a run of the same model with fewer states, from which this one starts: each of its states is
-            split into as many as it takes (Takami and Sagayama, "A successive state splitting algorithm for efficient
-            allophone modeling", ICASSP 1992), alike but for a little noise that parts their vectors. Read when training
-            starts.
+        parent: folder of a run of the same model with fewer states, or features, from which this one starts: each of
+            its states is split into as many as it takes (Takami and Sagayama, "A successive state splitting algorithm
+            for efficient allophone modeling", ICASSP 1992), alike but for a little noise that parts their vectors. Read
+            when training starts.
 
     Raises:
         UserError: where the parent is no such run.
@@ -300,7 +309,7 @@ class NeuralBlockHMM(BlockHMM):
 
     @torch.no_grad()
     def _split(self, parent: nn.Module) -> None:
-        """Take a parent's weights, the vectors of its states for as many states of the same cluster each."""
+        """Take a parent's weights, the vectors of its states and features for as many of the same cluster each."""
         if not isinstance(parent, type(self)):
             raise UserError(f"model.parent={self.parent}: is another model than this; choose a run of the same")
         if parent.clusters != self.clusters or self.states % parent.states:
@@ -310,15 +319,13 @@ class NeuralBlockHMM(BlockHMM):
             )
         own, weights = self.state_dict(), parent.state_dict()
         for name in own:
-            if (len(own[name]), len(weights.get(name, ()))) == (self.states, parent.states):
-                vectors = weights[name].repeat_interleave(self.states // parent.states, 0)
-                length = vectors.norm(dim=1, keepdim=True) / vectors.shape[1] ** 0.5
-                weights[name] = vectors + PARTING * length * torch.randn_like(vectors)
+            if name in weights and own[name].dim() == 2:
+                weights[name] = multiplied(weights[name], len(own[name]))
         shapes = [{(name, part.shape) for name, part in parts.items()} for parts in (own, weights)]
         if differing := sorted({name for name, _ in shapes[0] ^ shapes[1]}):
             raise UserError(
-                f"model.parent={self.parent}: differs in more than its number of states ({', '.join(differing)}); "
-                "repeat the other options of its model"
+                f"model.parent={self.parent}: differs in more than the numbers of states and features "
+                f"({', '.join(differing)}); repeat the other options of its model"
             )
         self.load_state_dict(weights)
 
