@@ -1,24 +1,97 @@
-"""Text drawn from a model."""
+"""Draw text from a trained model: ``python -m lmzoo.generate RUN``."""
+
+import sys
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from lmzoo.commands import CommandParser, run_command
+from lmzoo.corpus import Context
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.errors import UserError
 from lmzoo.models.base import LanguageModel, evaluating
+from lmzoo.run import Run, load
 
 
 @torch.no_grad()
-def sample(model: LanguageModel, tokens: int, seed: int) -> Tensor:
+def sample(
+    model: LanguageModel,
+    tokens: int,
+    seed: int,
+    *,
+    context: Context = "stream",
+    temperature: float = 1.0,
+    beginning: Tensor | None = None,
+) -> Tensor:
     """(tokens,) int64 drawn one by one from a sentence boundary on; the model is left in the mode it was in.
 
-    Raises: ValueError where tokens is less than 1.
+    Args:
+        context: ``sentence`` has the model forget everything at each `<eos>`.
+        temperature: τ, words are drawn from p(x)^(1/τ) / Σ p^(1/τ).
+        beginning: (N,) words that are read first, N at least 1.
+
+    Raises: ValueError where tokens is less than 1, or temperature not positive.
     """
     if tokens < 1:
         raise ValueError(f"tokens={tokens}: must be at least 1")
+    if not temperature > 0:
+        raise ValueError(f"temperature={temperature}: must be positive")
     random = torch.Generator(model.device).manual_seed(seed)
     state, drawn = model.initial_state(1), []
     with evaluating(model):
+        if beginning is not None:
+            _, state = model(beginning[None].to(model.device), state)
         for _ in range(tokens):
-            token = torch.multinomial(model.predict(state).exp(), 1, generator=random)  # (1, 1)
+            p = (model.predict(state) / temperature).softmax(1)
+            token = torch.multinomial(p, 1, generator=random)  # (1, 1)
             drawn.append(token)
-            _, state = model(token, state)
+            if context == "sentence" and int(token) == EOS_ID:
+                state = model.initial_state(1)
+            else:
+                _, state = model(token, state)
     return torch.cat(drawn, 1)[0]
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="python -m lmzoo.generate",
+        description="Print text drawn from a trained model word by word, a sentence a line.",
+        epilog="examples: python -m lmzoo.generate outputs/pydoc/lstm; "
+        'python -m lmzoo.generate outputs/ptb/vlhmm --beginning "the company said" --temperature 0.7 --seed 3',
+    )
+    parser.add_argument("run", type=Path, help="a run directory, such as outputs/pydoc/lstm")
+    parser.add_argument("--tokens", type=int, default=200, help="how many, ends of lines included (200)")
+    parser.add_argument("--beginning", default="", help="words of the first sentence, separated by spaces")
+    parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed draws another text (0)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (auto)")
+    options = parser.parse_args()
+    if options.tokens < 1:
+        raise UserError(f"--tokens {options.tokens}: must be at least 1")
+    if not 0 < options.temperature < float("inf"):
+        raise UserError(f"--temperature {options.temperature}: must be a positive number")
+    if not 0 <= options.seed < 2**63:
+        raise UserError(f"--seed {options.seed}: must be at least 0 and below 2^63")
+    model, vocabulary = load(options.run, options.device)
+    run = Run(options.run)
+    if run.results() is None:
+        print(f"{options.run}: its training is not finished; these are the best weights so far", file=sys.stderr)
+    beginning = vocabulary.encode([options.beginning], "--beginning")[:-1] if options.beginning.split() else None
+    drawn = sample(
+        model,
+        options.tokens,
+        options.seed,
+        context=run.config()["corpus"]["context"],
+        temperature=options.temperature,
+        beginning=beginning,
+    )
+    if beginning is not None:
+        drawn = torch.cat([beginning, drawn.cpu()])
+    print(vocabulary.decode(drawn.tolist()))
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -82,7 +82,7 @@ def _train(
         if "perplexity/valid" in metrics:
             log.info("%s tokens, %.0f s: valid perplexity %.2f",
                      f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
-            drawn = sample(learner, SAMPLE_TOKENS, seed)
+            drawn = sample(learner, SAMPLE_TOKENS, seed, context=text.context)
             board.text("sample", text.vocabulary.decode(drawn.tolist()), progress.tokens)
         if "perplexity/valid" in metrics or progress.step % STEPS_PER_POINT == 0:
             board.scalars(metrics, progress.tokens)
