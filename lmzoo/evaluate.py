@@ -10,20 +10,23 @@ from lmzoo.commands import CommandParser, run_command
 from lmzoo.corpus import Context
 from lmzoo.corpus.sources import SPLITS, read_lines
 from lmzoo.errors import UserError
-from lmzoo.perplexity import score
+from lmzoo.perplexity import Score, split_lines, token_logprobs
 from lmzoo.run import Run, finite, load
 
 
-def evaluate(run_dir: Path, text: str, context: Context | None = None, device: str = "auto") -> dict[str, Any]:
+def evaluate(
+    run_dir: Path, text: str, context: Context | None = None, device: str = "auto", lines: bool = False
+) -> dict[str, Any]:
     """Score a text with the best weights of a run.
 
     Args:
         text: ``train``, ``valid`` or ``test``, a split of the run's corpus; else a UTF-8 file, a sentence a
             line, words separated by spaces. Words the model does not know count as `<unk>`.
         context: as in `lmzoo.corpus.Context`; None takes the run's own.
+        lines: whether to score every line, too.
 
     Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words read as `<unk>`),
-        impossible (tokens of probability zero), seconds, device.
+        impossible (tokens of probability zero), seconds, device; and lines, for each its logprob, tokens and text.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
@@ -37,12 +40,13 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     else:
         if not Path(text).exists():
             raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file")
-        lines = read_lines(Path(text))
-        tokens = vocabulary.encode(lines, text)
-        unknown = sum(word not in vocabulary.index for line in lines for word in line.split())
+        sentences = read_lines(Path(text))
+        tokens = vocabulary.encode(sentences, text)
+        unknown = sum(word not in vocabulary.index for line in sentences for word in line.split())
     started = time.monotonic()
-    measured = score(model, tokens, memory)
-    return {
+    logprobs = token_logprobs(model, tokens, memory).cpu().double()
+    measured = Score.of(logprobs)
+    figures = {
         "model": config["model"]["name"],
         "text": text,
         "context": memory,
@@ -54,6 +58,21 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
         "seconds": round(time.monotonic() - started, 3),
         "device": str(model.device),
     }
+    if lines:
+        figures["lines"] = [
+            {"logprob": float(scores.sum()), "tokens": len(line), "text": vocabulary.decode(line[:-1].tolist())}
+            for scores, line in zip(split_lines(logprobs, tokens), split_lines(tokens, tokens), strict=True)
+        ]
+    return figures
+
+
+def _sayable(value: Any) -> Any:
+    """With None for infinity, which JSON cannot say."""
+    if isinstance(value, dict):
+        return {name: _sayable(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_sayable(part) for part in value]
+    return finite(value) if isinstance(value, float) else value
 
 
 def main() -> int:
@@ -69,15 +88,17 @@ def main() -> int:
     parser.add_argument("text", nargs="?", default="test", help="train, valid, test (the default) or a text file")
     parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
+    parser.add_argument("--lines", action="store_true", help="first a row for each line: log p in nats, tokens, words")
     parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()
-    figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device)
+    figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device, arguments.lines)
     if Run(arguments.run).results() is None:
         print(f"{arguments.run}: its training is not finished; these are the best weights so far", file=sys.stderr)
     if arguments.json:
-        sayable = {name: finite(value) if isinstance(value, float) else value for name, value in figures.items()}
-        print(json.dumps(sayable, indent=2, allow_nan=False))
+        print(json.dumps(_sayable(figures), indent=2, allow_nan=False))
         return 0
+    for line in figures.get("lines", []):
+        print(f"{line['logprob']:.4f}\t{line['tokens']}\t{line['text']}")
     print(
         f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "
         f"{figures['perplexity']:.2f} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"

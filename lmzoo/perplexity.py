@@ -1,13 +1,13 @@
 """The one measure."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from lmzoo.corpus import Context
+from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.models.base import LanguageModel, evaluating
 
@@ -29,6 +29,11 @@ class Score:
     tokens: int
     impossible: int
 
+    @classmethod
+    def of(cls, logprobs: Tensor) -> "Score":
+        """From the (N,) log-probabilities of a text's tokens."""
+        return cls(float(logprobs.cpu().double().sum()), len(logprobs), int(torch.isneginf(logprobs).sum()))
+
     @property
     def perplexity(self) -> float:
         """exp(-logprob / N); infinite where a token was impossible."""
@@ -39,35 +44,34 @@ class Score:
 
 
 @torch.no_grad()
-def scored_tokens(model: LanguageModel, tokens: Tensor, context: Context) -> Iterator[tuple[Tensor, Tensor]]:
-    """The tokens of a text, some at a time in an order that depends on the text alone, and their log-probabilities.
+def token_logprobs(model: LanguageModel, tokens: Tensor, context: Context) -> Tensor:
+    """(N,) log p of every token of a (N,) text whose lines are closed by `<eos>`, in nats, where the model is.
 
-    ``stream`` reads a (N,) text whose lines are closed by `<eos>` as one row, memory carried from the first token to
-    the last; ``sentence`` reads each line from `initial_state`, whole lines one after the other. Every token is there
-    once, in (n,) pieces. The model is left in the mode it was in.
+    ``stream`` reads the text as one row, memory carried from the first token to the last; ``sentence`` reads each line
+    from `initial_state`. No row starts cold. The model is left in the mode it was in.
     """
     if context == "stream":
         windows = StreamWindows(tokens, batch_size=1, bptt=WINDOW_TOKENS)
     else:
         windows = SentenceWindows(tokens, max_tokens=WINDOW_TOKENS, seed=None)
-    state = ()
+    state, positions, found = (), [], []
     with evaluating(model):
         for window in windows.epoch(0):
             if window.starts:
                 state = model.initial_state(len(window.tokens))
             logprobs, state = model(window.tokens.to(model.device), state)
-            if window.mask is None:
-                yield window.tokens.flatten(), logprobs.flatten()
-            else:
-                yield window.tokens[window.mask], logprobs[window.mask.to(model.device)]
+            inside = torch.ones_like(window.tokens, dtype=torch.bool) if window.mask is None else window.mask
+            positions.append(window.positions[inside])
+            found.append(logprobs[inside.to(model.device)])
+    logprobs = torch.cat(found)
+    return torch.empty_like(logprobs).scatter(0, torch.cat(positions).to(model.device), logprobs)
+
+
+def split_lines(values: Tensor, tokens: Tensor) -> list[Tensor]:
+    """(N, …) numbers of the tokens of a text -> (n, …) those of each line, its `<eos>` included."""
+    return list(values.tensor_split((tokens == EOS_ID).nonzero()[:, 0] + 1)[:-1])
 
 
 def score(model: LanguageModel, tokens: Tensor, context: Context) -> Score:
-    """Score a text, read as `scored_tokens` does: every token counts, and no row starts cold."""
-    device = model.device
-    total = torch.zeros((), dtype=torch.float64, device=device if device.type != "mps" else "cpu")
-    impossible = 0
-    for _, logprobs in scored_tokens(model, tokens, context):
-        total += logprobs.to(total.device).double().sum()
-        impossible += int(torch.isneginf(logprobs).sum())
-    return Score(float(total), len(tokens), impossible)
+    """Score a text, read as `token_logprobs` does: every token counts."""
+    return Score.of(token_logprobs(model, tokens, context))

@@ -194,7 +194,7 @@ def parameters(scale: float = 1.0) -> Parameters:
 def text(*shape: int) -> tuple[torch.Tensor, list[Window]]:
     tokens = words(*shape)
     tokens[:, -1] = 0
-    return tokens, [Window(tokens, None, starts=True)]
+    return tokens, [Window(tokens, None, torch.zeros_like(tokens), starts=True)]
 
 
 def test_expected_counts_are_sums_over_all_paths():

@@ -14,7 +14,7 @@ from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.errors import UserError
 from lmzoo.hmm import dense
 from lmzoo.models.mixture import Mixture, mixture_weights
-from lmzoo.perplexity import score, scored_tokens
+from lmzoo.perplexity import score
 from lmzoo.registry import models
 from lmzoo.run import Run
 
@@ -124,15 +124,6 @@ def test_a_mixture_needs_its_runs_no_more(
     both, _ = load(tmp_path / "outer")
     perplexities = [score(load(run)[0], corpus.splits["valid"], "stream").perplexity for run in runs]
     assert score(both, corpus.splits["valid"], "stream").perplexity < min(perplexities)
-
-
-def test_scored_tokens_are_those_of_the_text(runs: list[str], corpus: Corpus):
-    model, _ = load(runs[0])
-    text = corpus.splits["valid"]
-    whole = torch.cat([words for words, _ in scored_tokens(model, text, "stream")])
-    assert torch.equal(whole, text)
-    apart = torch.cat([words for words, _ in scored_tokens(model, text, "sentence")])
-    assert sorted(line.tolist() for line in lines(apart)) == sorted(line.tolist() for line in lines(text))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.models.base import LanguageModel
-from lmzoo.perplexity import score
+from lmzoo.perplexity import score, split_lines, token_logprobs
 
 
 def text(lines: int = 37, seed: int = 0) -> torch.Tensor:
@@ -92,6 +92,28 @@ def test_perplexity_counts_every_token_by_hand(context, monkeypatch):
     assert measured.tokens == len(tokens)
     assert math.isclose(measured.logprob, total, rel_tol=1e-12)
     assert math.isclose(measured.perplexity, math.exp(-total / len(tokens)), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_log_probabilities_are_in_the_order_of_the_text(context, monkeypatch):
+    class Named(Repeater):
+        """-0.01 times the word, and -1 where the state has carried anything on."""
+
+        def initial_state(self, batch_size: int):
+            return (torch.zeros(batch_size),)
+
+        def forward(self, tokens, state):
+            return -0.01 * tokens - state[0][:, None], (torch.ones(len(tokens)),)
+
+    monkeypatch.setattr("lmzoo.perplexity.WINDOW_TOKENS", 16)
+    tokens = text()
+    later = torch.arange(len(tokens)) >= 16 if context == "stream" else torch.zeros(len(tokens))
+    torch.testing.assert_close(token_logprobs(Named(), tokens, context), -0.01 * tokens - 1.0 * later)
+
+
+def test_lines_are_cut_after_their_ends():
+    tokens = torch.tensor([1, 2, 0, 0, 3, 0])
+    assert [line.tolist() for line in split_lines(tokens + 1, tokens)] == [[2, 3, 1], [1], [4, 1]]
 
 
 def test_impossible_tokens_are_counted_and_perplexity_is_infinite():

@@ -16,12 +16,14 @@ class Window:
     Attributes:
         tokens: (B, T) int64.
         mask: (B, T) bool, False on padding; None where there is none.
+        positions: (B, T) int64, where in the text the tokens are; anywhere on padding.
         starts: whether every row begins just after a sentence boundary, from `initial_state`;
             else rows go on from the state that the previous window left.
     """
 
     tokens: Tensor
     mask: Tensor | None
+    positions: Tensor
     starts: bool
 
     @property
@@ -40,6 +42,7 @@ class StreamWindows:
     def __init__(self, tokens: Tensor, batch_size: int, bptt: int):
         length = len(tokens) // batch_size
         self.rows = tokens[: length * batch_size].view(batch_size, length)
+        self.positions = torch.arange(self.rows.numel(), device=tokens.device).view_as(self.rows)
         self.bptt = bptt
 
     def __len__(self) -> int:
@@ -48,8 +51,8 @@ class StreamWindows:
     def epoch(self, number: int, skip: int = 0) -> Iterator[Window]:
         """The windows of an epoch after the first ``skip``."""
         for index in range(skip, len(self)):
-            start = index * self.bptt
-            yield Window(self.rows[:, start : start + self.bptt], None, starts=index == 0)
+            some = slice(index * self.bptt, (index + 1) * self.bptt)
+            yield Window(self.rows[:, some], None, self.positions[:, some], starts=index == 0)
 
 
 class SentenceWindows:
@@ -101,4 +104,4 @@ class SentenceWindows:
         mask = offsets < lengths[:, None]  # (B, T)
         positions = (self.starts[lines][:, None] + offsets).clamp(max=len(self.tokens) - 1)
         tokens = self.tokens[positions].where(mask, EOS_ID)
-        return Window(tokens, None if bool(mask.all()) else mask, starts=True)
+        return Window(tokens, None if bool(mask.all()) else mask, positions, starts=True)

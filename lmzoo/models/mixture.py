@@ -13,7 +13,7 @@ import lmzoo.run  # whole, because that module imports the models
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.errors import UserError
 from lmzoo.models.base import LanguageModel, State
-from lmzoo.perplexity import scored_tokens
+from lmzoo.perplexity import split_lines, token_logprobs
 from lmzoo.registry import models
 
 if TYPE_CHECKING:
@@ -70,13 +70,11 @@ class Mixture(LanguageModel):
             raise UserError("model.runs=[]: a mixture needs trained runs; set 'model.runs=[FOLDER,FOLDER]'")
         trained = [lmzoo.run.load_for(folder, corpus, "model.runs") for folder in self.runs]
         self._hold([options for options, _ in trained], [model for _, model in trained])
-        valid = [scored_tokens(model, corpus.splits["valid"], corpus.context) for model in self.components]
-        (tokens, *_), columns = zip(*(map(torch.cat, zip(*pieces, strict=True)) for pieces in valid), strict=True)
+        text = corpus.splits["valid"]
+        columns = [token_logprobs(model, text, corpus.context) for model in self.components]
         table = torch.stack([logprobs.cpu().double() for logprobs in columns], 1)  # (N, K)
         if self.per == "sentence":
-            end = (tokens == EOS_ID).long()
-            line = end.cumsum(0) - end  # (N,)
-            table = table.new_zeros(int(end.sum()), table.shape[1]).index_add(0, line, table)
+            table = torch.stack([line.sum(0) for line in split_lines(table, text)])
         self.weights = mixture_weights(table).float().to(self.device)
         for folder, weight in zip(self.runs, self.weights.tolist(), strict=True):
             log.info("%.4f %s", weight, folder)
