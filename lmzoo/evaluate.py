@@ -23,10 +23,11 @@ def evaluate(
         text: ``train``, ``valid`` or ``test``, a split of the run's corpus; else a UTF-8 file, a sentence a
             line, words separated by spaces. Words the model does not know count as `<unk>`.
         context: as in `lmzoo.corpus.Context`; None takes the run's own.
-        lines: whether to score every line, too.
+        lines: whether to score every line, too, in a stream given all lines before it.
 
     Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words read as `<unk>`),
-        impossible (tokens of probability zero), seconds, device; and lines, for each its logprob, tokens and text.
+        impossible (tokens of probability zero), seconds, device; and lines, of each its logprob, tokens and the text
+        as the model reads it.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
@@ -88,12 +89,14 @@ def main() -> int:
     parser.add_argument("text", nargs="?", default="test", help="train, valid, test (the default) or a text file")
     parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
-    parser.add_argument("--lines", action="store_true", help="first a row for each line: log p in nats, tokens, words")
+    parser.add_argument(
+        "--lines", action="store_true", help="first a row for each line: log p in nats, tokens, words as read"
+    )
     parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()
     figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device, arguments.lines)
-    if Run(arguments.run).results() is None:
-        print(f"{arguments.run}: its training is not finished; these are the best weights so far", file=sys.stderr)
+    if unfinished := Run(arguments.run).unfinished():
+        print(unfinished, file=sys.stderr)
     if arguments.json:
         print(json.dumps(_sayable(figures), indent=2, allow_nan=False))
         return 0

@@ -234,6 +234,12 @@ class Run:
         """What came out of a finished run; None before."""
         return self._read_json("results.json") if (self.path / "results.json").exists() else None
 
+    def unfinished(self) -> str | None:
+        """What to say of weights whose training is not finished."""
+        if self.results() is not None:
+            return None
+        return f"{self.path}: its training is not finished; these are the best weights so far"
+
     def _read_json(self, name: str) -> Any:
         data = read_bytes(self.path / name)
         try:
@@ -355,7 +361,7 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     return model.to(where).eval(), vocabulary
 
 
-def load_for(folder: str, corpus: Corpus, option: str) -> tuple[dict[str, Any], LanguageModel]:
+def load_trained(folder: str, corpus: Corpus, option: str) -> tuple[dict[str, Any], LanguageModel]:
     """The options and the model of a trained run that an option names for a new one, which must be of this corpus.
 
     Raises: UserError, beginning with the option's name, as `load` does, and for a run of another text or other words.
@@ -364,13 +370,13 @@ def load_for(folder: str, corpus: Corpus, option: str) -> tuple[dict[str, Any], 
     try:
         model, vocabulary = load(folder)
         run.check_text(corpus)
-        config, finished = run.config(), run.results() is not None
-    except UserError as error:
-        raise UserError(f"{option}: {error}") from None
+        config, unfinished = run.config(), run.unfinished()
+    except UserError as error:  # whose advice is for those who train or evaluate that run
+        raise UserError(f"{option}: {str(error).partition('; ')[0]}; choose another run") from None
     if vocabulary.words != corpus.vocabulary.words:
         raise UserError(f"{option}: {folder} was not trained on the words of corpus {corpus.name}; choose another run")
-    if not finished:
-        log.warning("%s: its training is not finished; these are the best weights so far", folder)
+    if unfinished:
+        log.warning(unfinished)
     if (context := config["corpus"]["context"]) != corpus.context:
-        log.warning("%s: was trained with corpus.context=%s, and reads %s here", folder, context, corpus.context)
+        log.warning("%s: was trained with corpus.context=%s, and here it is %s", folder, context, corpus.context)
     return config["model"], model

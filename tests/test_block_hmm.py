@@ -311,14 +311,14 @@ def test_split_states_say_what_their_parent_said(name, options, monkeypatch):
     parent.cluster.copy_(parent.cluster.flip(0))
     tokens = words(6, 5)
     expected, _ = parent.eval()(tokens, parent.initial_state(6))
-    child._split(parent)
+    child._descend(parent)
     logprobs, _ = child.eval()(tokens, child.initial_state(6))
     assert (logprobs - expected).abs().max() > 1e-6
     twins = vectors(child.origin).view(12, 3, -1)
     assert (twins[:, 0] - twins[:, 1]).norm() < 0.3 * twins[:, 0].norm()
     assert (twins[:, 0] - twins[:, 1]).norm(dim=1).min() > 0
-    monkeypatch.setattr("lmzoo.models.block_hmm.PARTING", 0)
-    child._split(parent)
+    monkeypatch.setattr("lmzoo.models.block_hmm.SPLIT_NOISE", 0)
+    child._descend(parent)
     logprobs, _ = child.eval()(tokens, child.initial_state(6))
     torch.testing.assert_close(logprobs, expected, **EXACT)
 

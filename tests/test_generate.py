@@ -1,6 +1,7 @@
 """Text drawn from a model: how often what is drawn, what is remembered, and the command."""
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ import torch
 from command_line import MODELS, QUICK, TEXT, command
 from torch import Tensor
 
-from lmzoo import generate
+from lmzoo import generate, train
 from lmzoo.generate import sample
 from lmzoo.models.base import WindowModel
+from lmzoo.run import load
 
 P = torch.tensor([[0.0, 0.2, 0.8, 0.0], [0.1, 0.2, 0.3, 0.4], [0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
 
@@ -37,7 +39,7 @@ class Boundary(WindowModel):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 3.0])
 def test_words_are_drawn_as_often_as_the_model_and_the_temperature_have_it(temperature: float):
-    drawn = sample(Bigrams(), 20_000, seed=1, temperature=temperature)
+    drawn = sample(Bigrams(), 20_000, seed=1, context="stream", temperature=temperature)
     before = torch.cat([torch.tensor([0]), drawn[:-1]])
     counts = torch.zeros(4, 4).index_put_((before, drawn), torch.ones(()), accumulate=True)
     expected = P ** (1 / temperature)
@@ -52,21 +54,25 @@ def test_what_is_remembered_at_the_end_of_a_sentence_is_the_context_s():
     assert sample(Boundary(), 6, seed=0, context="sentence").tolist() == [1, 0, 1, 0, 1, 0]
 
 
-def test_a_beginning_is_read_first():
-    assert sample(Boundary(), 2, seed=0, beginning=torch.tensor([3])).tolist() == [0, 2]
+def test_a_prompt_is_read_first():
+    assert sample(Boundary(), 2, seed=0, context="stream", prompt=torch.tensor([3])).tolist() == [0, 2]
 
 
 def test_a_seed_draws_the_same_again_and_another_something_else():
-    texts = [sample(Bigrams(), 100, seed).tolist() for seed in (0, 0, 1)]
+    texts = [sample(Bigrams(), 100, seed, context="stream").tolist() for seed in (0, 0, 1)]
     assert texts[0] == texts[1] != texts[2]
+
+
+def test_next_to_no_temperature_takes_the_likeliest_word():
+    assert sample(Bigrams(), 6, seed=0, context="stream", temperature=1e-300).tolist() == [2, 0] * 3
 
 
 def test_arguments_that_cannot_be():
     with pytest.raises(ValueError, match="tokens=0: must be at least 1"):
-        sample(Bigrams(), 0, seed=0)
-    for temperature in (0.0, -1.0, math.nan):
-        with pytest.raises(ValueError, match="must be positive"):
-            sample(Bigrams(), 1, seed=0, temperature=temperature)
+        sample(Bigrams(), 0, seed=0, context="stream")
+    for temperature in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="must be positive and finite"):
+            sample(Bigrams(), 1, seed=0, context="stream", temperature=temperature)
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +83,33 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_prints_a_sentence_a_line(run: Path):
-    words = (run / "vocabulary.txt").read_text().split()
-    text = command(str(run), "--tokens", "30", "--beginning", f"{words[2]}  {words[3]}", main=generate.main).out
-    assert text.startswith(f"{words[2]} {words[3]} ")
-    assert len(text.split()) == 32
-    assert set(text.split()) <= set(words)
-    assert all(line.endswith(" <eos>") or line == "<eos>" for line in text.splitlines()[:-1])
-    assert text == command(str(run), "--tokens=30", "--beginning", f"{words[2]} {words[3]}", main=generate.main).out
+    model, vocabulary = load(run)
+    prompt = torch.tensor([2, 3])
+    options = ["--seed", "3", "--temperature", "0.5", "--prompt", f"{vocabulary.words[2]}  {vocabulary.words[3]}"]
+    text = command(str(run), "--tokens", "30", *options, main=generate.main).out
+    drawn = sample(model, 30, 3, context="sentence", temperature=0.5, prompt=prompt)
+    words = [*prompt.tolist(), *drawn.tolist()]
+    assert words.count(0) > 1
+    assert [line.split() for line in text.splitlines()] == [
+        line.replace("<eos>", "").split() for line in vocabulary.decode(words).splitlines()
+    ]
+    assert text != command(str(run), "--tokens", "30", main=generate.main).out
+
+
+def test_what_a_run_shows_as_it_learns_is_drawn_in_its_context(tmp_path: Path, monkeypatch):
+    contexts = []
+    monkeypatch.setattr(
+        train, "sample", lambda *arguments, context: contexts.append(context) or sample(*arguments, context=context)
+    )
+    command(*TEXT, *QUICK, *MODELS["vlhmm"], "corpus.context=sentence", f"run_dir={tmp_path / 'run'}")
+    assert set(contexts) == {"sentence"}
+
+
+def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
+    unfinished = shutil.copytree(run, tmp_path / "unfinished")
+    assert not command(str(unfinished), "--tokens", "1", main=generate.main).err
+    (unfinished / "results.json").unlink()
+    assert "training is not finished" in command(str(unfinished), "--tokens", "1", main=generate.main).err
 
 
 @pytest.mark.parametrize(
@@ -93,7 +119,9 @@ def test_the_command_prints_a_sentence_a_line(run: Path):
         (["--temperature", "0"], "--temperature 0.0: must be a positive number"),
         (["--temperature", "nan"], "--temperature nan: must be a positive number"),
         (["--seed", "-1"], "--seed -1: must be at least 0"),
-        (["--beginning", "nowhere"], "--beginning, line 1: 'nowhere' is not in the vocabulary, which has no <unk>"),
+        (["--temperature", "inf"], "--temperature inf: must be a positive number"),
+        (["--prompt", "w1 nowhere"], "--prompt: 'nowhere' is not among the model's words, "),
+        (["--prompt", "<eos>"], "--prompt: '<eos>' is not among the model's words, "),
         (["--words", "3"], "unrecognized arguments: --words 3; --help shows what there is"),
     ],
 )

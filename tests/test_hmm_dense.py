@@ -118,3 +118,13 @@ def test_extreme_parameters_stay_finite_in_single_precision(scale):
     assert all(part.isfinite().all() for part in torch.autograd.grad(logprobs.sum(), inputs))
     if scale < 100:
         torch.testing.assert_close(logprobs, oracle(*[x.double() for x in inputs])[0].float(), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_all_but_impossible_stays_possible_in_single_precision():
+    prior = torch.tensor([[0.0, -torch.inf]])
+    emission = torch.tensor([[[0.0, -torch.inf], [-torch.inf, 0.0]]])  # from state 0 to state 1
+    for step, possible in ((-150.0, True), (-torch.inf, False)):
+        transition = torch.tensor([[0.0, step], [0.0, -150.0]])
+        logprobs, _ = dense.forward(prior, transition, emission)
+        assert logprobs.isfinite().all() == possible
+        assert dense.advance(prior, transition)[0, 1].isfinite() == possible

@@ -113,6 +113,21 @@ def run(tmp_path_factory: pytest.TempPathFactory):
     return path
 
 
+def test_the_picture_is_of_transitions_between_clusters_with_all_states(run):
+    model, _ = lmzoo.load(run)
+    corpus = Run(run).corpus()
+    model.train()
+    (name, matrix), *others = model.images(corpus).items()
+    assert model.training
+    assert (name, others) == ("transitions/clusters", [])
+    model.eval()
+    lines = (corpus.splits["valid"] == 0).sum()
+    assert lines < 1000  # all of them are read
+    expected = model.cluster_transitions(expected_visits(model, corpus.splits["valid"]))
+    torch.testing.assert_close(matrix**2, expected)
+    torch.testing.assert_close(expected.sum(1), torch.ones(6))
+
+
 def look(*arguments: str):
     return command(*arguments, main=inspect.main)
 

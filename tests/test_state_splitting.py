@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 from command_line import QUICK, TEXT, command
+from omegaconf import OmegaConf
 
+from lmzoo import CONFIGS
+from lmzoo.errors import UserError
 from lmzoo.perplexity import score
+from lmzoo.registry import models
 from lmzoo.run import Run, load
 
 SIZES = ["model.states=12", "model.clusters=6", "model.dim=8"]
@@ -49,19 +53,15 @@ def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["model.states=30"], "12 states in 6 clusters cannot be split into 30 in 6; set model.states to a multiple"),
-        (["model.clusters=4"], "12 states in 6 clusters cannot be split into 12 in 4; .* model.clusters to the same"),
-        (["model=vlhmm"], "is another model than this; choose a run of the same"),
-        (
-            ["model.dim=9"],
-            r"differs in more than the numbers of states and features \(.*word.weight\); repeat the other options",
-        ),
-        (
-            ["model.tied=true"],
-            r"differs in more than the numbers of states and features \(destination.weight\); repeat the other",
-        ),
-        (["corpus.train=410"], "was trained on another text"),
-        (["model.parent=nowhere"], "nowhere: not a run directory"),
+        (["model.states=30"], "its 12 states cannot be split into 30; set model.states to a multiple of 12"),
+        (["model.clusters=4"], "has model.clusters=6, not 4; set it to the same"),
+        (["model.clustering=uniform"], "has model.clustering=brown, not uniform; set it to the same"),
+        (["model.embeddings=factored"], "has model.embeddings=free, not factored; set it to the same"),
+        (["model.dim=16"], "has model.dim=8, not 16; set it to the same"),
+        (["model.tied=true"], "has model.tied=False, not True; set it to the same"),
+        (["model=vlhmm"], r"is of another kind \(TwoLevelHMM\) than this model \(VeryLargeHMM\); choose a run"),
+        (["corpus.train=410"], r"parent: was trained on another text .*\); choose another run$"),
+        (["model.parent=nowhere"], r"nowhere: not a run directory \(.*\); choose another run$"),
         (["model=vlhmm", "model.parameterisation=table"], "a table has no state vectors to split; set it to null"),
     ],
 )
@@ -69,3 +69,19 @@ def test_parents_that_cannot_be(parent: Path, tmp_path: Path, options: list[str]
     line = split(parent, tmp_path / "child", *options).refused()
     assert re.search(f"model.parent(=|: ).*{message}", line)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"features": 9}, "its 6 features cannot be split into 9; set model.features to a multiple of 6"),
+        ({"feature_map": "softmax_kernel"}, "has model.feature_map=exp, not softmax_kernel; set it to the same"),
+        ({"block_features": True}, "has model.block_features=False, not True; set it to the same"),
+    ],
+)
+def test_features_that_cannot_be_a_parent_s(options: dict, message: str):
+    defaults: dict = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "lowrank_hmm.yaml"))  # pyright: ignore
+    sizes = {"states": 6, "clusters": 3, "features": 6, "dim": 4}
+    parent, child = (models.build(defaults | sizes | more, vocabulary_size=9) for more in ({}, options))
+    with pytest.raises(UserError, match=message):
+        child._descend(parent)

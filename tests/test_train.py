@@ -268,3 +268,8 @@ def test_an_impossible_token_makes_perplexity_infinite_and_is_counted(tmp_path, 
     printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert printed["perplexity"] is None
     assert printed["impossible"] == results["impossible_tokens"]["test"]
+    monkeypatch.setattr("sys.argv", ["evaluate", str(tmp_path / "run"), "--json", "--lines"])
+    assert main() == 0
+    lines = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["lines"]
+    assert None in {line["logprob"] for line in lines}
+    assert sum(line["tokens"] for line in lines) == results["tokens"]["test"]

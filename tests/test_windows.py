@@ -111,6 +111,12 @@ def test_log_probabilities_are_in_the_order_of_the_text(context, monkeypatch):
     torch.testing.assert_close(token_logprobs(Named(), tokens, context), -0.01 * tokens - 1.0 * later)
 
 
+@pytest.mark.parametrize("tokens", [[], [1, 0, 2]])
+def test_a_text_that_does_not_end_a_line_is_refused(tokens):
+    with pytest.raises(ValueError, match="each closed by <eos>"):
+        score(Repeater(), torch.tensor(tokens, dtype=torch.int64), "stream")
+
+
 def test_lines_are_cut_after_their_ends():
     tokens = torch.tensor([1, 2, 0, 0, 3, 0])
     assert [line.tolist() for line in split_lines(tokens + 1, tokens)] == [[2, 3, 1], [1], [4, 1]]

@@ -42,7 +42,6 @@ class StreamWindows:
     def __init__(self, tokens: Tensor, batch_size: int, bptt: int):
         length = len(tokens) // batch_size
         self.rows = tokens[: length * batch_size].view(batch_size, length)
-        self.positions = torch.arange(self.rows.numel(), device=tokens.device).view_as(self.rows)
         self.bptt = bptt
 
     def __len__(self) -> int:
@@ -50,9 +49,11 @@ class StreamWindows:
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Window]:
         """The windows of an epoch after the first ``skip``."""
+        first = torch.arange(len(self.rows), device=self.rows.device)[:, None] * self.rows.shape[1]  # (B, 1)
         for index in range(skip, len(self)):
-            some = slice(index * self.bptt, (index + 1) * self.bptt)
-            yield Window(self.rows[:, some], None, self.positions[:, some], starts=index == 0)
+            tokens = self.rows[:, index * self.bptt : (index + 1) * self.bptt]
+            inside = index * self.bptt + torch.arange(tokens.shape[1], device=tokens.device)
+            yield Window(tokens, None, first + inside, starts=index == 0)
 
 
 class SentenceWindows:

@@ -24,8 +24,8 @@ from lmzoo.registry import Dropout, Size
 
 Embeddings = Literal["free", "factored"]
 
-PARTING = 0.1
-"""How far the vectors of a split state are from its own, relative to its length."""
+SPLIT_NOISE = 0.1
+"""Length of the noise that parts the vectors of a split state, relative to theirs."""
 
 LINES_READ = 1000
 """So many lines of the valid split tell how much each state is used, for a picture."""
@@ -214,13 +214,10 @@ class FactoredEmbedding(nn.Module):
         return torch.cat([self.cluster(states // self.size), self.state(states)], -1)
 
 
-def multiplied(vectors: Tensor, rows: int) -> Tensor:
-    """(N, d) vectors -> (rows, d), a multiple of N: each several times in turn, with noise that parts its copies."""
-    times, rest = divmod(rows, len(vectors))
-    if times < 2 or rest:
-        return vectors
-    copies = vectors.repeat_interleave(times, 0)
-    return copies + PARTING * copies.norm(dim=1, keepdim=True) / copies.shape[1] ** 0.5 * torch.randn_like(copies)
+def split(vectors: Tensor, rows: int) -> Tensor:
+    """(N, d) vectors -> (rows, d), rows a multiple of N: each several times in turn, parted by noise."""
+    copies = vectors.repeat_interleave(rows // len(vectors), 0)
+    return copies + SPLIT_NOISE * copies.norm(dim=1, keepdim=True) / copies.shape[1] ** 0.5 * torch.randn_like(copies)
 
 
 class NeuralBlockHMM(BlockHMM):
@@ -241,13 +238,9 @@ class NeuralBlockHMM(BlockHMM):
         embeddings: of states.
         tied: whether e_i are the states' vectors as destination, too.
         dropout: of what the networks make of a state, drawn for every batch.
-        parent: folder of a run of the same model with fewer states, or features, from which this one starts: each of
-            its states is split into as many as it takes (Takami and Sagayama, "A successive state splitting algorithm
-            for efficient allophone modeling", ICASSP 1992), alike but for a little noise that parts their vectors. Read
-            when training starts.
-
-    Raises:
-        UserError: where the parent is no such run.
+        parent: folder of a run of the same model with fewer states, or features, from which this one starts, read when
+            training begins. Every state is split into as many as it takes, alike but for a little noise, after Petrov,
+            Barrett, Thibaux and Klein, "Learning accurate, compact, and interpretable tree annotation", ACL 2006.
     """
 
     def __init__(
@@ -271,7 +264,8 @@ class NeuralBlockHMM(BlockHMM):
             clustering=clustering,
             state_dropout=state_dropout,
         )
-        self.dim, self.factored, self.tied, self.dropout = dim, embeddings == "factored", tied, dropout
+        self.dim, self.embeddings, self.tied, self.dropout = dim, embeddings, tied, dropout
+        self.factored = embeddings == "factored"
         self.parent = parent
         self.origin, self.emission = self._vectors(), self.residual()
         self.word = nn.Linear(dim, vocabulary_size)
@@ -301,32 +295,40 @@ class NeuralBlockHMM(BlockHMM):
         return self.first_states(e, transitions), emission, transitions
 
     def estimate(self, corpus: Corpus) -> None:
+        """Deal out the words, or take them and all weights from the parent.
+
+        Raises: UserError where the parent is no trained run, or cannot be split into this model.
+        """
         if self.parent is None:
             super().estimate(corpus)
         else:
-            _, parent = lmzoo.run.load_for(self.parent, corpus, "model.parent")
-            self._split(parent)
+            _, parent = lmzoo.run.load_trained(self.parent, corpus, "model.parent")
+            self._descend(parent)
 
     @torch.no_grad()
-    def _split(self, parent: nn.Module) -> None:
-        """Take a parent's weights, the vectors of its states and features for as many of the same cluster each."""
-        if not isinstance(parent, type(self)):
-            raise UserError(f"model.parent={self.parent}: is another model than this; choose a run of the same")
-        if parent.clusters != self.clusters or self.states % parent.states:
+    def _descend(self, parent: nn.Module) -> None:
+        if type(parent) is not type(self):
             raise UserError(
-                f"model.parent={self.parent}: {parent.states} states in {parent.clusters} clusters cannot be split "
-                f"into {self.states} in {self.clusters}; set model.states to a multiple, model.clusters to the same"
+                f"model.parent={self.parent}: is of another kind ({type(parent).__name__}) than this model "
+                f"({type(self).__name__}); choose a run of the same"
             )
-        own, weights = self.state_dict(), parent.state_dict()
-        for name in own:
-            if name in weights and own[name].dim() == 2:
-                weights[name] = multiplied(weights[name], len(own[name]))
-        shapes = [{(name, part.shape) for name, part in parts.items()} for parts in (own, weights)]
-        if differing := sorted({name for name, _ in shapes[0] ^ shapes[1]}):
-            raise UserError(
-                f"model.parent={self.parent}: differs in more than the numbers of states and features "
-                f"({', '.join(differing)}); repeat the other options of its model"
-            )
+        for option in ("clusters", "clustering", "dim", "embeddings", "tied", "feature_map", "block_features"):
+            there, here = getattr(parent, option, None), getattr(self, option, None)
+            if there != here:
+                raise UserError(
+                    f"model.parent={self.parent}: has model.{option}={there}, not {here}; set it to the same"
+                )
+        for option in ("states", "features"):
+            there, here = getattr(parent, option, 1), getattr(self, option, 1)
+            if here % there:
+                raise UserError(
+                    f"model.parent={self.parent}: its {there} {option} cannot be split into {here}; "
+                    f"set model.{option} to a multiple of {there}"
+                )
+        weights = parent.state_dict()
+        for name, own in self.state_dict().items():
+            if own.shape != weights[name].shape:
+                weights[name] = split(weights[name], len(own))
         self.load_state_dict(weights)
 
     def residual(self) -> nn.Module:

@@ -111,7 +111,7 @@ class LowRankHMM(NeuralBlockHMM):
                 f"model.features={features} is not a multiple of model.clusters={clusters}, which "
                 f"model.block_features=true asks for; the nearest that is: {nearest}"
             )
-        self.feature_map, self.block_features = feature_map, block_features
+        self.features, self.feature_map, self.block_features = features, feature_map, block_features
         self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(features, dim))
         if embeddings == "free":
             self._point_to_states()

@@ -63,12 +63,13 @@ class Mixture(LanguageModel):
         return self.settings
 
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
-        self._hold(state, [models.build(options, vocabulary_size=self.vocabulary_size) for options in state])
+        settings = [lmzoo.run.completed({"model": options})["model"] for options in state]
+        self._hold(settings, [models.build(options, vocabulary_size=self.vocabulary_size) for options in settings])
 
     def estimate(self, corpus: "Corpus") -> None:
         if not self.runs:
             raise UserError("model.runs=[]: a mixture needs trained runs; set 'model.runs=[FOLDER,FOLDER]'")
-        trained = [lmzoo.run.load_for(folder, corpus, "model.runs") for folder in self.runs]
+        trained = [lmzoo.run.load_trained(folder, corpus, "model.runs") for folder in self.runs]
         self._hold([options for options, _ in trained], [model for _, model in trained])
         text = corpus.splits["valid"]
         columns = [token_logprobs(model, text, corpus.context) for model in self.components]
