@@ -18,6 +18,7 @@ import logging
 import math
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -372,7 +373,8 @@ def load_trained(folder: str, corpus: Corpus, option: str) -> tuple[dict[str, An
         run.check_text(corpus)
         config, unfinished = run.config(), run.unfinished()
     except UserError as error:  # whose advice is for those who train or evaluate that run
-        raise UserError(f"{option}: {str(error).partition('; ')[0]}; choose another run") from None
+        reason = re.sub("; [^;]*$", "", str(error))
+        raise UserError(f"{option}: {reason}; choose another run") from None
     if vocabulary.words != corpus.vocabulary.words:
         raise UserError(f"{option}: {folder} was not trained on the words of corpus {corpus.name}; choose another run")
     if unfinished:

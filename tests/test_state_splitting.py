@@ -1,6 +1,7 @@
 """A run that starts from a smaller one, by the command; that no state says anything new is in test_block_hmm.py."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,16 @@ def test_parents_that_cannot_be(parent: Path, tmp_path: Path, options: list[str]
     line = split(parent, tmp_path / "child", *options).refused()
     assert re.search(f"model.parent(=|: ).*{message}", line)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_parent_with_weights_of_another_run(parent: Path, tmp_path: Path):
+    other = shutil.copytree(parent, tmp_path / "other")
+    config = (other / "config.yaml").read_text()
+    (other / "config.yaml").write_text(config.replace("dim: 8", "dim: 4").replace("dropout: 0.0", "dropout: 0.1"))
+    line = split(other, tmp_path / "child").refused()
+    assert line.endswith(
+        "a checkpoint of another run (model.dim: 8 -> 4; model.dropout: 0.0 -> 0.1); choose another run"
+    )
 
 
 @pytest.mark.parametrize(
