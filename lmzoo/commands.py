@@ -158,7 +158,10 @@ def _parse(argument: str) -> Override:
     try:
         return OverridesParser.create().parse_overrides([argument])[0]
     except HydraException as error:
-        raise UserError(f"'{argument}': cannot be read ({str(error).splitlines()[0]}); quote special signs") from None
+        raise UserError(
+            f"'{argument}': cannot be read ({str(error).splitlines()[0]}); quote special signs, "
+            "in the shell's quotes too: 'key=\"value\"'"
+        ) from None
 
 
 def _choices(override: Override, configs: Path) -> list[str]:

@@ -90,7 +90,10 @@ def main() -> int:
     parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
     parser.add_argument(
-        "--lines", action="store_true", help="first a row for each line: log p in nats, tokens, words as read"
+        "--lines",
+        action="store_true",
+        help="print, for each line, log p in nats (in a stream given the "
+        "lines before it), tokens and the words as read; the rest goes to stderr",
     )
     parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()
@@ -102,14 +105,15 @@ def main() -> int:
         return 0
     for line in figures.get("lines", []):
         print(f"{line['logprob']:.4f}\t{line['tokens']}\t{line['text']}")
-    print(
+    summary = [
         f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "
         f"{figures['perplexity']:.2f} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"
-    )
+    ]
     if figures["unknown"]:
-        print(f"{figures['unknown']:,} words are not in the model's vocabulary and were read as <unk>")
+        summary.append(f"{figures['unknown']:,} words are not in the model's vocabulary and were read as <unk>")
     if figures["impossible"]:
-        print(f"{figures['impossible']:,} tokens have probability 0")
+        summary.append(f"{figures['impossible']:,} tokens have probability 0")
+    print("\n".join(summary), file=sys.stderr if arguments.lines else sys.stdout)
     return 0
 
 

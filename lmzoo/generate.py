@@ -65,7 +65,7 @@ def main() -> int:
     )
     parser.add_argument("run", type=Path, help="a run directory, such as outputs/pydoc/lstm")
     parser.add_argument("--tokens", type=int, default=200, help="how many, ends of lines included (200)")
-    parser.add_argument("--prompt", default="", help="words that the first sentence begins with, separated by spaces")
+    parser.add_argument("--prompt", default="", help="the first sentence's first words, all known to the model")
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
     parser.add_argument("--seed", type=int, default=0, help="another seed draws another text (0)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (auto)")

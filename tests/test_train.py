@@ -120,10 +120,11 @@ def test_every_line_has_its_own_score(finished, tmp_path, monkeypatch, capsys):
     assert sum(line["logprob"] for line in figures["lines"]) == pytest.approx(figures["logprob"], rel=1e-9)
     monkeypatch.setattr("sys.argv", ["evaluate", str(path), str(file), "--context", "sentence", "--lines"])
     assert main() == 0
-    rows = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    rows = printed.out.splitlines()
     assert rows[2] == f"{figures['lines'][2]['logprob']:.4f}\t2\tw4"
-    assert len(rows) == 4
-    assert rows[3].startswith("lstm on ")
+    assert len(rows) == 3
+    assert printed.err.startswith("lstm on ")
 
 
 def test_a_finished_run_is_reported_and_not_repeated(finished, capsys):
