@@ -44,6 +44,20 @@ def test_no_figure_was_forgotten():
     assert "@@" not in README + (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(((?!http)[^)#]+)", README))))
-def test_links_lead_somewhere(link: str):
-    assert (ROOT / link).stat().st_size > 0
+def links() -> list[tuple[str, str]]:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [
+        (str(page.relative_to(ROOT)), link)
+        for page in pages
+        for link in sorted(set(re.findall(r"\]\(((?!http)[^)]+)\)", page.read_text(encoding="utf-8"))))
+    ]
+
+
+@pytest.mark.parametrize(("page", "link"), links())
+def test_links_lead_somewhere(page: str, link: str):
+    name, _, heading = link.partition("#")
+    target = (ROOT / page).parent / name if name else ROOT / page
+    assert target.stat().st_size > 0
+    if heading:
+        titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+        assert heading in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
