@@ -50,10 +50,12 @@ def token_logprobs(model: LanguageModel, tokens: Tensor, context: Context) -> Te
     ``stream`` reads the text as one row, memory carried from the first token to the last; ``sentence`` reads each line
     from `initial_state`. No row starts cold. The model is left in the mode it was in.
 
-    Raises: ValueError for a text that does not end with `<eos>`.
+    Raises: ValueError for a text without tokens and, where sentences are read, one that does not end with `<eos>`.
     """
-    if not len(tokens) or tokens[-1] != EOS_ID:
-        raise ValueError("a text is lines, each closed by <eos>: there must be one, and the last must be closed, too")
+    if not len(tokens):
+        raise ValueError("there is no token to score")
+    if context == "sentence" and tokens[-1] != EOS_ID:
+        raise ValueError("the last sentence of the text is not closed by <eos>")
     if context == "stream":
         windows = StreamWindows(tokens, batch_size=1, bptt=WINDOW_TOKENS)
     else:

@@ -111,10 +111,13 @@ def test_log_probabilities_are_in_the_order_of_the_text(context, monkeypatch):
     torch.testing.assert_close(token_logprobs(Named(), tokens, context), -0.01 * tokens - 1.0 * later)
 
 
-@pytest.mark.parametrize("tokens", [[], [1, 0, 2]])
-def test_a_text_that_does_not_end_a_line_is_refused(tokens):
-    with pytest.raises(ValueError, match="each closed by <eos>"):
-        score(Repeater(), torch.tensor(tokens, dtype=torch.int64), "stream")
+def test_nothing_and_half_a_sentence_have_no_score():
+    with pytest.raises(ValueError, match="there is no token to score"):
+        score(Repeater(), torch.empty(0, dtype=torch.int64), "stream")
+    open_ended = torch.tensor([1, 0, 2])
+    assert score(Repeater(), open_ended, "stream").tokens == 3
+    with pytest.raises(ValueError, match="the last sentence of the text is not closed by <eos>"):
+        score(Repeater(), open_ended, "sentence")
 
 
 def test_lines_are_cut_after_their_ends():
