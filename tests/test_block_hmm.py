@@ -44,15 +44,17 @@ OF_MODEL = {
     "vlhmm": {"parameterisation": "neural"},
     "twolevel_hmm": {},
     "lowrank_hmm": {"features": 4, "feature_map": "exp", "block_features": False},
-    "lowrank_hmm, features in clusters": {"features": 24, "feature_map": "exp", "block_features": True},
+    "lowrank_hmm, features in clusters": {"feature_map": "exp", "block_features": True},
 }
 
 
 def make(name: str, **options) -> BlockHMM:
     torch.manual_seed(0)
-    model = models.build(
-        {"name": name.partition(",")[0]} | OPTIONS | OF_MODEL[name] | options, vocabulary_size=V
-    ).double()
+    settings = {"name": name.partition(",")[0]} | OPTIONS | OF_MODEL[name] | options
+    if settings.get("block_features"):  # a feature for every two states, where that is possible
+        pairs = settings["states"] // settings["clusters"] % 2 == 0
+        settings = {"features": settings["states"] // (2 if pairs else 1)} | settings
+    model = models.build(settings, vocabulary_size=V).double()
     for parameter_name, parameter in model.named_parameters():
         if "norm" in parameter_name:  # fresh ones are all 1 or 0
             torch.nn.init.normal_(parameter)
@@ -90,9 +92,13 @@ def dense_tables(model, kept):
     if isinstance(model, LowRankHMM):
         half = 0.5 * (model.feature_map == "softmax_kernel") / model.dim
         u, W = residual(model.transition, e), model.feature_vectors
-        phi = [(x @ W.T - half * (x * x).sum(1, keepdim=True)).exp() for x in (u, v)]
+        phi = [(x @ w.T - half * (x * x).sum(1, keepdim=True)).exp() for x, w in ((u, W), (v, model.targets))]
         if model.block_features:
+            phi[0] = phi[0] * ~dropped.view(len(W), -1).all(1)  # features all of whose states are dropped
             phi[1] = phi[1] * torch.block_diag(*torch.ones(M, S, len(W) // M))
+        if model.feature_map == "softmax":
+            total = phi[1].masked_fill(dropped[:, None], 0.0).sum(0)
+            phi[1] = phi[1] / total.where(total > 0, 1.0)
         transition = (phi[0] @ phi[1].T).log().masked_fill(dropped, -torch.inf).log_softmax(1)
     elif isinstance(model, TwoLevelHMM):
         e = torch.cat([e, model.boundary[None]])  # one more state, which nothing leads to
@@ -132,7 +138,9 @@ SWITCHES = [
     *((name, {"embeddings": "factored", "tied": True, "dim": 7}) for name in OF_MODEL),
     ("lowrank_hmm", {"feature_map": "softmax_kernel", "features": 7}),
     ("lowrank_hmm, features in clusters", {"feature_map": "softmax_kernel", "features": 3}),
-    ("lowrank_hmm, features in clusters", {"features": 6}),
+    ("lowrank_hmm, features in clusters", {"features": 12}),
+    ("lowrank_hmm", {"feature_map": "softmax", "tied": True}),
+    ("lowrank_hmm, features in clusters", {"feature_map": "softmax"}),
 ]
 
 
@@ -231,7 +239,11 @@ def test_rows_at_a_start_and_rows_going_on_share_a_batch(build):
 def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_evaluation(build, size, dropout, expected):
     model = build(states=3 * size, state_dropout=dropout)
     draws = torch.stack([model.tables().kept[:3] for _ in range(200)])  # (200, M, K)
+    expected = max(expected, model.together)
     assert draws.shape[2] == expected
+    for group in draws.unfold(2, model.together, model.together).flatten(0, 2):
+        assert group.tolist() == list(range(group[0], group[0] + model.together))
+        assert group[0] % model.together == 0
     times = F.one_hot(draws, size).sum(2)  # (200, M, S)
     assert times.max() == 1
     assert (times.double().mean(0) - expected / size).abs().max() < 0.15
@@ -307,14 +319,14 @@ NEURAL = [(name, options) for name, options in SWITCHES if "parameterisation" no
 def test_split_states_say_what_their_parent_said(name, options, monkeypatch):
     parent = make(name, **options)
     more = {"features": 2 * len(parent.feature_vectors)} if isinstance(parent, LowRankHMM) else {}
-    child = make(name, **options | {"states": 36} | more)
+    child = make(name, **options | {"states": 48} | more)
     parent.cluster.copy_(parent.cluster.flip(0))
     tokens = words(6, 5)
     expected, _ = parent.eval()(tokens, parent.initial_state(6))
     child._descend(parent)
     logprobs, _ = child.eval()(tokens, child.initial_state(6))
     assert (logprobs - expected).abs().max() > 1e-6
-    twins = vectors(child.origin).view(12, 3, -1)
+    twins = vectors(child.origin).view(12, 4, -1)
     assert (twins[:, 0] - twins[:, 1]).norm() < 0.3 * twins[:, 0].norm()
     assert (twins[:, 0] - twins[:, 1]).norm(dim=1).min() > 0
     monkeypatch.setattr("lmzoo.models.block_hmm.SPLIT_NOISE", 0)
@@ -362,9 +374,9 @@ def test_sizes_that_cannot_be_are_errors(build, options, message):
 
 
 def test_features_that_cannot_be_shared_out_evenly_are_an_error():
-    message = "model.features=7 is not a multiple of model.clusters=3, .* the nearest that is: 6"
+    message = "model.features=9 is no divisor of model.states=12 and a multiple of model.clusters=3, .* that is: 6$"
     with pytest.raises(UserError, match=message):
-        make("lowrank_hmm, features in clusters", features=7)
+        make("lowrank_hmm, features in clusters", features=9)
 
 
 def test_paths_of_a_sentence_are_those_of_dense_tables(build):

@@ -18,7 +18,7 @@ MODELS = {
     "twolevel_hmm": {},
     "lowrank_hmm": {},
     "lowrank_hmm, softmax kernel": {"feature_map": "softmax_kernel"},
-    "lowrank_hmm, features in clusters": {"features": V, "block_features": True},
+    "lowrank_hmm, features in clusters": {"block_features": True},
 }
 SIZES = {
     "plain": {"states": 24, "clusters": 4},
@@ -50,6 +50,8 @@ def test_no_number_is_ever_anything_but_finite(name: str, size: str, steps: int)
     torch.manual_seed(0)
     options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name.partition(',')[0]}.yaml"))
     changed = SMALL | SIZES[size] | MODELS[name]
+    if changed.get("block_features"):
+        changed["features"] = changed["states"]
     options |= {option: changed[option] for option in options if option in changed}
     model = models.build(options, vocabulary_size=V)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)

@@ -14,7 +14,7 @@ from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.errors import UserError
 from lmzoo.hmm import dense
 from lmzoo.models.mixture import Mixture, mixture_weights
-from lmzoo.perplexity import score
+from lmzoo.perplexity import score, split_lines
 from lmzoo.registry import models
 from lmzoo.run import Run
 
@@ -28,10 +28,6 @@ def mixture(runs: list[str], corpus: Corpus, per: str, weights: list[float] | No
     return model
 
 
-def lines(tokens: torch.Tensor) -> list[torch.Tensor]:
-    return list(tokens.tensor_split((tokens == 0).nonzero()[:, 0] + 1)[:-1])
-
-
 def alone(run: str, line: torch.Tensor) -> torch.Tensor:
     model, _ = load(run)
     return model(line[None], model.initial_state(1))[0][0]
@@ -39,21 +35,21 @@ def alone(run: str, line: torch.Tensor) -> torch.Tensor:
 
 def test_per_token_probabilities_are_mixed(runs: list[str], corpus: Corpus):
     model = mixture(runs, corpus, "token", [0.3, 0.7])
-    for line in lines(corpus.splits["valid"])[:5]:
+    for line in split_lines(corpus.splits["valid"], corpus.splits["valid"])[:5]:
         expected = 0.3 * alone(runs[0], line).exp() + 0.7 * alone(runs[1], line).exp()
         torch.testing.assert_close(model(line[None], model.initial_state(1))[0][0].exp(), expected)
 
 
 def test_per_sentence_whole_sentences_are_mixed(runs: list[str], corpus: Corpus):
     model = mixture(runs, corpus, "sentence", [0.3, 0.7])
-    for line in lines(corpus.splits["valid"])[:5]:
+    for line in split_lines(corpus.splits["valid"], corpus.splits["valid"])[:5]:
         expected = 0.3 * alone(runs[0], line).sum().exp() + 0.7 * alone(runs[1], line).sum().exp()
         torch.testing.assert_close(model(line[None], model.initial_state(1))[0].sum().exp(), expected)
 
 
 def test_after_a_sentence_every_model_has_its_weight_again(runs: list[str], corpus: Corpus):
     model, given = mixture(runs, corpus, "sentence", [0.3, 0.7]), torch.tensor([[0.3, 0.7]])
-    for line in lines(corpus.splits["valid"])[:5]:
+    for line in split_lines(corpus.splits["valid"], corpus.splits["valid"])[:5]:
         inside = model(line[None, :-1], model.initial_state(1))[1]
         assert (inside[0].exp() - given).abs().max() > 1e-3
         torch.testing.assert_close(model(line[None, -1:], inside)[1][0].exp(), given)

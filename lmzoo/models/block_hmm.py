@@ -80,6 +80,8 @@ class BlockHMM(HiddenMarkovModel[Tables]):
     """
 
     autocast = True
+    together = 1
+    """States of a cluster, one after another, that dropout leaves out together."""
     cluster: Tensor
 
     def __init__(
@@ -98,7 +100,7 @@ class BlockHMM(HiddenMarkovModel[Tables]):
         self.vocabulary_size, self.states, self.clusters = vocabulary_size, states, clusters
         self.size = states // clusters
         self.clustering: Clustering = clustering
-        self.keep = max(1, round(self.size * (1 - state_dropout)))
+        self.state_dropout = state_dropout
         self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
 
     @abstractmethod
@@ -178,10 +180,12 @@ class BlockHMM(HiddenMarkovModel[Tables]):
 
     def tables(self) -> Tables:
         M, S = self.clusters, self.size
-        if self.training and self.keep < S:
-            kept = torch.rand(M + 1, S, device=self.device).topk(self.keep).indices
-        else:
-            kept = torch.arange(S, device=self.device).expand(M + 1, S)
+        kept = torch.arange(S, device=self.device).expand(M + 1, S)
+        groups = kept.view(M + 1, -1, self.together)
+        keep = max(1, round(groups.shape[1] * (1 - self.state_dropout)))
+        if self.training and keep < groups.shape[1]:
+            drawn = torch.rand(groups.shape[:2], device=self.device).topk(keep).indices
+            kept = groups.gather(1, drawn[:, :, None].expand(-1, -1, self.together)).flatten(1)
         return Tables(kept, *self.distributions(kept[:M] + S * torch.arange(M, device=self.device)[:, None]))
 
     def _restrict(self, state: State, kept: Tensor) -> Tensor:

@@ -7,9 +7,11 @@ from torch import Tensor, nn
 
 from lmzoo.clustering import Clustering
 from lmzoo.errors import UserError
-from lmzoo.hmm import lowrank
+from lmzoo.hmm import blocks, lowrank
 from lmzoo.models.block_hmm import Embeddings, NeuralBlockHMM
 from lmzoo.registry import Dropout, Size, models
+
+FeatureMap = Literal["exp", "softmax_kernel", "softmax"]
 
 POINTING = 8.0
 """Logit by which a fresh feature prefers its states."""
@@ -62,18 +64,21 @@ class LowRankHMM(NeuralBlockHMM):
     words from its own states.
 
     A walk through features is an HMM over them, with as many states as features (Yang, Liu and Tu, "Dynamic programming
-    in rank space", NAACL 2022, https://aclanthology.org/2022.naacl-main.353): few features remember little. With
+    in rank space", NAACL 2022, https://aclanthology.org/2022.naacl-main.353): few features remember little. Theirs has
+    p(j | i) = Σ_r p(r | i) p(j | r) with softmaxes of their own: φ_r(u_i) = exp(w_r·u_i) and, normalised over states,
+    φ_r(v_j) = exp(w′_r·v_j) / Σ_k exp(w′_r·v_k). Where the features of both are the same, how often one is taken cannot
+    be learned apart from the states it leads to. With
     ``block_features`` each feature belongs to a cluster and leads to its states alone, which makes many of them
-    affordable. With free vectors each feature begins by preferring states of its own.
+    affordable. With free vectors each feature begins by preferring states of its own, and where it is of a cluster,
+    state dropout leaves it out with them: without them it would lead to any others.
 
     Args:
         features: f, at least the rank of the transition matrix.
-        feature_map: φ.
-        block_features: whether φ_r(v_j) is 0 unless feature r and state j are of the same cluster. More of them in a
-            cluster than states add no rank.
+        feature_map: φ: ``exp``, ``softmax_kernel`` (with ‖x‖²), or ``softmax``, that of Yang et al.
+        block_features: whether φ_r(v_j) is 0 unless feature r and state j are of the same cluster.
 
     Raises:
-        UserError: where block_features is set and features is not a multiple of clusters.
+        UserError: where block_features is set and features do not divide states, or are not a multiple of clusters.
     """
 
     def __init__(
@@ -88,7 +93,7 @@ class LowRankHMM(NeuralBlockHMM):
         tied: bool,
         dropout: Dropout,
         features: Size,
-        feature_map: Literal["exp", "softmax_kernel"],
+        feature_map: FeatureMap,
         block_features: bool,
         state_dropout: Dropout,
         parent: str | None,
@@ -105,20 +110,30 @@ class LowRankHMM(NeuralBlockHMM):
             state_dropout=state_dropout,
             parent=parent,
         )
-        if block_features and features % clusters:
-            nearest = max(1, round(features / clusters)) * clusters
-            raise UserError(
-                f"model.features={features} is not a multiple of model.clusters={clusters}, which "
-                f"model.block_features=true asks for; the nearest that is: {nearest}"
-            )
+        if block_features:
+            shares = [clusters * share for share in range(1, self.size + 1) if self.size % share == 0]
+            if features not in shares:
+                raise UserError(
+                    f"model.features={features} is no divisor of model.states={states} and a multiple of "
+                    f"model.clusters={clusters}, which model.block_features=true asks for; "
+                    f"the nearest that is: {min(shares, key=lambda share: abs(share - features))}"
+                )
+            self.together = states // features
         self.features, self.feature_map, self.block_features = features, feature_map, block_features
         self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(features, dim))
+        if feature_map == "softmax":
+            self.feature_targets = nn.Parameter(lowrank.orthogonal_rows(features, dim))
         if embeddings == "free":
             self._point_to_states()
 
     def add_transitions(self) -> None:
         self.transition = self.residual()
         self.add_destination(self.dim**-0.25)
+
+    @property
+    def targets(self) -> Tensor:
+        """(f, d) w′_r, or w_r where that is the same."""
+        return self.feature_targets if self.feature_map == "softmax" else self.feature_vectors
 
     @torch.no_grad()
     def _point_to_states(self) -> None:
@@ -127,19 +142,24 @@ class LowRankHMM(NeuralBlockHMM):
         With all vectors random a feature leads anywhere, which takes long to unlearn. Rows of W are nearly orthogonal,
         so a state's vector has a large product with those alone that are added to it, as long as they are few.
         """
-        f = len(self.feature_vectors)
+        f = len(self.targets)
         links = torch.arange(max(f, self.states))  # every state to a feature, every feature to a state
         state, feature = links * self.states // len(links), links * f // len(links)
         v = (self.origin if self.tied else self.destination).get_parameter("weight")
-        v.index_add_(0, state, self.feature_vectors[feature], alpha=POINTING)
+        v.index_add_(0, state, self.targets[feature], alpha=POINTING)
 
     def transitions(self, e: Tensor, states: Tensor) -> LowRank | BlockLowRank:
-        v, W = self.destinations(e, states), self.feature_vectors
+        v, W, targets = self.destinations(e, states), self.feature_vectors, self.targets
+        if self.block_features:  # those whose states are kept
+            kept = states[:, :: self.together] // self.together
+            W, targets = W[kept].flatten(0, 1), targets[kept]  # (f, d), (M, F, d)
         origin = self.transition(e) @ W.T  # (M, K, f)
-        own = W.view(self.clusters, -1, self.dim) if self.block_features else W
-        destination = v @ own.mT  # (M, K, F) or (M, K, f)
+        destination = v @ targets.mT  # (M, K, F) or (M, K, f)
         if self.feature_map == "softmax_kernel":  # ‖u‖²/(2d) is the same for all features and cancels
             destination = destination - v.square().sum(2, keepdim=True) / (2 * self.dim)
+        elif self.feature_map == "softmax":
+            total = blocks.single(destination).logsumexp(1 if self.block_features else (0, 1), keepdim=True)
+            destination = destination - total
         if self.block_features:
             return BlockLowRank(*lowrank.block_factors(origin, destination))
         return LowRank(*lowrank.factors(origin, destination))
