@@ -18,6 +18,7 @@ MODELS = {
     "twolevel_hmm": {},
     "lowrank_hmm": {},
     "lowrank_hmm, softmax kernel": {"feature_map": "softmax_kernel"},
+    "lowrank_hmm, softmaxes": {"feature_map": "softmax"},
     "lowrank_hmm, features in clusters": {"block_features": True},
 }
 SIZES = {

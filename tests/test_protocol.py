@@ -28,7 +28,7 @@ VARIANTS = {
     "mixture, per sentence": {"per": "sentence"},
     "vlhmm, factored and tied": {"embeddings": "factored", "tied": True},
     "vlhmm, table": {"parameterisation": "table", "states": 256},
-    "lowrank_hmm, features in clusters": {"block_features": True},
+    "lowrank_hmm, features in clusters": {"block_features": True, "feature_map": "softmax"},
     "hmm, from clusters, by gradient": {"begin": "clusters", "iterations": 1, "gradient": True},
 }
 """Options that change how a model computes; its name comes first."""
