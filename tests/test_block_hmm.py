@@ -44,7 +44,7 @@ OF_MODEL = {
     "vlhmm": {"parameterisation": "neural"},
     "twolevel_hmm": {},
     "lowrank_hmm": {"features": 4, "feature_map": "exp", "block_features": False},
-    "lowrank_hmm, features in clusters": {"feature_map": "exp", "block_features": True},
+    "lowrank_hmm, features in clusters": {"feature_map": "softmax", "block_features": True},
 }
 
 
@@ -140,7 +140,7 @@ SWITCHES = [
     ("lowrank_hmm, features in clusters", {"feature_map": "softmax_kernel", "features": 3}),
     ("lowrank_hmm, features in clusters", {"features": 12}),
     ("lowrank_hmm", {"feature_map": "softmax", "tied": True}),
-    ("lowrank_hmm, features in clusters", {"feature_map": "softmax"}),
+    ("lowrank_hmm, features in clusters", {"feature_map": "exp"}),
 ]
 
 
@@ -235,10 +235,14 @@ def test_rows_at_a_start_and_rows_going_on_share_a_batch(build):
     assert_rows_at_a_start_and_rows_going_on_share_a_batch(build().eval())
 
 
-@pytest.mark.parametrize(("size", "dropout", "expected"), [(4, 0.5, 2), (4, 0.9, 1), (5, 0.25, 4), (1, 0.5, 1)])
+@pytest.mark.parametrize(
+    ("size", "dropout", "expected"), [(4, 0.5, 2), (8, 0.5, 4), (4, 0.9, 1), (5, 0.25, 4), (1, 0.5, 1)]
+)
 def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_evaluation(build, size, dropout, expected):
     model = build(states=3 * size, state_dropout=dropout)
     draws = torch.stack([model.tables().kept[:3] for _ in range(200)])  # (200, M, K)
+    in_groups = isinstance(model, LowRankHMM) and model.block_features and size % 2 == 0
+    assert model.together == (2 if in_groups else 1)
     expected = max(expected, model.together)
     assert draws.shape[2] == expected
     for group in draws.unfold(2, model.together, model.together).flatten(0, 2):
@@ -306,7 +310,7 @@ def test_vectors_of_fresh_states_are_as_long_as_documented(name, scale, options)
     e = model.origin(states)
     v = model.destinations(e, states)
     if name == "lowrank_hmm" and options.get("embeddings") != "factored":
-        v = v - POINTING * model.feature_vectors[states * 3 // 600]  # a third of the states to each feature
+        v = v - POINTING * model.targets[states * 3 // 600]  # a third of the states to each feature
     assert v.std().item() == pytest.approx(scale, rel=0.1)
     if "tied" not in options:
         assert e.std().item() == pytest.approx(0.1, rel=0.1)
@@ -374,7 +378,7 @@ def test_sizes_that_cannot_be_are_errors(build, options, message):
 
 
 def test_features_that_cannot_be_shared_out_evenly_are_an_error():
-    message = "model.features=9 is no divisor of model.states=12 and a multiple of model.clusters=3, .* that is: 6$"
+    message = "model.features=9 has to divide model.states=12 and be a multiple of model.clusters=3, .* that does: 6$"
     with pytest.raises(UserError, match=message):
         make("lowrank_hmm, features in clusters", features=9)
 
@@ -405,9 +409,11 @@ def test_paths_of_a_sentence_are_those_of_dense_tables(build):
     ("features", "dim", "tied", "block_features"),
     [(48, 64, False, False), (24, 64, True, False), (8, 64, False, False), (48, 64, True, True), (24, 16, False, True)],
 )
-def test_a_fresh_models_features_lead_to_states_of_their_own(features, dim, tied, block_features):
+@pytest.mark.parametrize("feature_map", ["exp", "softmax"])
+def test_a_fresh_models_features_lead_to_states_of_their_own(features, dim, tied, block_features, feature_map):
     sizes = {"states": 48, "clusters": 4, "dim": dim, "features": features, "tied": tied}
-    transitions = make("lowrank_hmm", block_features=block_features, **sizes).eval().tables().transitions
+    maps = {"block_features": block_features, "feature_map": feature_map}
+    transitions = make("lowrank_hmm", **sizes, **maps).eval().tables().transitions
     if isinstance(transitions, BlockLowRank):
         to_state = torch.block_diag(*transitions.Q)  # (f, 48)
     else:

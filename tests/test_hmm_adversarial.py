@@ -9,7 +9,7 @@ from lmzoo import CONFIGS
 from lmzoo.registry import models
 
 V = 12
-SMALL = {"iterations": 0, "gradient": True, "dim": 8, "state_dropout": 0.5, "features": 4}
+SMALL = {"iterations": 0, "gradient": True, "dim": 8, "state_dropout": 0.5}
 """Options of those models that have them."""
 MODELS = {
     "hmm": {},
@@ -20,12 +20,13 @@ MODELS = {
     "lowrank_hmm, softmax kernel": {"feature_map": "softmax_kernel"},
     "lowrank_hmm, softmaxes": {"feature_map": "softmax"},
     "lowrank_hmm, features in clusters": {"block_features": True},
+    "lowrank_hmm, softmaxes in clusters": {"block_features": True, "feature_map": "softmax"},
 }
 SIZES = {
-    "plain": {"states": 24, "clusters": 4},
-    "one state": {"states": 1, "clusters": 1},
-    "a cluster for each word, a state for each cluster": {"states": V, "clusters": V},
-    "a cluster for each word": {"states": 3 * V, "clusters": V},
+    "plain": {"states": 24, "clusters": 4, "features": 8},
+    "one state": {"states": 1, "clusters": 1, "features": 1},
+    "a cluster for each word, a state for each cluster": {"states": V, "clusters": V, "features": V},
+    "a cluster for each word": {"states": 3 * V, "clusters": V, "features": V},
 }
 
 
@@ -51,8 +52,6 @@ def test_no_number_is_ever_anything_but_finite(name: str, size: str, steps: int)
     torch.manual_seed(0)
     options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name.partition(',')[0]}.yaml"))
     changed = SMALL | SIZES[size] | MODELS[name]
-    if changed.get("block_features"):
-        changed["features"] = changed["states"]
     options |= {option: changed[option] for option in options if option in changed}
     model = models.build(options, vocabulary_size=V)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)

@@ -24,32 +24,42 @@ def agree(tiles, expected, *inputs):
         torch.testing.assert_close(mine, dense, **EXACT)
 
 
-def test_tiles_are_cut_from_the_normalised_kernel():
+@pytest.mark.parametrize("weighted", [True, False])
+def test_tiles_are_cut_from_the_normalised_kernel(weighted):
     origin, destination = (x.requires_grad_() for x in (random(4, 3, 5), random(4, 3, 5, seed=1)))
     source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
-    tiles = lowrank.tiles(*lowrank.factors(origin, destination), source, target)
-    kernel = origin.exp().flatten(0, 1) @ destination.exp().flatten(0, 1).T
-    dense = (kernel / kernel.sum(1, keepdim=True)).log().view(4, 3, 4, 3)
-    agree(tiles, dense[source, :, target], origin, destination)
-
-
-def test_tiles_of_features_in_clusters_are_those_of_a_kernel_that_is_zero_between_clusters():
-    origin, destination = (x.requires_grad_() for x in (random(4, 3, 8), random(4, 3, 2, seed=1)))
-    source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
-    tiles = lowrank.block_tiles(*lowrank.block_factors(origin, destination), source, target)
-    phi = torch.block_diag(*destination.exp().mT)  # (8, 12) of features and states
+    tiles = lowrank.tiles(*lowrank.factors(origin, destination, weighted=weighted), source, target)
+    phi = destination.exp().flatten(0, 1).T  # (5, 12) of features and states
+    if not weighted:
+        phi = phi / phi.sum(1, keepdim=True)
     kernel = origin.exp().flatten(0, 1) @ phi
     dense = (kernel / kernel.sum(1, keepdim=True)).log().view(4, 3, 4, 3)
     agree(tiles, dense[source, :, target], origin, destination)
 
 
+@pytest.mark.parametrize("weighted", [True, False])
+def test_tiles_of_features_in_clusters_are_those_of_a_kernel_that_is_zero_between_clusters(weighted):
+    origin, destination = (x.requires_grad_() for x in (random(4, 3, 8), random(4, 3, 2, seed=1)))
+    source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
+    tiles = lowrank.block_tiles(*lowrank.block_factors(origin, destination, weighted=weighted), source, target)
+    phi = torch.block_diag(*destination.exp().mT)  # (8, 12) of features and states
+    if not weighted:
+        phi = phi / phi.sum(1, keepdim=True)
+    kernel = origin.exp().flatten(0, 1) @ phi
+    dense = (kernel / kernel.sum(1, keepdim=True)).log().view(4, 3, 4, 3)
+    agree(tiles, dense[source, :, target], origin, destination)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
-def test_factors_are_distributions_at_any_scale_in_single_precision(scale):
-    P, Q = lowrank.factors(scale * random(4, 3, 5).float(), scale * random(4, 3, 5, seed=1).float())
+def test_factors_are_distributions_at_any_scale_in_single_precision(scale, weighted):
+    logits = scale * random(4, 3, 5).float(), scale * random(4, 3, 5, seed=1).float()
+    P, Q = lowrank.factors(*logits, weighted=weighted)
     torch.testing.assert_close(P.sum(2), torch.ones(4, 3))
     torch.testing.assert_close(Q.sum((0, 1)), torch.ones(5))
     every = torch.arange(16)
-    blocks = lowrank.block_factors(scale * random(4, 3, 8).float(), scale * random(4, 3, 2, seed=1).float())
+    logits = scale * random(4, 3, 8).float(), scale * random(4, 3, 2, seed=1).float()
+    blocks = lowrank.block_factors(*logits, weighted=weighted)
     for tiles in (lowrank.tiles(P, Q, every // 4, every % 4), lowrank.block_tiles(*blocks, every // 4, every % 4)):
         assert tiles.isfinite().all()
         torch.testing.assert_close(tiles.view(4, 4, 3, 3).exp().sum((1, 3)), torch.ones(4, 3))

@@ -5,8 +5,8 @@ https://arxiv.org/abs/2201.02715. With D = Σ_k φ(v_k), feature by feature, thi
 
     p(j | i) = Σ_r p(r | i) p(j | r),   p(r | i) = φ_r(u_i) D_r / φ(u_i)·D,   p(j | r) = φ_r(v_j) / D_r,
 
-two softmaxes, which cost O(Zf) each. Of the product, Z × Z, only the tiles
-asked for are ever computed.
+two softmaxes, which cost O(Zf) each; or p(r | i) is a softmax of φ(u_i) alone, without the weight D_r of a feature.
+Of the product, Z × Z, only the tiles asked for are ever computed.
 
 Features may come in clusters as states do, φ_r(v_j) being 0 unless r and j are of the same one. Then p(j | r) and a
 tile have the features of one cluster alone to look at, and are M times cheaper; p(r | i) costs what it did.
@@ -32,26 +32,31 @@ def orthogonal_rows(rows: int, dim: int) -> Tensor:
     return Q.flatten(0, 1)[:rows] * (torch.randn(rows, dim) * dim**-0.5).norm(dim=1, keepdim=True)
 
 
-def factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
-    """log φ(u) and log φ(v), (M, S, f) each -> p(r | i) and p(j | r), (M, S, f) each."""
+def factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
+    """log φ(u) and log φ(v), (M, S, f) each -> p(r | i), with or without D_r, and p(j | r), (M, S, f) each."""
     origin, destination = single(origin), single(destination)
     flat = destination.flatten(0, 1)  # (MS, f)
-    return (origin + flat.logsumexp(0)).softmax(2), flat.softmax(0).view_as(destination)
+    if weighted:
+        origin = origin + flat.logsumexp(0)
+    return origin.softmax(2), flat.softmax(0).view_as(destination)
 
 
-def block_factors(origin: Tensor, destination: Tensor) -> tuple[Tensor, Tensor]:
+def block_factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
     """`factors` of features in clusters, F in each.
 
     Args:
         origin: (M, S, MF) log φ(u).
         destination: (M, S, F) log φ(v) of the states of a cluster by its own features.
+        weighted: whether p(r | i) has the weight D_r.
 
     Returns:
         (M, M, S, F) p(r | i), [c, c′] from the states of cluster c to the features of c′, and (M, F, S) p(j | r).
     """
     M, S, features = destination.shape
     origin, destination = single(origin), single(destination)
-    P = (origin + destination.logsumexp(1).flatten()).softmax(2)
+    if weighted:
+        origin = origin + destination.logsumexp(1).flatten()
+    P = origin.softmax(2)
     return P.view(M, S, M, features).transpose(1, 2).contiguous(), destination.softmax(1).mT
 
 

@@ -64,7 +64,7 @@ class BlockHMM(HiddenMarkovModel[Tables]):
 
     A word is emitted by the states of its own cluster alone, so inference is exact and local. State dropout leaves, of
     every cluster and for every batch, round((1 - state_dropout) S) states but at least one, drawn without replacement,
-    as if there were no others.
+    as if there were no others; where several are left out `together`, so many such groups.
 
     The state is the (B, S) log-belief over the states of the last word's cluster and (B,) that cluster,
     M standing for a sentence boundary. What dropout has taken away is -inf there.
@@ -81,7 +81,7 @@ class BlockHMM(HiddenMarkovModel[Tables]):
 
     autocast = True
     together = 1
-    """States of a cluster, one after another, that dropout leaves out together."""
+    """How many states of a cluster, one after another, dropout leaves out together; a divisor of S."""
     cluster: Tensor
 
     def __init__(
@@ -105,7 +105,10 @@ class BlockHMM(HiddenMarkovModel[Tables]):
 
     @abstractmethod
     def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
-        """`Tables.start`, `Tables.emission` and `Tables.transitions` of (M, K) states, as if there were no others."""
+        """`Tables.start`, `Tables.emission` and `Tables.transitions` of (M, K) states, as if there were no others.
+
+        They come in whole groups of `together`.
+        """
 
     def estimate(self, corpus: Corpus) -> None:
         self.cluster.copy_(word_clusters(self.clustering, corpus.train, self.vocabulary_size, self.clusters))

@@ -7,11 +7,9 @@ from torch import Tensor, nn
 
 from lmzoo.clustering import Clustering
 from lmzoo.errors import UserError
-from lmzoo.hmm import blocks, lowrank
+from lmzoo.hmm import lowrank
 from lmzoo.models.block_hmm import Embeddings, NeuralBlockHMM
 from lmzoo.registry import Dropout, Size, models
-
-FeatureMap = Literal["exp", "softmax_kernel", "softmax"]
 
 POINTING = 8.0
 """Logit by which a fresh feature prefers its states."""
@@ -64,17 +62,22 @@ class LowRankHMM(NeuralBlockHMM):
     words from its own states.
 
     A walk through features is an HMM over them, with as many states as features (Yang, Liu and Tu, "Dynamic programming
-    in rank space", NAACL 2022, https://aclanthology.org/2022.naacl-main.353): few features remember little. Theirs has
-    p(j | i) = Σ_r p(r | i) p(j | r) with softmaxes of their own: φ_r(u_i) = exp(w_r·u_i) and, normalised over states,
-    φ_r(v_j) = exp(w′_r·v_j) / Σ_k exp(w′_r·v_k). Where the features of both are the same, how often one is taken cannot
-    be learned apart from the states it leads to. With
-    ``block_features`` each feature belongs to a cluster and leads to its states alone, which makes many of them
-    affordable. With free vectors each feature begins by preferring states of its own, and where it is of a cluster,
-    state dropout leaves it out with them: without them it would lead to any others.
+    in rank space", NAACL 2022, https://aclanthology.org/2022.naacl-main.353): few features remember little. With a
+    kernel p(r | i) ∝ φ_r(u_i) D_r depends on where the feature leads, D_r = Σ_k φ_r(v_k). Theirs does not, and no more
+    does feature_map ``softmax`` here, p(j | i) = Σ_r p(r | i) p(j | r) with a softmax for each,
+
+        p(r | i) ∝ exp(w_r·u_i),   p(j | r) ∝ exp(w′_r·v_j),
+
+    and two vectors for a feature. It learns sooner, but needs block_features if states are to be left out: no feature
+    becomes less likely when the states that it leads to are.
+
+    With ``block_features`` each feature belongs to a cluster, f/M to each, and leads to its states alone, which makes
+    many of them affordable. State dropout then leaves Z/f states out together, and a feature with them. Free vectors
+    begin with every feature preferring those states.
 
     Args:
         features: f, at least the rank of the transition matrix.
-        feature_map: φ: ``exp``, ``softmax_kernel`` (with ‖x‖²), or ``softmax``, that of Yang et al.
+        feature_map: ``exp`` or ``softmax_kernel``, φ without and with ‖x‖², or ``softmax``.
         block_features: whether φ_r(v_j) is 0 unless feature r and state j are of the same cluster.
 
     Raises:
@@ -93,7 +96,7 @@ class LowRankHMM(NeuralBlockHMM):
         tied: bool,
         dropout: Dropout,
         features: Size,
-        feature_map: FeatureMap,
+        feature_map: Literal["exp", "softmax_kernel", "softmax"],
         block_features: bool,
         state_dropout: Dropout,
         parent: str | None,
@@ -114,9 +117,9 @@ class LowRankHMM(NeuralBlockHMM):
             shares = [clusters * share for share in range(1, self.size + 1) if self.size % share == 0]
             if features not in shares:
                 raise UserError(
-                    f"model.features={features} is no divisor of model.states={states} and a multiple of "
-                    f"model.clusters={clusters}, which model.block_features=true asks for; "
-                    f"the nearest that is: {min(shares, key=lambda share: abs(share - features))}"
+                    f"model.features={features} has to divide model.states={states} and be a multiple of "
+                    f"model.clusters={clusters}, as model.block_features=true asks; "
+                    f"the nearest that does: {min(shares, key=lambda share: abs(share - features))}"
                 )
             self.together = states // features
         self.features, self.feature_map, self.block_features = features, feature_map, block_features
@@ -132,7 +135,7 @@ class LowRankHMM(NeuralBlockHMM):
 
     @property
     def targets(self) -> Tensor:
-        """(f, d) w′_r, or w_r where that is the same."""
+        """(f, d) w′_r, which but for ``softmax`` is w_r."""
         return self.feature_targets if self.feature_map == "softmax" else self.feature_vectors
 
     @torch.no_grad()
@@ -157,9 +160,7 @@ class LowRankHMM(NeuralBlockHMM):
         destination = v @ targets.mT  # (M, K, F) or (M, K, f)
         if self.feature_map == "softmax_kernel":  # ‖u‖²/(2d) is the same for all features and cancels
             destination = destination - v.square().sum(2, keepdim=True) / (2 * self.dim)
-        elif self.feature_map == "softmax":
-            total = blocks.single(destination).logsumexp(1 if self.block_features else (0, 1), keepdim=True)
-            destination = destination - total
+        weighted = self.feature_map != "softmax"
         if self.block_features:
-            return BlockLowRank(*lowrank.block_factors(origin, destination))
-        return LowRank(*lowrank.factors(origin, destination))
+            return BlockLowRank(*lowrank.block_factors(origin, destination, weighted=weighted))
+        return LowRank(*lowrank.factors(origin, destination, weighted=weighted))
