@@ -204,6 +204,7 @@ def _reason(error: Exception) -> str:
 
 def run_name(overrides: str) -> str:
     """What tells a run from its default in the name of its folder: ``,`` and its overrides, or nothing."""
+    overrides = re.sub(r"=(True|False)(?=,|$)", lambda word: word[0].lower(), overrides)  # as a sweep spells them
     name = re.sub(r"[^\w.,=+-]+", "-", overrides)
     if len(name) > 100:
         name = f"{name[:90]}-{sha256(overrides.encode()).hexdigest()[:8]}"

@@ -59,7 +59,7 @@ def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
         (["model.clustering=uniform"], "has model.clustering=brown, not uniform; set it to the same"),
         (["model.embeddings=factored"], "has model.embeddings=free, not factored; set it to the same"),
         (["model.dim=16"], "has model.dim=8, not 16; set it to the same"),
-        (["model.tied=true"], "has model.tied=False, not True; set it to the same"),
+        (["model.tied=true"], "has model.tied=false, not true; set it to the same"),
         (["model=vlhmm"], r"is of another kind \(TwoLevelHMM\) than this model \(VeryLargeHMM\); choose a run"),
         (["corpus.train=410"], r"parent: was trained on another text .*\); choose another run$"),
         (["model.parent=nowhere"], r"nowhere: not a run directory \(.*\); choose another run$"),
@@ -87,7 +87,7 @@ def test_a_parent_with_weights_of_another_run(parent: Path, tmp_path: Path):
     [
         ({"features": 9}, "its 6 features cannot be split into 9; set model.features to a multiple of 6"),
         ({"feature_map": "softmax_kernel"}, "has model.feature_map=exp, not softmax_kernel; set it to the same"),
-        ({"block_features": True}, "has model.block_features=False, not True; set it to the same"),
+        ({"block_features": True}, "has model.block_features=false, not true; set it to the same"),
     ],
 )
 def test_features_that_cannot_be_a_parent_s(options: dict, message: str):

@@ -244,6 +244,8 @@ def test_schedules_by_hand():
 def test_run_names_are_short_and_fit_for_a_file_system():
     assert run_name("") == ""
     assert run_name("optimizer.lr=0.1,seed=3") == ",optimizer.lr=0.1,seed=3"
+    assert run_name("model.tied=True,seed=3,a=False") == run_name("model.tied=true,seed=3,a=false")
+    assert run_name("corpus.train=Truest") == ",corpus.train=Truest"
     assert "/" not in run_name("corpus.train=/a/b.txt")
     long = run_name("corpus.train=" + "x" * 300)
     assert len(long) <= 100

@@ -322,6 +322,7 @@ class NeuralBlockHMM(BlockHMM):
         for option in ("clusters", "clustering", "dim", "embeddings", "tied", "feature_map", "block_features"):
             there, here = getattr(parent, option, None), getattr(self, option, None)
             if there != here:
+                there, here = (str(value).lower() for value in (there, here))
                 raise UserError(
                     f"model.parent={self.parent}: has model.{option}={there}, not {here}; set it to the same"
                 )

@@ -68,12 +68,11 @@ class LowRankHMM(NeuralBlockHMM):
 
         p(r | i) ∝ exp(w_r·u_i),   p(j | r) ∝ exp(w′_r·v_j),
 
-    and two vectors for a feature. It learns sooner, but needs block_features if states are to be left out: no feature
-    becomes less likely when the states that it leads to are.
+    and two vectors for a feature. It learns sooner.
 
     With ``block_features`` each feature belongs to a cluster, f/M to each, and leads to its states alone, which makes
-    many of them affordable. State dropout then leaves Z/f states out together, and a feature with them. Free vectors
-    begin with every feature preferring those states.
+    many of them affordable. State dropout then leaves Z/f states out together, and a feature with them, but at least
+    one feature of a cluster in. Free vectors begin with every feature preferring those states.
 
     Args:
         features: f, at least the rank of the transition matrix.
@@ -118,8 +117,8 @@ class LowRankHMM(NeuralBlockHMM):
             if features not in shares:
                 raise UserError(
                     f"model.features={features} has to divide model.states={states} and be a multiple of "
-                    f"model.clusters={clusters}, as model.block_features=true asks; "
-                    f"the nearest that does: {min(shares, key=lambda share: abs(share - features))}"
+                    f"model.clusters={clusters}, as model.block_features=true asks; set it to one of "
+                    f"{', '.join(map(str, shares))}"
                 )
             self.together = states // features
         self.features, self.feature_map, self.block_features = features, feature_map, block_features
