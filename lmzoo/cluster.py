@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from omegaconf import OmegaConf
 from torch import Tensor
 
-from lmzoo import CONFIGS
-from lmzoo.brown import average_mutual_information, cached_brown_clusters
-from lmzoo.commands import CommandParser, check_output, run_command
+from lmzoo.cli.command import CommandParser, check_output, run_command
+from lmzoo.core.configs import CONFIGS, defaults
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_lines, write_output
 from lmzoo.corpus import Vocabulary, load_corpus
-from lmzoo.corpus.sources import read_lines, write_atomic
-from lmzoo.errors import UserError
+from lmzoo.words.brown import average_mutual_information
+from lmzoo.words.cache import cached_brown_clusters
 
 SHOWN = 12
 """Words of a cluster that are printed."""
@@ -40,10 +39,7 @@ def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path) ->
         more = f" … ({len(words)} words)" if len(words) > SHOWN else ""
         print(f"{number:4d}  {' '.join(vocabulary.words[word] for word in words[:SHOWN])}{more}")
         lines += [f"{vocabulary.words[word]}\t{number}\t{counts[word]}\n" for word in words]
-    try:
-        write_atomic(out, "".join(lines).encode())
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written ({error.strerror})") from None
+    write_output(out, "".join(lines).encode())
     information = average_mutual_information(tokens, found)
     print(
         f"{clusters} clusters of {len(vocabulary):,} words in {len(tokens):,} tokens: "
@@ -74,8 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         vocabulary = Vocabulary.of(lines)
         tokens = vocabulary.encode(lines)
     else:
-        config: Any = OmegaConf.to_container(OmegaConf.load(CONFIGS / "corpus" / f"{options.corpus}.yaml"))
-        corpus = load_corpus(config)
+        corpus = load_corpus(defaults("corpus", options.corpus))
         vocabulary, tokens = corpus.vocabulary, corpus.train
     cluster(vocabulary, tokens, options.clusters, options.out)
     return 0

@@ -6,12 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lmzoo.commands import CommandParser, run_command
+from lmzoo.cli.command import CommandParser, open_run, run_command, warn_if_unfinished
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_lines
 from lmzoo.corpus import Context
-from lmzoo.corpus.sources import SPLITS, read_lines
-from lmzoo.errors import UserError
-from lmzoo.perplexity import Score, split_lines, token_logprobs
-from lmzoo.run import Run, finite, load
+from lmzoo.corpus.corpus import SPLITS
+from lmzoo.protocol.perplexity import Score, by_line, text_logprobs
+from lmzoo.runs.directory import Run
+from lmzoo.runs.results import finite
 
 
 def evaluate(
@@ -31,8 +33,7 @@ def evaluate(
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
-    run = Run(run_dir)
-    model, vocabulary = load(run_dir, device)
+    run, model, vocabulary = open_run(run_dir, device)
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
     unknown = 0
@@ -45,7 +46,7 @@ def evaluate(
         tokens = vocabulary.encode(sentences, text)
         unknown = sum(word not in vocabulary.index for line in sentences for word in line.split())
     started = time.monotonic()
-    logprobs = token_logprobs(model, tokens, memory).cpu().double()
+    logprobs = text_logprobs(model, tokens, memory).cpu().double()
     measured = Score.of(logprobs)
     figures = {
         "model": config["model"]["name"],
@@ -62,17 +63,17 @@ def evaluate(
     if lines:
         figures["lines"] = [
             {"logprob": float(scores.sum()), "tokens": len(line), "text": vocabulary.decode(line[:-1].tolist())}
-            for scores, line in zip(split_lines(logprobs, tokens), split_lines(tokens, tokens), strict=True)
+            for scores, line in zip(by_line(logprobs, tokens), by_line(tokens, tokens), strict=True)
         ]
     return figures
 
 
-def _sayable(value: Any) -> Any:
-    """With None for infinity, which JSON cannot say."""
+def _for_json(value: Any) -> Any:
+    """With None for infinity, which JSON cannot hold."""
     if isinstance(value, dict):
-        return {name: _sayable(part) for name, part in value.items()}
+        return {name: _for_json(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_sayable(part) for part in value]
+        return [_for_json(part) for part in value]
     return finite(value) if isinstance(value, float) else value
 
 
@@ -85,10 +86,10 @@ def main() -> int:
         epilog="examples: python -m lmzoo.evaluate outputs/pydoc/lstm          the run's test split; "
         "python -m lmzoo.evaluate outputs/pydoc/lstm book.txt --context sentence",
     )
-    parser.add_argument("run", type=Path, help="a run directory, such as outputs/pydoc/lstm")
+    parser.add_run("outputs/pydoc/lstm")
     parser.add_argument("text", nargs="?", default="test", help="train, valid, test (the default) or a text file")
     parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
+    parser.add_device()
     parser.add_argument(
         "--lines",
         action="store_true",
@@ -98,10 +99,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()
     figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device, arguments.lines)
-    if unfinished := Run(arguments.run).unfinished():
-        print(unfinished, file=sys.stderr)
+    warn_if_unfinished(Run(arguments.run))
     if arguments.json:
-        print(json.dumps(_sayable(figures), indent=2, allow_nan=False))
+        print(json.dumps(_for_json(figures), indent=2, allow_nan=False))
         return 0
     for line in figures.get("lines", []):
         print(f"{line['logprob']:.4f}\t{line['tokens']}\t{line['text']}")

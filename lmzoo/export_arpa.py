@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-from lmzoo.arpa import write_arpa
-from lmzoo.commands import CommandParser, check_output, run_command
+from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, run_command
 from lmzoo.corpus.vocabulary import UNK
-from lmzoo.errors import UserError
-from lmzoo.models.ngram import NGram
-from lmzoo.run import load
+from lmzoo.models.ngram.arpa_file import write_arpa
+from lmzoo.models.ngram.ngram import NGram
 
 
 def export_arpa(run_dir: Path, file: Path) -> None:
@@ -18,9 +16,8 @@ def export_arpa(run_dir: Path, file: Path) -> None:
 
     Raises: UserError where the run is not of an n-gram model or the file cannot be written.
     """
-    model, vocabulary = load(run_dir)
-    if not isinstance(model, NGram):
-        raise UserError(f"{run_dir}: only n-gram models (model=ngram) can be written as ARPA files")
+    run, opened, vocabulary = open_run(run_dir, "cpu")
+    model = require_kind(run, opened, NGram, "an n-gram model, such as model=ngram")
     # The type beyond the vocabulary is <unk>, unless that is a word of the text like any other.
     names = [*vocabulary.words, UNK] if UNK not in vocabulary.index else vocabulary.words
     write_arpa(file, model.table, names[: model.table.vocabulary_size])
@@ -33,7 +30,7 @@ def main() -> int:
         description="Write a trained n-gram model as an ARPA file, which SRILM and KenLM read.",
         epilog="example: python -m lmzoo.export_arpa outputs/ptb/ngram ptb.arpa.gz",
     )
-    parser.add_argument("run", type=Path, help="the run directory of an n-gram model, such as outputs/ptb/ngram")
+    parser.add_run("outputs/ptb/ngram", "the run directory of an n-gram model")
     parser.add_argument("file", type=Path, help="the file to write; gzipped if its name ends with .gz")
     arguments = parser.parse_args()
     check_output(arguments.file)

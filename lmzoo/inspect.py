@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 
-from lmzoo.commands import CommandParser, run_command
+from lmzoo.cli.command import CommandParser, open_run, require_kind, run_command, warn_if_unfinished
+from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
-from lmzoo.errors import UserError
-from lmzoo.hmm.paths import posterior, viterbi
-from lmzoo.models.hidden_markov import HiddenMarkovModel, entropy, expected_visits
-from lmzoo.run import Run, load
+from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+from lmzoo.models.hmm.inference.paths import posterior, viterbi
+from lmzoo.models.hmm.usage import entropy, expected_visits
 
 
 class Inspector:
@@ -59,7 +58,8 @@ class Inspector:
         lengths = torch.tensor([len(tokens)], device=tokens.device)
         path, logprob = viterbi(chain, lengths)
         there = chain.states[chain.block] == path[:, :, None]  # (1, T, S)
-        probable = posterior(chain, lengths)[there].tolist()
+        gamma, _ = posterior(chain, lengths)
+        probable = gamma[there].tolist()
         lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} what the state says, in %"]
         for token, state, p in zip(tokens.tolist(), path[0].tolist(), probable, strict=True):
             says = self.words(self.model.words(state), 5)
@@ -92,22 +92,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="examples: python -m lmzoo.inspect outputs/ptb/vlhmm; python -m lmzoo.inspect outputs/ptb/vlhmm "
         '--state 7 --sentence "the company said it will sell its shares"',
     )
-    parser.add_argument("run", type=Path, help="a run directory, such as outputs/ptb/vlhmm")
+    parser.add_run("outputs/ptb/vlhmm")
     parser.add_argument("--state", type=int, action="append", default=[], help="a state's number; may be repeated")
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
     parser.add_argument("--split", choices=["train", "valid", "test"], default="valid", help="whose usage (valid)")
     parser.add_argument("--shown", type=int, default=12, help="how many words or states of each kind (12)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (auto)")
+    parser.add_device()
     options = parser.parse_args(arguments)
     if options.shown < 1:
         raise UserError(f"--shown {options.shown}: must be at least 1")
-    model, vocabulary = load(options.run, options.device)
-    if not isinstance(model, HiddenMarkovModel):
-        raise UserError(f"{options.run}: its model, {type(model).__name__}, has no hidden states to look at")
+    run, opened, vocabulary = open_run(options.run, options.device)
+    model = require_kind(run, opened, HiddenMarkovModel, "a hidden Markov model, such as model=vlhmm")
+    warn_if_unfinished(run)
     inspector = Inspector(model, vocabulary, options.shown)
     with model.frozen():
         if not options.state and not options.sentence:
-            tokens = Run(options.run).corpus().splits[options.split]
+            tokens = run.corpus().splits[options.split]
             print("\n".join(inspector.usage(tokens, options.split)))
         for state in options.state:
             print("\n".join(inspector.state(state)))

@@ -1,43 +1,13 @@
 """Which words follow which in a linear dynamical system: ``python -m lmzoo.transitions RUN``."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
-
-from lmzoo.commands import CommandParser, run_command
-from lmzoo.embed import load_system
+from lmzoo.cli.command import CommandParser, open_run, require_kind, run_command, warn_if_unfinished
+from lmzoo.models.lds.directions import singular_words
+from lmzoo.models.lds.lds import LinearDynamicalSystem
 
 PAIRS, WORDS, COMMON = 10, 6, 3000
 """Singular vectors and words for each of their ends that are printed, the words out of so many most frequent ones."""
-
-
-def singular_words(
-    A: Tensor, C: Tensor, spherical: Tensor, pairs: int, words: int
-) -> list[tuple[float, Tensor, Tensor]]:
-    """Words at either end of A's leading singular vectors, as Belanger & Kakade (2015) read them.
-
-    In coordinates x̃ = Rx, R = SS_0^{-½}, where smoothed means vary alike in all directions, A is RAR⁻¹ = Σ σuvᵀ and
-    C is C̃ = CR⁻¹: from a state along v follows one along u. The words now are those whose rows of C̃ have the largest
-    cosine with v, the words to come those with the largest cosine with u, and with -v and -u for the other ends.
-
-    Args:
-        A, C, spherical: (h, h), (V, h), of all words or some, and R, (h, h) and symmetric.
-        pairs: how many singular vectors.
-        words: how many words for each end.
-
-    Returns: for each of 2·``pairs`` ends σ, the (words,) words now and those to come.
-    """
-    back = torch.linalg.inv(spherical)
-    U, S, Vh = torch.linalg.svd(spherical @ A @ back)
-    C = F.normalize(C @ back)
-    ends = []
-    for sigma, u, v in zip(S[:pairs].tolist(), U.mT, Vh, strict=False):
-        for sign in (1, -1):
-            ends.append((sigma, (sign * C @ v).topk(words).indices, (sign * C @ u).topk(words).indices))
-    return ends
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,9 +18,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "system's transition matrix: where the words on the left are now, those on the right tend to come next.",
         epilog="example: python -m lmzoo.transitions outputs/ptb/lds",
     )
-    parser.add_argument("run", type=Path, help="the run directory of model=lds, such as outputs/ptb/lds")
+    parser.add_run("outputs/ptb/lds", "the run directory of model=lds")
     options = parser.parse_args(arguments)
-    model, vocabulary = load_system(options.run, "cpu")
+    run, opened, vocabulary = open_run(options.run, "cpu")
+    model = require_kind(run, opened, LinearDynamicalSystem, "a linear dynamical system, such as model=lds")
+    warn_if_unfinished(run)
     A, C, R = (part.double() for part in (model.A, model.C[:COMMON], model.spherical))
     for sigma, now, following in singular_words(A, C, R, PAIRS, min(WORDS, len(vocabulary))):
         left, right = (" ".join(vocabulary.words[word] for word in end.tolist()) for end in (now, following))

@@ -10,12 +10,12 @@ import matplotlib as mpl
 import torch
 
 import lmzoo
-from lmzoo.commands import CommandParser, run_command
+from lmzoo.cli.command import CommandParser, run_command
+from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
-from lmzoo.errors import UserError
-from lmzoo.models.block_hmm import BlockHMM
-from lmzoo.models.hidden_markov import entropy, expected_visits
-from lmzoo.run import Run
+from lmzoo.models.hmm.block_hmm import BlockHMM
+from lmzoo.models.hmm.usage import entropy, expected_visits
+from lmzoo.runs.directory import Run
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

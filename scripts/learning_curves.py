@@ -16,9 +16,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from lmzoo.commands import CommandParser, run_command
-from lmzoo.errors import UserError
-from lmzoo.run import Run
+from lmzoo.cli.command import CommandParser, run_command
+from lmzoo.core.errors import UserError
+from lmzoo.runs.directory import Run
 
 TAG = "perplexity/valid"
 

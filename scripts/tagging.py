@@ -22,12 +22,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lmzoo.corpus.sources import read_lines
+from lmzoo.core.files import read_lines
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, Vocabulary
-from lmzoo.embed import embed_lines
-from lmzoo.lds.fit import Fit, em
-from lmzoo.lds.statistics import Counts, whiten
-from lmzoo.models.lds import LinearDynamicalSystem
+from lmzoo.models.lds.estimation.fit import Fit, em
+from lmzoo.models.lds.estimation.statistics import Counts, whiten
+from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.protocol.encoder import embed_lines
 
 HIDDEN_UNITS = 25
 BATCH, RATE, EPOCHS = 128, 3e-3, 20

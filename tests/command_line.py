@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lmzoo import train
-from lmzoo.commands import run_command
-from lmzoo.trainer import Trainer
+from lmzoo.cli.command import run_command
+from lmzoo.training.trainer import Trainer
 
 ROOT = Path(__file__).parent.parent
 
@@ -69,10 +69,10 @@ def stop_at(patch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) 
     """Let the next run get a signal while it takes its ``step``-th step."""
     whole = Trainer._step
 
-    def take(self: Trainer, window):
+    def take(self: Trainer, *arguments):
         if self.progress.step + 1 == step:
             os.kill(os.getpid(), number)
-        return whole(self, window)
+        return whole(self, *arguments)
 
     patch.setattr(Trainer, "_step", take)
 

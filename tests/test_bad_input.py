@@ -18,8 +18,8 @@ import torch
 from command_line import MODELS, QUICK, ROOT, SMALL, command, contents, stop_at
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-import lmzoo.corpus.sources
 from lmzoo import evaluate
+from lmzoo.core import files
 
 
 @pytest.fixture(autouse=True)
@@ -331,7 +331,7 @@ def fill_disk(patch: pytest.MonkeyPatch, number: int) -> None:
             no_room()
         whole(descriptor)
 
-    patch.setattr(lmzoo.corpus.sources.os, "fsync", sync)
+    patch.setattr(files.os, "fsync", sync)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])

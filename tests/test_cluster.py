@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lmzoo.cluster import main
-from lmzoo.errors import UserError
+from lmzoo.core.errors import UserError
 
 # who: cat dog cow; does: eats sleeps runs; so ends with <eos>, which nothing else resembles
 TEXT = "\n".join(f"{who} {does}" for who in ("cat", "cat", "dog", "cow") for does in ("eats", "sleeps", "runs"))

@@ -6,12 +6,12 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 import lmzoo.train  # noqa: F401 - its resolver
-from lmzoo import CONFIGS
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.options import call
 from lmzoo.corpus.vocabulary import Vocabulary
-from lmzoo.optimization import optimizers, schedules
-from lmzoo.registry import call
-from lmzoo.run import build_model
-from lmzoo.trainer import TrainerOptions
+from lmzoo.runs.loading import build_model
+from lmzoo.training.optimization import optimizers, schedules
+from lmzoo.training.options import TrainerOptions
 
 NAMES = sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml"))
 

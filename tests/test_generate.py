@@ -9,10 +9,11 @@ import torch
 from command_line import MODELS, QUICK, TEXT, command
 from torch import Tensor
 
-from lmzoo import generate, train
-from lmzoo.generate import sample
-from lmzoo.models.base import WindowModel
-from lmzoo.run import load
+from lmzoo import generate
+from lmzoo.protocol.model import WindowModel
+from lmzoo.protocol.sampling import sample
+from lmzoo.runs.loading import load
+from lmzoo.training import session
 
 P = torch.tensor([[0.0, 0.2, 0.8, 0.0], [0.1, 0.2, 0.3, 0.4], [0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
 
@@ -99,7 +100,7 @@ def test_the_command_prints_a_sentence_a_line(run: Path):
 def test_what_a_run_shows_as_it_learns_is_drawn_in_its_context(tmp_path: Path, monkeypatch):
     contexts = []
     monkeypatch.setattr(
-        train, "sample", lambda *arguments, context: contexts.append(context) or sample(*arguments, context=context)
+        session, "sample", lambda *arguments, context: contexts.append(context) or sample(*arguments, context=context)
     )
     command(*TEXT, *QUICK, *MODELS["vlhmm"], "corpus.context=sentence", f"run_dir={tmp_path / 'run'}")
     assert set(contexts) == {"sentence"}

@@ -10,13 +10,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import lmzoo
 from lmzoo import inspect
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
-from lmzoo.errors import UserError
-from lmzoo.hmm.paths import posterior, viterbi
-from lmzoo.models.hidden_markov import entropy, expected_visits, first_lines
-from lmzoo.models.vlhmm import TableHMM
-from lmzoo.registry import models
-from lmzoo.run import Run
+from lmzoo.models.hmm.inference.paths import posterior, viterbi
+from lmzoo.models.hmm.usage import entropy, expected_visits, first_lines
+from lmzoo.models.hmm.vlhmm import TableHMM
+from lmzoo.runs.directory import Run
 
 WORDS = Vocabulary(["<eos>", "the", "a", "dog", "cat", "barks"])
 
@@ -39,7 +39,7 @@ def test_usage_is_the_sum_of_posteriors(model):
     expected = torch.zeros(6, dtype=torch.float64)
     for line in lines:
         chain = model.chain(torch.tensor([line]), model.initial_state(1))
-        for t, gamma in enumerate(posterior(chain, torch.tensor([len(line)]))[0]):
+        for t, gamma in enumerate(posterior(chain, torch.tensor([len(line)]))[0][0]):
             expected[chain.states[chain.block[0, t]]] += gamma.double()
     torch.testing.assert_close(visits, expected, rtol=1e-5, atol=1e-6)
     assert visits.sum().item() == pytest.approx(12, rel=1e-5)
@@ -164,7 +164,7 @@ def test_mistakes_are_answered_in_one_line(run, arguments, message):
 
 def test_a_model_without_states_is_refused(tmp_path):
     assert command(*TEXT, *QUICK, *MODELS["ngram"], f"run_dir={tmp_path / 'ngram'}").code == 0
-    assert "has no hidden states" in look(str(tmp_path / "ngram")).refused()
+    assert "needs a hidden Markov model" in look(str(tmp_path / "ngram")).refused()
 
 
 def test_transitions_between_clusters_are_an_image_of_the_run(run):

@@ -22,11 +22,11 @@ def test_adding_a_model_takes_the_three_edits_the_readme_shows(tmp_path: Path):
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (source,) = [block for block in blocks("python") if "@models.register" in block]
     (settings,) = blocks("yaml")
-    (tmp_path / "lmzoo" / "models" / "unigram.py").write_text(source, encoding="utf-8")
+    (tmp_path / "lmzoo" / "models" / "ngram" / "unigram.py").write_text(source, encoding="utf-8")
     (tmp_path / "configs" / "model" / "unigram.yaml").write_text(settings, encoding="utf-8")
     package = tmp_path / "lmzoo" / "models" / "__init__.py"
     imports = package.read_text(encoding="utf-8")
-    package.write_text(imports.replace("models import (\n", "models import (\n    unigram,\n", 1), encoding="utf-8")
+    package.write_text(imports + "import lmzoo.models.ngram.unigram\n", encoding="utf-8")
 
     def python(*arguments: str) -> str:
         done = subprocess.run(
@@ -35,7 +35,8 @@ def test_adding_a_model_takes_the_three_edits_the_readme_shows(tmp_path: Path):
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    shared = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_protocol.py", "-k", "unigram or agree")
+    tests = ["-q", "-n0", "-p", "no:cacheprovider", "tests/protocol/test_protocol.py"]
+    shared = python("-m", "pytest", *tests, "-k", "unigram or agree")
     assert int(re.findall(r"(\d+) passed", shared)[0]) >= 9
     assert "unigram on pydoc" in python("-m", "lmzoo.train", "model=unigram", "device=cpu")
 

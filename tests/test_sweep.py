@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, QUICK, TEXT, command, stop_at
 
-from lmzoo.commands import _swept_along
-from lmzoo.models.recurrent import RNN
-from lmzoo.run import Run
-from lmzoo.trainer import Trainer
+from lmzoo.cli.hydra import _swept_along
+from lmzoo.models.neural.recurrent import RNN
+from lmzoo.runs.directory import Run
+from lmzoo.training.trainer import Trainer
 
 SWEEP = ["-m", "model=rnn,lstm", *TEXT, *QUICK, "model.embedding=8", "model.hidden=8"]
 

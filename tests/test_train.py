@@ -12,13 +12,15 @@ from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lmzoo
-from lmzoo import CONFIGS
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.corpus import Corpus, Vocabulary
-from lmzoo.errors import UserError
 from lmzoo.evaluate import evaluate, main
-from lmzoo.optimization import optimizers, schedules
-from lmzoo.train import described, run_name, train
-from lmzoo.trainer import Interrupted
+from lmzoo.models.neural import recurrent
+from lmzoo.runs.directory import Run
+from lmzoo.runs.settings import run_name
+from lmzoo.training.optimization import optimizers, schedules
+from lmzoo.training.session import described, train
 
 TEXT = [
     "corpus=markov",
@@ -95,7 +97,7 @@ def test_a_file_is_evaluated_with_the_run_s_vocabulary(finished, tmp_path):
     path, results = finished
     _, vocabulary = lmzoo.load(path)
     corpus_text = tmp_path / "text.txt"
-    split = lmzoo.run.Run(path).corpus().splits["test"]
+    split = Run(path).corpus().splits["test"]
     corpus_text.write_text(vocabulary.decode(split.tolist()).replace(" <eos>", "").replace("<eos>", ""))
     figures = evaluate(path, str(corpus_text), device="cpu")
     assert figures["tokens"] == results["tokens"]["test"]
@@ -156,7 +158,7 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(tmp_path, monkeypat
     def poisoned(self):
         return (next(self.parameters()) * math.inf).sum()
 
-    monkeypatch.setattr(lmzoo.models.recurrent.LSTM, "penalty", poisoned)
+    monkeypatch.setattr(recurrent.LSTM, "penalty", poisoned)
     with pytest.raises(UserError, match=r"the gradient is (nan|inf) at step 1; the last good checkpoint is .*last\.pt"):
         train(configuration(tmp_path / "run"))
     saved = torch.load(tmp_path / "run" / "last.pt", weights_only=True)
@@ -165,13 +167,13 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(tmp_path, monkeypat
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_step(tmp_path, monkeypatch):
-    forward = lmzoo.models.recurrent.LSTM.forward
+    forward = recurrent.LSTM.forward
 
     def poisoned(self, tokens, state):
         logprobs, state = forward(self, tokens, state)
         return logprobs * math.inf, state
 
-    monkeypatch.setattr(lmzoo.models.recurrent.LSTM, "forward", poisoned)
+    monkeypatch.setattr(recurrent.LSTM, "forward", poisoned)
     with pytest.raises(UserError, match=r"the loss is inf at step 1; the last good checkpoint is .*last\.pt"):
         train(configuration(tmp_path / "run"))
 
@@ -242,14 +244,15 @@ def test_schedules_by_hand():
 
 
 def test_run_names_are_short_and_fit_for_a_file_system():
-    assert run_name("") == ""
-    assert run_name("optimizer.lr=0.1,seed=3") == ",optimizer.lr=0.1,seed=3"
-    assert run_name("model.tied=True,seed=3,a=False") == run_name("model.tied=true,seed=3,a=false")
-    assert run_name("corpus.train=Truest") == ",corpus.train=Truest"
-    assert "/" not in run_name("corpus.train=/a/b.txt")
-    long = run_name("corpus.train=" + "x" * 300)
+    assert run_name([]) == ""
+    assert run_name(["seed=3", "optimizer.lr=0.1"]) == ",optimizer.lr=0.1,seed=3"
+    assert run_name(["model=lstm", "seed=3", "corpus=ptb", "device=cpu", "trainer.checkpoint_seconds=9"]) == ",seed=3"
+    assert run_name(["model.tied=True", "seed=3", "a=False"]) == run_name(["model.tied=true", "seed=3", "a=false"])
+    assert run_name(["corpus.train=Truest"]) == ",corpus.train=Truest"
+    assert "/" not in run_name(["corpus.train=/a/b.txt"])
+    long = run_name(["corpus.train=" + "x" * 300])
     assert len(long) <= 100
-    assert long != run_name("corpus.train=" + "x" * 301)
+    assert long != run_name(["corpus.train=" + "x" * 301])
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from lmzoo.errors import UserError
+from lmzoo.core.errors import UserError
 
 EOS = "<eos>"
 UNK = "<unk>"
@@ -59,12 +59,14 @@ class Vocabulary:
             words = line.split()
             row = [self.index.get(word, unk) for word in words]
             if EOS_ID in row:
-                raise UserError(f"{where}, line {line_number}: {EOS} is added at the end of each line; remove it there")
+                raise UserError(
+                    f"{where}, line {line_number}: {EOS} is added at the end of each line", "remove it there"
+                )
             if -1 in row:
                 word = words[row.index(-1)]
                 raise UserError(
-                    f"{where}, line {line_number}: '{word}' is not in the vocabulary, which has no {UNK}; "
-                    f"map unknown words before, or raise corpus.min_count, which makes the rare words of train {UNK}"
+                    f"{where}, line {line_number}: '{word}' is not in the vocabulary, which has no {UNK}",
+                    f"map unknown words before, or raise corpus.min_count, which makes the rare words of train {UNK}",
                 )
             numbers += row
             numbers.append(EOS_ID)

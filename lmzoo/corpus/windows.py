@@ -27,9 +27,14 @@ class Window:
     starts: bool
 
     @property
+    def inside(self) -> Tensor:
+        """(B, T) bool, False on padding."""
+        return torch.ones_like(self.tokens, dtype=torch.bool) if self.mask is None else self.mask
+
+    @property
     def count(self) -> int:
         """Tokens that are not padding."""
-        return self.tokens.numel() if self.mask is None else int(self.mask.sum())
+        return int(self.inside.sum())
 
 
 class StreamWindows:

@@ -1,22 +1,17 @@
-"""The zoo: importing a family here registers its models."""
+"""The zoo: importing a model here registers it."""
 
-from lmzoo.models import (
-    arpa,
-    hmm,
-    lds,
-    lds_rnn,
-    logbilinear,
-    loglinear,
-    lowrank_hmm,
-    mixture,
-    model_m,
-    neural_hmm,
-    ngram,
-    nnlm,
-    recurrent,
-    twolevel_hmm,
-    vlhmm,
-)
-from lmzoo.models.base import LanguageModel, State, WindowModel
-
-__all__ = ["LanguageModel", "State", "WindowModel"]
+import lmzoo.models.combined.mixture
+import lmzoo.models.hmm.hmm
+import lmzoo.models.hmm.lowrank_hmm
+import lmzoo.models.hmm.neural_hmm
+import lmzoo.models.hmm.twolevel_hmm
+import lmzoo.models.hmm.vlhmm
+import lmzoo.models.lds.lds
+import lmzoo.models.lds.lds_rnn
+import lmzoo.models.maxent.loglinear
+import lmzoo.models.maxent.model_m
+import lmzoo.models.neural.logbilinear
+import lmzoo.models.neural.nnlm
+import lmzoo.models.neural.recurrent
+import lmzoo.models.ngram.arpa
+import lmzoo.models.ngram.ngram

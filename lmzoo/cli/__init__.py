@@ -1,0 +1,1 @@
+"""What the commands share: their arguments, how they end, and Hydra, from which the train command has its options."""

@@ -1,0 +1,71 @@
+"""Hydra, from which the train command has its options and its sweeps."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.types import OverrideType
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from lmzoo.cli.command import CommandParser
+from lmzoo.cli.overrides import check_overrides, hydra_message, parse
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError
+
+
+def run_hydra(job: Callable[[DictConfig], None], config_name: str) -> None:
+    """Call ``job`` with the configuration, or one after the other, that the command line asks for.
+
+    Raises: UserError for a mistake on the command line; what a job raises is for the job to catch, as
+        Hydra would print it.
+    """
+    arguments = read_command_line(sys.argv[1:])
+    if not (arguments.config_path or arguments.config_name or arguments.config_dir):
+        check_overrides(arguments.overrides, config_name, sweep=arguments.multirun)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
+    typed, along = sys.argv, _swept_along(arguments.overrides) if arguments.multirun else {}
+
+    def as_typed(config: DictConfig) -> None:
+        sys.argv = typed  # which goes into the run's provenance
+        job(config)
+
+    sys.argv = [along.get(argument, argument) for argument in typed]
+    try:
+        hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
+    except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
+        raise UserError(hydra_message(error)) from None
+    finally:
+        sys.argv = typed
+
+
+def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
+    """Options of groups that are swept over, as sweeps of one value.
+
+    Before a sweep Hydra composes a configuration of what does not vary, in which ``model`` is the default's, and so
+    refuses options that only the models swept over have.
+    """
+    overrides = {argument: parse(argument) for argument in arguments}
+    swept = {override.key_or_group for override in overrides.values() if override.is_sweep_override()}
+    return {
+        argument: "{}=choice({})".format(*argument.split("=", 1))
+        for argument, override in overrides.items()
+        if not override.is_sweep_override()
+        and override.type is OverrideType.CHANGE
+        and "." in override.key_or_group
+        and ("experiment" in swept or override.key_or_group.split(".")[0] in swept)
+        and not override.key_or_group.startswith("hydra.")
+        and override.get_value_string()
+    }
+
+
+def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line as Hydra reads it; a UserError where it would print how it is to be used."""
+    parser = get_args_parser()
+
+    parser.error = CommandParser().error
+    return parser.parse_args(arguments)

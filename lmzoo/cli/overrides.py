@@ -1,0 +1,96 @@
+"""Mistakes among overrides ``key=value``, found before Hydra finds them."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob, Override
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from lmzoo.cli.command import one_line
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError, nearest
+
+
+def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, configs: Path = CONFIGS) -> None:
+    """Find a misspelt group, choice or option among overrides ``key=value``.
+
+    Hydra would find most of them too, but answers with the hint to add ``+``, which only moves the
+    mistake. What lies deeper in Hydra's own options is Hydra's affair.
+
+    Raises: UserError naming the nearest option or choice there is.
+    """
+    overrides = [parse(argument) for argument in arguments]
+    for override in overrides:
+        if override.is_sweep_override() and not sweep:
+            raise UserError(f"{override.input_line}: several values make a sweep, which needs -m before it")
+    overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
+    groups = {path.name for path in configs.iterdir() if path.is_dir() and path.name != "hydra"}
+    choices = {o.key_or_group: _choices(o, configs) for o in overrides if o.key_or_group in groups}
+    with initialize_config_dir(str(configs), version_base="1.3"):
+        for combination in itertools.product(*choices.values()):
+            chosen = [f"{group}={choice}" for group, choice in zip(choices, combination, strict=True)]
+            try:
+                config = compose(config_name, chosen, return_hydra_config=True)
+            except (HydraException, OmegaConfBaseException) as error:
+                raise UserError(hydra_message(error)) from None
+            options = OmegaConf.to_container(config)
+            for override in overrides:
+                parts = override.key_or_group.split(".")
+                if override.key_or_group not in groups:
+                    _require_key(parts[:2] if parts[0] == "hydra" else parts, options, groups)
+
+
+def parse(argument: str) -> Override:
+    """An override as Hydra reads it; a UserError for what is none."""
+    if "=" not in argument and not argument.startswith("~"):
+        raise UserError(f"'{argument}': write options as key=value, such as model=lstm or optimizer.lr=0.01")
+    try:
+        return OverridesParser.create().parse_overrides([argument])[0]
+    except HydraException as error:
+        raise UserError(
+            f"'{argument}': cannot be read ({str(error).splitlines()[0]})",
+            "quote special signs, in the shell's quotes too: 'key=\"value\"'",
+        ) from None
+
+
+def _choices(override: Override, configs: Path) -> list[str]:
+    """The choices of a group that an override names, each of which must exist."""
+    group, value = override.key_or_group, override.value()
+    available = sorted(path.stem for path in (configs / group).glob("*.yaml"))
+    if group == "experiment":
+        available.append("null")  # the one group that may be left out
+    if override.get_key_element() != group:
+        raise UserError(f"{override.input_line}: every run has one {group}", f"choose it with {group}=NAME")
+    if isinstance(value, Glob):
+        values = value.filter(available)
+    elif override.is_sweep_override() and override.is_discrete_sweep():
+        values = list(override.sweep_string_iterator())
+    else:
+        values = [value if isinstance(value, str) else override.get_value_string()]
+    for value in values or [override.get_value_string()]:
+        if value not in available:
+            raise UserError(f"{group}={value}: no such {group}", nearest(value, available))
+    return values
+
+
+def _require_key(parts: Sequence[str], options: Any, groups: set[str]) -> None:
+    """Raise a UserError unless the options have the key already."""
+    node = options
+    for depth, part in enumerate(parts):
+        if not isinstance(node, dict) or part not in node:
+            names = [".".join([*parts[:depth], str(name)]) for name in node] if isinstance(node, dict) else []
+            advice = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
+            raise UserError(f"{'.'.join(parts)}: no such option", advice)
+        node = node[part]
+
+
+def hydra_message(error: Exception) -> str:
+    """What an exception of Hydra's says, but for its advice to add with ``+`` an option that nothing knows."""
+    lines = str(error).splitlines()
+    return " ".join(" ".join(line for line in lines if not line.startswith("To append to")).split()) or one_line(error)

@@ -1,0 +1,25 @@
+"""The folder of configuration, and the defaults of what it names."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+CONFIGS = next(path for path in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if path.is_dir())
+"""Inside an installed package, else at the top of the checkout."""
+
+
+def defaults(group: str, name: str) -> dict[str, Any]:
+    """The options of an entry of a group as its file has them: ``defaults("model", "lstm")``."""
+    options: Any = OmegaConf.to_container(OmegaConf.load(CONFIGS / group / f"{name}.yaml"))
+    return options
+
+
+def completed(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The saved options of a model with those that it has got since, set to their defaults."""
+    name = str(model.get("name"))
+    known = {path.stem for path in (CONFIGS / "model").glob("*.yaml")}
+    return {**(defaults("model", name) if name in known else {}), **model}

@@ -1,0 +1,126 @@
+"""The check of options against the signature of what takes them.
+
+The signature is the schema: every option is a required keyword-only argument, its annotation is its type, and
+``Annotated[..., Bounds(...)]`` is its range. Options that several classes share are the keys of a ``TypedDict``, and
+``**options: Unpack[...]`` of it stands for them all. Defaults live in YAML alone.
+"""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from lmzoo.core.errors import UserError, nearest
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The interval an option must lie in; ``open_above`` leaves the upper end out."""
+
+    low: float | None = None
+    high: float | None = None
+    open_above: bool = False
+
+    def violation(self, value: float) -> str | None:
+        """What the value should have been, or None where it lies inside."""
+        if self.low is not None and value < self.low:
+            return f"at least {self.low}"
+        if self.high is not None and (value > self.high or (self.open_above and value == self.high)):
+            return f"{'below' if self.open_above else 'at most'} {self.high}"
+        return None
+
+
+Size = Annotated[int, Bounds(low=1)]
+Count = Annotated[int, Bounds(low=0)]
+Seed = Annotated[int, Bounds(low=0, high=2**32 - 1)]
+NonNegative = Annotated[float, Bounds(low=0)]
+Probability = Annotated[float, Bounds(low=0, high=1)]
+BelowOne = Annotated[float, Bounds(low=0, high=1, open_above=True)]
+Dropout = BelowOne
+
+
+def _describe(annotation: Any) -> str:
+    if typing.get_origin(annotation) is Annotated:
+        return _describe(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) is Literal:
+        return "one of " + ", ".join(map(str, typing.get_args(annotation)))
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return " or ".join(_describe(part) for part in typing.get_args(annotation))
+    if typing.get_origin(annotation) is list:
+        return f"a list, each item {_describe(typing.get_args(annotation)[0])}"
+    if annotation is types.NoneType:
+        return "null"
+    names = {int: "an integer", float: "a number", bool: "true or false", str: "a string", dict: "a group"}
+    return names.get(annotation, str(annotation))
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Whether the value has the annotated type; an integer is a number, a boolean is not."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _fits(value, arguments[0])
+    if origin is Literal:
+        return any(value == choice and type(value) is type(choice) for choice in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, part) for part in arguments)
+    if origin is list:
+        return isinstance(value, list) and all(_fits(item, arguments[0]) for item in value)
+    if annotation is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return annotation is Any or isinstance(value, annotation)
+
+
+def _violation(value: Any, annotation: Any) -> str | None:
+    """What a value of the right type should have been instead, by the bounds of its annotation."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return next((_violation(value, part) for part in arguments if _fits(value, part)), None)
+    if origin is list:
+        return next((wrong for item in value if (wrong := _violation(item, arguments[0]))), None)
+    if origin is Annotated:
+        bounds = [extra for extra in arguments[1:] if isinstance(extra, Bounds)]
+        if value != value:  # NaN lies in no interval
+            return "a number"
+        return next((wrong for bound in bounds if (wrong := bound.violation(value))), None)
+    return None
+
+
+def schema(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotation of every option that a function, or the constructor of a class, takes."""
+    hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
+    options: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # **options: Unpack[Shared]
+            (shared,) = typing.get_args(hints[name])
+            options |= typing.get_type_hints(shared, include_extras=True)
+        else:
+            options[name] = hints[name]
+    return options
+
+
+def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, **given: Any) -> Any:
+    """Call ``function(**options, **given)`` after checking the options against its signature.
+
+    Args:
+        where: the options' place in the configuration (``model.``, ``trainer.``, nothing for the top), for messages.
+        given: arguments that the program supplies, which a configuration may not set.
+
+    Raises: UserError naming an unknown, missing, ill-typed or out-of-range option.
+    """
+    expected = {name: annotation for name, annotation in schema(function).items() if name not in given}
+    for name in options:
+        if name not in expected:
+            raise UserError(f"{where}{name}: no such option", nearest(str(name), expected))
+    for name, annotation in expected.items():
+        if name not in options:
+            raise UserError(f"{where}{name} is missing: it must be {_describe(annotation)}")
+        value = options[name]
+        if not _fits(value, annotation):
+            raise UserError(f"{where}{name}={value}: must be {_describe(annotation)}")
+        if wrong := _violation(value, annotation):
+            raise UserError(f"{where}{name}={value}: must be {wrong}")
+    return function(**options, **given)

@@ -1,0 +1,42 @@
+"""Things that configuration can name, and what each name builds."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.options import call
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+class Registry:
+    """Names of one kind (``model``, ``corpus``, …) and what each of them builds."""
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self.entries: dict[str, Callable[..., Any]] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Class or function decorator: ``@models.register("lstm")``."""
+
+        def decorate(entry: T) -> T:
+            if name in self.entries:
+                raise ValueError(f"{self.kind} '{name}' is registered twice")
+            self.entries[name] = entry
+            return entry
+
+        return decorate
+
+    def build(self, options: Mapping[str, Any], **given: Any) -> Any:
+        """Build the entry that ``options['name']`` names from the other options.
+
+        Raises: UserError for a name that is not registered, and as `call` does.
+        """
+        options = dict(options)
+        name = options.pop("name", None)
+        if name not in self.entries:
+            raise UserError(f"{self.kind}.name={name}: no such {self.kind}", nearest(str(name), self.entries))
+        return call(self.entries[name], options, f"{self.kind}.", **given)
+
+
+models = Registry("model")

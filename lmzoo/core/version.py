@@ -1,0 +1,3 @@
+"""The version of lmzoo, which results record."""
+
+__version__ = "0.1.0"

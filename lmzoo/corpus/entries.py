@@ -1,0 +1,129 @@
+"""The corpora that configuration can name."""
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_bytes, sha256, text_lines
+from lmzoo.core.options import Bounds, Seed, Size
+from lmzoo.core.registry import Registry
+from lmzoo.corpus import pydoc
+from lmzoo.corpus.corpus import SPLITS, Context, Corpus
+from lmzoo.corpus.markov import MarkovSource
+from lmzoo.corpus.sources import fetch_splits
+from lmzoo.corpus.vocabulary import EOS, Vocabulary
+
+corpora = Registry("corpus")
+
+
+def load_corpus(options: Mapping[str, Any]) -> Corpus:
+    """The corpus that a configuration's ``corpus`` group describes."""
+    return corpora.build(options)
+
+
+def _encode(name: str, context: Context, vocabulary: Vocabulary, lines: dict[str, list[str]], **known: Any) -> Corpus:
+    splits = {split: vocabulary.encode(lines[split], f"{name} {split}") for split in SPLITS}
+    return Corpus(name=name, context=context, vocabulary=vocabulary, splits=splits, **known)
+
+
+def _pinned(
+    name: str, context: Context, folder: str, files: dict[str, str], checksums: dict[str, str],
+    urls: list[str], tokens: dict[str, int],
+) -> Corpus:  # fmt: skip
+    """A public corpus, whose checksums and token counts are known.
+
+    Raises: RuntimeError where the tokens are counted otherwise than they are known to be.
+    """
+    data = fetch_splits(folder, files, checksums, urls)
+    lines = {split: text_lines(data[split], files[split]) for split in SPLITS}
+    corpus = _encode(name, context, Vocabulary.of(lines["train"]), lines, sha256=dict(checksums))
+    for split, expected in tokens.items():
+        if len(corpus.splits[split]) != expected:
+            raise RuntimeError(f"{name} {split}: {len(corpus.splits[split])} tokens where there must be {expected}")
+    return corpus
+
+
+@corpora.register("ptb")
+def ptb(*, context: Context, urls: list[str]) -> Corpus:
+    """Penn Treebank as Mikolov et al. (2010) prepared it: 10,000 words with `<eos>`."""
+    return _pinned(
+        "ptb", context, "ptb", {split: f"ptb.{split}.txt" for split in SPLITS},
+        {
+            "train": "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
+            "valid": "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
+            "test": "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
+        },
+        urls, {"train": 929_589, "valid": 73_760, "test": 82_430},
+    )  # fmt: skip
+
+
+@corpora.register("wikitext2")
+def wikitext2(*, context: Context, urls: list[str]) -> Corpus:
+    """WikiText-2, word level (Merity et al. 2017): 33,278 words with `<eos>`."""
+    return _pinned(
+        "wikitext2", context, "wikitext-2", {split: f"{split}.txt" for split in SPLITS},
+        {
+            "train": "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
+            "valid": "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
+            "test": "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
+        },
+        urls, {"train": 2_088_628, "valid": 217_646, "test": 245_569},
+    )  # fmt: skip
+
+
+@corpora.register("pydoc")
+def pydoc_corpus(*, context: Context) -> Corpus:
+    """The running Python's language reference; see `lmzoo.corpus.pydoc` for the rule."""
+    lines = pydoc.pydoc_lines()
+    return _encode(
+        "pydoc", context, Vocabulary.of(lines["train"]), lines,
+        sha256={split: sha256("\n".join(lines[split]).encode()) for split in SPLITS},
+        notes={"python": platform.python_version()},
+    )  # fmt: skip
+
+
+@corpora.register("text")
+def text(
+    *,
+    context: Context,
+    train: str | None,
+    valid: str | None,
+    test: str | None,
+    min_count: Size,
+    max_size: Annotated[int, Bounds(low=3)] | None,
+) -> Corpus:
+    """Three UTF-8 files, one sentence a line, words separated by spaces."""
+    paths = {"train": train, "valid": valid, "test": test}
+    for split, path in paths.items():
+        if path is None:
+            raise UserError(f"corpus=text needs corpus.{split}=FILE, a sentence a line, words separated by spaces")
+    data = {split: read_bytes(Path(str(path))) for split, path in paths.items()}
+    lines = {split: text_lines(data[split], str(paths[split])) for split in SPLITS}
+    vocabulary = Vocabulary.of(lines["train"], min_count=min_count, max_size=max_size)
+    return _encode("text", context, vocabulary, lines, sha256={split: sha256(data[split]) for split in SPLITS})
+
+
+@corpora.register("markov")
+def markov(
+    *,
+    context: Context,
+    states: Size,
+    words: Size,
+    sentence_length: Annotated[float, Bounds(low=1)],
+    concentration: Annotated[float, Bounds(low=1e-3)],
+    train: Size,
+    valid: Size,
+    test: Size,
+    seed: Seed,
+) -> Corpus:
+    """Text of about the given numbers of tokens, drawn from a random hidden Markov model, with its true perplexity."""
+    source = MarkovSource.draw(states, words, sentence_length, concentration, seed)
+    tokens = {"train": train, "valid": valid, "test": test}
+    splits = {split: source.sample(tokens[split], 3 * seed + i) for i, split in enumerate(SPLITS)}
+    return Corpus(
+        name="markov", context=context, vocabulary=Vocabulary([EOS, *(f"w{i}" for i in range(words))]), splits=splits,
+        sha256={split: sha256(splits[split].numpy().tobytes()) for split in SPLITS},
+        true_perplexity={split: source.perplexity(splits[split]) for split in ("valid", "test")},
+    )  # fmt: skip

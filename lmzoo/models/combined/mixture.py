@@ -1,0 +1,133 @@
+"""Several trained models as one."""
+
+import itertools
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from lmzoo.core.configs import completed
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.protocol.model import LanguageModel, State, Trained, sized_by_estimate
+from lmzoo.protocol.perplexity import by_line, text_logprobs
+
+log = logging.getLogger(__name__)
+
+ITERATIONS = 200
+"""Of EM, whose likelihood is concave in the weights."""
+
+
+@models.register("mixture")
+class Mixture(LanguageModel):
+    """What K trained models say together, with weights λ_k that are fitted to the valid split:
+
+        per token:     p(x_t | x_<t) = Σ_k λ_k p_k(x_t | x_<t),
+        per sentence:  p(x_1 … x_T)  = Σ_k λ_k p_k(x_1 … x_T),
+    the second computed as Σ_k w_k p_k(x_t | x_<t) with w_k ∝ λ_k p_k(x_1 … x_{t-1}), reset to λ_k after `<eos>`; in a
+    stream each p_k remembers the sentences before, too. Of HMMs that score each sentence by itself the second is an HMM
+    again, of all their states together, which starts in the k-th with probability λ_k and stays there.
+    Jelinek & Mercer, "Interpolated estimation of Markov source parameters from sparse data", 1980; Iyer & Ostendorf,
+    "Modeling long distance dependence in language", 1999.
+
+    The state is the (B, K) log-weights to use for the next token, and the states of the models.
+
+    Args:
+        runs: folders of trained runs of one corpus, read when training starts, kept in the run's checkpoint.
+        per: whether every token, or a whole sentence, is drawn from one of the models.
+    """
+
+    components: Iterable[LanguageModel]
+    weights: Tensor
+
+    def __init__(self, *, vocabulary_size: int, runs: list[str], per: Literal["token", "sentence"]):
+        super().__init__()
+        self.vocabulary_size, self.runs, self.per = vocabulary_size, runs, per
+        self.starts_from = "model.runs", runs
+        self.register_buffer("weights", torch.empty(0))
+        sized_by_estimate(self, "weights")
+        self._hold([], [])
+
+    def _hold(self, settings: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
+        """Take models, with the options that each was built from."""
+        self.settings = list(settings)
+        self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
+        self.requires_grad_(False).to(self.weights.device)
+
+    def get_extra_state(self) -> list[Mapping[str, Any]]:
+        return self.settings
+
+    def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
+        settings = [completed(options) for options in state]
+        self._hold(settings, [models.build(options, vocabulary_size=self.vocabulary_size) for options in settings])
+
+    def inherit(self, trained: Sequence[Trained]) -> None:
+        self._hold([run.options for run in trained], [run.model for run in trained])
+
+    def estimate(self, corpus: Corpus) -> None:
+        if not self.settings:
+            raise UserError("model.runs=[]: a mixture needs trained runs", "set 'model.runs=[FOLDER,FOLDER]'")
+        text = corpus.splits["valid"]
+        columns = [text_logprobs(model, text, corpus.context) for model in self.components]
+        table = torch.stack([logprobs.cpu().double() for logprobs in columns], 1)  # (N, K)
+        if self.per == "sentence":
+            table = torch.stack([line.sum(0) for line in by_line(table, text)])
+        self.weights = mixture_weights(table).float().to(self.device)
+        for folder, weight in zip(self.runs, self.weights.tolist(), strict=True):
+            log.info("%.4f %s", weight, folder)
+
+    def initial_state(self, batch_size: int) -> State:
+        parts = [model.initial_state(batch_size) for model in self.components]
+        return self.weights.log().expand(batch_size, -1), *itertools.chain.from_iterable(parts)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        results = [model(tokens, part) for model, part in zip(self.components, self._parts(state), strict=True)]
+        scores = torch.stack([logprobs for logprobs, _ in results], 2)  # (B, T, K)
+        mixed, weights = self._mix(scores, tokens, state[0])
+        return mixed, (weights, *itertools.chain.from_iterable(after for _, after in results))
+
+    def _mix(self, scores: Tensor, tokens: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, K) log-probabilities -> (B, T) of the mixture, and its (B, K) log-weights after the last token."""
+        if self.per == "token":
+            return (scores + weights[:, None]).logsumexp(2), weights
+        prior, mixed = self.weights.log(), []
+        for score, word in zip(scores.unbind(1), tokens.unbind(1), strict=True):
+            joint = weights + score
+            mixed.append(joint.logsumexp(1))
+            again = (word == EOS_ID) | mixed[-1].isneginf()
+            weights = torch.where(again[:, None], prior, joint - mixed[-1][:, None])
+        return torch.stack(mixed, 1), weights
+
+    def predict(self, state: State) -> Tensor:
+        parts = zip(self.components, self._parts(state), strict=True)
+        scores = torch.stack([model.predict(part) for model, part in parts], 2)  # (B, V, K)
+        return (scores + state[0][:, None]).logsumexp(2)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for model in self.components:
+                stack.enter_context(model.frozen())
+            yield
+
+    def _parts(self, state: State) -> list[State]:
+        """Each model's own state."""
+        rest = iter(state[1:])
+        return [tuple(itertools.islice(rest, len(model.initial_state(1)))) for model in self.components]
+
+
+def mixture_weights(logprobs: Tensor) -> Tensor:
+    """(N, K) log-probabilities of N events under K models -> the (K,) λ that maximise Σ_n log Σ_k λ_k p_k(n).
+
+    By EM (Dempster, Laird & Rubin 1977); an event that no model allows has no say.
+    """
+    possible = logprobs[~logprobs.isneginf().all(1)]
+    weights = logprobs.new_full(logprobs.shape[1:], 1 / logprobs.shape[1])
+    for _ in range(ITERATIONS if len(possible) else 0):
+        weights = (possible + weights.log()).softmax(1).mean(0)
+    return weights

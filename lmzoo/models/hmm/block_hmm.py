@@ -1,0 +1,199 @@
+"""What the HMMs of states and words in clusters share: vectors, emissions, state dropout, the walk over a window.
+
+Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://aclanthology.org/2020.emnlp-main.103
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol, TypedDict, Unpack
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Dropout, Size
+from lmzoo.corpus import Corpus
+from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
+from lmzoo.models.hmm.inference import blocks
+from lmzoo.models.hmm.inference.paths import Chain
+from lmzoo.models.hmm.usage import expected_visits, first_lines
+from lmzoo.protocol.model import State, evaluating
+from lmzoo.words.clusters import Clustering, word_clusters
+
+LINES_READ = 1000
+"""So many lines of the valid split tell how much each state is used, for a picture."""
+
+
+class Transitions(Protocol):
+    """p(z_t | z_{t-1}) over the K states kept of each of the M clusters, in nats."""
+
+    def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        """(P, K, K) from the states of one cluster to those of another, for (P,) distinct pairs ordered by source."""
+        ...
+
+    def leaving(self, cluster: int) -> Tensor:
+        """(K, M, K) from the states of one cluster to all."""
+        ...
+
+    def kept(self) -> "Transitions":
+        """The same, with whatever every batch would otherwise compute anew."""
+        ...
+
+
+class Tables(NamedTuple):
+    """What the parameters say about the K states kept of every cluster."""
+
+    kept: Tensor
+    """(M + 1, K) int64 numbers of the kept states within each cluster, and any K for the boundary."""
+    start: Tensor
+    """(M, K) log p(z_1)."""
+    emission: Tensor
+    """(V, K) log p(x | z) of a word under the states of its cluster."""
+    transitions: Transitions
+
+
+class BlockHMMOptions(TypedDict):
+    """The options of every `BlockHMM`."""
+
+    states: Size
+    clusters: Size
+    clustering: Clustering
+    state_dropout: Dropout
+
+
+class BlockHMM(HiddenMarkovModel[Tables]):
+    """An HMM with M clusters of S states and of words.
+
+    A word is emitted by the states of its own cluster alone, so inference is exact and local. State dropout leaves, of
+    every cluster and for every batch, round((1 - state_dropout) S) states but at least one, drawn without replacement,
+    as if there were no others; where several are left out `together`, so many such groups.
+
+    The state is the (B, S) log-belief over the states of the last word's cluster and (B,) that cluster,
+    M standing for a sentence boundary. What dropout has taken away is -inf there.
+
+    Args:
+        states: their number Z = MS.
+        clusters: M.
+        clustering: which words are together: see `word_clusters`. `estimate` deals them out anew.
+        state_dropout: share of each cluster's states left out of a batch.
+
+    Raises:
+        UserError: where clusters are more than words, or states are not a multiple of clusters.
+    """
+
+    autocast = True
+    together = 1
+    """How many states of a cluster, one after another, dropout leaves out together; a divisor of S."""
+    cluster: Tensor
+
+    def __init__(self, *, vocabulary_size: int, **options: Unpack[BlockHMMOptions]):
+        super().__init__()
+        states, clusters = options["states"], options["clusters"]
+        if clusters > vocabulary_size:
+            raise UserError(
+                f"model.clusters={clusters}: there are only {vocabulary_size} words", "set model.clusters to fewer"
+            )
+        if states % clusters:
+            raise UserError(
+                f"model.states={states} is not a multiple of model.clusters={clusters}",
+                f"the nearest that is: {max(1, round(states / clusters)) * clusters}",
+            )
+        self.vocabulary_size, self.states, self.clusters = vocabulary_size, states, clusters
+        self.size = states // clusters
+        self.clustering: Clustering = options["clustering"]
+        self.state_dropout = options["state_dropout"]
+        self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
+
+    @abstractmethod
+    def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
+        """`Tables.start`, `Tables.emission` and `Tables.transitions` of (M, K) states, as if there were no others.
+
+        They come in whole groups of `together`.
+        """
+
+    def estimate(self, corpus: Corpus) -> None:
+        self.cluster.copy_(word_clusters(self.clustering, corpus.train, self.vocabulary_size, self.clusters))
+
+    def initial_state(self, batch_size: int) -> State:
+        belief = next(self.parameters()).new_full((batch_size, self.size), -math.log(self.size))
+        return belief, torch.full((batch_size,), self.clusters, device=self.device)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        *chain, cluster, states = self.chain(tokens, state)
+        logprobs, belief = blocks.forward(*chain)
+        last = cluster[:, -1]
+        whole = belief.new_full((len(tokens), self.size), -torch.inf)
+        return logprobs, (whole.scatter(1, states[last] % self.size, belief), last)
+
+    def chain(self, tokens: Tensor, state: State) -> Chain:
+        tables = self.current()
+        M = self.clusters
+        target = self.cluster[tokens]  # (B, T)
+        source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
+        codes, pair = torch.unique(source * M + target, return_inverse=True)  # (P,), (B, T)
+        inside = codes[codes < M * M]
+        first = tables.start[codes[len(inside) :] - M * M]  # (P₁, K), of pairs that come from the boundary
+        tiles = tables.transitions.tiles(inside // M, inside % M)  # (P - P₁, K, K)
+        tiles = torch.cat([tiles, first[:, None].expand(-1, first.shape[1], -1)])
+        states = tables.kept[:M] + self.size * torch.arange(M, device=self.device)[:, None]
+        belief, emission = self._restrict(state, tables.kept), F.embedding(tokens, tables.emission)
+        return Chain(belief, tiles, pair, emission, target, states)
+
+    def predict(self, state: State) -> Tensor:
+        tables = self.current()
+        rows = []
+        for belief, previous in zip(self._restrict(state, tables.kept), state[1].tolist(), strict=True):
+            if previous == self.clusters:
+                prior = tables.start
+            else:
+                prior = (belief[:, None, None] + tables.transitions.leaving(previous)).logsumexp(0)  # (M, K)
+            rows.append((prior[self.cluster] + tables.emission).logsumexp(1))
+        return torch.stack(rows)
+
+    def words(self, state: int) -> Tensor:
+        tables = self.current()
+        own = self.cluster == state // self.size
+        return tables.emission[:, state % self.size].masked_fill(~own, -torch.inf)
+
+    def successors(self, state: int) -> Tensor:
+        tables = self.current()
+        return tables.transitions.leaving(state // self.size)[state % self.size].flatten()
+
+    def next_words(self, state: int) -> Tensor:
+        own = torch.arange(self.size, device=self.device) == state % self.size
+        belief = torch.where(own, 0.0, -torch.inf).to(next(self.parameters()).dtype)
+        return self.predict((belief[None], torch.tensor([state // self.size], device=self.device)))[0]
+
+    @torch.no_grad()
+    def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
+        with evaluating(self):
+            visits = expected_visits(self, first_lines(corpus.splits["valid"], LINES_READ))
+            matrix = self.cluster_transitions(visits)
+        return {"transitions/clusters": matrix.sqrt()}
+
+    def cluster_transitions(self, visits: Tensor) -> Tensor:
+        """(M, M) p(c′ | c), the states of c weighted by their (Z,) visits, alike where there are none."""
+        transitions = self.current().transitions
+        share = visits.to(self.device, next(self.parameters()).dtype).view(self.clusters, self.size)
+        share = F.normalize(share.where(share.sum(1, keepdim=True) > 0, torch.ones_like(share)), 1, 1)
+        return torch.stack([share[c] @ transitions.leaving(c).exp().sum(2) for c in range(self.clusters)])
+
+    def lasting_tables(self) -> Tables:
+        tables = self.tables()
+        return tables._replace(transitions=tables.transitions.kept())
+
+    def tables(self) -> Tables:
+        M, S = self.clusters, self.size
+        kept = torch.arange(S, device=self.device).expand(M + 1, S)
+        groups = kept.view(M + 1, -1, self.together)
+        keep = max(1, round(groups.shape[1] * (1 - self.state_dropout)))
+        if self.training and keep < groups.shape[1]:
+            drawn = torch.rand(groups.shape[:2], device=self.device).topk(keep).indices
+            kept = groups.gather(1, drawn[:, :, None].expand(-1, -1, self.together)).flatten(1)
+        return Tables(kept, *self.distributions(kept[:M] + S * torch.arange(M, device=self.device)[:, None]))
+
+    def _restrict(self, state: State, kept: Tensor) -> Tensor:
+        """The (B, K) belief given that the state is a kept one; uniform where it cannot be."""
+        return renormalised(state[0].gather(1, kept[state[1]]))

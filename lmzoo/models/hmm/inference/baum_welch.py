@@ -1,0 +1,101 @@
+"""EM for dense hidden Markov models with plain tables, and where to start it.
+
+Baum, Petrie, Soules and Weiss, "A maximization technique occurring in the statistical analysis of probabilistic
+functions of Markov chains", 1970, https://doi.org/10.1214/aoms/1177697196; Rabiner 1989, §III.C.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.corpus.windows import Window
+from lmzoo.models.hmm.inference import dense
+
+LEAK = 0.1
+"""The share of its probability that a cluster's state gives to all words and states alike, for EM to learn from."""
+
+
+class Parameters(NamedTuple):
+    """The distributions of an HMM, in nats, or of each event how often it is expected to have happened."""
+
+    start: Tensor
+    """(Z,) log p(z_1)."""
+    transition: Tensor
+    """(Z, Z) log p(z_t | z_{t-1})."""
+    emission: Tensor
+    """(V, Z) log p(x | z)."""
+
+
+def expected_counts(tables: Parameters, windows: Iterable[Window]) -> tuple[Parameters, float]:
+    """The E-step: counts expected given the text, every row of which begins with the start distribution.
+
+    They are the gradient of the text's log-likelihood with respect to the log-probabilities.
+
+    Returns:
+        The counts, and the log-likelihood in nats.
+    """
+    leaves = Parameters(*(table.detach().requires_grad_() for table in tables))
+    total = 0.0
+    for window in windows:
+        tokens = window.tokens.to(leaves.start.device)
+        with torch.enable_grad():
+            prior = leaves.start.expand(len(tokens), -1)
+            logprobs, _ = dense.forward(prior, leaves.transition, F.embedding(tokens, leaves.emission))
+            if window.mask is not None:
+                logprobs = logprobs[window.mask.to(logprobs.device)]
+            logprobs.sum().backward()
+        total += float(logprobs.detach().sum(dtype=torch.float64))
+    counts = (leaf.new_zeros(leaf.shape) if leaf.grad is None else leaf.grad for leaf in leaves)
+    return Parameters(*counts), total
+
+
+def maximise(counts: Parameters, pseudocount: float, before: Parameters) -> Parameters:
+    """The M-step: relative frequencies, every event having been seen ``pseudocount`` times more.
+
+    With these, EM never lowers log-likelihood + ``pseudocount`` · Σ of all log-probabilities. A state that
+    is never visited stays as it was ``before``.
+    """
+    return Parameters(
+        *(
+            _frequencies(count + pseudocount, outcomes, old)
+            for count, outcomes, old in zip(counts, (0, 1, 0), before, strict=True)
+        )
+    )
+
+
+def _frequencies(counts: Tensor, outcomes: int, unseen: Tensor) -> Tensor:
+    """log of the share of each outcome."""
+    total = counts.sum(outcomes, keepdim=True)
+    return torch.where(total > 0, (counts / total).log(), unseen)
+
+
+def random_start(tokens: Tensor, vocabulary_size: int, states: int) -> Parameters:
+    """Dirichlet(1) draws, emissions weighted by how often the words occur in a (N,) text."""
+
+    def draw(*shape: int) -> Tensor:
+        return torch.empty(shape, device=tokens.device).exponential_().clamp_min(torch.finfo(torch.float32).tiny).log()
+
+    frequency = (1 + torch.bincount(tokens, minlength=vocabulary_size)).log()[:, None]
+    start, transition, emission = draw(states), draw(states, states), draw(vocabulary_size, states) + frequency
+    return Parameters(start.log_softmax(0), transition.log_softmax(1), emission.log_softmax(0))
+
+
+def cluster_start(tokens: Tensor, cluster: Tensor, states: int) -> Parameters:
+    """The class bigram model of a (N,) text, a state for each of the clusters (V,), smoothed by `LEAK`."""
+    c = cluster[tokens]
+
+    def table(rows: Tensor, row_count: int, columns: Tensor, column_count: int) -> Tensor:
+        """(row_count, column_count) log p(column | row)."""
+        joint = torch.bincount(rows * column_count + columns, minlength=row_count * column_count)
+        joint = joint.view(row_count, column_count).double()
+        overall = (1 + joint.sum(0)) / (1 + joint.sum(0)).sum()
+        leaked = joint + (LEAK * joint.sum(1, keepdim=True) + 1) * overall
+        return (leaked / leaked.sum(1, keepdim=True)).log().float()
+
+    first = c[tokens.roll(1) == EOS_ID]
+    start = table(torch.zeros_like(first), 1, first, states)[0]
+    return Parameters(start, table(c[:-1], states, c[1:], states), table(c, states, tokens, len(cluster)).T)

@@ -1,0 +1,129 @@
+"""Transition matrices of low rank: p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k), φ positive.
+
+Chiu, Deng and Rush, "Low-rank constraints for fast inference in structured models", NeurIPS 2021,
+https://arxiv.org/abs/2201.02715. With D = Σ_k φ(v_k), feature by feature, this is a walk through one of f features,
+
+    p(j | i) = Σ_r p(r | i) p(j | r),   p(r | i) = φ_r(u_i) D_r / φ(u_i)·D,   p(j | r) = φ_r(v_j) / D_r,
+
+two softmaxes, which cost O(Zf) each; or p(r | i) is a softmax of φ(u_i) alone, without the weight D_r of a feature.
+Of the product, Z × Z, only the tiles asked for are ever computed.
+
+Features may come in clusters as states do, φ_r(v_j) being 0 unless r and j are of the same one. Then p(j | r) and a
+tile have the features of one cluster alone to look at, and are M times cheaper; p(r | i) costs what it did.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lmzoo.models.hmm.inference.blocks import departures, least, single
+
+
+def orthogonal_rows(rows: int, dim: int) -> Tensor:
+    """(rows, dim) random directions, orthogonal within every dim of them, as long as those drawn from N(0, I/dim).
+
+    Choromanski et al., "Rethinking attention with Performers", ICLR 2021, §2.4.
+    """
+    Q, R = torch.linalg.qr(torch.randn(-(-rows // dim), dim, dim))
+    Q *= R.diagonal(dim1=1, dim2=2).sign()[:, None]  # else the directions are not uniform (Mezzadri 2007)
+    return Q.flatten(0, 1)[:rows] * (torch.randn(rows, dim) * dim**-0.5).norm(dim=1, keepdim=True)
+
+
+def factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
+    """log φ(u) and log φ(v), (M, S, f) each -> p(r | i), with or without D_r, and p(j | r), (M, S, f) each."""
+    origin, destination = single(origin), single(destination)
+    flat = destination.flatten(0, 1)  # (MS, f)
+    if weighted:
+        origin = origin + flat.logsumexp(0)
+    return origin.softmax(2), flat.softmax(0).view_as(destination)
+
+
+def block_factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
+    """`factors` of features in clusters, F in each.
+
+    Args:
+        origin: (M, S, MF) log φ(u).
+        destination: (M, S, F) log φ(v) of the states of a cluster by its own features.
+        weighted: whether p(r | i) has the weight D_r.
+
+    Returns:
+        (M, M, S, F) p(r | i), [c, c′] from the states of cluster c to the features of c′, and (M, F, S) p(j | r).
+    """
+    M, S, features = destination.shape
+    origin, destination = single(origin), single(destination)
+    if weighted:
+        origin = origin + destination.logsumexp(1).flatten()
+    P = origin.softmax(2)
+    return P.view(M, S, M, features).transpose(1, 2).contiguous(), destination.softmax(1).mT
+
+
+class _Tiles(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
+        S = P.shape[1]
+        probs = P.new_empty(len(source), S, S)
+        for cluster, pairs in departures(source):
+            product = P[cluster] @ Q[target[pairs]].flatten(0, 1).T  # (S, nS)
+            probs[pairs] = product.view(S, -1, S).transpose(0, 1)
+        probs.clamp_min_(least(P.dtype))
+        ctx.save_for_backward(P, Q, source, target, probs)
+        ctx.dtype = dtype
+        return probs.log()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        P, Q, source, target, probs = ctx.saved_tensors
+        G = (upstream[0] / probs).to(ctx.dtype)  # (P, S, S)
+        dP, dQ = torch.zeros_like(P), torch.zeros_like(Q)
+        P, Q = P.to(ctx.dtype), Q.to(ctx.dtype)
+        for cluster, pairs in departures(source):
+            ahead = target[pairs]
+            rows = G[pairs].transpose(0, 1).flatten(1)  # (S, nS)
+            dP[cluster] = rows @ Q[ahead].flatten(0, 1)
+            dQ.index_add_(0, ahead, (rows.T @ P[cluster]).view(-1, *Q.shape[1:]).to(dQ.dtype))
+        return dP, dQ, None, None, None
+
+
+def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """log Σ_r p(r | i) p(j | r) for all states i, j of the cluster pairs asked for.
+
+    Under autocast only the gradient is in half precision: p(j | i) rounded would not sum to one.
+
+    Args:
+        P, Q: (M, S, f) p(r | i) and p(j | r).
+        source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
+
+    Returns:
+        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
+    """
+    device = P.device.type
+    half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else P.dtype
+    with torch.autocast(device, enabled=False):
+        result: Any = _Tiles.apply(P, Q, source, target, half)
+    return result
+
+
+def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """`tiles` of features in clusters; under autocast, too, all in single precision.
+
+    Args:
+        P, Q: (M, M, S, F) p(r | i) and (M, F, S) p(j | r), of `block_factors`.
+        source, target: (P,) int64 clusters.
+
+    Returns:
+        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
+    """
+    M, features, S = Q.shape
+    to_features = F.embedding(source * M + target, P.view(M * M, -1)).view(len(source), S, features)
+    from_features = F.embedding(target, Q.flatten(1)).view(len(source), features, S)
+    return finite_log(to_features, from_features)
+
+
+def finite_log(P: Tensor, Q: Tensor) -> Tensor:
+    """log PQ of probabilities, a matrix product that autocast leaves alone, finite where the product underflows."""
+    with torch.autocast(P.device.type, enabled=False):
+        return (P @ Q).add_(least(P.dtype)).log()

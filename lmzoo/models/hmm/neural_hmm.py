@@ -1,0 +1,51 @@
+"""The dense HMM with a neural parameterisation (Chiu and Rush, EMNLP 2020).
+
+https://aclanthology.org/2020.emnlp-main.103
+"""
+
+import torch
+from torch import nn
+
+from lmzoo.core.options import Dropout, Size
+from lmzoo.core.registry import models
+from lmzoo.models.hmm.dense_hmm import DenseHMM, Tables
+from lmzoo.models.hmm.inference.blocks import single
+from lmzoo.models.hmm.state_vectors import Residual
+
+
+@models.register("neural_hmm")
+class NeuralHMM(DenseHMM):
+    """The HMM of Chiu and Rush (2020) without clusters, the neural HMM that it was compared with.
+
+    With free state vectors e_i, drawn from N(0, 1), and e′_j, drawn from N(0, 1/d):
+        p(z_1 = i) ∝ exp(w·Res_s(e_i)),
+        p(j | i)   ∝ exp(Res_t(e_i)·e′_j),
+        p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over all words.
+    State dropout leaves, for every batch, round((1 - state_dropout) Z) states, as if there were no others.
+
+    Args:
+        states: their number Z.
+        dim: size d of all vectors.
+        dropout: of what the networks make of a state, drawn for every batch.
+    """
+
+    autocast = True
+
+    def __init__(self, *, vocabulary_size: int, states: Size, dim: Size, dropout: Dropout, state_dropout: Dropout):
+        super().__init__(vocabulary_size=vocabulary_size, states=states)
+        self.keep = max(1, round(states * (1 - state_dropout)))
+        self.origin, self.destination = nn.Embedding(states, dim), nn.Embedding(states, dim)
+        nn.init.normal_(self.destination.weight, std=dim**-0.5)
+        self.start, self.transition, self.emission = (Residual(dim, dropout) for _ in range(3))
+        self.first = nn.Linear(dim, 1, bias=False)
+        self.word = nn.Linear(dim, vocabulary_size)
+
+    def tables(self) -> Tables:
+        kept = torch.arange(self.states, device=self.device)
+        if self.training and self.keep < self.states:
+            kept = torch.randperm(self.states, device=self.device)[: self.keep]
+        e = self.origin(kept)  # (K, d)
+        start = single(self.first(self.start(e)))[:, 0]
+        transition = single(self.transition(e) @ self.destination(kept).T)
+        emission = single(self.word.weight @ self.emission(e).T) + self.word.bias[:, None]
+        return Tables(kept, start.log_softmax(0), transition.log_softmax(1), emission.log_softmax(0))

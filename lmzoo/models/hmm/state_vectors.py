@@ -1,0 +1,32 @@
+"""Vectors of states, and the networks that make distributions of them (Chiu and Rush, EMNLP 2020).
+
+https://aclanthology.org/2020.emnlp-main.103
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class Residual(nn.Module):
+    """Res(x) = LayerNorm(ReLU(W2 h + b2) + h), h = ReLU(W1 x + b1), with dropout (Srivastava et al. 2014) after it."""
+
+    def __init__(self, dim: int, dropout: float):
+        super().__init__()
+        self.inner, self.outer, self.norm = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.LayerNorm(dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.inner(x).relu()
+        return self.dropout(self.norm(self.outer(h).relu() + h))
+
+
+class FactoredEmbedding(nn.Module):
+    """A vector for each state: its cluster's in one half, its own in the other."""
+
+    def __init__(self, states: int, clusters: int, dim: int):
+        super().__init__()
+        self.size = states // clusters
+        self.cluster, self.state = nn.Embedding(clusters, dim // 2), nn.Embedding(states, dim - dim // 2)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return torch.cat([self.cluster(states // self.size), self.state(states)], -1)

@@ -1,0 +1,107 @@
+"""The very large HMM with a neural parameterisation (Chiu and Rush, EMNLP 2020).
+
+https://aclanthology.org/2020.emnlp-main.103
+"""
+
+from typing import Literal, NamedTuple, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions
+from lmzoo.models.hmm.inference import blocks
+from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions, block_options
+
+
+class Softmax(NamedTuple):
+    """p(j | i) ∝ exp(u_i·v_j) over all states j."""
+
+    U: Tensor
+    """(M, K, d) vectors of the states as origin."""
+    V: Tensor
+    """(M, K, d) vectors of the states as destination."""
+    normaliser: Tensor | None = None
+    """(M, K) log Σ_j exp(u_i·v_j), where it is kept."""
+
+    def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        if self.normaliser is None:
+            return blocks.transition_tiles(self.U, self.V, source, target)
+        return blocks.normalised_tiles(self.U, self.V, self.normaliser, source, target)
+
+    def leaving(self, cluster: int) -> Tensor:
+        M, K, _ = self.V.shape
+        return blocks.single(self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
+
+    def kept(self) -> "Softmax":
+        return self._replace(normaliser=blocks.normaliser(self.U, self.V))
+
+
+class VeryLargeHMM(NeuralBlockHMM):
+    """p(j | i) ∝ exp(Res_t(e_i)·v_j) over all states j; see `NeuralBlockHMM`, whose options it has."""
+
+    def add_transitions(self) -> None:
+        self.transition = self.residual()
+        self.add_destination(self.dim**-0.5)
+
+    def transitions(self, e: Tensor, states: Tensor) -> Softmax:
+        return Softmax(self.transition(e), self.destinations(e, states))
+
+
+class Tabulated(NamedTuple):
+    """p(j | i) by a table."""
+
+    logprobs: Tensor
+    """(M, K, M, K)."""
+
+    def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.logprobs[source, :, target]
+
+    def leaving(self, cluster: int) -> Tensor:
+        return self.logprobs[cluster]
+
+    def kept(self) -> "Tabulated":
+        return self
+
+
+class TableHMM(BlockHMM):
+    """Every start, transition and emission probability has a logit of its own, at first drawn from N(0, 1).
+
+    Its options are those of `BlockHMM`.
+    """
+
+    def __init__(self, *, vocabulary_size: int, **options: Unpack[BlockHMMOptions]):
+        super().__init__(vocabulary_size=vocabulary_size, **options)
+        self.start = nn.Parameter(torch.randn(self.states))
+        self.transition = nn.Parameter(torch.randn(self.states, self.states))
+        self.emission = nn.Parameter(torch.randn(vocabulary_size, self.size))
+
+    def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Tabulated]:
+        flat = states.flatten()
+        start = self.start[flat].log_softmax(0).view(states.shape)
+        transition = self.transition[flat[:, None], flat].log_softmax(1).view(*states.shape, *states.shape)
+        emission = blocks.within_cluster(self.emission.gather(1, (states % self.size)[self.cluster]), self.cluster)
+        return start, emission, Tabulated(transition)
+
+
+@models.register("vlhmm")
+def vlhmm(
+    *,
+    vocabulary_size: int,
+    parameterisation: Literal["neural", "table"],
+    **options: Unpack[NeuralBlockHMMOptions],
+) -> BlockHMM:
+    """The HMM of Chiu and Rush (2020), or, for comparison, one whose parameters are tables.
+
+    Args:
+        parameterisation: ``table`` has Z² parameters, and no use for dim, embeddings, tied and dropout.
+
+    Raises:
+        UserError: where a table is to start from a parent.
+    """
+    if parameterisation == "neural":
+        return VeryLargeHMM(vocabulary_size=vocabulary_size, **options)
+    if options["parent"] is not None:
+        raise UserError(f"model.parent={options['parent']}: a table has no state vectors to split", "set it to null")
+    return TableHMM(vocabulary_size=vocabulary_size, **block_options(options))

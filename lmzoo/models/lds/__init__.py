@@ -1,0 +1,1 @@
+"""The linear dynamical system, and the recurrent network that starts from it."""

@@ -1,0 +1,78 @@
+"""From a text to its linear dynamical system: count, identify, iterate EM."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm import trange
+
+from lmzoo.models.lds.estimation.asos import Expectations, e_step, m_step, of_words
+from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, whiten
+from lmzoo.models.lds.estimation.steady_state import SteadyState, steady_state
+from lmzoo.models.lds.estimation.subspace import OVERSAMPLING, identify
+from lmzoo.models.lds.estimation.system import LDS
+
+log = logging.getLogger(__name__)
+
+
+class Fit(NamedTuple):
+    """A system, its steady state, what it expects of the states in the text, and the words' frequencies."""
+
+    lds: LDS
+    steady: SteadyState
+    expectations: Expectations
+    mu: Tensor
+    """(V,)."""
+
+
+def fit(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float, iterations: int) -> Fit:
+    """The system of one-hot words after ``iterations`` of EM; see `em`.
+
+    The log-density of the text is logged before every iteration and after the last.
+
+    Args:
+        counts: for at least max(2r - 1, ``lags``) lags.
+        pseudocount: κ of `whiten`.
+
+    Raises: ValueError as `whiten` and `identify` do.
+    """
+    log.info("the Gaussian log-density of one-hot words is no log-probability: nothing about perplexity follows")
+    mu, psi = whiten(counts, pseudocount)
+    steps = em(psi, len(mu) - 1, hidden, blocks, lags)
+    fitted = Fit(*next(steps), mu)
+    _report(0, fitted)
+    for iteration in trange(iterations, desc="EM", unit="iteration", disable=None, leave=False):
+        fitted = Fit(*next(steps), mu)
+        _report(iteration + 1, fitted)
+    return fitted
+
+
+def _report(iteration: int, fitted: Fit) -> None:
+    log_density = of_words(fitted.expectations.log_density, fitted.mu)
+    log.info("EM iteration %d: Gaussian log-density %.4f nats per token", iteration, log_density)
+
+
+def em(
+    psi: Sequence[CrossCovariance] | Sequence[Tensor], dimensions: int, hidden: int, blocks: int, lags: int
+) -> Iterator[tuple[LDS, SteadyState, Expectations]]:
+    """A system by subspace identification with r = ``blocks``, then that of every iteration of EM with Ψ_1 … Ψ_lags.
+
+    Args:
+        psi: Ψ_1 … of whitened observations, one-hot words or vectors.
+        dimensions: in which these vary, V - 1 of V one-hot words, d of vectors.
+        hidden: h, at most ``dimensions``.
+
+    Raises: ValueError as `identify` does.
+    """
+    device = psi[0].device
+    generator = torch.Generator(device).manual_seed(0)  # the decomposition all but forgets where it started
+    shape = (blocks * len(psi[0]), hidden + OVERSAMPLING)
+    start = torch.randn(shape, dtype=torch.float64, device=device, generator=generator)
+    lds = identify(psi[: 2 * blocks - 1], start, hidden, blocks)
+    while True:
+        steady = steady_state(lds)
+        expectations = e_step(psi[:lags], lds, steady, dimensions)
+        yield lds, steady, expectations
+        lds = m_step(expectations)

@@ -1,0 +1,119 @@
+"""Subspace identification: a linear dynamical system from covariances by one singular value decomposition.
+
+Belanger & Kakade (ICML 2015), section 4; van Overschee & De Moor (1996). The randomised decomposition is that of
+Halko, Martinsson & Tropp (2011), algorithm 4.4.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lmzoo.models.lds.estimation.statistics import Operator
+from lmzoo.models.lds.estimation.system import LDS, clip_spectrum, power_of_symmetric, signal, sylvester, symmetric
+
+OVERSAMPLING = 10
+POWER_ITERATIONS = 3
+RANK = 1e-12
+"""Least singular value that is not rounding; the largest are near 1."""
+SPECTRUM = 0.98
+"""Largest modulus of A's eigenvalues."""
+SIGNAL = 0.95
+"""Largest s₀."""
+FLOOR = 1e-3
+"""Least eigenvalue of Q as a share of its largest, where the moments are no system's."""
+
+
+class Hankel(NamedTuple):
+    """The (rV, rV) matrix whose block (i, j) is Ψ_{r-j+i}: r words to come against r words past, the last one last."""
+
+    blocks: tuple[tuple[Operator, ...], ...]
+
+    @classmethod
+    def of(cls, psi: Sequence[Operator], r: int) -> "Hankel":
+        """From Ψ_1 … Ψ_{2r-1}."""
+        return cls(tuple(tuple(psi[r - j + i - 1] for j in range(r)) for i in range(r)))
+
+    def __matmul__(self, X: Tensor) -> Tensor:
+        parts = X.chunk(len(self.blocks))
+        return torch.cat([_sum_of_products(row, parts) for row in self.blocks])
+
+    @property
+    def mT(self) -> "Hankel":  # noqa: N802 - torch's name
+        """The transpose."""
+        return Hankel(tuple(tuple(block.mT for block in column) for column in zip(*self.blocks, strict=True)))
+
+
+def _sum_of_products(row: Sequence[Operator], parts: Sequence[Tensor]) -> Tensor:
+    total = row[0] @ parts[0]
+    for block, part in zip(row[1:], parts[1:], strict=True):
+        total += block @ part
+    return total
+
+
+def randomised_svd(H: Operator, start: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The leading singular triplets of an operator, from a (columns, rank or some more) Gaussian ``start``.
+
+    Returns:
+        (rows, rank), (rank,) descending, (columns, rank).
+    """
+    Q = torch.linalg.qr(H @ start)[0]
+    for _ in range(POWER_ITERATIONS):
+        Q = torch.linalg.qr(H @ torch.linalg.qr(H.mT @ Q)[0])[0]
+    V, R = torch.linalg.qr(H.mT @ Q)  # H ≈ Q (QᵀH) = Q Rᵀ Vᵀ
+    left, S, right = torch.linalg.svd(R.mT)
+    return Q @ left[:, :rank], S[:rank], V @ right.mT[:, :rank]
+
+
+def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -> LDS:
+    """A first system of h = ``hidden`` dimensions from Ψ_1 … Ψ_{2r-1}, r = ``blocks`` >= 2.
+
+    H_r = Γ Δ with Γ_i = C Aⁱ⁻¹ and Δ_j = A^{r-j} G, G = A Π Cᵀ, Π = E[x xᵀ]. Where the moments are those of a linear
+    system of h dimensions, the result has exactly these moments.
+
+    Args:
+        start: (rV, h or some more) Gaussian numbers, for `randomised_svd`.
+
+    Raises: ValueError where the moments leave fewer than h dimensions.
+    """
+    U, S, V = randomised_svd(Hankel.of(psi, blocks), start, hidden)
+    if int((S > RANK).sum()) < hidden:
+        raise ValueError(f"the covariances of the text have rank {int((S > RANK).sum())}")
+    Gamma = (U * S.sqrt()).unflatten(0, (blocks, -1))  # (r, V, h)
+    Delta = (V * S.sqrt()).unflatten(0, (blocks, -1))  # (r, V, h), Δ_jᵀ each
+    later, earlier = Delta[1:].flatten(0, 1), Delta[:-1].flatten(0, 1)
+    A = clip_spectrum(torch.linalg.lstsq(later, earlier).solution.mT, SPECTRUM)  # Δ_j = A Δ_{j+1}
+    powers = torch.stack([torch.linalg.matrix_power(A, i) for i in range(blocks)])  # (r, h, h)
+    gram = (powers @ powers.mT).sum(0)
+    C = torch.linalg.solve(gram, (Gamma @ powers.mT).sum(0), left=False)  # Γ_i = C Aⁱ⁻¹
+    return _exact_noise(A, C, Delta[-1]) or _balanced_noise(A, C, S)
+
+
+def unit_noise(A: Tensor, C: Tensor, Pi: Tensor) -> LDS | None:
+    """The system with E[x xᵀ] = Π in the coordinates where Q = Π - AΠAᵀ is I; None unless Q and D are positive."""
+    if not bool(torch.isfinite(Pi).all()):
+        return None
+    L, failed = torch.linalg.cholesky_ex(symmetric(Pi - A @ Pi @ A.mT))  # Q = LLᵀ
+    if bool(failed):
+        return None
+    A, C = torch.linalg.solve_triangular(L, A @ L, upper=False), C @ L
+    M = torch.linalg.solve_triangular(L, torch.linalg.solve_triangular(L, Pi, upper=False).mT, upper=False)
+    lds = LDS(A, C, symmetric(M))
+    return lds if signal(lds.C, lds.M) < 1 else None
+
+
+def _exact_noise(A: Tensor, C: Tensor, G: Tensor) -> LDS | None:
+    """Π from G = AΠCᵀ, given as (V, h): right where the moments are a linear system's, else often indefinite."""
+    inverse, _ = torch.linalg.inv_ex(C.mT @ C)
+    return unit_noise(A, C, symmetric(torch.linalg.inv_ex(A)[0] @ (G.mT @ C) @ inverse))
+
+
+def _balanced_noise(A: Tensor, C: Tensor, S: Tensor) -> LDS:
+    """Π = diag(S), as in balanced coordinates with white observations, bent until Q and D are positive."""
+    Q = symmetric(torch.diag(S) - A * S @ A.mT)
+    Pi = symmetric(sylvester(A, A, power_of_symmetric(Q, 1.0, FLOOR)))
+    Pi = Pi * min(1.0, SIGNAL / signal(C, Pi))
+    lds = unit_noise(A, C, Pi)
+    assert lds is not None, "Q is at least FLOOR and s₀ at most SIGNAL"
+    return lds

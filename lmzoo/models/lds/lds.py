@@ -1,0 +1,161 @@
+"""A linear dynamical system on words, fitted from counts, as a language model (Belanger & Kakade, ICML 2015).
+
+https://arxiv.org/abs/1502.04081
+"""
+
+import logging
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Count, NonNegative, Size
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.models.lds.estimation.fit import Fit, fit
+from lmzoo.models.lds.estimation.statistics import Counts
+from lmzoo.models.lds.estimation.system import power_of_symmetric
+from lmzoo.models.lds.inference import embed, scan, smooth, word_gains
+from lmzoo.models.neural.output import Output
+from lmzoo.protocol.model import LanguageModel, State
+
+log = logging.getLogger(__name__)
+
+WHITENING_FLOOR = 1e-8
+"""Directions in which filtered means vary less than this share of the largest variance are not blown up further."""
+
+
+def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -> Fit:
+    """`fit` to ``corpus.train``; ``options`` are those of `fit` from ``blocks`` on.
+
+    It runs where the model's numbers live, unless that is MPS, which has no float64.
+
+    Raises: UserError where the options and the text do not go together.
+    """
+    V = model.vocabulary_size
+    lags = max(2 * options["blocks"] - 1, options["lags"])
+    if options["blocks"] < 2:
+        raise UserError("model.blocks=1: subspace identification compares two blocks or more", "set model.blocks=4")
+    if hidden >= V:
+        raise UserError(f"model.hidden={hidden}: there are only {V} words", "set model.hidden below that")
+    if len(corpus.train) < lags:
+        raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.train)} tokens")
+    device = torch.device("cpu") if model.device.type == "mps" else model.device
+    counts = Counts.of(corpus.train.to(device), V, lags)
+    if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
+        raise UserError("model.pseudocount=0: some words never occur in train", "set model.pseudocount above 0")
+    try:
+        return fit(counts, hidden, **options)
+    except ValueError as error:
+        raise UserError(f"model.hidden={hidden}: {error}", "set model.hidden to that or less") from None
+
+
+def state_whitener(fitted: Fit) -> Tensor:
+    """(h, h) XX_0^{-½}, which makes the covariance of filtered means I."""
+    return power_of_symmetric(fitted.expectations.filtered, -0.5, WHITENING_FLOOR)
+
+
+@models.register("lds")
+class LinearDynamicalSystem(LanguageModel):
+    """p(x_t | x_<t) = softmax(O f̃_{t-1} + b), f̃ the filtered mean of a linear dynamical system, made white.
+
+    A rare word can move the mean very far, so f̃ is cut to the length √h that it has on average. The system is
+    fitted by `estimate`, by subspace identification and EM on counts (`lmzoo.models.lds.estimation`), and stays as it
+    is; O and b are learnt by gradient, a convex problem, from 0 and log μ on. The Gaussian log-density of the one-hot
+    words under the system itself is in the log, and no perplexity.
+
+    The state is (B, h) f, which goes on across `<eos>`; before a text it is what one `<eos>` leaves behind.
+
+    Args:
+        hidden: h, the system's dimensions.
+        blocks: r of subspace identification, which sees lags 1 … 2r - 1.
+        lags: L, how many lags EM sees.
+        pseudocount: κ, how many times more each word is taken to have been seen, in any company.
+        iterations: of EM.
+        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
+    """
+
+    autocast = True
+    former_names: ClassVar = {"output.classes.": "classes."}
+
+    A: Tensor
+    C: Tensor
+    H: Tensor
+    J: Tensor
+    gains: Tensor
+    whitener: Tensor
+    spherical: Tensor
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        hidden: Size,
+        blocks: Size,
+        lags: Size,
+        pseudocount: NonNegative,
+        iterations: Count,
+        classes: Size | None,
+    ):
+        super().__init__()
+        self.vocabulary_size, self.hidden = vocabulary_size, hidden
+        self.options = {"blocks": blocks, "lags": lags, "pseudocount": pseudocount, "iterations": iterations}
+        for name in ("A", "H", "J", "whitener", "spherical"):
+            self.register_buffer(name, torch.zeros(hidden, hidden))
+        for name in ("C", "gains"):
+            self.register_buffer(name, torch.zeros(vocabulary_size, hidden))
+        linear = nn.Linear(hidden, vocabulary_size)
+        self.output = Output(linear.weight, linear.bias, classes)
+
+    def estimate(self, corpus: Corpus) -> None:
+        fitted = fit_text(self, corpus, self.hidden, self.options)
+        self.output.estimate(corpus.train)
+        self.take(fitted)
+
+    def take(self, fitted: Fit) -> None:
+        """Become the filter and the smoother of a system."""
+        self.A.copy_(fitted.lds.A)
+        self.C.copy_(fitted.lds.C)
+        self.H.copy_(fitted.steady.H)
+        self.J.copy_(fitted.steady.J)
+        self.gains.copy_(word_gains(fitted.lds.C, fitted.steady.W, fitted.mu))
+        self.whitener.copy_(state_whitener(fitted))
+        self.spherical.copy_(power_of_symmetric(fitted.expectations.smoothed, -0.5, WHITENING_FLOOR))
+        with torch.no_grad():
+            self.output.weight.zero_()
+            if self.output.classes is not None:
+                self.output.classes.S.weight.zero_()
+        self.output.expect(fitted.mu)
+
+    def initial_state(self, batch_size: int) -> State:
+        return (self.gains[EOS_ID].expand(batch_size, -1),)
+
+    def filter(self, tokens: Tensor, state: State) -> Tensor:
+        """(B, T) tokens -> (B, T, h) filtered means, each token's own word known."""
+        return scan(self.H, F.embedding(tokens, self.gains), state[0])
+
+    def features(self, f: Tensor) -> Tensor:
+        """(…, h) filtered means -> f̃."""
+        white = f @ self.whitener
+        return white * (self.hidden**0.5 / white.norm(dim=-1, keepdim=True)).clamp(max=1)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        with torch.autocast(self.device.type, enabled=False):  # the filter remembers, and so do its errors
+            f = torch.cat([state[0][:, None], self.filter(tokens, state)], dim=1)  # (B, T + 1, h)
+            features = self.features(f[:, :-1]).flatten(0, 1)  # (BT, h)
+        logprobs = self.output(features, tokens.flatten())
+        return logprobs.view(tokens.shape), (f[:, -1],)
+
+    def predict(self, state: State) -> Tensor:
+        return self.output.predict(self.features(state[0]))
+
+    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Embeddings of unit length of the tokens of sentences, from all words of each: (B, T) -> (B, T, h).
+
+        ``mask`` is False on padding.
+        """
+        f = self.filter(tokens, self.initial_state(len(tokens)))
+        return embed(smooth(self.J, self.A, f, mask), self.spherical)

@@ -1,0 +1,1 @@
+"""Maximum-entropy models: exponential, exactly normalised, of indicator features."""

@@ -1,0 +1,201 @@
+"""Templates of features over a history, and which features hold where.
+
+A template names what it looks at: ``w1`` is the last word, ``w2`` the one before, ``c1`` the last word's class.
+``w1 w2`` makes trigrams, ``w2`` alone skips a word, the empty template makes unigrams. A feature is a template,
+values of what it names, and an outcome, all seen together in the training text.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.models.maxent.lattice import Lattice, Level
+
+Template = tuple[int, ...]
+"""The columns of `attributes` that it looks at, ascending."""
+
+MOST_PAIRS = 1 << 28
+"""Of a lattice; each takes some 60 bytes while training."""
+
+
+def parse_templates(texts: Sequence[str], order: int, where: str) -> list[Template]:
+    """``"w1 c2"`` -> columns of `attributes`, for each text. Raises: UserError for anything else."""
+    templates = []
+    for text in texts:
+        names = re.findall(r"\b([wc])([1-9]\d?)\b", text)
+        if not names or " ".join(kind + place for kind, place in names) != text:
+            raise UserError(f"{where}: '{text}' must be names such as w1, the last word, and c2, the class before it")
+        if max(int(place) for _, place in names) >= order:
+            raise UserError(f"{where}: '{text}' looks beyond the {order - 1} words that a model of order {order} sees")
+        templates.append(tuple(sorted({2 * int(place) + (kind == "w") for kind, place in names})))
+    return templates
+
+
+def ngram_templates(kinds: str, order: int) -> list[Template]:
+    """Those of n-grams from order 2 up, of each of the kinds ``w`` (after words) and ``c`` (after classes)."""
+    return [tuple(2 * place + (kind == "w") for place in range(1, n)) for kind in kinds for n in range(2, order + 1)]
+
+
+def attributes(
+    context: Tensor, absent: int, word_class: Tensor | None = None, outcome_class: Tensor | None = None
+) -> Tensor:
+    """What templates look at: columns 2m and 2m + 1 are the class and the word m places before the outcome.
+
+    Beyond `<eos>`, which stands for what precedes a sentence, nothing is remembered.
+
+    Args:
+        context: (N, n - 1) words, oldest first.
+        absent: stands for what there is not.
+        word_class: (V,), where there are classes.
+        outcome_class: (N,), the class c0 of the outcome itself, where that is given.
+
+    Returns: (N, 2n).
+    """
+    words = context.flip(1)  # (N, n - 1), nearest first
+    ends = words == EOS_ID
+    beyond = ends.cumsum(1) > ends.long()
+    columns = words.new_full((len(words), words.shape[1] + 1, 2), absent)
+    columns[:, 1:, 1] = words.masked_fill(beyond, absent)
+    if word_class is not None:
+        columns[:, 1:, 0] = word_class[words].masked_fill(beyond, absent)
+    if outcome_class is not None:
+        columns[:, 0, 0] = outcome_class
+    return columns.flatten(1)
+
+
+def contexts(tokens: Tensor, order: int) -> Tensor:
+    """The n - 1 words before each of a text's (T,) tokens, oldest first, (T, n - 1)."""
+    padded = torch.cat([tokens.new_full((order - 1,), EOS_ID), tokens])
+    return padded.unfold(0, order, 1)[:, :-1]
+
+
+@dataclass(frozen=True)
+class Features:
+    """All features, as a trie of attribute values with the outcomes seen at its nodes.
+
+    Attributes:
+        templates: from coarse to fine; the first lists every outcome that is possible.
+        size: attributes are 0 … size - 1, the last standing for what there is not.
+        columns: the number of attributes.
+        outcomes: y is 0 … outcomes - 1.
+        nodes: (R,) ascending keys, (parent's row · columns + column) · size + value; row r > 0 of the trie is the
+            key r - 1, row 0 the root. A node's path looks at the columns of a template, or of its beginning.
+        pairs: (F,) ascending keys of the features, row · outcomes + y.
+    """
+
+    templates: Sequence[Template]
+    size: int
+    columns: int
+    outcomes: int
+    nodes: Tensor
+    pairs: Tensor
+
+    def rows(self, x: Tensor, template: Template) -> Tensor:
+        """(N, columns) attributes -> (N,) rows of what a template sees of them; -1 where it never saw that."""
+        rows = x.new_zeros(len(x))
+        for column in template:
+            place = find(self.nodes, (rows * self.columns + column) * self.size + x[:, column])
+            rows = torch.where((place >= 0) & (rows >= 0), place + 1, -1)
+        return rows
+
+    def outcome(self, feature: Tensor) -> Tensor:
+        """The outcome y of each feature."""
+        return self.pairs[feature] % self.outcomes
+
+    def levels(self, x: Tensor, shared: bool = True) -> tuple[list[Level], Tensor]:
+        """The levels for (N, columns) attributes, and which context of the last each of them is, (N,).
+
+        Args:
+            shared: whether equal histories are one context; else row i is context i of every level.
+
+        Raises: UserError where more features hold than memory could.
+        """
+        everyone = torch.arange(len(x), device=x.device)
+        context = torch.zeros_like(everyone) if shared else everyone
+        levels: list[Level] = []
+        pairs: list[Tensor] = []  # of each level, ascending keys: context · outcomes + y
+        end = 0
+        for template in self.templates:
+            finer = context
+            for column in template if shared else ():
+                finer = torch.unique(finer * self.size + x[:, column], return_inverse=True)[1]
+            size = int(finer.max()) + 1 if len(x) else 0
+            example = everyone.new_empty(size).scatter_(0, finer, everyone)  # one of the histories of each context
+            shorter, row = context[example], self.rows(x[example], template)
+            first = torch.searchsorted(self.pairs, row * self.outcomes)
+            count = torch.searchsorted(self.pairs, (row + 1) * self.outcomes) - first
+            begin, end = end, end + int(count.sum())
+            if end > MOST_PAIRS:
+                raise UserError(f"features: {end:,} or more hold of the text's contexts", "leave out skips over words")
+            owner = torch.arange(size, device=x.device).repeat_interleave(count)  # (K,)
+            feature = torch.arange(end - begin, device=x.device) + (first - count.cumsum(0) + count)[owner]
+            y = self.outcome(feature)
+            suffix = finest(levels, pairs, shorter[owner], y, self.outcomes) if levels else owner[:0]
+            levels.append(Level(begin, end, owner, feature, suffix, shorter))
+            pairs.append(owner * self.outcomes + y)
+            context = finer
+        return levels, context
+
+    def lattice(self, x: Tensor, y: Tensor) -> Lattice:
+        """What scores the (N,) outcomes y, given their (N, columns) attributes."""
+        levels, context = self.levels(x)
+        pairs = [level.context * self.outcomes + self.outcome(level.feature) for level in levels]
+        return Lattice(levels, context, finest(levels, pairs, context, y, self.outcomes))
+
+
+def finest(levels: list[Level], pairs: list[Tensor], context: Tensor, y: Tensor, outcomes: int) -> Tensor:
+    """Of (K,) contexts of the last level and outcomes, the pair of the finest level that lists them; -1 for none."""
+    found = torch.full_like(y, -1)
+    sought = torch.arange(len(y), device=y.device)
+    for level, keys in zip(reversed(levels), reversed(pairs), strict=True):
+        place = find(keys, context * outcomes + y)
+        found[sought] = torch.where(place >= 0, place + level.begin, -1)
+        missing = place < 0
+        sought, y, context = sought[missing], y[missing], level.shorter[context[missing]]
+    return found
+
+
+def find(keys: Tensor, wanted: Tensor) -> Tensor:
+    """Places in ascending keys; -1 where they are not among them."""
+    if not len(keys):
+        return torch.full_like(wanted, -1)
+    place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
+    return torch.where(keys[place] == wanted, place, -1)
+
+
+def coarse_to_fine(templates: Iterable[Template]) -> list[Template]:
+    """Each template once, those first that look less far back: so what is looked at in all stays small for long."""
+    return sorted(set(templates), key=lambda template: (max(template, default=-1), len(template)))
+
+
+def collect(
+    x: Tensor, y: Tensor, templates: Sequence[Template], size: int, outcomes: int
+) -> tuple[Features, Tensor, Tensor]:
+    """The features of (N, columns) attributes and (N,) outcomes; how often each occurs; its template's place."""
+    columns = x.shape[1]
+    rows: dict[Template, Tensor] = {(): x.new_zeros(len(x))}
+    nodes, count = [x.new_empty(0)], 1
+    for depth in range(1, max(map(len, templates)) + 1):
+        paths = sorted({template[:depth] for template in templates if len(template) >= depth})
+        keys = []
+        for path in paths:
+            above, value = rows[path[:-1]], x[:, path[-1]]
+            key = (above * columns + path[-1]) * size + value
+            keys.append(key.where((above >= 0) & (value < size - 1), -1))
+        distinct, inverse = torch.unique(torch.cat(keys), return_inverse=True)
+        nothing = int((distinct < 0).sum())  # 1 where something is not known, else 0
+        inverse = torch.where(inverse >= nothing, inverse - nothing + count, -1)
+        rows |= dict(zip(paths, inverse.split(len(x)), strict=True))
+        nodes.append(distinct[nothing:])
+        count += len(nodes[-1])
+    keys = torch.stack([rows[template] * outcomes + y for template in templates])  # (templates, N)
+    place = torch.arange(len(templates), device=x.device)[:, None].expand_as(keys)
+    known = torch.stack([rows[template] for template in templates]) >= 0
+    pairs, inverse, counts = torch.unique(keys[known], return_inverse=True, return_counts=True)
+    place = torch.empty_like(pairs).scatter_(0, inverse, place[known])
+    return Features(templates, size, columns, outcomes, torch.cat(nodes), pairs), counts, place

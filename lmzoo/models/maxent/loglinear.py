@@ -1,0 +1,98 @@
+"""The log-linear, or maximum-entropy, n-gram model."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.models.maxent.exponential import Exponential, require_strengths
+from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
+from lmzoo.protocol.model import WindowModel
+from lmzoo.words.clusters import brown_classes
+
+
+@models.register("loglinear")
+class LogLinear(WindowModel):
+    """p(w | h) ∝ exp Σ λ over the n-grams of the training text that end hw, exactly normalised.
+
+    Rosenfeld, *A maximum entropy approach to adaptive statistical language modelling*, 1996. The weights
+    maximise log-likelihood - Σ (l2/2 λ² + l1 |λ|), in nats of the whole text: a Gaussian prior of variance
+    1/l2 (Chen & Rosenfeld, 2000) and a Laplacian one; Chen (2009) takes l1 = 1/2, l2 = 1/6.
+
+    Args:
+        order: N; a word is predicted from the N - 1 before it.
+        templates: features beside the n-grams, as `lmzoo.models.maxent.features` names them: ``"w2"``, ``"c1 c2"``.
+        classes: how many classes ``c`` there are, Brown's.
+        training: ``lbfgs`` of the whole text at once; or ``minibatch``, gradient descent by the trainer.
+        l2: strength by the number of words and classes a feature looks at: of unigrams, of bigrams …, the last
+            for all longer ones.
+        l1: the same; weights that it holds at zero are exactly zero with ``lbfgs``, and their number is logged.
+        tolerance: ``lbfgs`` ends when an iteration lowers the objective by less than this share of it.
+        max_iterations: and after so many at the latest.
+    """
+
+    word_class: Tensor
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        order: Size,
+        templates: list[str],
+        classes: Size | None,
+        training: Literal["lbfgs", "minibatch"],
+        l2: list[NonNegative],
+        l1: list[NonNegative],
+        tolerance: NonNegative,
+        max_iterations: Size,
+    ):
+        super().__init__()
+        self.vocabulary_size = vocabulary_size
+        self.order = order
+        self.classes = classes
+        self.gradual = training == "minibatch"
+        self.tolerance, self.max_iterations = tolerance, max_iterations
+        require_strengths(l2=l2, l1=l1)
+        extra = parse_templates(templates, order, "model.templates")
+        if classes is None and any(column % 2 == 0 for template in extra for column in template):
+            raise UserError(f"model.templates={templates}: name classes (c), so model.classes must be their number")
+        self.register_buffer("word_class", torch.zeros(vocabulary_size, dtype=torch.int64))
+        self.exponential = Exponential(
+            self._unigrams(),
+            size=vocabulary_size + 1,
+            templates=[(), *ngram_templates("w", order), *extra],
+            l2=l2,
+            l1=l1,
+            trainable=self.gradual,
+        )
+
+    def _attributes(self, context: Tensor) -> Tensor:
+        return attributes(context, self.vocabulary_size, self.word_class if self.classes else None)
+
+    def _unigrams(self) -> tuple[Tensor, Tensor]:
+        """Every word after nothing, so that the text need not have it."""
+        words = torch.arange(self.vocabulary_size, device=self.device)
+        return words.new_full((len(words), 2 * self.order), self.vocabulary_size), words
+
+    def estimate(self, corpus: Corpus) -> None:
+        tokens = corpus.train.to(self.device)
+        if self.classes:
+            self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes, "model.classes")
+        text = self._attributes(contexts(tokens, self.order)), tokens
+        if self.gradual:
+            self.exponential.collect(text, self._unigrams())
+        else:
+            self.exponential.fit(text, self._unigrams(), tolerance=self.tolerance, max_iterations=self.max_iterations)
+
+    def penalty(self) -> Tensor | float:
+        return self.exponential.penalty() if self.gradual else 0.0
+
+    def token_logprobs(self, context: Tensor, tokens: Tensor) -> Tensor:
+        return self.exponential(self._attributes(context), tokens)
+
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        return self.exponential.predict(self._attributes(context))

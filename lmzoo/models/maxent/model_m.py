@@ -1,0 +1,107 @@
+"""Model M, a class-based exponential model."""
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.models.maxent.exponential import Exponential, require_strengths
+from lmzoo.models.maxent.features import Template, attributes, contexts, ngram_templates, parse_templates
+from lmzoo.protocol.model import WindowModel
+from lmzoo.words.clusters import brown_classes
+
+CLASS: Template = (0,)
+"""What every feature of the word looks at: the word's own class, c0."""
+
+
+@models.register("model_m")
+class ModelM(WindowModel):
+    """p(w | h) = p(c | h) p(w | h, c), c the class of w, both factors exponential and exactly normalised.
+
+    Chen, *Shrinking exponential language models*, NAACL 2009. The class's features are the n-grams of c after
+    words and of c after classes; the word's are the n-grams of w after words. The classes are Brown's (1992).
+    Further features, such as skips (Rosenfeld 1996), cost little here, where contexts list few outcomes.
+
+    Args:
+        order: N; a word is predicted from the N - 1 before it.
+        classes: their number.
+        class_templates: features of the class beside the n-grams, as `lmzoo.models.maxent.features` names them.
+        word_templates: of the word.
+        class_l2, class_l1, word_l2, word_l1: strengths as in `lmzoo.models.loglinear`, of each factor.
+        tolerance: training ends when an iteration lowers the objective by less than this share of it.
+        max_iterations: and after so many at the latest.
+    """
+
+    word_class: Tensor
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        order: Size,
+        classes: Size,
+        class_templates: list[str],
+        word_templates: list[str],
+        class_l2: list[NonNegative],
+        class_l1: list[NonNegative],
+        word_l2: list[NonNegative],
+        word_l1: list[NonNegative],
+        tolerance: NonNegative,
+        max_iterations: Size,
+    ):
+        super().__init__()
+        self.vocabulary_size = vocabulary_size
+        self.order = order
+        self.classes = classes
+        self.search = {"tolerance": tolerance, "max_iterations": max_iterations}
+        require_strengths(class_l2=class_l2, class_l1=class_l1, word_l2=word_l2, word_l1=word_l1)
+        self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
+        of_class = [*ngram_templates("cw", order), *parse_templates(class_templates, order, "model.class_templates")]
+        of_word = [*ngram_templates("w", order), *parse_templates(word_templates, order, "model.word_templates")]
+        self.class_model = Exponential(
+            self._possible_classes(),
+            size=vocabulary_size + 1,
+            templates=[(), *of_class],
+            l2=class_l2,
+            l1=class_l1,
+            trainable=False,
+        )
+        self.word_model = Exponential(
+            self._possible_words(),
+            size=vocabulary_size + 1,
+            templates=[CLASS, *(CLASS + template for template in of_word)],
+            l2=word_l2,
+            l1=word_l1,
+            trainable=False,
+        )
+
+    def _attributes(self, context: Tensor, outcome_class: Tensor | None = None) -> Tensor:
+        return attributes(context, self.vocabulary_size, self.word_class, outcome_class)
+
+    def _possible_classes(self) -> tuple[Tensor, Tensor]:
+        classes = torch.arange(self.classes, device=self.device)
+        return classes.new_full((self.classes, 2 * self.order), self.vocabulary_size), classes
+
+    def _possible_words(self) -> tuple[Tensor, Tensor]:
+        words = torch.arange(self.vocabulary_size, device=self.device)
+        x = words.new_full((self.vocabulary_size, 2 * self.order), self.vocabulary_size)
+        x[:, 0] = self.word_class
+        return x, words
+
+    def estimate(self, corpus: Corpus) -> None:
+        tokens = corpus.train.to(self.device)
+        self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes, "model.classes")
+        context, c = contexts(tokens, self.order), self.word_class[tokens]
+        self.class_model.fit((self._attributes(context), c), self._possible_classes(), **self.search)
+        self.word_model.fit((self._attributes(context, c), tokens), self._possible_words(), **self.search)
+
+    def token_logprobs(self, context: Tensor, tokens: Tensor) -> Tensor:
+        c = self.word_class[tokens]
+        return self.class_model(self._attributes(context), c) + self.word_model(self._attributes(context, c), tokens)
+
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        every = torch.arange(self.classes, device=context.device).repeat(len(context))  # (N · classes,)
+        words = self._attributes(context.repeat_interleave(self.classes, 0), every)
+        of_class = self.class_model.predict(self._attributes(context))  # (N, classes)
+        return of_class[:, self.word_class] + self.word_model.predict(words, share=self.classes)

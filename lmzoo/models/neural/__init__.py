@@ -1,0 +1,1 @@
+"""Feed-forward and recurrent neural networks with a softmax over words."""

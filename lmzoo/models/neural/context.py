@@ -1,0 +1,100 @@
+"""What the feed-forward models share: words as vectors, put together over a context, and the output layer."""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lmzoo.corpus import Corpus
+from lmzoo.models.neural.output import Output
+from lmzoo.protocol.model import State, WindowModel
+
+
+class NeuralWindowModel(WindowModel):
+    """p(x_t | x_{t-n+1} … x_{t-1}) = softmax(W h_t + b), h_t made of the context's word vectors.
+
+    Each word of a window is looked up, and put to dropout, once for all the contexts that it is in.
+    """
+
+    autocast = True
+    former_names: ClassVar = {"output.classes.": "classes."}
+    output: Output
+
+    @abstractmethod
+    def features(self, words: Tensor) -> Tensor:
+        """(B, T + n - 2) words -> (B, T, d), h after each n - 1 of them."""
+
+    def estimate(self, corpus: Corpus) -> None:
+        self.output.estimate(corpus.train)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        history = torch.cat([state[0], tokens], dim=1)  # (B, n - 1 + T)
+        h = self.features(history[:, :-1]).flatten(0, 1)  # (BT, d)
+        logprobs = self.output(h, tokens.flatten())
+        return logprobs.view(tokens.shape), (history[:, tokens.shape[1] :],)
+
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        return self.output.predict(self.features(context)[:, 0])
+
+
+class Concatenated(nn.Module):
+    """[v_{t-n+1} … v_{t-1}]: (B, T + n - 2, m) vectors -> (B, T, (n - 1) m)."""
+
+    def __init__(self, places: int):
+        super().__init__()
+        self.places = places
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return concatenated(vectors, self.places)
+
+
+def concatenated(vectors: Tensor, places: int) -> Tensor:
+    """`Concatenated` as a function."""
+    return vectors.unfold(1, places, 1).transpose(2, 3).flatten(2)
+
+
+class Averaged(nn.Module):
+    """Σ_i v_{t-i} / (n - 1): (B, T + n - 2, m) vectors -> (B, T, m)."""
+
+    def __init__(self, places: int):
+        super().__init__()
+        self.places = places
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return vectors.unfold(1, self.places, 1).sum(3) / max(1, self.places)
+
+
+class Fading(nn.Module):
+    """Σ_i c_i ∘ v_{t-i}, how much of its word's features each place lends: (B, T + n - 2, m) vectors -> (B, T, m).
+
+    Diagonal context matrices (Mnih & Hinton, *A scalable hierarchical distributed language model*, NIPS 2008), which
+    start from features that forget at rates of their own (Pachitariu & Sahani, *Regularization and nonlinearities for
+    neural language models: when are they needed?*, 2013) and are learnt: c_i starts as α^(i-1) with α from 0 to
+    ``memory`` in equal steps, feature by feature, so that the first tells the last word alone.
+    """
+
+    def __init__(self, places: int, features: int, memory: float):
+        super().__init__()
+        distance = torch.arange(places - 1, -1, -1)[:, None]  # i - 1, oldest first
+        self.c = nn.Parameter(torch.linspace(0, memory, features) ** distance)  # (n - 1, m)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        T = vectors.shape[1] - len(self.c) + 1
+        total = vectors.new_zeros(len(vectors), T, vectors.shape[2])
+        for place, c in enumerate(self.c):
+            total = torch.addcmul(total, vectors[:, place : place + T], c)
+        return total
+
+
+class Matrices(nn.Linear):
+    """Σ_i C_i v_{t-i}, its weight [C_{n-1} … C_1] at first the average: (B, T + n - 2, m) vectors -> (B, T, m)."""
+
+    def __init__(self, places: int, features: int):
+        super().__init__(places * features, features, bias=False)
+        self.places = places
+        with torch.no_grad():
+            self.weight.copy_(torch.eye(features).repeat(1, places) / max(1, places))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(concatenated(input, self.places))

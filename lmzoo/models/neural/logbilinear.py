@@ -1,0 +1,57 @@
+"""The log-bilinear language model."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lmzoo.core.options import Dropout, NonNegative, Probability, Size
+from lmzoo.core.registry import models
+from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
+from lmzoo.models.neural.output import Output
+
+
+@models.register("logbilinear")
+class LogBilinear(NeuralWindowModel):
+    """r̂ = Σ_i C_i r_{w_i}, p(w | w_1 … w_{n-1}) = softmax(R r̂ + b)_w: the context predicts a word's features.
+
+    Mnih & Hinton, *Three new graphical models for statistical language modelling*, ICML 2007, section 4,
+    in its symbols. One matrix R describes the words of the context and the next. Dropout of the context's
+    features and of r̂: Srivastava et al. (2014).
+
+    Args:
+        order: n; a word is predicted from the n - 1 before it, through a matrix C_i for each place.
+        embedding: the number of features of a word, R's columns.
+        diagonal: whether every C_i is a diagonal matrix, `Fading`, which makes long contexts cheap.
+        memory: the slowest rate at which a feature fades at first, where the matrices are diagonal.
+        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
+        init: R is drawn uniformly from ±init, b starts as zero; full C_i start as 1 / (n - 1) of the identity.
+    """
+
+    former_names: ClassVar = {"output.weight": "R.weight", "output.bias": "b", **NeuralWindowModel.former_names}
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        order: Size,
+        embedding: Size,
+        diagonal: bool,
+        memory: Probability,
+        classes: Size | None,
+        dropout: Dropout,
+        init: NonNegative,
+    ):
+        super().__init__()
+        self.vocabulary_size = vocabulary_size
+        self.order = order
+        self.R = nn.Embedding(vocabulary_size, embedding)
+        self.C = Fading(order - 1, embedding, memory) if diagonal else Matrices(order - 1, embedding)
+        self.b = nn.Parameter(torch.zeros(vocabulary_size))
+        self.output = Output(self.R.weight, self.b, classes)
+        self.dropout = nn.Dropout(dropout)
+        nn.init.uniform_(self.R.weight, -init, init)
+
+    def features(self, words: Tensor) -> Tensor:
+        """(B, T + n - 2) words -> (B, T, embedding), r̂ after each n - 1 of them."""
+        return self.dropout(self.C(self.dropout(self.R(words))))

@@ -1,0 +1,129 @@
+"""Recurrent networks: Elman's RNN, the LSTM and the GRU.
+
+Mikolov et al. (2010), "Recurrent neural network based language model"; Hochreiter & Schmidhuber (1997);
+Cho et al. (2014). Dropout on non-recurrent connections alone: Zaremba, Sutskever & Vinyals (2014),
+https://arxiv.org/abs/1409.2329. Tied input and output embeddings: Press & Wolf (2017), Inan et al. (2017).
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Dropout, NonNegative, Size
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.models.neural.output import Output
+from lmzoo.protocol.model import LanguageModel, State
+
+
+class Recurrent(LanguageModel):
+    """h_t = cell(E x_{t-1}, h_{t-1}); p(x_t | x_<t) = softmax(W h_t + b), dropout before, between and after layers.
+
+    The state is the last token and the cell's own: (B,), then (B, layers, hidden) each.
+
+    Args:
+        embedding: size of E's rows; equal to ``hidden`` where tied.
+        tied: whether W = E.
+        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
+        init: weights are drawn uniformly from ±init; biases start at zero.
+    """
+
+    autocast = True
+    former_names: ClassVar = {"output.classes.": "classes."}
+    cell: type[nn.RNN] | type[nn.LSTM] | type[nn.GRU]
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        embedding: Size,
+        hidden: Size,
+        layers: Size,
+        dropout: Dropout,
+        tied: bool,
+        classes: Size | None,
+        init: NonNegative,
+    ):
+        super().__init__()
+        if tied and embedding != hidden:
+            raise UserError(
+                f"model.tied=true needs model.embedding={embedding} and model.hidden={hidden} to be equal",
+                "set one to the other, or tied=false",
+            )
+        self.vocabulary_size = vocabulary_size
+        self.embedding = nn.Embedding(vocabulary_size, embedding)
+        between = dropout if layers > 1 else 0.0
+        self.recurrent = self.cell(embedding, hidden, layers, batch_first=True, dropout=between)
+        linear = nn.Linear(hidden, vocabulary_size)
+        self.output = Output(self.embedding.weight if tied else linear.weight, linear.bias, classes)
+        self.dropout = nn.Dropout(dropout)
+        for name, parameter in self.named_parameters():
+            if "bias" in name:
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.uniform_(parameter, -init, init)
+
+    def estimate(self, corpus: Corpus) -> None:
+        self.output.estimate(corpus.train)
+
+    def initial_state(self, batch_size: int) -> State:
+        last = torch.full((batch_size,), EOS_ID, device=self.device)
+        shape = (batch_size, self.recurrent.num_layers, self.recurrent.hidden_size)
+        parts = 2 if isinstance(self.recurrent, nn.LSTM) else 1
+        return (last, *(self.output.weight.new_zeros(shape) for _ in range(parts)))
+
+    def _cell_precision(self) -> AbstractContextManager[Any]:
+        """Cells keep float32 under autocast where bfloat16 is not to be had for them.
+
+        On CUDA autocast would run cuDNN's cells in float16, which needs a scaled loss; on a CPU without AVX-512,
+        oneDNN has no bfloat16 cells.
+        """
+        device = self.device.type
+        able = device != "cuda" and (device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        return nullcontext() if able else torch.autocast(device, enabled=False)
+
+    def _advance(self, inputs: Tensor, memory: State) -> tuple[Tensor, State]:
+        """(B, T) input tokens and (B, layers, hidden) memory -> (B, T, hidden) and the memory after them."""
+        parts = [part.transpose(0, 1).contiguous() for part in memory]  # (layers, B, hidden) each
+        embedded = self.dropout(self.embedding(inputs))  # (B, T, embedding)
+        with self._cell_precision():
+            hidden, after = self.recurrent(embedded, tuple(parts) if len(parts) > 1 else parts[0])
+        after = after if isinstance(after, tuple) else (after,)
+        return self.dropout(hidden), tuple(part.transpose(0, 1) for part in after)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        last, *memory = state
+        inputs = torch.cat([last[:, None], tokens[:, :-1]], dim=1)  # (B, T)
+        hidden, memory = self._advance(inputs, tuple(memory))
+        logprobs = self.output(hidden.flatten(0, 1), tokens.flatten())
+        return logprobs.view(tokens.shape), (tokens[:, -1], *memory)
+
+    def predict(self, state: State) -> Tensor:
+        last, *memory = state
+        hidden, _ = self._advance(last[:, None], tuple(memory))
+        return self.output.predict(hidden[:, 0])
+
+
+@models.register("rnn")
+class RNN(Recurrent):
+    """Elman (1990), h_t = tanh(W x_t + U h_{t-1} + b)."""
+
+    cell = nn.RNN
+
+
+@models.register("lstm")
+class LSTM(Recurrent):
+    """Hochreiter & Schmidhuber (1997), with the forget gate of Gers et al. (2000)."""
+
+    cell = nn.LSTM
+
+
+@models.register("gru")
+class GRU(Recurrent):
+    """Cho et al. (2014)."""
+
+    cell = nn.GRU

@@ -1,0 +1,1 @@
+"""n-gram models: counts, smoothing, backing off, and the ARPA format."""

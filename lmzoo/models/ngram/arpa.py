@@ -1,0 +1,62 @@
+"""An n-gram model read from an ARPA file."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.vocabulary import EOS_ID, UNK
+from lmzoo.models.ngram.arpa_file import read_arpa
+from lmzoo.models.ngram.ngram import BackoffModel
+from lmzoo.protocol.model import State
+
+
+@models.register("arpa")
+class Arpa(BackoffModel):
+    """The model of an ARPA file, of SRILM (Stolcke 2002), KenLM (Heafield et al. 2013) or any other toolkit.
+
+    Words of the corpus that the file does not list score as its `<unk>`, and are impossible if it has none. Where
+    there are several, or where the file lists words that the corpus lacks, predictions need not sum to one.
+
+    Args:
+        path: the file, gzipped or not; read when training starts, kept in the run's checkpoint.
+    """
+
+    entry: Tensor
+
+    def __init__(self, *, vocabulary_size: int, path: str | None):
+        super().__init__(types=vocabulary_size)
+        self.vocabulary_size = vocabulary_size
+        self.path = path
+        self.order = 1
+        self.register_buffer("entry", torch.arange(vocabulary_size))
+        self.register_load_state_dict_post_hook(_measure)
+
+    def estimate(self, corpus: Corpus) -> None:
+        if self.path is None:
+            raise UserError(
+                "model=arpa needs model.path=FILE, an ARPA file as SRILM, KenLM and lmzoo.export_arpa write it"
+            )
+        words, table = read_arpa(Path(self.path))
+        number = {word: i for i, word in enumerate(words)}
+        entry = [number.get(word, number[UNK]) for word in corpus.vocabulary.words]
+        entry[EOS_ID] = EOS_ID
+        self.entry = torch.tensor(entry, device=self.device)  # (V,) numbers of the corpus's words in the file
+        self.table = table
+        self.order = table.order
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        history = torch.cat([state[0], tokens], dim=1)  # (B, N - 1 + T)
+        return self.table.score(self.entry[history], self.order - 1), (history[:, tokens.shape[1] :],)
+
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        return self.table.predict(self.entry[context])[:, self.entry]
+
+
+def _measure(model: Arpa, *_: Any) -> None:
+    """N is whatever the checkpoint's n-grams have."""
+    model.order = model.table.order

@@ -1,0 +1,272 @@
+"""n-gram models as ARPA files, the text format of SRILM and KenLM.
+
+``\\data\\`` and the number of n-grams of each order; then for each order a section of lines
+``log10 p(w | h) <tab> h w <tab> log10 backoff(hw)``, the backoff optional; then ``\\end\\``.
+Stolcke, *SRILM - an extensible language modeling toolkit*, ICSLP 2002, manual page ngram-format(5).
+"""
+
+import gzip
+import math
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from io import BufferedIOBase, TextIOWrapper
+from itertools import islice, pairwise, repeat
+from operator import itemgetter
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import atomic_stream
+from lmzoo.corpus.vocabulary import EOS_ID, UNK
+from lmzoo.models.ngram.table import NGramTable
+
+BOS, EOS = "<s>", "</s>"
+
+LOG_ZERO = -99.0
+"""What stands for log10 0, and anything below it, as in SRILM."""
+
+LN10 = math.log(10)
+
+MISPLACED = -1
+"""In place of a word's number: a sentence boundary inside an n-gram."""
+
+BLOCK = 1 << 12
+"""Lines parsed at a time."""
+
+
+def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
+    """Write a model, whole or not at all; compressed if the name ends with ``.gz``.
+
+    Args:
+        words: those of the table's unigrams; word 0 is written as ``</s>`` and as ``<s>``. Unigrams beyond
+            the last of the words are left out.
+
+    Raises: UserError for a vocabulary the format cannot hold, or where the file cannot be written.
+    """
+    clashing = {BOS, EOS}.intersection(words[1:])
+    if clashing:
+        raise UserError(f"the vocabulary has the word {clashing.pop()}, which ARPA files keep for sentence boundaries")
+    try:
+        with atomic_stream(path) as stream:
+            if path.suffix == ".gz":
+                with gzip.open(stream, "wt", encoding="utf-8") as file:
+                    _write(file, table, words)
+            else:
+                file = TextIOWrapper(stream, encoding="utf-8")
+                _write(file, table, words)
+                file.detach()  # flushes, and leaves the stream open
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
+    V, first = table.vocabulary_size, table.first_rows()
+    sections = [(0, len(words)), *pairwise(first[1:])]  # the rows of each order
+    logprobs, backoffs = (
+        (values.double() / LN10).clamp(min=LOG_ZERO).tolist() for values in (table.logprob.clamp(max=0), table.backoff)
+    )
+    file.write("\\data\\\n")
+    file.writelines(f"ngram {n}={end - begin + (n == 1)}\n" for n, (begin, end) in enumerate(sections, start=1))
+    contexts, last = [BOS, *words[1:]], [EOS, *words[1:]]
+    for n, (begin, end) in enumerate(sections, start=1):
+        logprob, backoff = logprobs[begin:end], backoffs[begin:end]
+        if n == 1:  # row 0 has the probability of </s> and the backoff of <s>
+            ngrams, logprob, backoff = [BOS, *last], [LOG_ZERO, *logprob], [*backoff[:1], 0.0, *backoff[1:]]
+        else:
+            keys = table.keys[begin - V : end - V]
+            prefix, word = (keys // V - first[n - 2]).tolist(), (keys % V).tolist()
+            ngrams = contexts = [f"{contexts[p]} {last[w]}" for p, w in zip(prefix, word, strict=True)]
+        endings = (f"\t{weight:.9g}\n" for weight in backoff) if n < len(sections) else repeat("\n", len(ngrams))
+        file.write(f"\n\\{n}-grams:\n")
+        file.writelines(f"{p:.9g}\t{ngram}{ending}" for p, ngram, ending in zip(logprob, ngrams, endings, strict=True))
+    file.write("\n\\end\\\n")
+
+
+def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
+    """Read a model, compressed by gzip or not.
+
+    Returns: the words of the table's unigrams, ``</s>`` first and `<unk>` among them (with probability
+        zero where the file has none), and the table. n-grams with ``<s>`` or ``</s>`` inside,
+        which no query could meet, are left out.
+
+    Raises: UserError with the number of the line that is not as it should be.
+    """
+    try:
+        with path.open("rb") as file:
+            compressed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            return _Reader(path, gzip.GzipFile(fileobj=file) if compressed else file).read()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UserError(f"{path}: the compressed file is damaged or incomplete") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+class _Reader:
+    """A file being read, which knows at which line it is."""
+
+    def __init__(self, path: Path, file: BufferedIOBase):
+        self.path = path
+        self.file = file
+        self.line = 0  # number of the line read last
+
+    def fail(self, line: int, problem: str) -> NoReturn:
+        raise UserError(f"{self.path}, line {line}: {problem}")
+
+    def next_line(self, expected: str) -> bytes:
+        """The next line that is not blank."""
+        for line in self.file:
+            self.line += 1
+            if line.strip():
+                return line.strip()
+        self.fail(self.line + 1, f"expected {expected}, but the file ends here")
+
+    def expect(self, line: bytes, expected: str) -> None:
+        if line != expected.encode():
+            self.fail(self.line, f"expected {expected}, found {_shown(line)}")
+
+    def read(self) -> tuple[list[str], NGramTable]:
+        sizes, line = self.sizes()
+        self.expect(line, "\\1-grams:")
+        words, logprob, backoff = self.unigrams(sizes[0])
+        table = NGramTable(len(words), torch.empty(0, dtype=torch.int64), logprob, backoff)
+        number = {word.encode(): number for number, word in enumerate(words) if number}
+        first = {**number, BOS.encode(): EOS_ID, EOS.encode(): MISPLACED}
+        inside = {**number, BOS.encode(): MISPLACED, EOS.encode(): MISPLACED}
+        last = {**number, BOS.encode(): MISPLACED, EOS.encode(): EOS_ID}
+        for n in range(2, len(sizes) + 1):
+            section = f"\\{n}-grams:"
+            self.expect(self.next_line(section), section)
+            table = self.ngrams(table, n, sizes[n - 1], [first, *[inside] * (n - 2), last])
+        self.expect(self.next_line("\\end\\"), "\\end\\")
+        return words, replace(table, backoff=table.backoff[: table.first_rows()[-2]])
+
+    def sizes(self) -> tuple[list[int], bytes]:
+        """How many n-grams of each order the file announces, and the line after that."""
+        while self.next_line("\\data\\") != b"\\data\\":
+            if self.line > 1000:  # whatever this is, it is no ARPA file
+                self.fail(self.line, "expected \\data\\ by now; is this an ARPA file, not one in a binary format?")
+        sizes: list[int] = []
+        while match := re.fullmatch(rb"ngram\s+(\d+)\s*=\s*(\d+)", line := self.next_line("ngram 1=…")):
+            n, size = map(int, match.groups())
+            if n != len(sizes) + 1:
+                self.fail(self.line, f"expected the number of {len(sizes) + 1}-grams, found {_shown(line)}")
+            sizes.append(size)
+        if not sizes:
+            self.fail(self.line, f"expected ngram 1=…, found {_shown(line)}")
+        return sizes, line
+
+    def blocks(self, n: int, size: int) -> Iterator[list[list[bytes]]]:
+        """The fields of a section's lines, many lines at a time; `line` is that before the first of them."""
+        done = 0
+        while done < size:
+            rows = [line.split() for line in islice(self.file, min(BLOCK, size - done))]
+            if not rows:
+                self.fail(self.line + 1, f"expected {size - done:,} more {n}-grams, but the file ends here")
+            if not {n + 1, n + 2}.issuperset(map(len, rows)):
+                wrong = next(i for i, row in enumerate(rows) if len(row) not in (n + 1, n + 2))
+                self.fail(
+                    self.line + 1 + wrong,
+                    f"expected {size - done - wrong:,} more {n}-grams, each with its log10 probability before it and "
+                    f"perhaps a backoff after it, found {_shown(b' '.join(rows[wrong]))}",
+                )
+            yield rows
+            self.line += len(rows)
+            done += len(rows)
+
+    def numbers(self, fields: list[bytes], what: str, most: float) -> Tensor:
+        """Numbers of the lines of a block, from log10 to nats."""
+        try:
+            values = torch.tensor(list(map(float, fields)), dtype=torch.float64)
+        except ValueError:
+            values = torch.tensor([_number(field) for field in fields], dtype=torch.float64)
+        if not (values <= most).all():  # nor is NaN
+            wrong = int((~(values <= most)).nonzero()[0])
+            self.fail(self.line + 1 + wrong, f"expected {what}, found {_shown(fields[wrong])}")
+        return torch.where(values > LOG_ZERO, values * LN10, -torch.inf).float()
+
+    def values(self, rows: list[list[bytes]], n: int) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and backoffs of a block."""
+        logprob = self.numbers(list(map(itemgetter(0), rows)), "a log10 probability of at most 0", most=0.0)
+        fields = [row[n + 1] if len(row) > n + 1 else b"0" for row in rows]
+        return logprob, self.numbers(fields, "a log10 backoff", most=sys.float_info.max)
+
+    def unigrams(self, size: int) -> tuple[list[str], Tensor, Tensor]:
+        """The words, ``</s>`` first and `<unk>` among them, their log-probabilities, and their backoffs as contexts."""
+        before, names, parts = self.line, [], []
+        for rows in self.blocks(1, size):
+            names += map(itemgetter(1), rows)
+            parts.append(self.values(rows, 1))
+        place = {name: i for i, name in reversed(list(enumerate(names)))}
+        for i, name in enumerate(names):
+            if place[name] != i:
+                self.fail(before + 1 + i, f"expected another 1-gram, found {_shown(name)} again")
+        if EOS.encode() not in place:
+            self.fail(self.line, f"expected {EOS} among the 1-grams")
+        logprob, backoff = (torch.cat(column) for column in zip(*parts, strict=True))
+        ordinary = [i for i, name in enumerate(names) if name not in (BOS.encode(), EOS.encode())]
+        words = [EOS]
+        for i in ordinary:
+            try:
+                words.append(names[i].decode())
+            except UnicodeDecodeError:
+                self.fail(before + 1 + i, f"expected UTF-8, found {_shown(names[i])}")
+        context = place.get(BOS.encode())
+        logprob = logprob[[place[EOS.encode()], *ordinary]]
+        backoff = torch.cat([backoff[[context]] if context is not None else torch.zeros(1), backoff[ordinary]])
+        if UNK not in words:
+            words.append(UNK)
+            logprob = torch.cat([logprob, torch.tensor([-torch.inf])])
+            backoff = torch.cat([backoff, torch.zeros(1)])
+        return words, logprob, backoff
+
+    def ngrams(self, table: NGramTable, n: int, size: int, columns: list[dict[bytes, int]]) -> NGramTable:
+        """The table with its n-grams added, each column's words numbered by its dictionary."""
+        before, parts = self.line, []
+        for rows in self.blocks(n, size):
+            numbers = [list(map(column.get, map(itemgetter(k), rows))) for k, column in enumerate(columns, start=1)]
+            for i, row in enumerate(zip(*numbers, strict=True)) if any(None in column for column in numbers) else ():
+                if None in row:
+                    unknown = rows[i][1 + row.index(None)]
+                    self.fail(self.line + 1 + i, f"expected words that are among the 1-grams, found {_shown(unknown)}")
+            parts.append((torch.tensor(numbers), *self.values(rows, n)))  # (n, block), (block,), (block,)
+        if not parts:
+            return table
+        words, logprob, backoff = (torch.cat(column, dim=-1) for column in zip(*parts, strict=True))
+        row = words[0]
+        for word in words[1:-1]:
+            row = table.child(row, word)
+        placed = (words != MISPLACED).all(0)
+        for i in (placed & (row < 0)).nonzero()[:1, 0].tolist():
+            self.fail(before + 1 + i, f"expected the first {n - 1} words of this {n}-gram among the {n - 1}-grams")
+        line = torch.arange(before + 1, before + 1 + size)[placed]
+        keys, order = (row * table.vocabulary_size + words[-1])[placed].sort(stable=True)
+        for i in (keys.diff() == 0).nonzero()[:1, 0].tolist():
+            self.fail(int(line[order[i + 1]]), f"expected another {n}-gram, found that of line {line[order[i]]} again")
+        return replace(
+            table,
+            keys=torch.cat([table.keys, keys]),
+            logprob=torch.cat([table.logprob, logprob[placed][order]]),
+            backoff=torch.cat([table.backoff, backoff[placed][order]]),
+        )
+
+
+def _number(field: bytes) -> float:
+    try:
+        return float(field)
+    except ValueError:
+        return math.nan
+
+
+def _shown(text: bytes) -> str:
+    """Bytes of a file for an error message."""
+    shown = b" ".join(text.split()).decode(errors="replace")
+    return f"'{shown[:60]}…'" if len(shown) > 60 else f"'{shown}'"

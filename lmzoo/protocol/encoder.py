@@ -1,0 +1,37 @@
+"""Models that turn the tokens of a sentence into vectors, and the vectors of whole texts."""
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from lmzoo.corpus.windows import SentenceWindows
+
+WINDOW_TOKENS = 8192
+"""How many tokens are encoded at once; no vector depends on it."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A model with a vector for every token of a sentence, made of all its words."""
+
+    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, T) tokens of sentences, and a mask that is False on padding -> (B, T, h) vectors."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tokens must be."""
+        ...
+
+
+@torch.no_grad()
+def embed_lines(encoder: Encoder, tokens: Tensor) -> Tensor:
+    """Embed each line of a (N,) text by itself; (N, h) in the order of the text, on the CPU."""
+    places, parts = [], []
+    for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
+        vectors = encoder.embed(window.tokens.to(encoder.device), window.inside.to(encoder.device))
+        places.append(window.positions[window.inside])
+        parts.append(vectors.cpu()[window.inside])
+    rows = torch.cat(parts)  # (N, h)
+    return torch.empty_like(rows).index_copy_(0, torch.cat(places), rows)

@@ -1,0 +1,181 @@
+"""The protocol every language model of the zoo keeps."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from lmzoo.corpus import EOS_ID, Corpus
+
+State = tuple[Tensor, ...]
+"""What a model remembers: opaque to everybody else, every tensor batch-first, ``()`` allowed."""
+
+
+class Trained(NamedTuple):
+    """A trained run that a model starts from."""
+
+    folder: str
+    options: Mapping[str, Any]
+    """Those of its model, the name among them."""
+    model: "LanguageModel"
+
+
+class LanguageModel(nn.Module, ABC):
+    """p(x) = Π_t p(x_t | x_<t), scored window by window with an explicit state.
+
+    A model scores the tokens it is given: the shift by one between input and target is its own
+    affair, so a Markov model looks up only what was said and an HMM never builds (B, T, V).
+    Constructors take ``vocabulary_size`` (V, ``<eos>`` = word 0 included) and required keyword-only
+    options whose only defaults are in ``configs/model``.
+    """
+
+    autocast: bool = False
+    """Whether forward may run under bfloat16 autocast."""
+
+    vocabulary_size: int
+
+    former_names: ClassVar[Mapping[str, str]] = {}
+    """Beginnings of names of tensors, and what they were in checkpoints of earlier versions."""
+
+    starts_from: tuple[str, Sequence[str]] | None = None
+    """The option that names trained runs to start from, and their folders; `inherit` is given the runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_load_state_dict_pre_hook(_take_former_names)
+        self.register_forward_pre_hook(_check_arguments, with_kwargs=True)
+
+    @abstractmethod
+    def initial_state(self, batch_size: int) -> State:
+        """The state just after a sentence boundary, for ``batch_size`` rows."""
+
+    @abstractmethod
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Score a window.
+
+        Args:
+            tokens: (B, T) int64 word numbers, T >= 1.
+            state: what `initial_state` or the previous window returned.
+
+        Returns:
+            log p(x_t | x_<t) in nats, (B, T), and the state after the window's last token.
+            Rows are independent, and a position depends on no later one, so padding at the end of
+            a row needs no mask: the caller ignores its scores.
+
+        Raises:
+            ValueError: where the tokens have another shape or type, or another batch size than the state; on a CPU,
+                where one is not in 0, …, V - 1.
+        """
+
+    @abstractmethod
+    def predict(self, state: State) -> Tensor:
+        """Log-probabilities of the next token in nats, (B, V)."""
+
+    def inherit(self, trained: Sequence["Trained"]) -> None:
+        """Take what is needed of the runs that `starts_from` names, in their order; called before `estimate`."""
+
+    def estimate(self, corpus: Corpus) -> None:
+        """Set what is not learnt by gradient from ``corpus.train``: counts, clusters, closed forms."""
+
+    def penalty(self) -> Tensor | float:
+        """A regulariser in nats per token, added to the training loss and never to perplexity."""
+        return 0.0
+
+    def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
+        """Matrices worth looking at once training is over, by name: (H, W), 0 is shown black and 1 white."""
+        return {}
+
+    def frozen(self) -> AbstractContextManager[None]:
+        """While the context lasts parameters do not change, so derived tables may be kept."""
+        return nullcontext()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model's numbers live."""
+        return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
+
+
+@contextmanager
+def evaluating(model: LanguageModel) -> Iterator[None]:
+    """Evaluation mode and frozen tables; afterwards the mode it was in."""
+    training = model.training
+    model.eval()
+    try:
+        with model.frozen():
+            yield
+    finally:
+        model.train(training)
+
+
+def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Say what is wrong in words of ours; numbers only on a CPU, as a GPU would have to be waited for."""
+    given = dict(zip(("tokens", "state"), arguments, strict=False)) | named
+    if len(given) < 2:
+        return  # Python says which is missing
+    tokens, state = given["tokens"], given["state"]
+    if tokens.ndim != 2 or tokens.dtype != torch.int64 or not tokens.shape[1]:
+        shape = tuple(tokens.shape)
+        hint = "; tokens[None] is a batch of one" if tokens.ndim == 1 else ""
+        raise ValueError(f"tokens must be (B, T) int64 with T of at least 1, not {shape} {tokens.dtype}{hint}")
+    if rows := [len(part) for part in state if len(part) != len(tokens)]:
+        raise ValueError(f"the state is of {rows[0]} rows, the tokens of {len(tokens)}; initial_state({len(tokens)})?")
+    if tokens.device.type == "cpu" and len(tokens):
+        low, high = tokens.aminmax()
+        if low < 0 or high >= model.vocabulary_size:
+            wrong = int(low if low < 0 else high)
+            raise ValueError(f"tokens: {wrong} is no word of 0 to {model.vocabulary_size - 1}")
+
+
+def _take_former_names(model: "LanguageModel", saved: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Give the tensors of a checkpoint of an earlier version the names that they have now."""
+    own = {prefix + name for name in model.state_dict()}
+    for now, former in model.former_names.items():
+        for name in [name for name in saved if name.startswith(prefix + former)]:
+            saved.setdefault(prefix + now + name.removeprefix(prefix + former), saved[name])
+            if name not in own:
+                del saved[name]
+
+
+def sized_by_estimate(module: nn.Module, *names: str) -> None:
+    """Let tensors of a module that `estimate` fills take from a checkpoint their sizes, which only that knows.
+
+    Every other tensor must have the saved size already, as where the vocabulary is another it has not.
+    """
+
+    def take_sizes(module: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:
+        for name in names:
+            if isinstance(value := saved.get(prefix + name), Tensor):
+                tensor = getattr(module, name)
+                tensor.data = tensor.new_empty(value.shape)
+
+    module.register_load_state_dict_pre_hook(take_sizes)
+
+
+class WindowModel(LanguageModel):
+    """A Markov model of order n: the state is the last n - 1 tokens, `<eos>` standing before a sentence."""
+
+    order: int
+
+    @abstractmethod
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        """(N, n - 1) contexts, oldest word first -> (N, V) log-probabilities in nats."""
+
+    def token_logprobs(self, context: Tensor, tokens: Tensor) -> Tensor:
+        """(N, n - 1) contexts and the (N,) tokens that follow -> (N,) log-probabilities in nats."""
+        return self.next_logprobs(context).gather(1, tokens[:, None])[:, 0]
+
+    def initial_state(self, batch_size: int) -> State:
+        return (torch.full((batch_size, self.order - 1), EOS_ID, device=self.device),)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        history = torch.cat([state[0], tokens], dim=1)  # (B, n - 1 + T)
+        windows = history.unfold(1, self.order, 1)  # (B, T, n)
+        context = windows[..., :-1].flatten(0, 1)  # (BT, n - 1)
+        logprobs = self.token_logprobs(context, tokens.flatten())
+        return logprobs.view(tokens.shape), (history[:, tokens.shape[1] :],)
+
+    def predict(self, state: State) -> Tensor:
+        return self.next_logprobs(state[0])

@@ -1,0 +1,82 @@
+"""The one measure."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lmzoo.corpus import Context
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.corpus.windows import SentenceWindows, StreamWindows
+from lmzoo.protocol.model import LanguageModel, evaluating
+
+WINDOW_TOKENS = 2048
+"""How many tokens are scored at once; no model's score depends on it."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a model predicts a text.
+
+    Attributes:
+        logprob: Σ log p in nats over every token, `<eos>` included, summed in float64.
+        tokens: their number N.
+        impossible: how many of them had probability zero.
+    """
+
+    logprob: float
+    tokens: int
+    impossible: int
+
+    @classmethod
+    def of(cls, logprobs: Tensor) -> "Score":
+        """From the (N,) log-probabilities of a text's tokens."""
+        return cls(float(logprobs.cpu().double().sum()), len(logprobs), int(torch.isneginf(logprobs).sum()))
+
+    @property
+    def perplexity(self) -> float:
+        """exp(-logprob / N); infinite where a token was impossible."""
+        try:
+            return math.exp(-self.logprob / self.tokens)
+        except OverflowError:
+            return math.inf
+
+
+@torch.no_grad()
+def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context) -> Tensor:
+    """(N,) log p of every token of a (N,) text whose lines are closed by `<eos>`, in nats, where the model is.
+
+    ``stream`` reads the text as one row, memory carried from the first token to the last; ``sentence`` reads each line
+    from `initial_state`. No row starts cold. The model is left in the mode it was in.
+
+    Raises: ValueError for a text without tokens and, where sentences are read, one that does not end with `<eos>`.
+    """
+    if not len(tokens):
+        raise ValueError("there is no token to score")
+    if context == "sentence" and tokens[-1] != EOS_ID:
+        raise ValueError("the last sentence of the text is not closed by <eos>")
+    if context == "stream":
+        windows = StreamWindows(tokens, batch_size=1, bptt=WINDOW_TOKENS)
+    else:
+        windows = SentenceWindows(tokens, max_tokens=WINDOW_TOKENS, seed=None)
+    state, positions, found = (), [], []
+    with evaluating(model):
+        for window in windows.epoch(0):
+            if window.starts:
+                state = model.initial_state(len(window.tokens))
+            logprobs, state = model(window.tokens.to(model.device), state)
+            positions.append(window.positions[window.inside])
+            found.append(logprobs[window.inside.to(model.device)])
+    logprobs = torch.cat(found)
+    return torch.empty_like(logprobs).scatter(0, torch.cat(positions).to(model.device), logprobs)
+
+
+def by_line(values: Tensor, tokens: Tensor) -> list[Tensor]:
+    """(N, …) numbers of the tokens of a text -> (n, …) those of each line, its `<eos>` included."""
+    return list(values.tensor_split((tokens == EOS_ID).nonzero()[:, 0] + 1)[:-1])
+
+
+def score(model: LanguageModel, tokens: Tensor, context: Context) -> Score:
+    """Score a text, read as `text_logprobs` does: every token counts."""
+    return Score.of(text_logprobs(model, tokens, context))

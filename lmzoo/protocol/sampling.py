@@ -1,0 +1,49 @@
+"""Text drawn from any language model."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from lmzoo.corpus import EOS_ID, Context
+from lmzoo.protocol.model import LanguageModel, evaluating
+
+
+@torch.no_grad()
+def sample(
+    model: LanguageModel,
+    tokens: int,
+    seed: int,
+    *,
+    context: Context,
+    temperature: float = 1.0,
+    prompt: Tensor | None = None,
+) -> Tensor:
+    """(tokens,) int64 drawn one by one from a sentence boundary on; the model is left in the mode it was in.
+
+    Args:
+        context: ``sentence`` has the model forget everything at each `<eos>`.
+        temperature: τ, words are drawn from p(x)^(1/τ) / Σ p^(1/τ).
+        prompt: (N,) words of the first sentence, N at least 1, that are read first.
+
+    Raises: ValueError where tokens is less than 1, or temperature not positive and finite.
+    """
+    if tokens < 1:
+        raise ValueError(f"tokens={tokens}: must be at least 1")
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"temperature={temperature}: must be positive and finite")
+    random = torch.Generator().manual_seed(seed)
+    state, drawn = model.initial_state(1), []
+    with evaluating(model):
+        if prompt is not None:
+            _, state = model(prompt[None].to(model.device), state)
+        for _ in range(tokens):
+            logprobs = model.predict(state).cpu().double()
+            p = ((logprobs - logprobs.max()) / temperature).softmax(1)
+            token = torch.multinomial(p, 1, generator=random)  # (1, 1)
+            drawn.append(token)
+            if context == "sentence" and int(token) == EOS_ID:
+                state = model.initial_state(1)
+            else:
+                _, state = model(token.to(model.device), state)
+    return torch.cat(drawn, 1)[0]

@@ -1,0 +1,20 @@
+"""Where a model computes."""
+
+import torch
+
+from lmzoo.core.errors import UserError
+
+
+def resolve_device(name: str) -> torch.device:
+    """``auto`` (CUDA where there is one, else CPU), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+
+    Raises: UserError, listing the devices there are, for one that is absent.
+    """
+    present = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    if torch.backends.mps.is_available():
+        present.append("mps")
+    if name == "auto":
+        name = "cuda" if len(present) > 1 and present[1].startswith("cuda") else "cpu"
+    if name not in present and not (name == "cuda" and "cuda:0" in present):
+        raise UserError(f"device={name}: there is no such device here", f"there are: auto, {', '.join(present)}")
+    return torch.device(name)

@@ -1,0 +1,68 @@
+"""Models of trained runs."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import lmzoo.models  # noqa: F401 - its import registers them
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.protocol.model import LanguageModel, Trained
+from lmzoo.runs.device import resolve_device
+from lmzoo.runs.directory import Run
+
+log = logging.getLogger(__name__)
+
+
+def build_model(config: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
+    """The untrained model that a configuration's ``model`` group describes."""
+    return models.build(config["model"], vocabulary_size=len(vocabulary))
+
+
+def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[LanguageModel, Vocabulary]:
+    """A trained model in evaluation mode, with the best weights of its run, and its vocabulary.
+
+    Raises: UserError where the folder is no run, or holds no trained weights yet.
+    """
+    run = Run(Path(run_dir))
+    where = resolve_device(str(device))
+    config, vocabulary = run.config(), run.vocabulary()
+    model = build_model(config, vocabulary)
+    checkpoint = run.restore("best.pt", where, "model")
+    if checkpoint is None:
+        raise UserError(f"{run.path}: has no best.pt yet", "train it first")
+    run.load_weights(model, checkpoint, "best.pt")
+    return model.to(where).eval(), vocabulary
+
+
+def hand_over(model: LanguageModel, corpus: Corpus) -> None:
+    """Give a new model of a corpus the trained runs that it starts from.
+
+    Raises: UserError as `load` does, and for a run of another text or other words.
+    """
+    if model.starts_from is not None:
+        option, folders = model.starts_from
+        model.inherit([_trained(folder, corpus, option) for folder in folders])
+
+
+def _trained(folder: str, corpus: Corpus, option: str) -> Trained:
+    run = Run(Path(folder))
+    try:
+        model, vocabulary = load(folder)
+        run.check_text(corpus)
+        config, unfinished = run.config(), run.unfinished()
+    except UserError as error:  # whose advice is for those who train or evaluate that run
+        raise UserError(f"{option}: {error.problem}", "choose another run") from None
+    if vocabulary.words != corpus.vocabulary.words:
+        raise UserError(
+            f"{option}: {folder} was not trained on the words of corpus {corpus.name}", "choose another run"
+        )
+    if unfinished:
+        log.warning(unfinished)
+    if (context := config["corpus"]["context"]) != corpus.context:
+        log.warning("%s: was trained with corpus.context=%s, and here it is %s", folder, context, corpus.context)
+    return Trained(folder, config["model"], model)

@@ -1,0 +1,39 @@
+"""What came out of a run, in words."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def finite(number: float) -> float | None:
+    """None for infinity, which JSON cannot hold."""
+    return number if math.isfinite(number) else None
+
+
+def _perplexity(results: Mapping[str, Any]) -> dict[str, float]:
+    """Of each split, infinity where `finite` made it None."""
+    return {split: math.inf if value is None else value for split, value in results["perplexity"].items()}
+
+
+def summary(results: Mapping[str, Any]) -> str:
+    """A finished run in a few lines."""
+    perplexity = _perplexity(results)
+    lines = [
+        f"{results['model']} on {results['corpus']} (context {results['context']}): "
+        f"valid perplexity {perplexity['valid']:.2f}, test perplexity {perplexity['test']:.2f}",
+        f"{results['parameters']:,} parameters, {results['seconds']:.0f} s of training "
+        f"at {results['tokens_per_second']:,.0f} tokens/s on {results['device']}, seed {results['seed']}",
+    ]
+    for split, number in results.get("impossible_tokens", {}).items():
+        lines.append(f"{number:,} of {results['tokens'][split]:,} {split} tokens have probability 0: try smoothing")
+    if true := results.get("true_perplexity"):
+        lines.append(f"the text's own model: valid perplexity {true['valid']:.2f}, test perplexity {true['test']:.2f}")
+    return "\n".join(lines)
+
+
+def comparison(done: Mapping[str, Mapping[str, Any]]) -> str:
+    """A table of finished runs by validation perplexity, the best first."""
+    found = {run: _perplexity(results) for run, results in done.items()}
+    best_first = sorted(found.items(), key=lambda item: item[1]["valid"])
+    lines = [f"{perplexity['valid']:9.2f} {perplexity['test']:9.2f}  {run}" for run, perplexity in best_first]
+    return "\n".join([f"{'valid':>9} {'test':>9}  run", *lines])

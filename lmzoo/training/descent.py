@@ -1,0 +1,129 @@
+"""Gradient descent over the windows of a text."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
+from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.training.optimization import optimizers, schedules
+from lmzoo.training.options import TrainerOptions
+
+
+class NotFinite(Exception):  # noqa: N818 - a state of affairs, which the trainer makes a user's error
+    """A loss or a gradient is infinite or no number; the weights are as before the step."""
+
+
+class Descent:
+    """What training has only where a model has parameters: windows, optimizer, schedule, and the carried state.
+
+    Args:
+        optimizer, schedule: the options of the groups of these names.
+        seed: of the order of sentences.
+
+    Raises: UserError for a bad option.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        corpus: Corpus,
+        options: TrainerOptions,
+        *,
+        optimizer: Mapping[str, Any],
+        schedule: Mapping[str, Any],
+        seed: int,
+    ):
+        self.model = model
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.precision = options.precision
+        self.clip = math.inf if options.clip is None else options.clip
+        self.windows = _windows(corpus, options, seed)
+        self.steps = len(self.windows) * options.epochs
+        self.options = optimizer, schedule
+        self.state: State = ()
+        self.begin()
+
+    def begin(self) -> None:
+        """Build optimizer and schedule; after estimation again, which may resize parameters."""
+        optimizer, schedule = self.options
+        self.optimizer = optimizers.build(optimizer, parameters=self.parameters)
+        self.schedule = schedules.build(
+            schedule, optimizer=self.optimizer, steps_per_epoch=len(self.windows), steps=self.steps
+        )
+
+    def step(self, window: Window) -> dict[str, float]:
+        """Score a window, follow the gradient, and carry the state on.
+
+        Returns: perplexity, learning rate and gradient norm, by the tags they have in TensorBoard.
+
+        Raises: NotFinite, without having changed a weight.
+        """
+        device = self.model.device
+        tokens = window.tokens.to(device)
+        if window.starts:
+            self.state = self.model.initial_state(len(tokens))
+        half = self.precision == "bfloat16"
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
+            logprobs, state = self.model(tokens, self.state)
+        if window.mask is not None:
+            logprobs = logprobs[window.mask.to(device)]
+        loss = -logprobs.mean()
+        _require_finite(loss, "the loss")
+        self.optimizer.zero_grad(set_to_none=True)
+        (loss + self.model.penalty()).backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        _require_finite(norm, "the gradient")
+        rate = self.optimizer.param_groups[0]["lr"]
+        self.optimizer.step()
+        if not isinstance(self.schedule, ReduceLROnPlateau):
+            self.schedule.step()
+        # laid out as it is when it comes back from a checkpoint, since layouts decide in which order sums are rounded,
+        # and no view, which would be saved with all that it is a view of
+        self.state = tuple(part.detach().clone(memory_format=torch.contiguous_format) for part in state)
+        return {
+            "perplexity/train": math.exp(min(float(loss.detach()), 700)),
+            "train/learning_rate": rate,
+            "train/gradient_norm": float(norm),
+        }
+
+    def note_validation(self, perplexity: float) -> None:
+        """Let the schedule know of a check."""
+        if isinstance(self.schedule, ReduceLROnPlateau):
+            self.schedule.step(perplexity)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        return {
+            "state": self.state,
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Go on from `state_dict`."""
+        self.state = tuple(part.to(self.model.device) for part in saved["state"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.schedule.load_state_dict(saved["schedule"])
+
+
+def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindows | SentenceWindows:
+    if corpus.context == "sentence":
+        return SentenceWindows(corpus.train, options.max_tokens, seed)
+    if options.batch_size > len(corpus.train):
+        raise UserError(
+            f"trainer.batch_size={options.batch_size}: train has only {len(corpus.train)} tokens, "
+            "and each row needs one"
+        )
+    return StreamWindows(corpus.train, options.batch_size, options.bptt)
+
+
+def _require_finite(value: Tensor, what: str) -> None:
+    if not bool(torch.isfinite(value)):
+        raise NotFinite(f"{what} is {float(value.detach())}")

@@ -1,0 +1,81 @@
+"""Optimizers and learning-rate schedules that configuration can name, all of them PyTorch's."""
+
+import math
+from collections.abc import Iterable
+
+from torch.nn import Parameter
+from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
+
+from lmzoo.core.options import BelowOne, Count, NonNegative, Probability
+from lmzoo.core.registry import Registry
+
+optimizers = Registry("optimizer")
+schedules = Registry("schedule")
+
+
+@optimizers.register("adam")
+def adam(
+    *, parameters: Iterable[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
+) -> Optimizer:
+    """Kingma & Ba (2015)."""
+    return Adam(parameters, lr=float(lr), betas=(float(beta1), float(beta2)), weight_decay=weight_decay)
+
+
+@optimizers.register("adamw")
+def adamw(
+    *, parameters: Iterable[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
+) -> Optimizer:
+    """Loshchilov & Hutter (2019)."""
+    return AdamW(parameters, lr=float(lr), betas=(float(beta1), float(beta2)), weight_decay=weight_decay)
+
+
+@optimizers.register("sgd")
+def sgd(
+    *, parameters: Iterable[Parameter], lr: NonNegative, momentum: BelowOne, weight_decay: NonNegative
+) -> Optimizer:
+    """Stochastic gradient descent, with Polyak's momentum where it is above 0."""
+    return SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+
+
+@optimizers.register("adagrad")
+def adagrad(*, parameters: Iterable[Parameter], lr: NonNegative, weight_decay: NonNegative) -> Optimizer:
+    """Duchi, Hazan & Singer (2011): each weight's rate falls with the gradients it has had."""
+    return Adagrad(parameters, lr=float(lr), weight_decay=weight_decay)
+
+
+@schedules.register("constant")
+def constant(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Count) -> LRScheduler:
+    """The optimizer's rate throughout, after ``warmup`` steps of linear growth."""
+    return LambdaLR(optimizer, lambda step: _warm(step, warmup))
+
+
+@schedules.register("step")
+def step(
+    *, optimizer: Optimizer, steps_per_epoch: int, steps: int, hold_epochs: Count, factor: Probability
+) -> LRScheduler:
+    """The optimizer's rate for ``hold_epochs`` epochs, then times ``factor`` at the start of each epoch."""
+    return LambdaLR(optimizer, lambda step: factor ** max(0, step // steps_per_epoch + 1 - hold_epochs))
+
+
+@schedules.register("cosine")
+def cosine(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Count, floor: Probability) -> LRScheduler:
+    """Half a cosine from the optimizer's rate, after ``warmup`` steps, to ``floor`` times it where training ends."""
+
+    def rate(step: int) -> float:
+        progress = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
+        return _warm(step, warmup) * (floor + (1 - floor) * (1 + math.cos(math.pi * progress)) / 2)
+
+    return LambdaLR(optimizer, rate)
+
+
+@schedules.register("plateau")
+def plateau(
+    *, optimizer: Optimizer, steps_per_epoch: int, steps: int, factor: BelowOne, patience: Count
+) -> ReduceLROnPlateau:
+    """Times ``factor`` when validation has not improved for more than ``patience`` checks."""
+    return ReduceLROnPlateau(optimizer, factor=factor, patience=patience, threshold=0.0)
+
+
+def _warm(step: int, warmup: int) -> float:
+    return min(1.0, (step + 1) / (warmup + 1))

@@ -1,0 +1,21 @@
+"""The options of the training loop."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lmzoo.core.options import NonNegative, Size
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerOptions:
+    """What ``configs/trainer`` sets; see the comments there."""
+
+    batch_size: Size
+    bptt: Size
+    max_tokens: Size
+    epochs: Size
+    checks_per_epoch: Size
+    patience: Size | None
+    clip: NonNegative | None
+    precision: Literal["float32", "bfloat16"]
+    checkpoint_seconds: NonNegative

@@ -1,0 +1,30 @@
+"""Where training stands."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass
+class Progress:
+    """With the weights, all that a resumed run has to know.
+
+    Attributes:
+        epoch: whole epochs that are done.
+        window: windows of the current epoch that are done.
+        step: windows that are done.
+        tokens: that were seen.
+        best: the best validation perplexity.
+        stale: checks since then.
+        seconds: wall-clock, checks included.
+        step_seconds: of these, in estimation and steps.
+    """
+
+    epoch: int = 0
+    window: int = 0
+    step: int = 0
+    tokens: int = 0
+    best: float = math.inf
+    stale: int = 0
+    seconds: float = 0.0
+    step_seconds: float = 0.0
+    finished: bool = False

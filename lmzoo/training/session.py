@@ -1,0 +1,167 @@
+"""A run from its configuration to its results: prepare, fit, measure, publish."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lmzoo.core.options import Seed, call
+from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.corpus.vocabulary import UNK
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.perplexity import score
+from lmzoo.protocol.sampling import sample
+from lmzoo.runs.board import Board
+from lmzoo.runs.device import resolve_device
+from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import build_model
+from lmzoo.runs.log import logging_to
+from lmzoo.runs.results import finite, summary
+from lmzoo.runs.settings import flatten
+from lmzoo.training.options import TrainerOptions
+from lmzoo.training.progress import Progress
+from lmzoo.training.trainer import Trainer
+
+log = logging.getLogger(__name__)
+
+SAMPLE_TOKENS = 60
+STEPS_PER_POINT = 10
+"""Training scalars go to TensorBoard once in so many steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What ``configs/train.yaml`` sets; see the comments there."""
+
+    seed: Seed
+    device: str
+    deterministic: bool
+    run_dir: str
+    corpus: dict
+    model: dict
+    optimizer: dict
+    schedule: dict
+    trainer: dict
+
+
+def train(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Do, or go on with, the run that a resolved configuration describes; a finished one is only reported.
+
+    Returns: what ``results.json`` holds.
+
+    Raises: UserError for a mistake in the configuration or its surroundings, Interrupted after SIGINT or SIGTERM once
+        estimation is over (until then there is nothing to save, and they act as anywhere).
+    """
+    settings: Settings = call(Settings, config, "")
+    run = Run(Path(settings.run_dir))
+    run.check(config)
+    corpus = load_corpus(settings.corpus)
+    run.check_text(corpus)
+    if results := run.results():
+        return _report_finished(run, results)
+    board = Board(run.path)
+    trainer = _prepare(settings, corpus, run, board)
+    with run.alone():
+        run.check(config)  # again, as another process may have worked here since
+        run.check_text(corpus)
+        if results := run.results():
+            return _report_finished(run, results)
+        trainer.restore()
+        run.begin(config, corpus)
+        with logging_to(run.path / "train.log"), contextlib.closing(board):
+            results = _work(trainer, settings, config, board)
+    print(summary(results))
+    return results
+
+
+def _work(trainer: Trainer, settings: Settings, config: Mapping[str, Any], board: Board) -> dict[str, Any]:
+    """Fit, measure, publish."""
+    model, corpus, run = trainer.model, trainer.corpus, trainer.run
+    log.info(
+        "%s on %s, context %s, %s: %s", settings.model["name"], corpus.name, corpus.context, model.device, run.path
+    )
+    log.info("%s", described(corpus))
+    trainer.fit()
+    best = run.restore("best.pt", model.device, "model")
+    if best is not None:
+        run.load_weights(model, best, "best.pt")
+    results = {**_measure(model, corpus, trainer.progress), "model": settings.model["name"], "seed": settings.seed}
+    _publish(results, config, model, corpus, trainer.progress.tokens, board)
+    run.write_json("results.json", results)
+    return results
+
+
+def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trainer:
+    """Everything that can be found wrong before a file of the run is written."""
+    device = resolve_device(settings.device)
+    options = call(TrainerOptions, settings.trainer, "trainer.")
+    if settings.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA refuses to be deterministic without
+    torch.use_deterministic_algorithms(settings.deterministic)
+    torch.manual_seed(settings.seed)
+    model = build_model({"model": settings.model}, corpus.vocabulary).to(device)
+
+    def observe(progress: Progress, metrics: dict[str, float]) -> None:
+        if "perplexity/valid" in metrics:
+            log.info("%s tokens, %.0f s: valid perplexity %.2f",
+                     f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
+            drawn = sample(model, SAMPLE_TOKENS, settings.seed, context=corpus.context)
+            board.text("sample", corpus.vocabulary.decode(drawn.tolist()), progress.tokens)
+        if "perplexity/valid" in metrics or progress.step % STEPS_PER_POINT == 0:
+            board.scalars(metrics, progress.tokens)
+
+    return Trainer(
+        model, corpus, run, options,
+        optimizer=settings.optimizer, schedule=settings.schedule, seed=settings.seed, observe=observe,
+    )  # fmt: skip
+
+
+def described(corpus: Corpus) -> str:
+    """How much text there is, and how much of it the vocabulary does not know: perplexities with more are lower."""
+    told = f"{len(corpus.train):,} tokens of {len(corpus.vocabulary):,} words"
+    unknown = corpus.vocabulary.index.get(UNK)
+    if unknown is None:
+        return told
+    shares = [f"{100 * float((tokens == unknown).double().mean()):.1f}% of {name}"
+              for name, tokens in corpus.splits.items()]  # fmt: skip
+    return f"{told}; {UNK} is {', '.join(shares)}"
+
+
+def _report_finished(run: Run, results: dict[str, Any]) -> dict[str, Any]:
+    print(f"already finished: {run.path}\n{summary(results)}")
+    return results
+
+
+def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
+    """The figures of a trained model."""
+    scores = {split: score(model, corpus.splits[split], corpus.context) for split in ("valid", "test")}
+    figures: dict[str, Any] = {
+        "corpus": corpus.name,
+        "context": corpus.context,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "perplexity": {split: finite(measured.perplexity) for split, measured in scores.items()},
+        "tokens": {split: measured.tokens for split, measured in scores.items()},
+        "seconds": round(progress.seconds, 3),
+        "tokens_per_second": round(progress.tokens / max(progress.step_seconds, 1e-9), 1),
+        "device": str(model.device),
+    }
+    if impossible := {split: measured.impossible for split, measured in scores.items() if measured.impossible}:
+        figures["impossible_tokens"] = impossible
+    if corpus.true_perplexity:
+        figures["true_perplexity"] = corpus.true_perplexity
+    return figures
+
+
+def _publish(
+    results: Mapping[str, Any], config: Mapping[str, Any], model: LanguageModel, corpus: Corpus, step: int, board: Board
+) -> None:
+    """Put a finished run on the board; ``results.json`` comes after it, as no run that has that is taken up again."""
+    metrics = {f"final/{split}": value for split, value in results["perplexity"].items() if value is not None}
+    board.hyperparameters(flatten(config), metrics, step)
+    for name, matrix in model.images(corpus).items():
+        board.image(name, matrix, step)

@@ -1,0 +1,184 @@
+"""The loop that sets a model's numbers, whatever the model."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.windows import Window
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.perplexity import score
+from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import hand_over
+from lmzoo.training.descent import Descent, NotFinite
+from lmzoo.training.options import TrainerOptions
+from lmzoo.training.progress import Progress
+from lmzoo.training.signals import stop_signals
+
+log = logging.getLogger(__name__)
+
+
+class Trainer:
+    """Fits one model to one corpus in one run directory.
+
+    ``observe(progress, metrics)`` is called with scalars to log: after every step with
+    ``train/…`` tags, after every check with ``perplexity/valid``.
+
+    Raises: UserError for a bad option.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        corpus: Corpus,
+        run: Run,
+        options: TrainerOptions,
+        *,
+        optimizer: Mapping[str, Any],
+        schedule: Mapping[str, Any],
+        seed: int,
+        observe: Callable[[Progress, dict[str, float]], None],
+    ):
+        if options.precision == "bfloat16" and not model.autocast:
+            raise UserError(
+                f"trainer.precision=bfloat16: {type(model).__name__} computes in float32 alone",
+                "set trainer.precision=float32",
+            )
+        self.model, self.corpus, self.run, self.options, self.observe = model, corpus, run, options, observe
+        self.progress = Progress()
+        self.descent: Descent | None = None
+        if any(parameter.requires_grad for parameter in model.parameters()):
+            self.descent = Descent(model, corpus, options, optimizer=optimizer, schedule=schedule, seed=seed)
+        self.resumed = False
+        self.saved_at = time.monotonic()
+
+    def fit(self) -> None:
+        """Estimate unless `restore` has found more, then descend until the epochs are over or validation stalls.
+
+        Raises: Interrupted after SIGINT or SIGTERM in the descent, and UserError where the loss or its gradient is
+            not finite; in both cases ``last.pt`` is what training goes on from.
+        """
+        if self.resumed:
+            log.info("resumed at step %d, %.1f s of training behind it", self.progress.step, self.progress.seconds)
+        else:
+            self._estimate()  # with nothing to save before it is done, a signal ends it at once
+        if self.descent is None or self.progress.finished:
+            return
+        self.model.train()
+        bar = tqdm(total=self.descent.steps, initial=self.progress.step, unit="step", disable=None, leave=False)
+        with stop_signals() as stopped, bar:
+            while not self.progress.finished:
+                self._epoch(self.descent, stopped, bar)
+
+    def _estimate(self) -> None:
+        started = time.monotonic()
+        hand_over(self.model, self.corpus)
+        self.model.estimate(self.corpus)
+        self.progress.step_seconds = self.progress.seconds = time.monotonic() - started
+        if self.descent is not None:
+            self.descent.begin()
+        else:
+            self.progress.tokens = len(self.corpus.train)
+            self.progress.finished = True
+            self._check()
+        self.save()
+
+    def _epoch(self, descent: Descent, stopped: Callable[[], bool], bar: tqdm) -> None:
+        """The rest of the current epoch."""
+        progress, windows, checks = self.progress, descent.windows, self._check_points(len(descent.windows))
+        clock = time.monotonic()
+        for window in windows.epoch(progress.epoch, skip=progress.window):
+            started = time.monotonic()
+            metrics = self._step(descent, window)
+            progress.window += 1
+            progress.step += 1
+            progress.tokens += window.count
+            elapsed = time.monotonic() - started
+            progress.step_seconds += elapsed
+            self.observe(progress, metrics | {"train/tokens_per_second": window.count / elapsed})
+            bar.update()
+            valid = self._check() if progress.window in checks else None
+            progress.seconds, clock = progress.seconds + time.monotonic() - clock, time.monotonic()
+            if valid is not None:
+                bar.set_postfix(valid=f"{valid:.2f}")
+                if progress.window == len(windows):
+                    progress.epoch, progress.window = progress.epoch + 1, 0
+                stalled = self.options.patience is not None and progress.stale >= self.options.patience
+                progress.finished = stalled or progress.epoch == self.options.epochs
+                self.save()
+            elif time.monotonic() - self.saved_at >= self.options.checkpoint_seconds:
+                self.save()
+            if progress.finished:
+                return
+            if stopped():
+                self.save()
+                raise Interrupted
+
+    def _step(self, descent: Descent, window: Window) -> dict[str, float]:
+        try:
+            return descent.step(window)
+        except NotFinite as error:
+            raise self._not_finite(str(error), self.progress.step + 1) from None
+
+    def _check_points(self, windows: int) -> set[int]:
+        """After how many windows of an epoch validation perplexity is measured."""
+        return {windows * (i + 1) // self.options.checks_per_epoch for i in range(self.options.checks_per_epoch)}
+
+    def _not_finite(self, what: str, step: int) -> UserError:
+        return UserError(
+            f"{what} at step {step}",
+            f"the last good checkpoint is {self.run.path / 'last.pt'}; "
+            "lower optimizer.lr or trainer.clip and choose another run_dir",
+        )
+
+    def _check(self) -> float:
+        """Validation perplexity; the best weights are kept."""
+        progress = self.progress
+        valid = score(self.model, self.corpus.splits["valid"], self.corpus.context).perplexity
+        if self.descent is not None and not math.isfinite(valid):
+            raise self._not_finite(f"validation perplexity is {valid}", progress.step)
+        if valid < progress.best or self.descent is None:
+            progress.best, progress.stale = valid, 0
+            self.run.save("best.pt", {"model": self.model.state_dict()})
+        else:
+            progress.stale += 1
+        if self.descent is not None:
+            self.descent.note_validation(valid)
+        self.observe(progress, {"perplexity/valid": valid})
+        return valid
+
+    def save(self) -> None:
+        """Write ``last.pt``."""
+        device = self.model.device
+        random = {"cpu": torch.get_rng_state()}
+        if device.type == "cuda":
+            random["cuda"] = torch.cuda.get_rng_state(device)
+        descent = {"state": ()} if self.descent is None else self.descent.state_dict()
+        checkpoint = {"model": self.model.state_dict(), "progress": asdict(self.progress), "random": random}
+        self.run.save("last.pt", checkpoint | descent)
+        self.saved_at = time.monotonic()
+
+    def restore(self) -> None:
+        """Go on from ``last.pt`` where there is one; for who is alone in the run's folder.
+
+        Raises: UserError for a file that is damaged or another run's.
+        """
+        saved = self.run.restore("last.pt", torch.device("cpu"), "model", "progress", "state", "random")
+        if saved is None:
+            return
+        device = self.model.device
+        self.run.load_weights(self.model, saved, "last.pt")
+        self.progress = Progress(**saved["progress"])
+        torch.set_rng_state(saved["random"]["cpu"])
+        if device.type == "cuda" and "cuda" in saved["random"]:
+            torch.cuda.set_rng_state(saved["random"]["cuda"], device)
+        if self.descent is not None:
+            self.descent.load_state_dict(saved)
+        self.resumed = True

@@ -1,0 +1,42 @@
+"""Word clusters that were found once are kept for every later run."""
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmzoo.core.files import write_atomic
+from lmzoo.words.brown import brown_clusters
+
+VERSION = 1
+"""To be raised with every change of the clusters that `brown_clusters` finds: it is part of the cache's key."""
+
+
+def cache_folder() -> Path:
+    """``$LMZOO_CACHE``, else ``$XDG_CACHE_HOME/lmzoo``, else ``~/.cache/lmzoo``."""
+    if named := os.environ.get("LMZOO_CACHE"):
+        return Path(named)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "lmzoo"
+
+
+def cached_brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int) -> Tensor:
+    """`brown_clusters`, kept in `cache_folder`; without a cache that can be read and written, just computed."""
+    key = hashlib.sha256(f"{VERSION} {vocabulary_size} {clusters} ".encode() + tokens.cpu().numpy().tobytes())
+    name = f"brown-{key.hexdigest()}"
+    try:
+        digest, _, data = (cache_folder() / name).read_bytes().partition(b"\n")
+        if digest == hashlib.sha256(data).hexdigest().encode():
+            return torch.from_numpy(np.frombuffer(data, dtype="<i8").copy()).to(tokens.device)
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        pass
+    found = brown_clusters(tokens, vocabulary_size, clusters)
+    data = found.cpu().numpy().astype("<i8").tobytes()
+    with contextlib.suppress(OSError, RuntimeError):
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        write_atomic(cache_folder() / name, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+    return found

@@ -1,0 +1,118 @@
+"""Corpora: counts, rules, and the known source."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import EOS_ID, Vocabulary, load_corpus
+from lmzoo.corpus.markov import MarkovSource
+from lmzoo.corpus.pydoc import pydoc_lines
+
+
+def test_vocabulary_ranks_by_frequency_after_eos():
+    vocabulary = Vocabulary.of(["b a b", "c b a"])
+    assert vocabulary.words == ["<eos>", "b", "a", "c"]
+    assert vocabulary.encode(["b c", "", "a"]).tolist() == [1, 3, 0, 0, 2, 0]
+    assert vocabulary.decode([1, 3, 0, 0, 2]) == "b c <eos>\n<eos>\na"
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({}, ["<eos>", "b", "a", "c", "d"]),
+        ({"min_count": 2}, ["<eos>", "<unk>", "b", "a"]),
+        ({"max_size": 4}, ["<eos>", "<unk>", "b", "a"]),
+        ({"max_size": 3}, ["<eos>", "<unk>", "b"]),
+        ({"max_size": 5}, ["<eos>", "b", "a", "c", "d"]),
+    ],
+)
+def test_limits_leave_rare_words_to_unk(limits: dict, expected: list[str]):
+    assert Vocabulary.of(["b a b", "c b a d"], **limits).words == expected
+
+
+def test_unk_in_the_text_is_an_ordinary_word():
+    assert Vocabulary.of(["a a <unk>"], max_size=3).words == ["<eos>", "a", "<unk>"]
+    assert Vocabulary.of(["a a b b <unk>"], max_size=3).words == ["<eos>", "<unk>", "a"]
+
+
+def test_an_unknown_word_is_unk_or_an_error_that_names_its_line():
+    assert Vocabulary(["<eos>", "<unk>", "a"]).encode(["a x"]).tolist() == [2, 1, 0]
+    with pytest.raises(UserError, match=r"book, line 2: 'x' is not in the vocabulary"):
+        Vocabulary(["<eos>", "a"]).encode(["a", "a x"], "book")
+
+
+def test_one_string_is_not_taken_for_lines():
+    with pytest.raises(TypeError, match="not one string"):
+        Vocabulary(["<eos>", "a"]).encode("a")
+
+
+def test_text_files_become_three_splits(tmp_path):
+    for split, text in {"train": "a b\n\nb\n", "valid": "a\n", "test": "b c"}.items():
+        (tmp_path / split).write_text(text)
+    paths = {split: str(tmp_path / split) for split in ("train", "valid", "test")}
+    (tmp_path / "train").write_text("a b\n\nb b\nd")
+    corpus = load_corpus({"name": "text", "context": "sentence", "min_count": 2, "max_size": None, **paths})
+    assert corpus.vocabulary.words == ["<eos>", "<unk>", "b"]
+    assert corpus.train.tolist() == [1, 2, 0, 0, 2, 2, 0, 1, 0]
+    assert corpus.splits["test"].tolist() == [2, 1, 0]
+
+
+def test_pydoc_is_english_with_the_stated_unknowns():
+    lines = pydoc_lines()
+    assert len(lines["train"]) > 6 * len(lines["test"]) > 100
+    words = [word for line in lines["train"] for word in line.split()]
+    counts = {word: words.count(word) for word in ("the", "<unk>")}
+    assert counts["the"] > 1000
+    known = set(words)
+    assert {word for split in ("valid", "test") for line in lines[split] for word in line.split()} <= known
+
+
+def test_penn_treebank_has_its_published_counts(ptb):
+    assert {split: len(tokens) for split, tokens in ptb.splits.items()} == {
+        "train": 929_589,
+        "valid": 73_760,
+        "test": 82_430,
+    }
+    assert len(ptb.vocabulary) == 10_000
+    assert int((ptb.splits["test"] == EOS_ID).sum()) == 3_761
+
+
+def brute_force(source: MarkovSource, text: list[int]) -> float:
+    """p(text), by summing over every path of hidden states from the boundary state 0."""
+    states = range(len(source.transition))
+    total = 0.0
+    for path in itertools.product(states, repeat=len(text)):
+        p = 1.0
+        for before, after, word in zip((0, *path), path, text, strict=False):
+            p *= float(source.transition[before, after] * source.emission[after, word])
+        total += p
+    return total
+
+
+def test_true_perplexity_equals_the_sum_over_paths():
+    source = MarkovSource.draw(states=3, words=4, sentence_length=3, concentration=1.0, seed=0)
+    torch.testing.assert_close(source.transition.sum(1), torch.ones(4).double())
+    torch.testing.assert_close(source.emission.sum(1), torch.ones(4).double())
+    text = [2, 4, 0, 1, 1, 0]
+    expected = brute_force(source, text) ** (-1 / len(text))
+    assert math.isclose(source.perplexity(torch.tensor(text)), expected, rel_tol=1e-12)
+
+
+def test_sampled_words_have_the_source_s_frequencies():
+    source = MarkovSource.draw(states=3, words=4, sentence_length=5, concentration=1.0, seed=0)
+    text = source.sample(40_000, seed=1)
+    assert text[-1] == EOS_ID
+    chain = torch.linalg.matrix_power(source.transition, 200)[0]  # stationary
+    frequencies = torch.bincount(text, minlength=5) / len(text)
+    torch.testing.assert_close(frequencies.double(), chain @ source.emission, atol=0.01, rtol=0)
+    assert not torch.equal(source.sample(100, seed=1), source.sample(100, seed=2))
+
+
+def test_pydoc_s_test_split_does_not_repeat_the_training_text():
+    lines = pydoc_lines()
+    train = set(lines["train"])
+    long = [line for line in lines["test"] if len(line.split()) > 10]
+    assert sum(line in train for line in long) < 0.03 * len(long)

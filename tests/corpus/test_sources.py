@@ -1,0 +1,188 @@
+"""Files of pinned corpora: where they are found, how they are downloaded, and that nobody ever sees half of one."""
+
+import http.server
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import ROOT
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import sha256, write_atomic
+from lmzoo.corpus.sources import fetch, fetch_splits
+
+TEXT = b"the cat sat\n" * 20_000
+SUM = sha256(TEXT)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """``/good`` has the text, ``/other`` another one, ``/short`` breaks off, ``/slow`` waits for a second reader."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests: list[str] = []
+        self.second_reader = threading.Barrier(2, timeout=120)
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.server_port}{path}"
+
+    def handle_error(self, request, client_address):
+        raise
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self):
+        self.server.requests.append(self.path)
+        pages = {"/good": TEXT, "/other": b"other\n", "/short": TEXT[:100], "/slow": TEXT, "/corpus/a.txt/train": TEXT}
+        if self.path not in pages:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(pages[self.path if self.path != "/short" else "/good"])))
+        self.end_headers()
+        half = len(pages[self.path]) // 2
+        self.wfile.write(pages[self.path][:half])
+        if self.path == "/slow":
+            self.server.second_reader.wait()
+        self.wfile.write(pages[self.path][half:])
+
+    def log_message(self, format, *args):
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder; ``LMZOO_DATA`` is ``texts`` in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LMZOO_DATA", "texts")
+    return tmp_path
+
+
+def put(place: str, data: bytes = TEXT) -> None:
+    Path(place).parent.mkdir(parents=True)
+    Path(place).write_bytes(data)
+
+
+@pytest.mark.parametrize("root", ["texts", "data"])
+def test_a_file_is_found_where_it_lies(root: str, server: Server):
+    put(f"{root}/corpus/a.txt")
+    assert fetch("corpus", "a.txt", SUM, [server.url("/good")]) == TEXT
+    assert not server.requests
+
+
+def test_the_named_folder_comes_first():
+    put("texts/corpus/a.txt", b"other")
+    put("data/corpus/a.txt")
+    with pytest.raises(UserError, match=r"texts/corpus/a.txt: sha256 is d9298a10d1b0…, not the pinned "):
+        fetch("corpus", "a.txt", SUM, [])
+
+
+def test_without_a_named_folder_it_is_data(server: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("LMZOO_DATA")
+    assert fetch("corpus", "a.txt", SUM, [server.url("/good")]) == TEXT
+    assert Path("data/corpus/a.txt").read_bytes() == TEXT
+
+
+def test_a_file_of_another_text_is_refused_and_left_alone(server: Server):
+    put("texts/corpus/a.txt", b"other")
+    with pytest.raises(UserError, match="delete the file to download it again"):
+        fetch("corpus", "a.txt", SUM, [server.url("/good")])
+    assert Path("texts/corpus/a.txt").read_bytes() == b"other"
+    assert not server.requests
+
+
+@pytest.mark.parametrize("first", ["/none", "/other", "/short", "refused", "nonsense"])
+def test_the_next_copy_is_taken_where_one_fails(first: str, server: Server):
+    urls = {"refused": "http://127.0.0.1:9/a.txt", "nonsense": "nonsense"}
+    assert fetch("corpus", "a.txt", SUM, [urls.get(first, server.url(first)), server.url("/good")]) == TEXT
+    assert server.requests[-1] == "/good"
+    assert [path.name for path in Path("texts/corpus").iterdir()] == ["a.txt"]
+    assert Path("texts/corpus/a.txt").read_bytes() == TEXT
+
+
+def test_where_no_copy_is_good_each_reason_is_told_and_nothing_is_kept(server: Server, folder: Path):
+    with pytest.raises(UserError) as refused:
+        fetch("corpus", "a.txt", SUM, [server.url(path) for path in ("/none", "/other", "/short")])
+    message = str(refused.value)
+    assert message.startswith(
+        "a.txt is in none of texts/corpus, data/corpus and no copy could be downloaded (Not Found; "
+    )
+    assert f"{server.url('/other')} has another sha256" in message
+    assert "IncompleteRead" in message
+    assert message.endswith("set LMZOO_DATA to the folder that has it, or use corpus=pydoc, which needs no network")
+    assert "\n" not in message
+    assert not list(folder.iterdir())
+
+
+def test_addresses_are_filled_in_for_each_split(server: Server):
+    files = {"train": "a.txt", "valid": "b.txt", "test": "b.txt"}
+    put("texts/corpus/b.txt")
+    found = fetch_splits("corpus", files, dict.fromkeys(files, SUM), [server.url("/corpus/{file}/{split}")])
+    assert found == dict.fromkeys(files, TEXT)
+    assert server.requests == ["/corpus/a.txt/train"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(server: Server, monkeypatch: pytest.MonkeyPatch):
+    Path("file").write_text("text")
+    monkeypatch.setenv("LMZOO_DATA", "file")
+    with pytest.raises(UserError, match=r"file/corpus/a.txt: cannot be written \(.*\); set LMZOO_DATA to a folder"):
+        fetch("corpus", "a.txt", SUM, [server.url("/good")])
+
+
+def test_two_processes_download_the_same_file_at_once(server: Server):
+    code = (
+        "import sys; from lmzoo.corpus.sources import fetch; assert len(fetch(*sys.argv[1:4], sys.argv[4:])) == 240000"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-c", code, "corpus", "a.txt", SUM, server.url("/slow")]
+    processes = [subprocess.Popen(words, env=environment) for _ in range(2)]
+    file = Path("texts/corpus/a.txt")
+    while any(process.poll() is None for process in processes):
+        assert not file.exists() or file.read_bytes() == TEXT
+        time.sleep(0.001)
+    assert [process.returncode for process in processes] == [0, 0]
+    assert server.requests == ["/slow", "/slow"]
+    assert [path.name for path in file.parent.iterdir()] == ["a.txt"]
+    assert file.read_bytes() == TEXT
+
+
+def test_who_reads_while_others_write_sees_a_whole_file():
+    path, versions = Path("file"), [bytes([letter]) * 300_000 for letter in b"ab"]
+    write_atomic(path, versions[0])
+    writers = [threading.Thread(target=lambda v=v: [write_atomic(path, v) for _ in range(40)]) for v in versions]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert path.read_bytes() in versions
+    assert list(Path().iterdir()) == [path]
+
+
+def test_a_write_that_fails_leaves_the_old_file(monkeypatch: pytest.MonkeyPatch):
+    path = Path("file")
+    write_atomic(path, b"old")
+
+    def no_room(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_room)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(Path().iterdir()) == [path]

@@ -1,0 +1,97 @@
+"""What the tests of the HMMs check them with: sums over plain tables, and promises that every HMM keeps."""
+
+import itertools
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+
+V = 8
+"""Words."""
+EXACT = {"rtol": 1e-9, "atol": 1e-9}
+
+
+def words(*shape: int) -> Tensor:
+    return torch.randint(V, shape, generator=torch.Generator().manual_seed(1))
+
+
+def strings() -> Tensor:
+    """(V³, 3) all strings of three words."""
+    return torch.tensor(list(itertools.product(range(V), repeat=3)))
+
+
+def residual(module, x: Tensor) -> Tensor:
+    """Res(x) of Chiu & Rush (2020), or two after one another."""
+    if isinstance(module, nn.Sequential):
+        return residual(module[1], residual(module[0], x))
+    h = F.relu(x @ module.inner.weight.T + module.inner.bias)
+    y = F.relu(h @ module.outer.weight.T + module.outer.bias) + h
+    centred = y - y.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * module.norm.weight + module.norm.bias
+
+
+def lse(scores: Tensor, dim: int) -> Tensor:
+    """logsumexp whose gradient is 0, not NaN, where every score is -inf."""
+    return scores.clamp_min(-1e300).logsumexp(dim)
+
+
+def gradient(model: nn.Module, loss: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(loss, list(model.parameters()))
+
+
+def assert_same_with_gradients(model: nn.Module, logprobs: Tensor, expected: Tensor, weights: Tensor) -> None:
+    torch.testing.assert_close(logprobs, expected, **EXACT)
+    ours, theirs = gradient(model, (logprobs * weights).sum()), gradient(model, (expected * weights).sum())
+    for mine, plain in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, plain, **EXACT)
+
+
+def assert_window_cuts_do_not_matter(model: HiddenMarkovModel, cuts: list[int]) -> None:
+    tokens = words(3, sum(cuts))
+    with model.frozen():  # one draw of states for all windows
+        whole, last = model(tokens, model.initial_state(3))
+        state, parts = model.initial_state(3), []
+        for window in tokens.split(cuts, dim=1):
+            following = model.predict(state)
+            torch.testing.assert_close(following.exp().sum(1), torch.ones(3).double(), **EXACT)
+            logprobs, state = model(window, state)
+            torch.testing.assert_close(logprobs[:, :1], following.gather(1, window[:, :1]), **EXACT)
+            parts.append(logprobs)
+    torch.testing.assert_close(torch.cat(parts, 1), whole, **EXACT)
+    torch.testing.assert_close(state, last, **EXACT)
+
+
+def assert_rows_at_a_start_and_rows_going_on_share_a_batch(model: HiddenMarkovModel) -> None:
+    tokens = words(2, 6)
+    whole, _ = model(tokens, model.initial_state(2))
+    _, going = model(tokens[:1, :3], model.initial_state(1))
+    state = tuple(torch.cat(parts) for parts in zip(going, model.initial_state(1), strict=True))
+    mixed, _ = model(torch.stack([tokens[0, 3:], tokens[1, :3]]), state)
+    torch.testing.assert_close(mixed, torch.stack([whole[0, 3:], whole[1, :3]]), **EXACT)
+
+
+def assert_finite_in_single_precision(model: HiddenMarkovModel, scale: float, length: int) -> None:
+    """With parameters so many times larger, of a repeated word and of words at random."""
+    model = model.float()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= scale
+    tokens = torch.cat([torch.full((1, length), 3), words(3, length)])
+    logprobs, state = model(tokens, model.initial_state(4))
+    further, _ = model(tokens, state)
+    assert logprobs.isfinite().all()
+    assert further.isfinite().all()
+    assert all(part.isfinite().all() for part in gradient(model, logprobs.sum() + further.sum()))
+
+
+def assert_dropout_of_vectors_acts_in_training_alone(build: Callable[[float], HiddenMarkovModel]) -> None:
+    dropped, whole = build(0.5), build(0.0)
+    state = dropped.initial_state(V**3)
+    first, second = (dropped(strings(), state)[0] for _ in range(2))
+    assert not first.eq(second).any()
+    for logprobs in (first, second):
+        torch.testing.assert_close(logprobs.sum(1).exp().sum(), torch.ones(()).double(), **EXACT)
+    torch.testing.assert_close(dropped.eval()(strings(), state)[0], whole(strings(), state)[0], **EXACT)

@@ -1,0 +1,130 @@
+"""The dense HMM's recursion against enumeration and autograd at small size."""
+
+import itertools
+
+import pytest
+import torch
+
+from lmzoo.models.hmm.inference import blocks, dense
+
+EXACT = {"rtol": 1e-9, "atol": 1e-9}
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def example(B=3, T=5, Z=3, scale=1.0):
+    prior, transition, emission = random(B, Z), random(Z, Z, seed=1), random(B, T, Z, seed=2)
+    return [(scale * prior).log_softmax(1), (scale * transition).log_softmax(1), scale * emission]
+
+
+def oracle(belief, transition, emission):
+    """The recursion in log space, its gradient left to autograd."""
+    logprobs = []
+    for t in range(emission.shape[1]):
+        prior = belief if t == 0 else (belief[:, :, None] + transition).logsumexp(1)
+        score = prior + emission[:, t]
+        logprobs.append(score.logsumexp(1))
+        belief = score - logprobs[-1][:, None]
+    return torch.stack(logprobs, 1), belief
+
+
+def gradients(outputs, upstream, inputs):
+    total = sum((o * g).sum() for o, g in zip(outputs, upstream, strict=True))
+    return torch.autograd.grad(total, inputs, materialize_grads=True)  # of one token, no transition
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_forward_is_enumeration_of_all_paths(holes):
+    prior, transition, emission = example()
+    if holes:
+        prior[1, 0] = transition[0, 1] = transition[2, 2] = emission[0, 3, 1] = emission[2, 0, 0] = -torch.inf
+    logprobs, final = dense.forward(prior, transition, emission)
+    for b, length in itertools.product(range(3), range(1, 6)):
+        by_last = [[] for _ in range(3)]
+        for path in itertools.product(range(3), repeat=length):
+            score = prior[b, path[0]] + sum(transition[i, j] for i, j in itertools.pairwise(path))
+            by_last[path[-1]].append(score + sum(emission[b, t, z] for t, z in enumerate(path)))
+        joint = torch.stack([torch.stack(scores).logsumexp(0) for scores in by_last])
+        torch.testing.assert_close(logprobs[b, :length].sum(), joint.logsumexp(0), **EXACT)
+        if length == 5:
+            torch.testing.assert_close(final[b], joint.log_softmax(0), **EXACT)
+
+
+@pytest.mark.parametrize(("B", "T", "Z"), [(3, 5, 3), (1, 1, 1), (2, 4, 1), (9, 1, 4), (2, 30, 7)])
+def test_gradient_is_autograds_for_any_upstream_weights(B, T, Z):
+    inputs = [x.requires_grad_() for x in example(B, T, Z)]
+    g = [random(B, T, seed=4), random(B, Z, seed=5)]
+    g[0][0, T // 2 :] = 0  # as padding has it
+    ours, theirs = dense.forward(*inputs), oracle(*inputs)
+    for mine, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, expected, **EXACT)
+    for mine, expected in zip(gradients(ours, g, inputs), gradients(theirs, g, inputs), strict=True):
+        torch.testing.assert_close(mine, expected, **EXACT)
+
+
+def test_gradient_past_impossible_paths_is_that_of_very_unlikely_ones():
+    inputs = example(T=6)
+    for x, place in zip(inputs, [(1, 0), (0, 1), (0, 3, 1)], strict=True):
+        x[place] = -torch.inf
+    unlikely = [x.clamp_min(-300).requires_grad_() for x in inputs]  # e^-300 is lost in a sum
+    ours, theirs = dense.forward(*[x.requires_grad_() for x in inputs]), oracle(*unlikely)
+    g = [random(3, 6, seed=4)]
+    torch.testing.assert_close(ours[0], theirs[0], **EXACT)
+    for mine, expected in zip(gradients(ours[:1], g, inputs), gradients(theirs[:1], g, unlikely), strict=True):
+        torch.testing.assert_close(mine, expected, **EXACT)
+
+
+def test_expected_counts_are_those_of_the_block_sparse_recursion():
+    prior, transition, emission = [x.requires_grad_() for x in example()]
+    dense.forward(prior, transition, emission)[0].sum().backward()
+    first, rest = emission[:, 0].detach() + prior.detach(), emission[:, 1:].detach()
+    belief, tiles = first.log_softmax(1), transition.detach()[None].requires_grad_()
+    blocks.forward(belief, tiles, torch.zeros(3, 4, dtype=torch.long), rest)[0].sum().backward()
+    assert transition.grad is not None
+    assert tiles.grad is not None
+    torch.testing.assert_close(transition.grad, tiles.grad[0], **EXACT)
+    assert transition.grad.sum() == pytest.approx(12)  # steps
+    torch.testing.assert_close(emission.grad.sum(2), torch.ones(3, 5).double(), **EXACT)
+
+
+def test_an_impossible_token_has_probability_zero_and_no_gradient_that_is_not_finite():
+    inputs = example()
+    inputs[2][1, 2] = -torch.inf
+    logprobs, belief = dense.forward(*[x.requires_grad_() for x in inputs])
+    assert logprobs[1].isneginf().tolist() == [False, False, True, True, True]
+    assert logprobs[[0, 2]].isfinite().all()
+    assert not belief.isnan().any()
+    assert all(part.isfinite().all() for part in torch.autograd.grad(logprobs.exp().sum(), inputs))
+
+
+def test_advance_is_a_sum_over_states():
+    belief, transition = example()[:2]
+    transition[:, 1] = -torch.inf
+    moved = dense.advance(belief, transition.requires_grad_())
+    torch.testing.assert_close(moved, (belief[:, :, None] + transition).logsumexp(1), **EXACT)
+    (slope,) = torch.autograd.grad(moved.exp().sum(), transition)
+    expected = (belief[:, :, None] + transition).exp().sum(0)
+    torch.testing.assert_close(slope, expected, **EXACT)
+
+
+@pytest.mark.parametrize("scale", [10.0, 1e3, 1e6])
+def test_extreme_parameters_stay_finite_in_single_precision(scale):
+    inputs = [x.float().requires_grad_() for x in example(B=8, T=50, Z=6, scale=scale)]
+    logprobs, belief = dense.forward(*inputs)
+    assert logprobs.isfinite().all()
+    assert not belief.isnan().any()
+    assert all(part.isfinite().all() for part in torch.autograd.grad(logprobs.sum(), inputs))
+    if scale < 100:
+        torch.testing.assert_close(logprobs, oracle(*[x.double() for x in inputs])[0].float(), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_all_but_impossible_stays_possible_in_single_precision():
+    prior = torch.tensor([[0.0, -torch.inf]])
+    emission = torch.tensor([[[0.0, -torch.inf], [-torch.inf, 0.0]]])  # from state 0 to state 1
+    for step, possible in ((-150.0, True), (-torch.inf, False)):
+        transition = torch.tensor([[0.0, step], [0.0, -150.0]])
+        logprobs, _ = dense.forward(prior, transition, emission)
+        assert logprobs.isfinite().all() == possible
+        assert dense.advance(prior, transition)[0, 1].isfinite() == possible

@@ -1,0 +1,100 @@
+"""A run that starts from a smaller one, by the command; that no state says anything new is in test_block_hmm.py."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import QUICK, TEXT, command
+from omegaconf import OmegaConf
+
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.protocol.model import Trained
+from lmzoo.protocol.perplexity import score
+from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import load
+
+SIZES = ["model.states=12", "model.clusters=6", "model.dim=8"]
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "parent"
+    assert command(*TEXT, *QUICK, "model=twolevel_hmm", *SIZES, f"run_dir={folder}").code == 0
+    return folder
+
+
+def split(parent: Path, folder: Path, *options: str):
+    return command(*TEXT, *QUICK, "model=twolevel_hmm", *SIZES, f"model.parent={parent}", f"run_dir={folder}", *options)
+
+
+def test_a_run_starts_where_its_parent_ended(parent: Path, tmp_path: Path):
+    child = tmp_path / "child"
+    outcome = split(parent, child, "model.states=24", "optimizer.lr=1e-9")
+    assert outcome.code == 0, outcome
+    model, _ = load(child)
+    assert model.states == 24
+    whole, (before, _) = Run(child).corpus(), load(parent)
+    figures = [score(each, whole.splits["valid"], whole.context).perplexity for each in (before, model)]
+    assert figures[1] == pytest.approx(figures[0], rel=0.01)
+    assert figures[1] != figures[0]
+
+
+def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
+    moved, child = tmp_path / "moved", tmp_path / "child"
+    parent.rename(moved)
+    try:
+        assert split(moved, child).code == 0
+    finally:
+        moved.rename(parent)
+    load(child)
+    assert "already finished" in split(moved, child).out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["model.states=30"], "its 12 states cannot be split into 30; set model.states to a multiple of 12"),
+        (["model.clusters=4"], "has model.clusters=6, not 4; set it to the same"),
+        (["model.clustering=uniform"], "has model.clustering=brown, not uniform; set it to the same"),
+        (["model.embeddings=factored"], "has model.embeddings=free, not factored; set it to the same"),
+        (["model.dim=16"], "has model.dim=8, not 16; set it to the same"),
+        (["model.tied=true"], "has model.tied=false, not true; set it to the same"),
+        (["model=vlhmm"], r"is of another kind \(TwoLevelHMM\) than this model \(VeryLargeHMM\); choose a run"),
+        (["corpus.train=410"], r"parent: was trained on another text .*\); choose another run$"),
+        (["model.parent=nowhere"], r"nowhere: not a run directory \(.*\); choose another run$"),
+        (["model=vlhmm", "model.parameterisation=table"], "a table has no state vectors to split; set it to null"),
+    ],
+)
+def test_parents_that_cannot_be(parent: Path, tmp_path: Path, options: list[str], message: str):
+    line = split(parent, tmp_path / "child", *options).refused()
+    assert re.search(f"model.parent(=|: ).*{message}", line)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_parent_with_weights_of_another_run(parent: Path, tmp_path: Path):
+    other = shutil.copytree(parent, tmp_path / "other")
+    config = (other / "config.yaml").read_text()
+    (other / "config.yaml").write_text(config.replace("dim: 8", "dim: 4").replace("dropout: 0.0", "dropout: 0.1"))
+    line = split(other, tmp_path / "child").refused()
+    assert line.endswith(
+        "a checkpoint of another run (model.dim: 8 -> 4; model.dropout: 0.0 -> 0.1); choose another run"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"features": 9}, "its 6 features cannot be split into 9; set model.features to a multiple of 6"),
+        ({"feature_map": "softmax_kernel"}, "has model.feature_map=exp, not softmax_kernel; set it to the same"),
+        ({"block_features": True}, "has model.block_features=false, not true; set it to the same"),
+    ],
+)
+def test_features_that_cannot_be_a_parent_s(options: dict, message: str):
+    defaults: dict = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "lowrank_hmm.yaml"))  # pyright: ignore
+    sizes = {"states": 6, "clusters": 3, "features": 6, "dim": 4}
+    parent, child = (models.build(defaults | sizes | more, vocabulary_size=9) for more in ({}, options))
+    with pytest.raises(UserError, match=message):
+        child.inherit([Trained("parent", {}, parent)])

@@ -1,0 +1,78 @@
+"""Model M: its two factors against dense exponential models, and what they make together."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.models.maxent.loglinear import LogLinear
+from lmzoo.models.maxent.model_m import ModelM
+from lmzoo.protocol.perplexity import score
+
+
+def options(name: str, **changed) -> dict:
+    given = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"))
+    return {key: value for key, value in given.items() if key != "name"} | changed
+
+
+@pytest.fixture(scope="module")
+def model(corpus: Corpus) -> ModelM:
+    changed = {"order": 3, "classes": 7, "class_templates": ["w2", "c1 w2"], "word_templates": ["w2", "c1 c2"]}
+    model = ModelM(vocabulary_size=len(corpus.vocabulary), **options("model_m", **changed)).double()
+    model.estimate(corpus)
+    return model
+
+
+def test_features_are_the_class_s_ngrams_after_classes_and_after_words_and_the_word_s_after_words():
+    model = ModelM(vocabulary_size=20, **options("model_m", order=3, classes=4))
+    c0, c1, w1, c2, w2 = 0, 2, 3, 4, 5
+    assert model.class_model.templates == [(), (c1,), (w1,), (c1, c2), (w1, w2)]
+    assert model.word_model.templates == [(c0,), (c0, w1), (c0, w1, w2)]
+
+
+@pytest.mark.parametrize("option", ["class_l2", "class_l1", "word_l2", "word_l1"])
+def test_a_penalty_without_strengths_is_one_line(option: str):
+    with pytest.raises(UserError, match=rf"model\.{option}"):
+        ModelM(vocabulary_size=20, **options("model_m", classes=4, **{option: []}))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(0, 149), min_size=2, max_size=2))
+def test_distributions_sum_to_one(model: ModelM, context: list[int]):
+    """After contexts seen and unseen; classes and words within each class, too."""
+    history = torch.tensor([context])
+    one = torch.ones(1, dtype=torch.float64)
+    logprobs = model.next_logprobs(history)
+    torch.testing.assert_close(logprobs.exp().sum(1), one, rtol=1e-9, atol=0)
+    of_class = model.class_model.predict(model._attributes(history)).exp()
+    by_class = torch.zeros_like(of_class[0]).index_add(0, model.word_class, logprobs[0].exp())
+    torch.testing.assert_close(by_class, of_class[0], rtol=1e-9, atol=0)
+    words = torch.arange(model.vocabulary_size)
+    token_by_token = model.token_logprobs(history.expand(len(words), -1), words)
+    torch.testing.assert_close(token_by_token, logprobs[0], rtol=1e-9, atol=1e-9)
+
+
+def test_one_class_is_the_log_linear_model(corpus: Corpus):
+    strengths = {"l2": [0.1, 2.0], "l1": [0.0]}
+    kept = {"tolerance": 1e-9, "order": 3}
+    types = len(corpus.vocabulary)
+    word = {f"word_{name}": value for name, value in strengths.items()}
+    one = ModelM(vocabulary_size=types, **options("model_m", classes=1, **word, **kept))
+    plain = LogLinear(vocabulary_size=types, **options("loglinear", **strengths, **kept))
+    for each in (one, plain):
+        each.estimate(corpus)
+    text = corpus.splits["valid"][None]
+    expected, found = (each(text, each.initial_state(1))[0] for each in (plain, one))
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+
+
+@pytest.mark.slow
+def test_penn_treebank_s_goal_is_reached(ptb: Corpus):
+    model = models.build(options("model_m", name="model_m", classes=150), vocabulary_size=len(ptb.vocabulary))
+    model.estimate(ptb)
+    assert score(model, ptb.splits["test"], "sentence").perplexity < 130

@@ -1,0 +1,167 @@
+"""The output layer against log-softmax over all words, and its gradient against autograd's."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lmzoo.core.errors import UserError
+from lmzoo.models.neural import output
+from lmzoo.models.neural.output import Output, WordClasses
+
+N, D, V = 23, 4, 11
+CLASSES = torch.tensor([2, 0, 1, 0, 2, 2, 3, 0, 1, 1, 2])  # the words' own; word 6 is alone, class 4 is empty
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(output, "CHUNK_ELEMENTS", 5 * V)
+
+
+def draw(dtype: torch.dtype = torch.float64) -> tuple[list[torch.Tensor], torch.Tensor]:
+    random = torch.Generator().manual_seed(0)
+    shapes = ((N, D), (V, D), (V,))
+    inputs = [torch.randn(shape, generator=random, dtype=dtype).requires_grad_() for shape in shapes]
+    return inputs, torch.randint(V, (N,), generator=random)
+
+
+def layer(inputs: list[torch.Tensor], classes: WordClasses | None = None) -> Output:
+    output = Output(inputs[1], inputs[2], classes=None)
+    output.classes = classes
+    return output
+
+
+def dense(inputs: list[torch.Tensor], tokens: torch.Tensor) -> torch.Tensor:
+    return -F.cross_entropy(F.linear(*inputs).to(torch.float64), tokens, reduction="none")
+
+
+def classed(dtype: torch.dtype = torch.float64) -> WordClasses:
+    torch.manual_seed(0)
+    classes = WordClasses(V, D, 5).to(dtype)
+    classes.word_class.copy_(CLASSES)
+    return classes
+
+
+def two_level(inputs: list[torch.Tensor], tokens: torch.Tensor, classes: WordClasses) -> torch.Tensor:
+    """log p(c | h) + log p(x | h, c), token by token."""
+    scores = []
+    for h, x in zip(inputs[0], tokens, strict=True):
+        c = CLASSES[x]
+        own = c == CLASSES
+        within = (inputs[1] @ h + inputs[2]).masked_fill(~own, -torch.inf).log_softmax(0)[x]
+        scores.append((classes.S.weight @ h + classes.S.bias).log_softmax(0)[c] + within)
+    return torch.stack(scores)
+
+
+WEIGHTS = {
+    "mean": torch.full((N,), 1 / N).double(),
+    "mask": (torch.arange(N) % 3 > 0).double(),
+    "any": torch.linspace(-1, 2, N).double(),
+}
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
+def test_scores_and_gradients_are_the_dense_ones(weights: torch.Tensor):
+    inputs, tokens = draw()
+    scores, expected = layer(inputs)(inputs[0], tokens), dense(inputs, tokens)
+    torch.testing.assert_close(scores, expected, rtol=1e-12, atol=1e-12)
+    gradients, wanted = (torch.autograd.grad((weights * s).sum(), inputs) for s in (scores, expected))
+    for ours, theirs in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
+def test_two_levels_are_the_class_and_the_word_among_its_own(weights: torch.Tensor):
+    inputs, tokens = draw()
+    classes = classed()
+    inputs_and_S = [*inputs, classes.S.weight, classes.S.bias]
+    scores, expected = layer(inputs, classes)(inputs[0], tokens), two_level(inputs, tokens, classes)
+    torch.testing.assert_close(scores, expected, rtol=1e-12, atol=1e-12)
+    gradients, wanted = (torch.autograd.grad((weights * s).sum(), inputs_and_S) for s in (scores, expected))
+    for ours, theirs in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    with torch.no_grad():
+        torch.testing.assert_close(layer(inputs, classes)(inputs[0], tokens), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_next_word_s_distribution_gives_every_token_its_score():
+    for classes in (None, classed(torch.float32)):
+        inputs, tokens = draw(torch.float32)
+        distribution = layer(inputs, classes).predict(inputs[0])
+        scores = layer(inputs, classes)(inputs[0], tokens)
+        torch.testing.assert_close(distribution.gather(1, tokens[:, None])[:, 0], scores, rtol=1e-5, atol=1e-5)
+        if classes is None:
+            torch.testing.assert_close(distribution.exp().sum(1), torch.ones(N), rtol=1e-5, atol=1e-5)
+
+
+def test_classes_far_from_each_other_stay_finite():
+    classes = WordClasses(V, D, 3)
+    inputs, tokens = draw(torch.float32)
+    bias = torch.where(classes.word_class == 1, 200.0, 0.0)
+    distribution = layer([inputs[0], inputs[1], bias], classes).predict(inputs[0])
+    torch.testing.assert_close(distribution.exp().sum(1), torch.ones(N), rtol=1e-5, atol=1e-5)
+    scores = layer([inputs[0], inputs[1], bias], classes)(inputs[0], tokens)
+    torch.testing.assert_close(distribution.gather(1, tokens[:, None])[:, 0], scores, rtol=1e-4, atol=1e-4)
+
+
+def test_two_levels_sum_to_one_where_no_class_is_empty():
+    classes = WordClasses(V, D, 3)
+    inputs, _ = draw(torch.float32)
+    torch.testing.assert_close(
+        layer(inputs, classes).predict(inputs[0]).exp().sum(1), torch.ones(N), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_more_classes_than_words_are_refused():
+    with pytest.raises(UserError, match=r"model\.classes=12: there are only 11 words"):
+        WordClasses(V, D, 12)
+
+
+def test_classes_are_found_in_the_text():
+    classes = WordClasses(4, D, 2)
+    classes.estimate(torch.tensor([0, 2, 3, 0, 1, 3, 0, 2, 3, 0, 1, 3]))
+    assert classes.word_class[1] == classes.word_class[2]
+    assert sorted(classes.word_class.unique().tolist()) == [0, 1]
+
+
+def test_under_autocast_two_levels_stay_close():
+    inputs, tokens = draw(torch.float32)
+    classes = classed(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = layer(inputs, classes)(inputs[0], tokens)
+    assert scores.dtype == torch.float32
+    torch.testing.assert_close(scores, two_level(inputs, tokens, classes), rtol=0.03, atol=0.05)
+
+
+def test_without_gradients_the_scores_are_the_same():
+    inputs, tokens = draw()
+    with torch.no_grad():
+        torch.testing.assert_close(layer(inputs)(inputs[0], tokens), dense(inputs, tokens), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
+def test_under_autocast_products_are_rounded_and_sums_are_not(weights: torch.Tensor):
+    inputs, tokens = draw(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = layer(inputs)(inputs[0], tokens)
+    assert scores.dtype == torch.float32
+    expected = dense(inputs, tokens)
+    torch.testing.assert_close(scores.double(), expected, rtol=0.03, atol=0.05)
+    gradients, wanted = (torch.autograd.grad((weights * s).sum(), inputs) for s in (scores, expected))
+    for ours, theirs in zip(gradients, wanted, strict=True):
+        assert ours.dtype == torch.float32
+        assert (ours - theirs).norm() < 0.03 * theirs.norm()
+
+
+def test_no_more_logits_than_a_chunk(monkeypatch: pytest.MonkeyPatch):
+    seen = []
+    addmm = torch.addmm
+    monkeypatch.setattr(torch, "addmm", lambda *matrices: seen.append(addmm(*matrices)) or seen[-1])
+    inputs, tokens = draw()
+    layer(inputs)(inputs[0], tokens).sum().backward()
+    assert sum(len(logits) for logits in seen) == N
+    assert max(logits.numel() for logits in seen) <= output.CHUNK_ELEMENTS
+
+
+def test_more_classes_than_the_text_has_words_is_said():
+    with pytest.raises(UserError, match=r"model\.classes=7: train has only 4 different words; choose fewer"):
+        WordClasses(V, D, 7).estimate(torch.arange(40) % 4)

@@ -1,0 +1,78 @@
+"""Recurrent models against their equations, written out."""
+
+import pytest
+import torch
+
+from lmzoo.core.errors import UserError
+from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
+
+SMALL = {
+    "vocabulary_size": 7,
+    "embedding": 5,
+    "hidden": 5,
+    "layers": 2,
+    "dropout": 0.0,
+    "tied": False,
+    "classes": None,
+    "init": 0.5,
+}
+
+
+def cell(kind: str, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, W, U, b, d):
+    """One step of one layer: new h and c."""
+    if kind == "rnn":
+        return torch.tanh(W @ x + b + U @ h + d), c
+    if kind == "lstm":
+        i, f, g, o = (W @ x + b + U @ h + d).chunk(4)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+    (r, z, n), (r_h, z_h, n_h) = (W @ x + b).chunk(3), (U @ h + d).chunk(3)
+    n = torch.tanh(n + torch.sigmoid(r + r_h) * n_h)
+    z = torch.sigmoid(z + z_h)
+    return (1 - z) * n + z * h, c
+
+
+@pytest.mark.parametrize(("kind", "constructor"), [("rnn", RNN), ("lstm", LSTM), ("gru", GRU)])
+def test_scores_follow_the_equations(kind: str, constructor: type):
+    torch.manual_seed(0)
+    model = constructor(**SMALL).double()
+    tokens = torch.tensor([3, 1, 4, 0, 5])
+    h, c = [torch.zeros(5).double()] * 2, [torch.zeros(5).double()] * 2
+    expected, previous = [], 0
+    for token in tokens.tolist():
+        x = model.embedding.weight[previous]
+        for layer in range(2):
+            weights = [
+                getattr(model.recurrent, f"{n}_l{layer}") for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            ]
+            h[layer], c[layer] = cell(kind, x, h[layer], c[layer], *weights)
+            x = h[layer]
+        logits = model.output.weight @ x + model.output.bias
+        expected.append(logits[token] - logits.logsumexp(0))
+        previous = token
+    scores, _ = model(tokens[None], model.initial_state(1))
+    torch.testing.assert_close(scores[0].double(), torch.stack(expected), atol=1e-6, rtol=0)
+
+
+def test_tying_shares_one_matrix_and_needs_equal_sizes():
+    model = LSTM(**SMALL | {"tied": True})
+    assert model.output.weight is model.embedding.weight
+    assert sum(p.numel() for p in LSTM(**SMALL).parameters()) - sum(p.numel() for p in model.parameters()) == 7 * 5
+    with pytest.raises(UserError, match=r"model\.embedding=4"):
+        LSTM(**SMALL | {"tied": True, "embedding": 4})
+
+
+def test_dropout_acts_in_training_alone():
+    torch.manual_seed(0)
+    model = LSTM(**SMALL | {"dropout": 0.5})
+    tokens, state = torch.tensor([[1, 2, 3, 4]]), model.initial_state(1)
+    first, second = model(tokens, state)[0], model(tokens, state)[0]
+    assert not torch.equal(first, second)
+    model.eval()
+    assert torch.equal(model(tokens, state)[0], model(tokens, state)[0])
+
+
+def test_bias_starts_at_zero_and_weights_within_init():
+    model = LSTM(**SMALL)
+    for name, parameter in model.named_parameters():
+        assert parameter.abs().max() <= (0 if "bias" in name else 0.5)

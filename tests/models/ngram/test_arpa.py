@@ -1,0 +1,274 @@
+"""ARPA files: what is written is what KenLM reads, what is read is what was written, and what is malformed is named."""
+
+import gzip
+import math
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from test_ngram import DEFAULTS, SMOOTHINGS, texts
+
+from lmzoo import load
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.vocabulary import Vocabulary
+from lmzoo.export_arpa import main
+from lmzoo.models.ngram.arpa import Arpa
+from lmzoo.models.ngram.arpa_file import read_arpa, write_arpa
+from lmzoo.models.ngram.ngram import NGram
+from lmzoo.models.ngram.smoothing import estimate
+from lmzoo.models.ngram.table import NGramTable
+from lmzoo.protocol.perplexity import score
+from lmzoo.training.session import train
+
+WORDS = ["<eos>", "a", "b", "c", "dé"]
+
+# As lmplz writes it, but for the probabilities, which are easy to follow by hand.
+KENLM = """\\data\\
+ngram 1=5
+ngram 2=4
+ngram 3=2
+
+\\1-grams:
+-2\t<unk>\t0
+0\t<s>\t-0.5
+-1\t</s>\t0
+-0.9\ta\t-0.4
+-0.8\tb\t-0.3
+
+\\2-grams:
+-0.3\t<s> a\t-0.2
+-0.35\ta b\t-0.1
+-0.2\tb </s>\t0
+-0.6\ta </s>\t0
+
+\\3-grams:
+-0.15\t<s> a b
+-0.05\ta b </s>
+
+\\end\\
+"""
+
+
+def stream(lines: list[list[int]]) -> torch.Tensor:
+    return torch.tensor([word for line in lines for word in [*line, 0]])
+
+
+def predictions(table: NGramTable, order: int) -> torch.Tensor:
+    contexts = torch.tensor(list(product(range(5), repeat=order - 1))).view(5 ** (order - 1), order - 1)
+    return table.predict(contexts[:, order - table.order :])[:, :5] / math.log(10)  # of an order that left no n-grams
+
+
+def corpus_of(words: list[str]) -> Corpus:
+    empty = torch.zeros(1, dtype=torch.int64)
+    return Corpus("text", "sentence", Vocabulary(words), dict.fromkeys(("train", "valid", "test"), empty), {})
+
+
+def model_of(text: str, words: list[str], folder: Path) -> Arpa:
+    path = folder / "model.arpa"
+    path.write_text(text, encoding="utf-8")
+    model = Arpa(vocabulary_size=len(words), path=str(path))
+    model.estimate(corpus_of(words))
+    return model
+
+
+def log10(model, vocabulary: Vocabulary, line: str) -> list[float]:
+    tokens = vocabulary.encode([line])[None]
+    return (model(tokens, model.initial_state(1))[0][0] / math.log(10)).tolist()
+
+
+@settings(deadline=None)
+@given(texts, st.integers(1, 4), st.sampled_from(SMOOTHINGS), st.booleans(), st.booleans())
+def test_round_trip(tmp_path_factory, lines: list[list[int]], order: int, smoothing, interpolated: bool, unknown: bool):
+    options = DEFAULTS | {
+        "smoothing": smoothing,
+        "interpolated": interpolated,
+        "prune": [0] * (order - 1) + [order // 4],
+    }
+    table = estimate(stream(lines), vocabulary_size=5 + unknown, order=order, **options)
+    path = tmp_path_factory.mktemp("arpa") / ("model.arpa.gz" if unknown else "model.arpa")
+    write_arpa(path, table, [*WORDS, "<unk>"][: 5 + unknown])
+    words, read = read_arpa(path)
+    assert words[:5] == ["</s>", *WORDS[1:]]
+    torch.testing.assert_close(predictions(read, order), predictions(table, order), atol=1e-6, rtol=0)
+    assert not list(path.parent.glob(".*.part"))
+
+
+def test_a_file_of_kenlm_s(tmp_path: Path):
+    vocabulary = Vocabulary(["<eos>", "a", "b", "c", "<unk>"])
+    model = model_of(KENLM, vocabulary.words, tmp_path)
+    assert model.order == 3
+    assert log10(model, vocabulary, "a b") == pytest.approx([-0.3, -0.15, -0.05])
+    # b | <s> backs off; b | <s> b backs off twice; </s> | b b is </s> | b
+    assert log10(model, vocabulary, "b b") == pytest.approx([-0.5 - 0.8, -0.3 - 0.8, -0.2])
+    # c is no word of the file: <unk>, and nothing is remembered of it but that
+    assert log10(model, vocabulary, "a c") == pytest.approx([-0.3, -0.2 - 0.4 - 2, 0 - 1])
+    # memory does not cross the sentence boundary: a | <s>, not a | b </s>
+    tokens = vocabulary.encode(["a b", "a"])[None]
+    scores = model(tokens, model.initial_state(1))[0][0] / math.log(10)
+    assert scores.tolist() == pytest.approx([-0.3, -0.15, -0.05, -0.3, -0.2 - 0.6])
+
+
+def test_a_file_of_srilm_s(tmp_path: Path):
+    """Text before the header, backoffs left out, -99 for zero, no <unk>, words in several columns."""
+    header = "made by hand\n\n\\data\\\nngram  1 = 4\nngram 2=3\n"
+    unigrams = "\n\\1-grams:\n-0.5\t</s>\n-99\t<s> -0.7\n-0.4 a\t-0.6\n-99\tb\n"
+    bigrams = "\n\\2-grams:\n-0.1\t<s> a\n-0.2\ta </s>\n-0.1\t</s> <s>\n\n\\end\\\n"
+    words = ["<eos>", "a", "b", "c"]
+    model = model_of(header + unigrams + bigrams, words, tmp_path)
+    assert log10(model, Vocabulary(words), "a a") == pytest.approx([-0.1, -1.0, -0.2])
+    assert log10(model, Vocabulary(words), "b") == pytest.approx([-math.inf, -0.5])
+    measured = score(model, Vocabulary(words).encode(["a", "c b"]), "sentence")
+    assert measured.impossible == 2
+    assert math.isinf(measured.perplexity)
+
+
+def test_a_checkpoint_needs_no_file(tmp_path: Path):
+    model = model_of(KENLM, ["<eos>", "a", "b", "<unk>"], tmp_path)
+    fresh = Arpa(vocabulary_size=4, path="gone")
+    fresh.load_state_dict(model.state_dict())
+    assert fresh.order == 3
+    assert torch.equal(fresh.predict(fresh.initial_state(1)), model.predict(model.initial_state(1)))
+
+
+def replaced(old: str, new: str) -> str:
+    assert KENLM.count(old) == 1
+    return KENLM.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("", 1, r"expected \\data\\, but the file ends here"),
+        ("x\n" * 5000, 1001, r"expected \\data\\ by now"),
+        ("\\data\\\n\\1-grams:\n", 2, r"expected ngram 1=…, found '\\1-grams:'"),
+        (replaced("ngram 2=4", "ngram 3=4"), 3, "expected the number of 2-grams, found 'ngram 3=4'"),
+        (replaced("\\1-grams:", "\\one-grams:"), 6, r"expected \\1-grams:, found '\\one-grams:'"),
+        ("\\data\\\nngram 1=0\n\\1-grams:\n\\end\\\n", 3, "expected </s> among the 1-grams"),
+        (replaced("ngram 1=5", "ngram 1=6"), 12, "expected 1 more 1-grams, .* found ''"),
+        (replaced("ngram 2=4", "ngram 2=3"), 17, r"expected \\3-grams:, found '-0.6 a </s> 0'"),
+        (replaced("-0.8\tb\t-0.3", "-0.8\tb\t-0.3\tc"), 11, "expected 1 more 1-grams, .* found '-0.8 b -0.3 c'"),
+        (replaced("-0.9\ta", "x\ta"), 10, "expected a log10 probability of at most 0, found 'x'"),
+        (replaced("-0.9\ta", "0.9\ta"), 10, "expected a log10 probability of at most 0, found '0.9'"),
+        (replaced("-0.9\ta", "nan\ta"), 10, "expected a log10 probability of at most 0, found 'nan'"),
+        (replaced("b\t-0.1", "b\t--1"), 15, "expected a log10 backoff, found '--1'"),
+        (replaced("-0.8\tb", "-0.8\ta"), 11, "expected another 1-gram, found 'a' again"),
+        (replaced("-1\t</s>", "-1\tz"), 11, "expected </s> among the 1-grams"),
+        (replaced("a </s>\t0", "a z\t0"), 17, "expected words that are among the 1-grams, found 'z'"),
+        (replaced("-0.6\ta </s>", "-0.6\tb </s>"), 17, "expected another 2-gram, found that of line 16 again"),
+        (replaced("<s> a b", "b a b"), 20, "expected the first 2 words of this 3-gram among the 2-grams"),
+        (KENLM[: KENLM.index("-0.05")], 21, "expected 1 more 3-grams, but the file ends here"),
+        (KENLM[: KENLM.index("\\end")], 23, r"expected \\end\\, but the file ends here"),
+    ],
+)
+def test_a_malformed_file_is_shown_where(tmp_path: Path, text: str, line: int, problem: str):
+    path = tmp_path / "bad.arpa"
+    path.write_text(text)
+    with pytest.raises(UserError, match=rf"bad\.arpa, line {line}: {problem}"):
+        read_arpa(path)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path):
+    with pytest.raises(UserError, match="no such file"):
+        read_arpa(tmp_path / "none")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_arpa(tmp_path)
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(KENLM.encode())[:-20])
+    with pytest.raises(UserError, match="damaged or incomplete"):
+        read_arpa(tmp_path / "cut.gz")
+    (tmp_path / "latin").write_bytes(KENLM.replace("\tb", "\té").replace(" b", " é").encode("latin-1"))
+    with pytest.raises(UserError, match=r"line 11: expected UTF-8"):
+        read_arpa(tmp_path / "latin")
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path):
+    table = estimate(stream([[1, 2]]), vocabulary_size=5, order=2, **DEFAULTS)
+    with pytest.raises(UserError, match="cannot be written"):
+        write_arpa(tmp_path / "nowhere" / "model.arpa", table, WORDS)
+    with pytest.raises(UserError, match="has the word </s>"):
+        write_arpa(tmp_path / "model.arpa", table, [*WORDS[:4], "</s>"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("file", "order", "changed"),
+    [("trigram", 3, {}), ("pruned", 4, {"prune": [0, 0, 1], "interpolate_unigrams": False})],
+)
+def test_lmplz_estimates_as_we_do(file: str, order: int, changed: dict):
+    """Its files are of `lmplz --discount_fallback` with -o 3, and with -o 4 --prune 0 0 1 --interpolate_unigrams 0."""
+    folder = Path(__file__).parent / "lmplz"
+    words, theirs = read_arpa(folder / f"{file}.arpa")
+    number = {word: i for i, word in enumerate(words)}
+    lines = (folder / "text.txt").read_text().splitlines()
+    tokens = torch.tensor([number[word] for line in lines for word in [*line.split(), "</s>"]])
+    ours = estimate(tokens, vocabulary_size=len(words), order=order, **DEFAULTS | changed)
+    assert ours.first_rows() == theirs.first_rows()
+    assert torch.equal(ours.keys, theirs.keys)
+    torch.testing.assert_close(ours.logprob, theirs.logprob, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(ours.backoff, theirs.backoff, atol=1e-6, rtol=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    texts, st.lists(st.integers(1, 5), max_size=6), st.integers(2, 4), st.sampled_from(SMOOTHINGS[1:]), st.booleans()
+)
+def test_kenlm_scores_as_we_do(tmp_path_factory, lines, said: list[int], order: int, smoothing, interpolated: bool):
+    """Word 5 is unknown to the text; MLE is left out, since KenLM has no log 0."""
+    kenlm = pytest.importorskip("kenlm")
+    options = DEFAULTS | {"smoothing": smoothing, "interpolated": interpolated}
+    table = estimate(stream(lines), vocabulary_size=6, order=order, **options)
+    path = tmp_path_factory.mktemp("kenlm") / "model.arpa"
+    write_arpa(path, table, [*WORDS, "<unk>"])
+    words = torch.tensor([[0] * (order - 1) + [*said, 0]])
+    ours = table.score(words, order - 1)[0] / math.log(10)
+    theirs = kenlm.Model(str(path)).full_scores(" ".join([*WORDS, "unheard"][word] for word in said))
+    assert ours.tolist() == pytest.approx([logprob for logprob, _, _ in theirs], abs=1e-4)
+
+
+@pytest.mark.parametrize("order", [3, pytest.param(5, marks=pytest.mark.slow)])
+def test_kenlm_reads_our_penn_treebank(ptb: Corpus, order: int, tmp_path: Path):
+    kenlm = pytest.importorskip("kenlm")
+    model = NGram(vocabulary_size=len(ptb.vocabulary), order=order, unknown=False, **DEFAULTS)
+    model.estimate(ptb)
+    write_arpa(tmp_path / "ptb.arpa", model.table, ptb.vocabulary.words)
+    theirs = kenlm.Model(str(tmp_path / "ptb.arpa"))
+    tokens = ptb.splits["test"]
+    history = torch.cat([torch.zeros(order - 1, dtype=torch.int64), tokens])[None]
+    scores = model.table.score(history, order - 1)[0].double() / math.log(10)
+    ends = (tokens == 0).nonzero()[:, 0] + 1
+    sentences = tokens.tensor_split(ends[:-1])
+    ours = torch.stack([part.sum() for part in scores.tensor_split(ends[:-1])])
+    lines = [" ".join(ptb.vocabulary.words[word] for word in sentence[:-1].tolist()) for sentence in sentences]
+    torch.testing.assert_close(ours, torch.tensor([theirs.score(line) for line in lines]).double(), atol=1e-4, rtol=0)
+    words, table = read_arpa(tmp_path / "ptb.arpa")
+    entry = torch.tensor([0, *(words.index(word) for word in ptb.vocabulary.words[1:])])
+    torch.testing.assert_close(
+        table.score(entry[history], order - 1)[0].double() / math.log(10), scores, atol=1e-6, rtol=0
+    )
+
+
+def test_a_run_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    run = tmp_path / "run"
+    options = ["corpus=markov", "corpus.words=20", "corpus.train=500", "corpus.valid=100", "corpus.test=100"]
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        config = compose("train", [*options, "model=ngram", "model.order=3", "device=cpu", f"run_dir={run}"])
+    train(OmegaConf.to_container(config, resolve=True))  # pyright: ignore[reportArgumentType]
+    monkeypatch.setattr("sys.argv", ["export_arpa", str(run), str(tmp_path / "run.arpa.gz")])
+    assert main() == 0
+    assert capsys.readouterr().out.endswith(f"\n{tmp_path / 'run.arpa.gz'}\n")
+    monkeypatch.setattr("sys.argv", ["export_arpa", str(run), str(run / "last.pt")])
+    with pytest.raises(UserError, match="is a part of the run in"):
+        main()
+    model, vocabulary = load(run)
+    read = Arpa(vocabulary_size=len(vocabulary), path=str(tmp_path / "run.arpa.gz"))
+    read.estimate(corpus_of(vocabulary.words))
+    tokens = torch.arange(20)[None]
+    torch.testing.assert_close(
+        read(tokens, read.initial_state(1))[0], model(tokens, model.initial_state(1))[0], atol=1e-5, rtol=0
+    )

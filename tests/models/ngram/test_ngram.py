@@ -1,0 +1,133 @@
+"""n-gram models against dictionaries of tuples, and on Penn Treebank against KenLM."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from ngram_oracle import BOS, EOS, Oracle
+from omegaconf import OmegaConf
+
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import Corpus
+from lmzoo.models.ngram.counts import count_ngrams
+from lmzoo.models.ngram.ngram import NGram
+from lmzoo.models.ngram.smoothing import discounts, estimate, smoothing_counts
+from lmzoo.protocol.perplexity import score
+
+KENLM = {  # PTB valid and test, <unk> an ordinary word
+    2: (199.01806, 185.70489),
+    3: (157.76526, 148.28150),
+    4: (149.89556, 142.71561),
+    5: (148.00740, 141.18621),
+    6: (147.35667, 140.83688),
+}
+CONFIGURATION = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "ngram.yaml"))
+DEFAULTS = {name: value for name, value in CONFIGURATION.items() if name not in ("name", "order", "unknown")}
+DEFAULT_4 = {"order": 4} | {name: value for name, value in DEFAULTS.items() if name != "discount_fallback"}
+SMOOTHINGS = ["mle", "additive", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"]
+WORDS = 4  # and <eos>: V = 5, word 4 rarely seen
+
+texts = st.lists(st.lists(st.integers(1, WORDS), max_size=6), min_size=1, max_size=8)
+all_options = st.fixed_dictionaries(
+    {
+        "order": st.integers(1, 4),
+        "smoothing": st.sampled_from(SMOOTHINGS),
+        "interpolated": st.booleans(),
+        "interpolate_unigrams": st.booleans(),
+        "pseudocount": st.sampled_from([0.01, 1.0, 3.0]),
+        "prune": st.sampled_from([[0], [0, 0, 1], [0, 1], [0, 1, 2]]),
+    }
+)
+
+
+def stream(lines: list[list[int]]) -> torch.Tensor:
+    return torch.tensor([word for line in lines for word in [*line, 0]])
+
+
+def contexts(length: int) -> torch.Tensor:
+    """Every context of so many words, (WORDS + 1) ** length rows."""
+    return torch.tensor(list(product(range(WORDS + 1), repeat=length))).view((WORDS + 1) ** length, length)
+
+
+def remembered(context: tuple[int, ...]) -> tuple:
+    """What a model remembers of a context: nothing before the last sentence boundary."""
+    for i in reversed(range(len(context))):
+        if context[i] == 0:
+            return (BOS, *context[i + 1 :])
+    return context
+
+
+@settings(deadline=None)
+@given(texts, all_options, st.integers(WORDS + 1, WORDS + 3))
+@example([[]], DEFAULT_4, 5)  # nothing but a sentence boundary
+@example([[1]], DEFAULT_4, 5)  # one word
+@example([[1, 2, 3, 1, 2, 4]], DEFAULT_4, 5)  # one sentence
+@example([[1, 2]] * 9, DEFAULT_4, 5)  # one line again and again
+@example([[], [1, 2], [], [], [3]], DEFAULT_4, 5)  # empty lines
+def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: dict, types: int):
+    tokens = stream(lines)
+    order = options["order"]
+    table = estimate(tokens, vocabulary_size=types, discount_fallback=True, **options)
+    counts = smoothing_counts(count_ngrams(tokens, types, order), options["smoothing"])
+    D = discounts(tokens, types, counts, options["smoothing"], fallback=True)
+    oracle = Oracle(tokens.tolist(), types, discounts=D, **options)
+    context = contexts(order - 1)
+    predicted = table.predict(context).double().exp()
+    torch.testing.assert_close(predicted.sum(1), torch.ones(len(context)).double(), atol=1e-5, rtol=0)
+    for row, h in zip(predicted.tolist(), context.tolist(), strict=True):
+        expected = [oracle.probability(word or EOS, remembered(tuple(h))) for word in range(types)]
+        assert row == pytest.approx(expected, rel=1e-4, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(texts, st.lists(st.integers(0, WORDS), min_size=1, max_size=20), all_options)
+def test_scores_are_the_predictions_of_what_was_said(lines: list[list[int]], said: list[int], options: dict):
+    order = options["order"]
+    table = estimate(stream(lines), vocabulary_size=WORDS + 1, discount_fallback=True, **options)
+    words = torch.tensor([[0] * (order - 1) + said, [1] * (order - 1) + said[::-1]])
+    scores = table.score(words, order - 1)
+    windows = words.unfold(1, order, 1).reshape(-1, order)
+    expected = table.predict(windows[:, :-1]).gather(1, windows[:, -1:]).view_as(scores)
+    torch.testing.assert_close(scores, expected, atol=1e-5, rtol=0)
+
+
+def test_penn_treebank_perplexities_are_kenlm_s(ptb: Corpus):
+    for order, expected in KENLM.items():
+        for unknown in (False, True) if order == 5 else (False,):
+            model = NGram(vocabulary_size=len(ptb.vocabulary), order=order, unknown=unknown, **DEFAULTS)
+            model.estimate(ptb)
+            for split, kenlm in zip(("valid", "test"), expected, strict=True):
+                for context in ("sentence", "stream") if order == 5 else ("sentence",):
+                    perplexity = score(model, ptb.splits[split], context).perplexity
+                    # With KenLM's unknown type there is nothing left between us but its rounding.
+                    assert perplexity == pytest.approx(kenlm, rel=2e-7 if unknown else 3e-6)
+
+
+def test_impossible_tokens_are_counted_not_fatal(corpus: Corpus):
+    model = NGram(vocabulary_size=len(corpus.vocabulary), order=3, unknown=False, **DEFAULTS | {"smoothing": "mle"})
+    model.estimate(corpus)
+    result = score(model, corpus.splits["test"], "sentence")
+    assert math.isinf(result.perplexity)
+    assert 0 < result.impossible < result.tokens
+
+
+def test_an_unknown_type_takes_its_share(corpus: Corpus):
+    closed, opened = (
+        NGram(vocabulary_size=len(corpus.vocabulary), order=2, unknown=unknown, **DEFAULTS) for unknown in (False, True)
+    )
+    closed.estimate(corpus)
+    opened.estimate(corpus)
+    state = closed.initial_state(1)
+    assert closed.predict(state).exp().sum().item() == pytest.approx(1, abs=1e-6)
+    assert opened.predict(state).shape == closed.predict(state).shape
+    assert opened.predict(state).exp().sum().item() < 1 - 1e-6
+
+
+@pytest.mark.parametrize("prune", [[], [1], [0, 2, 1], [0, 0, 0, 0]])
+def test_pruning_thresholds_are_checked(prune: list[int]):
+    with pytest.raises(UserError, match=r"model\.prune"):
+        NGram(vocabulary_size=5, order=3, unknown=False, **DEFAULTS | {"prune": prune})

@@ -1,0 +1,222 @@
+"""What `LanguageModel` promises, for every model that configs/model names."""
+
+import copy
+import io
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+import lmzoo
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.markov import MarkovSource
+from lmzoo.corpus.windows import StreamWindows
+from lmzoo.models.ngram.arpa_file import write_arpa
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.runs.loading import hand_over
+
+NAMES = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
+VARIANTS = {
+    "nnlm, fading, in classes": {"context": "fading", "classes": 8},
+    "logbilinear, diagonal, in classes": {"diagonal": True, "classes": 8},
+    "lstm, in classes": {"classes": 8},
+    "lds, in classes": {"classes": 8},
+    "lds_rnn, in classes": {"head": 5, "classes": 8},
+    "mixture, per sentence": {"per": "sentence"},
+    "vlhmm, factored and tied": {"embeddings": "factored", "tied": True},
+    "vlhmm, table": {"parameterisation": "table", "states": 256},
+    "lowrank_hmm, features in clusters": {"block_features": True, "feature_map": "softmax"},
+    "hmm, from clusters, by gradient": {"begin": "clusters", "iterations": 1, "gradient": True},
+}
+"""Options that change how a model computes; its name comes first."""
+
+
+def options(case: str) -> dict:
+    defaults = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{case.partition(',')[0]}.yaml"))
+    return defaults | VARIANTS.get(case, {})
+
+
+@pytest.fixture(scope="module", params=[*NAMES, *VARIANTS])
+def settings(request: pytest.FixtureRequest, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """The options of a model; two read what other models of the zoo wrote."""
+    chosen = options(request.param)
+    if request.param == "arpa":
+        written = models.build(options("ngram") | {"order": 3}, vocabulary_size=len(corpus.vocabulary))
+        written.estimate(corpus)
+        chosen["path"] = str(tmp_path_factory.mktemp("arpa") / "model.arpa")
+        write_arpa(Path(chosen["path"]), written.table, corpus.vocabulary.words)
+    elif chosen["name"] == "mixture":
+        chosen["runs"] = request.getfixturevalue("runs")
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def model(settings: dict, corpus: Corpus) -> LanguageModel:
+    torch.manual_seed(0)
+    model = models.build(settings, vocabulary_size=len(corpus.vocabulary))
+    hand_over(model, corpus)
+    model.estimate(corpus)
+    return model.eval()
+
+
+@pytest.fixture
+def tokens(corpus: Corpus) -> torch.Tensor:
+    return corpus.splits["valid"][:60].view(3, 20)
+
+
+def score(model: LanguageModel, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model(tokens, model.initial_state(len(tokens)))[0]
+
+
+def test_configuration_and_registry_agree():
+    for name in NAMES:
+        assert options(name)["name"] == name
+    assert set(NAMES) == set(models.entries)
+
+
+def test_every_model_cites_its_source():
+    for name, entry in models.entries.items():
+        module = __import__(entry.__module__, fromlist=["_"])
+        assert re.search(r"\b(19|20)\d\d\b", f"{entry.__doc__} {module.__doc__}"), f"{name}: author and year?"
+
+
+def test_scores_are_logprobabilities_of_the_given_tokens(model: LanguageModel, tokens: torch.Tensor):
+    scores, state = model(tokens, model.initial_state(3))
+    assert scores.shape == tokens.shape
+    assert (scores <= 1e-6).all()
+    assert all(part.shape[0] == 3 for part in state)
+
+
+def test_predictions_sum_to_one_and_agree_with_scores(model: LanguageModel, tokens: torch.Tensor):
+    state = model.initial_state(3)
+    with torch.no_grad():
+        for t in range(tokens.shape[1]):
+            logprobs = model.predict(state)
+            assert logprobs.shape == (3, model.vocabulary_size)
+            torch.testing.assert_close(logprobs.double().exp().sum(1), torch.ones(3).double(), atol=1e-5, rtol=0)
+            scores, state = model(tokens[:, t : t + 1], state)
+            torch.testing.assert_close(scores[:, 0], logprobs.gather(1, tokens[:, t : t + 1])[:, 0], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (torch.tensor([1, 2]), r"not \(2,\) torch.int64; tokens\[None\] is a batch of one"),
+        (torch.tensor([[1.0]]), r"not \(1, 1\) torch.float32"),
+        (torch.zeros(2, 0, dtype=torch.int64), r"not \(2, 0\) torch.int64"),
+    ],
+)
+def test_tokens_of_another_shape_or_type_are_an_error(model: LanguageModel, tokens: torch.Tensor, message: str):
+    with pytest.raises(ValueError, match=r"tokens must be \(B, T\) int64 with T of at least 1, " + message):
+        model(tokens, model.initial_state(len(tokens)))
+
+
+@pytest.mark.parametrize("wrong", [-1, 150])
+def test_numbers_that_are_no_words_are_an_error(model: LanguageModel, wrong: int):
+    with pytest.raises(ValueError, match=f"tokens: {wrong} is no word of 0 to 149"):
+        model(torch.tensor([[1, wrong, 2]]), model.initial_state(1))
+
+
+def test_a_state_of_another_batch_is_an_error(model: LanguageModel, tokens: torch.Tensor):
+    if model.initial_state(1):
+        with pytest.raises(ValueError, match="the state is of 1 rows, the tokens of 3"):
+            model(tokens, model.initial_state(1))
+
+
+def test_window_cuts_do_not_matter(model: LanguageModel, tokens: torch.Tensor):
+    whole, state, parts = score(model, tokens), model.initial_state(3), []
+    with torch.no_grad():
+        for window in tokens.split([1, 7, 2, 10], dim=1):
+            scores, state = model(window, state)
+            parts.append(scores)
+    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-4, rtol=0)
+
+
+def test_rows_are_independent(model: LanguageModel, tokens: torch.Tensor):
+    together = score(model, tokens)
+    for row in range(3):
+        torch.testing.assert_close(score(model, tokens[row : row + 1])[0], together[row], atol=1e-4, rtol=0)
+
+
+def test_the_future_does_not_change_the_past(model: LanguageModel, tokens: torch.Tensor):
+    changed = tokens.clone()
+    changed[:, 12:] = tokens[:, 12:].flip(1)
+    torch.testing.assert_close(score(model, changed)[:, :12], score(model, tokens)[:, :12], atol=1e-5, rtol=0)
+
+
+def test_frozen_changes_nothing(model: LanguageModel, tokens: torch.Tensor):
+    outside = score(model, tokens)
+    with model.frozen():
+        torch.testing.assert_close(score(model, tokens), outside, atol=1e-5, rtol=1e-5)
+
+
+def test_a_saved_model_scores_the_same(model: LanguageModel, tokens: torch.Tensor, settings: dict):
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
+    fresh = models.build(settings, vocabulary_size=model.vocabulary_size)
+    fresh.load_state_dict(torch.load(buffer, weights_only=True))
+    assert torch.equal(score(fresh.eval(), tokens), score(model, tokens))
+
+
+def test_every_parameter_learns_from_a_finite_gradient(model: LanguageModel, tokens: torch.Tensor):
+    model.train()
+    scores, _ = model(tokens, model.initial_state(3))
+    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    if parameters:
+        (-scores.mean() + model.penalty()).backward()
+    model.eval()
+    for name, parameter in parameters.items():
+        assert parameter.grad is not None, name
+        assert torch.isfinite(parameter.grad).all(), name
+        assert parameter.grad.abs().sum() > 0, name
+    model.zero_grad()
+
+
+def advantage(model: LanguageModel, corpus: Corpus, source: MarkovSource) -> float:
+    """How much better than its own source a model predicts the test text, in standard errors of the difference."""
+    text = corpus.splits["test"]
+    difference = score(model, text[None])[0].double() - source.logprobs(text)
+    return float(difference.mean() / difference.std() * len(text) ** 0.5)
+
+
+def test_no_model_beats_the_source_of_the_text(model: LanguageModel, corpus: Corpus, source: MarkovSource):
+    assert advantage(model, corpus, source) < 3
+
+
+def test_no_trained_model_beats_the_source_of_the_text(model: LanguageModel, corpus: Corpus, source: MarkovSource):
+    learner = copy.deepcopy(model).train()
+    parameters = [parameter for parameter in learner.parameters() if parameter.requires_grad]
+    if not parameters:
+        pytest.skip("has nothing to train")
+    optimizer = torch.optim.Adam(parameters, lr=0.01)
+    before = score(model, corpus.splits["test"][None])
+    for _ in range(3):
+        for window in StreamWindows(corpus.train, batch_size=10, bptt=30).epoch(0):
+            scores, _ = learner(window.tokens, learner.initial_state(10))
+            optimizer.zero_grad()
+            (-scores.mean() + learner.penalty()).backward()
+            optimizer.step()
+    learner.eval()
+    assert not torch.equal(score(learner, corpus.splits["test"][None]), before)
+    assert advantage(learner, corpus, source) < 3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_scores_as_the_cpu_does(model: LanguageModel, tokens: torch.Tensor):
+    expected = score(model, tokens)
+    model.to("cuda")
+    try:
+        torch.testing.assert_close(score(model, tokens.cuda()).cpu(), expected, atol=1e-3, rtol=0)
+    finally:
+        model.to("cpu")
+
+
+def test_importing_the_package_registers_the_zoo():
+    assert lmzoo.__version__
+    assert {"lstm", "gru", "rnn"} <= set(models.entries)

@@ -1,0 +1,43 @@
+"""scripts/learning_curves.py: means over seeds, and when a curve reaches another's best."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import ROOT
+
+from lmzoo.runs.board import Board
+
+SEEN = {"slow-0": [300, 100, 104], "slow-1": [320, 220, 96], "fast-0": [150, 100, 80], "never-0": [400, 300, 200]}
+"""Validation perplexity of each run's checks."""
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for name, perplexities in SEEN.items():
+        board = Board(tmp_path / name)
+        for check, perplexity in enumerate(perplexities, 1):
+            board.scalars({"perplexity/valid": perplexity}, 1000 * check)
+        board.close()
+        figures = {"valid": min(perplexities), "test": min(perplexities) - 4}
+        (tmp_path / name / "results.json").write_text(json.dumps({"perplexity": figures}))
+    return tmp_path
+
+
+def test_curves_are_means_over_seeds(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    pytest.importorskip("matplotlib")
+    curves = ["slow=slow-0,slow-1", "fast=fast-0", "never=never-0"]
+    monkeypatch.chdir(runs)
+    monkeypatch.setattr(sys, "argv", ["learning_curves.py", "curves.png", *curves])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_path(str(ROOT / "scripts" / "learning_curves.py"), run_name="__main__")
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| slow | 98.00 | 94.00 | 3 of 3 |",
+        "| fast | 80.00 | 76.00 | 2 of 3 |",
+        "| never | 200.00 | 196.00 | never |",
+    ]
+    assert (runs / "curves.png").stat().st_size > 1000

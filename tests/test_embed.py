@@ -1,0 +1,126 @@
+"""Embeddings of a file, their neighbours, and the words that A leads from and to."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from command_line import MODELS, QUICK, TEXT, command
+from lds_oracle import HMM
+
+from lmzoo import embed, load, transitions
+from lmzoo.embed import EmbeddedText
+from lmzoo.models.lds.directions import singular_words
+from lmzoo.models.lds.estimation.steady_state import steady_state
+from lmzoo.models.lds.estimation.system import power_of_symmetric
+from lmzoo.models.lds.lds import LinearDynamicalSystem
+
+LINES = ["w1 w2 w3", "w4", "", "w1 w5 w6 w7 w8 w1", "w2 w9"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("lds", "ngram"):
+        done = command(*TEXT, *QUICK, *MODELS[name], f"run_dir={folder / name}")
+        assert done.code == 0, done
+    return folder / "lds"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text("\n".join(LINES) + "\n")
+    return tmp_path / "text.txt"
+
+
+def test_writes_the_embedding_of_every_token_in_the_order_of_the_text(run: Path, text: Path):
+    out = text.with_name("out.npz")
+    done = command(str(run), str(text), str(out), "--device", "cpu", main=embed.main)
+    assert done.code == 0, done
+    assert "12 tokens of 4 lines, 6 dimensions" in done.out
+    written = np.load(out)
+    assert written["words"].tolist() == " ".join(LINES).split()
+    assert written["lines"].tolist() == [0] * 3 + [1] + [3] * 6 + [4] * 2
+    model, vocabulary = load(run)
+    assert isinstance(model, LinearDynamicalSystem)
+    expected = torch.cat([model.embed(vocabulary.encode([line])[None])[0, :-1] for line in LINES]).detach()
+    torch.testing.assert_close(torch.from_numpy(written["embeddings"]), expected)
+    first, again = written["embeddings"][[4, 9]]
+    assert not np.allclose(first, again)  # w1 twice in one line
+
+
+def test_neighbours_are_the_nearest_tokens_of_other_words():
+    angles = torch.tensor([0.0, 0.1, -0.05, 1.5, 0.3, 0.2])
+    text = EmbeddedText(
+        ["bank", "shore", "bank", "money", "shore", "river"], torch.tensor([0, 0, 1, 1, 1, 1]),
+        torch.stack([angles.cos(), angles.sin()], dim=1),
+    )  # fmt: skip
+    assert [place for _, place in text.neighbours(0, 3)] == [1, 5, 3]
+    assert [place for _, place in text.neighbours(0, 9)] == [1, 5, 3]
+    assert [cosine for cosine, _ in text.neighbours(0, 3)] == pytest.approx(angles[[1, 5, 3]].cos().tolist())
+    assert text.passage(2) == "[bank] money shore river"
+    assert text.passage(1) == "bank [shore]"
+
+
+def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):
+    out = command(str(run), str(text), "--neighbours", "w1", main=embed.main).out.splitlines()
+    assert [line for line in out if not line.startswith("  ")] == [
+        "line 1: [w1] w2 w3", "line 4: [w1] w5 w6 w7", "line 4: w6 w7 w8 [w1]",
+    ]  # fmt: skip
+    shown = [line.split("[")[1].split("]")[0] for line in out if line.startswith("  ")]
+    assert len(shown) == 15
+    assert all("w1" not in shown[i : i + 5] and len(set(shown[i : i + 5])) == 5 for i in (0, 5, 10))
+    text.write_text("w1 w2\n" * 7)
+    assert command(str(run), str(text), "--neighbours", "w1", main=embed.main).out.endswith("… and 2 more of 'w1'\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["{run}/../ngram", "{text}", "out.npz"],
+            "ngram: is a run of model=ngram, and this command needs a model with vectors of tokens",
+        ),
+        (["{run}/absent", "{text}", "out.npz"], "absent"),
+        (["{run}", "{text}.absent", "out.npz"], "no such file"),
+        (["{run}", "{text}", "{text}/no/out.npz"], "cannot be written"),
+        (["{run}", "{text}", "{text}"], "is the text to be read; name another file"),
+        (["{run}", "{text}", "{run}/best.pt"], "is a part of the run in"),
+        (["{run}", "{text}"], "required"),
+        (["{run}", "{text}", "out.npz", "--neighbours", "w1"], "not allowed with"),
+        (["{run}", "{text}", "--neighbours", "w15"], "does not contain 'w15'"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(run: Path, text: Path, arguments: list[str], message: str):
+    done = command(*(argument.format(run=run, text=text) for argument in arguments), main=embed.main)
+    assert message in done.refused()
+
+
+def test_singular_words_of_two_states_that_alternate():
+    hmm = HMM(
+        torch.tensor([[0.1, 0.9], [0.8, 0.2]]).double(), torch.tensor([[0.5, 0.4, 0.1, 0], [0, 0, 0.3, 0.7]]).double()
+    )
+    lds = hmm.lds()
+    (sigma, now, following), (_, now_too, following_too) = singular_words(lds.A, lds.C, torch.eye(1).double(), 1, 2)
+    assert sigma == pytest.approx(0.7)  # the chain's eigenvalue
+    assert {frozenset(now.tolist()), frozenset(following.tolist())} == {frozenset({0, 1}), frozenset({2, 3})}
+    assert (now.tolist(), following.tolist()) == (following_too.tolist(), now_too.tolist())
+
+
+def test_singular_words_do_not_depend_on_coordinates():
+    lds = HMM.draw().lds()
+    covariance = lds.M - steady_state(lds).smoothed  # of smoothed means
+    T = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    inverse = torch.linalg.inv(T)
+    one = singular_words(lds.A, lds.C, power_of_symmetric(covariance, -0.5), 3, 4)
+    other = singular_words(T @ lds.A @ inverse, lds.C @ inverse, power_of_symmetric(T @ covariance @ T.mT, -0.5), 3, 4)
+    seen = {(round(sigma, 8), *now.tolist(), *following.tolist()) for sigma, now, following in one}
+    assert {(round(sigma, 8), *now.tolist(), *following.tolist()) for sigma, now, following in other} == seen
+    assert len(seen) == 6
+
+
+def test_prints_the_words_that_follow(run: Path):
+    lines = command(str(run), main=transitions.main).out.splitlines()
+    assert len(lines) == 12
+    assert all("→" in line for line in lines)
+    assert "needs a linear dynamical system" in command(f"{run}/../ngram", main=transitions.main).refused()
