@@ -14,25 +14,25 @@ from lmzoo.words.brown import average_mutual_information
 from lmzoo.words.cache import cached_brown_clusters
 
 SHOWN = 12
-"""Words of a cluster that are printed."""
+"""The most words of a cluster that are printed."""
 
 
-def members(cluster_of_word: Tensor, counts: Tensor) -> list[list[int]]:
-    """(V,) clusters and counts of words -> each cluster's words, the most frequent first."""
-    found: list[list[int]] = [[] for _ in range(int(cluster_of_word.max()) + 1)]
+def members(cluster: Tensor, counts: Tensor) -> list[list[int]]:
+    """(V,) cluster and (V,) count of each word -> the words of each cluster, the most frequent first."""
+    found: list[list[int]] = [[] for _ in range(int(cluster.max()) + 1)]
     for word in counts.argsort(descending=True, stable=True).tolist():
-        found[int(cluster_of_word[word])].append(word)
+        found[int(cluster[word])].append(word)
     return found
 
 
 def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path) -> None:
-    """Print Brown clusters of a text and write them to a file, a line ``word<TAB>cluster<TAB>count`` for each word.
+    """Print the Brown clusters of a text, and write a line ``word<TAB>cluster<TAB>count`` for each word to a file.
 
-    Raises: UserError where there are more clusters than words, or the file cannot be written.
+    Raises: UserError if there are more clusters than words, or if the file cannot be written.
     """
     if out.is_dir() or not out.parent.is_dir():
         raise UserError(f"{out}: cannot be written ({'is a folder' if out.is_dir() else 'no such folder'})")
-    found = cached_brown_clusters(tokens, len(vocabulary), clusters)
+    found = cached_brown_clusters(tokens, len(vocabulary), clusters, "--clusters")
     counts = tokens.bincount(minlength=len(vocabulary))
     lines: list[str] = []
     for number, words in enumerate(members(found, counts)):
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = CommandParser(
         prog="python -m lmzoo.cluster",
         description="Group the words of a text by their neighbours, so that the average mutual information of "
-        "adjacent groups is large (Brown et al. 1992). Prints each cluster's most frequent words; the same text "
+        "adjacent groups is large (Brown et al. 1992). Prints the most frequent words of each cluster. The same text "
         "always has the same clusters. <eos>, the end of a line, counts as a word and is in the last cluster.",
         epilog="examples: python -m lmzoo.cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
         "python -m lmzoo.cluster --text book.txt --clusters 50 book-clusters.tsv",
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--corpus", choices=named, help="the training text of a corpus that lmzoo knows")
     source.add_argument("--text", type=Path, metavar="FILE", help="a sentence a line, words separated by spaces, UTF-8")
-    parser.add_argument("--clusters", type=int, required=True, help="how many, such as 128")
+    parser.add_argument("--clusters", type=int, required=True, help="their number, such as 128")
     parser.add_argument("out", type=Path, help="file to write: a line 'word<TAB>cluster<TAB>count' for each word")
     options = parser.parse_args(arguments)
     check_output(options.out, *filter(None, [options.text]))

@@ -14,16 +14,16 @@ from lmzoo.core.files import read_lines, write_output
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.protocol.encoder import Encoder, embed_lines
 
-OCCURRENCES, NEIGHBOURS, CONTEXT = 5, 5, 3
-"""Tokens of a word and neighbours of each that are printed, and words printed on either side of a token."""
+OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
+"""How many tokens of a word are printed, how many neighbours of each, and how many words on either side of a token."""
 
 
 @dataclass(frozen=True)
 class EmbeddedText:
-    """The words of a text and the embedding of each, from its whole line.
+    """The words of a text and the embedding of each, computed from its whole line.
 
     Attributes:
-        words: as the text has them, also those that the model reads as `<unk>`.
+        words: N, as they stand in the text, even if the model reads them as `<unk>`.
         lines: (N,) the number of each word's line, from 0.
         embeddings: (N, h) float32, of unit length.
     """
@@ -34,7 +34,7 @@ class EmbeddedText:
 
     @classmethod
     def of(cls, encoder: Encoder, vocabulary: Vocabulary, file: Path) -> "EmbeddedText":
-        """Embed a file, a sentence a line."""
+        """Embed a file that has a sentence on each line."""
         text = read_lines(file)
         tokens = vocabulary.encode(text, str(file))
         words = [word for line in text for word in line.split()]
@@ -52,7 +52,7 @@ class EmbeddedText:
         write_output(file, buffer.getvalue())
 
     def neighbours(self, place: int, count: int) -> list[tuple[float, int]]:
-        """Cosine and place of the tokens nearest to one, each of another word than it and than those nearer."""
+        """The cosine and the place of the ``count`` nearest tokens, nearest first; every word occurs once at most."""
         cosines = self.embeddings @ self.embeddings[place]
         found, seen = [], {self.words[place]}
         for other in cosines.argsort(descending=True).tolist():
@@ -64,8 +64,8 @@ class EmbeddedText:
         return found
 
     def passage(self, place: int) -> str:
-        """A token in brackets between a few words of its line."""
-        low, high = max(0, place - CONTEXT), place + CONTEXT + 1
+        """A token in brackets, with a few words of its line on either side."""
+        low, high = max(0, place - AROUND), place + AROUND + 1
         line = self.lines[low:high] == self.lines[place]
         words = [f"[{word}]" if low + i == place else word for i, word in enumerate(self.words[low:high])]
         return " ".join(word for word, same in zip(words, line.tolist(), strict=True) if same)

@@ -1,15 +1,18 @@
 """Measure a trained model: ``python -m lmzoo.evaluate RUN [SPLIT or FILE]``."""
 
 import json
+import math
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from lmzoo.cli.command import CommandParser, open_run, run_command, warn_if_unfinished
+from torch import Tensor
+
+from lmzoo.cli.command import CommandParser, open_run, printable, run_command, warn_if_unfinished
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import read_lines
-from lmzoo.corpus import Context
+from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.perplexity import Score, by_line, text_logprobs
 from lmzoo.runs.directory import Run
@@ -25,29 +28,23 @@ def evaluate(
         text: ``train``, ``valid`` or ``test``, a split of the run's corpus; else a UTF-8 file, a sentence a
             line, words separated by spaces. Words the model does not know count as `<unk>`.
         context: as in `lmzoo.corpus.Context`; None takes the run's own.
-        lines: whether to score every line, too, in a stream given all lines before it.
+        lines: whether to give the score of every line, too. In a stream a line is scored given all lines before it.
 
     Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words read as `<unk>`),
-        impossible (tokens of probability zero), seconds, device; and lines, of each its logprob, tokens and the text
-        as the model reads it.
+        impossible (tokens of probability zero), seconds, device; and where asked for, lines: the logprob, the number
+        of tokens and the words of every line, as the model reads them.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
     run, model, vocabulary = open_run(run_dir, device)
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
-    unknown = 0
-    if text in SPLITS:
-        tokens = run.corpus().splits[text]
-    else:
-        if not Path(text).exists():
-            raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file")
-        sentences = read_lines(Path(text))
-        tokens = vocabulary.encode(sentences, text)
-        unknown = sum(word not in vocabulary.index for line in sentences for word in line.split())
+    tokens, unknown = _read(text, run, vocabulary)
     started = time.monotonic()
     logprobs = text_logprobs(model, tokens, memory).cpu().double()
     measured = Score.of(logprobs)
+    if math.isnan(measured.logprob):
+        raise UserError(f"{run_dir}: the model's log-probabilities are no numbers", "train it again")
     figures = {
         "model": config["model"]["name"],
         "text": text,
@@ -66,6 +63,17 @@ def evaluate(
             for scores, line in zip(by_line(logprobs, tokens), by_line(tokens, tokens), strict=True)
         ]
     return figures
+
+
+def _read(text: str, run: Run, vocabulary: Vocabulary) -> tuple[Tensor, int]:
+    """The (N,) tokens of a split or a file, and how many words were read as `<unk>`."""
+    if text in SPLITS:
+        return run.corpus().splits[text], 0
+    if not Path(text).exists():
+        raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file")
+    sentences = read_lines(Path(text))
+    unknown = sum(word not in vocabulary.index for line in sentences for word in line.split())
+    return vocabulary.encode(sentences, text), unknown
 
 
 def _for_json(value: Any) -> Any:
@@ -104,7 +112,7 @@ def main() -> int:
         print(json.dumps(_for_json(figures), indent=2, allow_nan=False))
         return 0
     for line in figures.get("lines", []):
-        print(f"{line['logprob']:.4f}\t{line['tokens']}\t{line['text']}")
+        print(f"{line['logprob']:.4f}\t{line['tokens']}\t{printable(line['text'])}")
     summary = [
         f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "
         f"{figures['perplexity']:.2f} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"

@@ -9,16 +9,17 @@ from lmzoo.models.ngram.ngram import NGram
 
 
 def export_arpa(run_dir: Path, file: Path) -> None:
-    """Write the n-gram model of a run for SRILM, KenLM and whatever else reads ARPA files.
+    """Write the n-gram model of a run as an ARPA file.
 
     Args:
-        file: compressed if its name ends with ``.gz``.
+        run_dir: the run directory of an n-gram model.
+        file: the file to write. It is compressed if its name ends with ``.gz``.
 
-    Raises: UserError where the run is not of an n-gram model or the file cannot be written.
+    Raises: UserError if the run is not of an n-gram model, or if the file cannot be written.
     """
     run, opened, vocabulary = open_run(run_dir, "cpu")
     model = require_kind(run, opened, NGram, "an n-gram model, such as model=ngram")
-    # The type beyond the vocabulary is <unk>, unless that is a word of the text like any other.
+    # The type beyond the vocabulary is <unk>. It is left out if the text has <unk> as an ordinary word.
     names = [*vocabulary.words, UNK] if UNK not in vocabulary.index else vocabulary.words
     write_arpa(file, model.table, names[: model.table.vocabulary_size])
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from lmzoo.cli.command import CommandParser, open_run, run_command, warn_if_unfinished
+from lmzoo.cli.command import CommandParser, open_run, printable, run_command, warn_if_unfinished
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.protocol.sampling import sample
@@ -49,7 +49,7 @@ def main() -> int:
     )
     warn_if_unfinished(run)
     for line in vocabulary.decode([*prompt.tolist(), *drawn.tolist()]).split("\n"):
-        print(line.removesuffix(EOS).rstrip())
+        print(printable(line.removesuffix(EOS).rstrip()))
     return 0
 
 

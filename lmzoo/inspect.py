@@ -1,4 +1,4 @@
-"""Look inside a hidden Markov model: ``python -m lmzoo.inspect RUN``."""
+"""Show what is inside a hidden Markov model: ``python -m lmzoo.inspect RUN``."""
 
 import math
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from lmzoo.models.hmm.usage import entropy, expected_visits
 
 
 class Inspector:
-    """Says in words what an HMM's states are; ``shown`` words or states of each kind."""
+    """Describes the hidden states of an HMM by words, as lines of text; ``shown`` words or states in each list."""
 
     def __init__(self, model: HiddenMarkovModel, vocabulary: Vocabulary, shown: int):
         self.model, self.vocabulary, self.shown = model, vocabulary, shown
 
     def words(self, logprobs: torch.Tensor, shown: int | None = None) -> str:
-        """The likeliest of (V,) words with their probabilities in per cent, as far as these are not 0."""
+        """The likeliest words by (V,) log-probabilities, with their percentages; words of 0% are left out."""
         top = logprobs.exp().topk(min(shown or self.shown, len(self.vocabulary)))
         return ", ".join(
             f"{self.vocabulary.words[word]} {100 * p:.0f}"
@@ -29,15 +29,15 @@ class Inspector:
         )
 
     @torch.no_grad()
-    def state(self, state: int) -> list[str]:
-        """A state's likeliest words, the words that follow them, and its likeliest next states."""
-        if not 0 <= state < self.model.states:
-            raise UserError(f"--state {state}: there are states 0 to {self.model.states - 1}")
-        top = self.model.successors(state).exp().topk(min(self.shown, self.model.states))
+    def state(self, z: int) -> list[str]:
+        """The likeliest words of hidden state z, the likeliest next words and next states."""
+        if not 0 <= z < self.model.states:
+            raise UserError(f"--state {z}: there are states 0 to {self.model.states - 1}")
+        top = self.model.successors(z).exp().topk(min(self.shown, self.model.states))
         lines = [
-            f"state {state}",
-            f"says, in %:  {self.words(self.model.words(state))}",
-            f"then comes:  {self.words(self.model.next_words(state))}",
+            f"state {z}",
+            f"emits, in %:       {self.words(self.model.words(z))}",
+            f"next words, in %:  {self.words(self.model.next_words(z))}",
             "next states:",
         ]
         for following, p in zip(top.indices.tolist(), top.values.tolist(), strict=True):
@@ -46,7 +46,7 @@ class Inspector:
 
     @torch.no_grad()
     def sentence(self, text: str) -> list[str]:
-        """The likeliest path of a sentence, its states with their probability given the sentence, and their words."""
+        """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
         tokens = self.vocabulary.encode([text]).to(self.model.device)
         logprobs, _ = self.model(tokens[None], self.model.initial_state(1))
         whole = float(logprobs.sum())
@@ -57,29 +57,28 @@ class Inspector:
         chain = self.model.chain(tokens[None], self.model.initial_state(1))
         lengths = torch.tensor([len(tokens)], device=tokens.device)
         path, logprob = viterbi(chain, lengths)
-        there = chain.states[chain.block] == path[:, :, None]  # (1, T, S)
+        on_path = chain.states[chain.block] == path[:, :, None]  # (1, T, S)
         gamma, _ = posterior(chain, lengths)
-        probable = gamma[there].tolist()
-        lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} what the state says, in %"]
-        for token, state, p in zip(tokens.tolist(), path[0].tolist(), probable, strict=True):
-            says = self.words(self.model.words(state), 5)
-            lines.append(f"{self.vocabulary.words[token]:>16}  {state:<7d} {p:<7.2f} {says}")
+        lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} the state emits, in %"]
+        for token, z, p in zip(tokens.tolist(), path[0].tolist(), gamma[on_path].tolist(), strict=True):
+            emitted = self.words(self.model.words(z), 5)
+            lines.append(f"{self.vocabulary.words[token]:>16}  {z:<7d} {p:<7.2f} {emitted}")
         share = math.exp(min(0.0, float(logprob) - whole))
         lines.append(f"log p(x) = {whole:.2f} nats, of which this path has {100 * share:.2g}%")
         return lines
 
     def usage(self, tokens: torch.Tensor, split: str) -> list[str]:
-        """How much a text uses the states, and the states it uses most."""
+        """How much the (N,) text of a split uses the states, and the states that it uses most."""
         visits = expected_visits(self.model, tokens)
         equal = math.exp(entropy(visits))
         lines = [
             f"{len(tokens):,} tokens of {split} visit {int((visits >= 1).sum()):,} of {len(visits):,} states at least "
-            f"once on average; entropy {math.log(equal):.3f} nats, as of {equal:,.0f} states used alike",
-            "share of all visits, state, words in %:",
+            f"once on average; entropy {math.log(equal):.3f} nats, as of {equal:,.0f} equally used states",
+            "share of all visits, state, words it emits, in %:",
         ]
-        for state in visits.topk(min(self.shown, len(visits))).indices.tolist():
-            says = self.words(self.model.words(state), 8)
-            lines.append(f"{100 * float(visits[state] / visits.sum()):6.2f}%  state {state:<7d} {says}")
+        for z in visits.topk(min(self.shown, len(visits))).indices.tolist():
+            emitted = self.words(self.model.words(z), 8)
+            lines.append(f"{100 * float(visits[z] / visits.sum()):6.2f}%  state {z:<7d} {emitted}")
         return lines
 
 
@@ -87,16 +86,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="python -m lmzoo.inspect",
-        description="Look inside a trained hidden Markov model: how much the valid split uses its states (without "
-        "--state and --sentence), what a state says and what follows it, the likeliest states of a sentence.",
+        description="Show what is inside a trained hidden Markov model. With --state: which words a state emits, and "
+        "which words and states follow it. With --sentence: the likeliest states of the sentence. Without both: how "
+        "much a split uses the states.",
         epilog="examples: python -m lmzoo.inspect outputs/ptb/vlhmm; python -m lmzoo.inspect outputs/ptb/vlhmm "
         '--state 7 --sentence "the company said it will sell its shares"',
     )
     parser.add_run("outputs/ptb/vlhmm")
-    parser.add_argument("--state", type=int, action="append", default=[], help="a state's number; may be repeated")
+    parser.add_argument("--state", type=int, action="append", default=[], help="the number of a state; may be repeated")
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
-    parser.add_argument("--split", choices=["train", "valid", "test"], default="valid", help="whose usage (valid)")
-    parser.add_argument("--shown", type=int, default=12, help="how many words or states of each kind (12)")
+    splits = ["train", "valid", "test"]
+    parser.add_argument("--split", choices=splits, default="valid", help="whose use of states is shown (valid)")
+    parser.add_argument("--shown", type=int, default=12, help="how many words or states each list has (12)")
     parser.add_device()
     options = parser.parse_args(arguments)
     if options.shown < 1:
@@ -109,8 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.state and not options.sentence:
             tokens = run.corpus().splits[options.split]
             print("\n".join(inspector.usage(tokens, options.split)))
-        for state in options.state:
-            print("\n".join(inspector.state(state)))
+        for z in options.state:
+            print("\n".join(inspector.state(z)))
         for sentence in options.sentence:
             print("\n".join(inspector.sentence(sentence)))
     return 0

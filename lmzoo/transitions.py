@@ -7,7 +7,7 @@ from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 
 PAIRS, WORDS, COMMON = 10, 6, 3000
-"""Singular vectors and words for each of their ends that are printed, the words out of so many most frequent ones."""
+"""How many pairs of singular vectors are printed, how many words for each end, and from how many frequent words."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = CommandParser(
         prog="python -m lmzoo.transitions",
         description="Print the words at either end of the leading singular vectors of a trained linear dynamical "
-        "system's transition matrix: where the words on the left are now, those on the right tend to come next.",
+        "system's transition matrix: after the words on the left, those on the right tend to come.",
         epilog="example: python -m lmzoo.transitions outputs/ptb/lds",
     )
     parser.add_run("outputs/ptb/lds", "the run directory of model=lds")

@@ -100,7 +100,9 @@ def options(case: str, runs: Path) -> list[str]:
 
 
 def train(checkout: Path, case: str, runs: Path, folder: Path) -> None:
-    """Train a case, or see that it is trained."""
+    """Train a case, and before it the cases that it starts from, or see that they are trained."""
+    for parent in STARTS_FROM.get(case, ("", []))[1]:
+        train(checkout, parent, runs, runs / parent)
     if not (folder / "results.json").exists():
         finish(lmzoo(checkout, "train", *options(case, runs), f"run_dir={folder}"))
 

@@ -1,4 +1,4 @@
-"""Pictures of a trained HMM of clusters for docs/hmm.md: ``python scripts/hmm_pictures.py RUN FOLDER``.
+"""Pictures of a trained block-sparse HMM for docs/hmm.md: ``python scripts/hmm_pictures.py RUN FOLDER``.
 
 Needs matplotlib (``pip install -e '.[bench]'``).
 """
@@ -21,11 +21,11 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 SHOWN = 28
-"""Clusters with a name in the picture of transitions."""
+"""How many clusters the picture of transitions shows."""
 
 
 def names(model: BlockHMM, vocabulary: Vocabulary, tokens: torch.Tensor) -> list[str]:
-    """The most frequent word of each cluster, or two where the first is not nine tenths of it."""
+    """The most frequent word of each cluster, or the first two where one has less than nine tenths of its tokens."""
     counts = tokens.bincount(minlength=len(vocabulary))
     found = []
     for c in range(model.clusters):
@@ -37,7 +37,7 @@ def names(model: BlockHMM, vocabulary: Vocabulary, tokens: torch.Tensor) -> list
 
 
 def draw_transitions(model: BlockHMM, labels: list[str], visits: torch.Tensor, path: Path) -> None:
-    """p(c′ | c) among the clusters that the text visits most."""
+    """p(c′ | c) between the clusters that the text visits most."""
     order = visits.view(model.clusters, -1).sum(1).argsort(descending=True)[:SHOWN]
     matrix = model.cluster_transitions(visits)[order][:, order].sqrt()
     figure, axes = plt.subplots(figsize=(8, 7.4), layout="constrained")
@@ -51,7 +51,7 @@ def draw_transitions(model: BlockHMM, labels: list[str], visits: torch.Tensor, p
 
 
 def draw_usage(visits: torch.Tensor, path: Path) -> None:
-    """Expected visits of all states, the most visited first."""
+    """The expected visits of all states, the most visited state first."""
     figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
     axes.semilogy(range(1, len(visits) + 1), visits.sort(descending=True).values.clamp_min(1e-3).numpy())
     axes.axhline(float(visits.mean()), color="grey", linewidth=1, linestyle=":")
@@ -68,7 +68,7 @@ def main() -> int:
     options = parser.parse_args()
     model, vocabulary = lmzoo.load(options.run)
     if not isinstance(model, BlockHMM):
-        raise UserError(f"{options.run}: its model, {type(model).__name__}, is no HMM of clusters")
+        raise UserError(f"{options.run}: its model, {type(model).__name__}, is not a block-sparse HMM")
     options.folder.mkdir(parents=True, exist_ok=True)
     corpus = Run(options.run).corpus()
     with torch.no_grad(), model.frozen():

@@ -3,10 +3,10 @@
     python scripts/tagging.py --data FOLDER
 
 FOLDER holds ptb/ptb.train.txt, conll2000/{train,test}.txt (Penn tags) and ud-ewt/en_ewt-ud-{train,dev,test}.conllu
-(universal tags). The system and word2vec see the raw words of PTB's train and of all parts of both tagged corpora:
-of development and test the words, never the tags. A network of 25 hidden units then tags each token from its
-embedding alone, or from those of its neighbours as well. It is trained on train, its epoch chosen on development
-(EWT's own; the last tenth of CoNLL-2000's train), and measured on test.
+(universal tags). The system and word2vec see the raw words of PTB's train and of all parts of both tagged corpora.
+They see the words of development and test, and never the tags. A network of 25 hidden units then tags each token from
+its own embedding, or from those of its neighbours too. The network is trained on train and measured on test. Its epoch
+is chosen on development, which EWT has; for CoNLL-2000 it is the last tenth of train.
 """
 
 import argparse
@@ -37,8 +37,14 @@ WINDOW = 5
 
 Sentence = list[tuple[str, str]]
 """(word, tag) of each token."""
-Embedder = Callable[[Tensor, Tensor], Tensor]
-"""(B, T) tokens and a mask, False on padding -> (B, T, h)."""
+
+
+class Embedder(NamedTuple):
+    """An `Encoder` on the CPU, made of a function."""
+
+    embed: Callable[[Tensor, Tensor | None], Tensor]
+    """(B, T) tokens and a mask that is False on padding -> (B, T, h)."""
+    device: torch.device = torch.device("cpu")
 
 
 class Tagged(NamedTuple):
@@ -50,17 +56,17 @@ class Tagged(NamedTuple):
 
 
 def normalise(word: str) -> str:
-    """A word as Penn Treebank's language-modelling text has it: lower case, numbers as N."""
+    """A word as in the language-modelling text of Penn Treebank: lower case, and N for a number."""
     return "N" if re.fullmatch(r"[\d.,:/\\-]*\d[\d.,:/\\-]*", word) else word.lower()
 
 
 def read_conll2000(lines: Iterable[str]) -> list[Sentence]:
-    """Sentences parted by empty lines, a token ``word tag chunk`` on each."""
+    """Sentences with an empty line between them; every other line is a token ``word tag chunk``."""
     return _sentences([line.split()[:2] for line in lines])
 
 
 def read_conllu(lines: Iterable[str]) -> list[Sentence]:
-    """Words and universal tags; comments, ranges (``2-3 don't``) and empty nodes (``8.1``) are no tokens."""
+    """Words and universal tags. Comments, ranges (``2-3 don't``) and empty nodes (``8.1``) are left out."""
     rows = [line.split("\t") for line in lines]
     return _sentences([row[1:4:2] for row in rows if row[0] == "" or row[0].isdigit()])
 
@@ -88,7 +94,7 @@ def words_of(sentences: Iterable[Sentence]) -> list[str]:
 
 
 def most_frequent_tag(train: Sequence[Sentence], test: Sequence[Sentence]) -> float:
-    """Share of tokens whose tag is the one that their type has most often in train; new types have train's."""
+    """Share of tokens whose tag is the most frequent one of their type in train, or of all tokens for a new type."""
     tags, overall = defaultdict(Counter), Counter()
     for sentence in train:
         for word, tag in sentence:
@@ -108,7 +114,7 @@ class Tags(NamedTuple):
 
 
 def windowed(rows: Tensor, lines: Tensor, around: int) -> Tensor:
-    """(N, h) embeddings -> (N, (2·around + 1) h), each between those around it in its line, zeros beyond."""
+    """(N, h) embeddings -> (N, (2·around + 1) h), with those around a token in its line, and zeros beyond the line."""
     columns = []
     for shift in range(-around, around + 1):
         same = lines.roll(-shift) == lines
@@ -147,19 +153,19 @@ def accuracy(net: nn.Module, text: Tags) -> float:
 
 
 def embedders(fitted: Fit) -> dict[str, Embedder]:
-    """Ways to embed the tokens of lines under a system: by the word alone, those up to it, or the whole line."""
+    """Ways to embed a token with a system: from the word alone, from the line up to the word, from the whole line."""
     h = len(fitted.lds.A)
     options = {"hidden": h, "blocks": 0, "lags": 0, "pseudocount": 0.0, "iterations": 0, "classes": None}
     model = LinearDynamicalSystem(vocabulary_size=len(fitted.mu), **options)
     model.take(fitted)
 
-    def alone(tokens: Tensor, _: Tensor) -> Tensor:
+    def alone(tokens: Tensor, _: Tensor | None) -> Tensor:
         return F.normalize(model.gains[tokens] @ model.whitener, dim=-1)
 
-    def filtered(tokens: Tensor, _: Tensor) -> Tensor:
+    def filtered(tokens: Tensor, _: Tensor | None) -> Tensor:
         return F.normalize(model.filter(tokens, model.initial_state(len(tokens))) @ model.whitener, dim=-1)
 
-    return {"by type": alone, "filtered": filtered, "smoothed": model.embed}
+    return {"by type": Embedder(alone), "filtered": Embedder(filtered), "smoothed": Embedder(model.embed)}
 
 
 def word2vec(lines: Sequence[str], vocabulary: Vocabulary, size: int, seed: int) -> Embedder:
@@ -175,11 +181,11 @@ def word2vec(lines: Sequence[str], vocabulary: Vocabulary, size: int, seed: int)
         if word in fitted.wv:
             vectors[number] = torch.tensor(fitted.wv[word])
     vectors /= vectors.norm() / len(vectors) ** 0.5
-    return lambda tokens, _: vectors[tokens]
+    return Embedder(lambda tokens, _: vectors[tokens])
 
 
-def evaluate(name: str, embed: Embedder, vocabulary: Vocabulary, corpora: dict[str, Tagged], around: int, seed: int):
-    """Train and measure a tagger for each corpus, a line of the table."""
+def evaluate(name: str, embedder: Embedder, vocabulary: Vocabulary, corpora: dict[str, Tagged], around: int, seed: int):
+    """Train and measure a tagger for each corpus, and print the line of the table."""
     scores = []
     for corpus in corpora.values():
         classes = sorted({tag for sentence in corpus.train for _, tag in sentence})
@@ -187,9 +193,9 @@ def evaluate(name: str, embed: Embedder, vocabulary: Vocabulary, corpora: dict[s
         parts = []
         for part in corpus:
             tokens = vocabulary.encode(words_of(part))
-            said = tokens != EOS_ID
-            rows = embed_lines(embed, tokens, torch.device("cpu"))[said]
-            rows = windowed(rows * rows.shape[1] ** 0.5, (~said).cumsum(0)[said], around)
+            is_word = tokens != EOS_ID
+            rows = embed_lines(embedder, tokens)[is_word]
+            rows = windowed(rows * rows.shape[1] ** 0.5, (~is_word).cumsum(0)[is_word], around)
             tags = torch.tensor([number.get(tag, -1) for sentence in part for _, tag in sentence])
             parts.append(Tags(rows, tags))
         net = train_tagger(parts[0], parts[1], len(classes), seed)
@@ -224,9 +230,9 @@ def main() -> None:
         "| most frequent tag of a type | | " + " | ".join(f"{100 * score:.2f}" for score in scores) + " |", flush=True
     )
 
-    def row(name: str, embed: Embedder) -> None:
+    def row(name: str, embedder: Embedder) -> None:
         for around in arguments.around:
-            evaluate(name, embed, vocabulary, corpora, around, arguments.seed)
+            evaluate(name, embedder, vocabulary, corpora, around, arguments.seed)
 
     row("word2vec", word2vec(lines, vocabulary, arguments.hidden, arguments.seed))
     lags = max(2 * arguments.blocks - 1, arguments.lags)
@@ -235,8 +241,8 @@ def main() -> None:
     started = time.process_time()
     row("LDS, SSID, smoothed", embedders(Fit(*next(steps), mu))["smoothed"])
     fitted = Fit(*next(islice(steps, arguments.iterations - 1, None)), mu)
-    for name, embed in embedders(fitted).items():
-        row(f"LDS, EM, {name}", embed)
+    for name, embedder in embedders(fitted).items():
+        row(f"LDS, EM, {name}", embedder)
     print(f"{time.process_time() - started:.0f} s of processor time for the system and its taggers")
 
 

@@ -8,11 +8,15 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 from lmzoo import train
 from lmzoo.cli.command import run_command
+from lmzoo.core.configs import CONFIGS
 from lmzoo.training.trainer import Trainer
 
 ROOT = Path(__file__).parent.parent
@@ -63,6 +67,13 @@ def command(*arguments: str, main: Callable[[], int] = train.main) -> Outcome:
         except SystemExit as stop:
             return Outcome(stop.code, out.getvalue(), err.getvalue())  # pyright: ignore[reportArgumentType]
     raise AssertionError("a command ends with an exit code")
+
+
+def configuration(run_dir: Path, *overrides: str) -> dict[str, Any]:
+    """What the command ``python -m lmzoo.train OVERRIDES run_dir=RUN_DIR`` trains."""
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        config = compose("train", [*overrides, "run_dir=unset"])  # a folder's name may hold signs that Hydra reads
+    return OmegaConf.to_container(config, resolve=True) | {"run_dir": str(run_dir)}  # pyright: ignore
 
 
 def stop_at(patch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) -> None:

@@ -17,6 +17,14 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory):
     torch.set_num_threads(1)
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands are called: an empty folder, no data."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LMZOO_DATA", raising=False)
+    return tmp_path
+
+
 SOURCE = {"states": 6, "words": 149, "sentence_length": 6, "concentration": 0.3, "seed": 1}
 SIZES = {"train": 3000, "valid": 500, "test": 2000}
 

@@ -5,7 +5,7 @@ import pytest
 from lmzoo.cluster import main
 from lmzoo.core.errors import UserError
 
-# who: cat dog cow; does: eats sleeps runs; so ends with <eos>, which nothing else resembles
+# Three animals, each before three verbs. <eos> has neighbours like those of no other word.
 TEXT = "\n".join(f"{who} {does}" for who in ("cat", "cat", "dog", "cow") for does in ("eats", "sleeps", "runs"))
 
 
@@ -41,7 +41,7 @@ def test_clusters_the_training_text_of_a_named_corpus(tmp_path: Path, capsys: py
     ("options", "message"),
     [
         (["--text", "{folder}/absent", "--clusters", "2", "{folder}/out"], "absent: no such file"),
-        (["--text", "{folder}/text.txt", "--clusters", "8", "{folder}/out"], "8 clusters: must be 1 to 7"),
+        (["--text", "{folder}/text.txt", "--clusters", "8", "{folder}/out"], "--clusters=8: must be 1 to 7"),
         (["--text", "{folder}/text.txt", "--clusters", "2", "{folder}"], "cannot be written .is a folder"),
         (["--text", "{folder}/text.txt", "--clusters", "2", "{folder}/no/out"], "cannot be written .no such folder"),
         (["--text", "{folder}/text.txt", "--clusters", "2", "{folder}/../{name}/text.txt"], "is the text to be read"),

@@ -1,4 +1,4 @@
-"""Embeddings of a file, their neighbours, and the words that A leads from and to."""
+"""The commands that write and print embeddings of a text, and print which words follow which."""
 
 from pathlib import Path
 
@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 import torch
 from command_line import MODELS, QUICK, TEXT, command
-from lds_oracle import HMM
 
 from lmzoo import embed, load, transitions
 from lmzoo.embed import EmbeddedText
-from lmzoo.models.lds.directions import singular_words
-from lmzoo.models.lds.estimation.steady_state import steady_state
-from lmzoo.models.lds.estimation.system import power_of_symmetric
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 
 LINES = ["w1 w2 w3", "w4", "", "w1 w5 w6 w7 w8 w1", "w2 w9"]
@@ -94,29 +90,6 @@ def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):
 def test_mistakes_are_told_in_one_line(run: Path, text: Path, arguments: list[str], message: str):
     done = command(*(argument.format(run=run, text=text) for argument in arguments), main=embed.main)
     assert message in done.refused()
-
-
-def test_singular_words_of_two_states_that_alternate():
-    hmm = HMM(
-        torch.tensor([[0.1, 0.9], [0.8, 0.2]]).double(), torch.tensor([[0.5, 0.4, 0.1, 0], [0, 0, 0.3, 0.7]]).double()
-    )
-    lds = hmm.lds()
-    (sigma, now, following), (_, now_too, following_too) = singular_words(lds.A, lds.C, torch.eye(1).double(), 1, 2)
-    assert sigma == pytest.approx(0.7)  # the chain's eigenvalue
-    assert {frozenset(now.tolist()), frozenset(following.tolist())} == {frozenset({0, 1}), frozenset({2, 3})}
-    assert (now.tolist(), following.tolist()) == (following_too.tolist(), now_too.tolist())
-
-
-def test_singular_words_do_not_depend_on_coordinates():
-    lds = HMM.draw().lds()
-    covariance = lds.M - steady_state(lds).smoothed  # of smoothed means
-    T = torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    inverse = torch.linalg.inv(T)
-    one = singular_words(lds.A, lds.C, power_of_symmetric(covariance, -0.5), 3, 4)
-    other = singular_words(T @ lds.A @ inverse, lds.C @ inverse, power_of_symmetric(T @ covariance @ T.mT, -0.5), 3, 4)
-    seen = {(round(sigma, 8), *now.tolist(), *following.tolist()) for sigma, now, following in one}
-    assert {(round(sigma, 8), *now.tolist(), *following.tolist()) for sigma, now, following in other} == seen
-    assert len(seen) == 6
 
 
 def test_prints_the_words_that_follow(run: Path):

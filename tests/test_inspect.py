@@ -1,10 +1,12 @@
-"""What an HMM's states are said to be, on a toy whose states are known, and the command on a small run."""
+"""The description of an HMM's hidden states, for a toy whose states are known, and the command on a small run."""
 
 import math
 
 import pytest
 import torch
+from block_hmm_oracle import dense_tables
 from command_line import MODELS, QUICK, TEXT, command
+from hmm_oracle import all_paths
 from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -13,7 +15,7 @@ from lmzoo import inspect
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
-from lmzoo.models.hmm.inference.paths import posterior, viterbi
+from lmzoo.models.hmm.block_hmm import BlockHMMOptions
 from lmzoo.models.hmm.usage import entropy, expected_visits, first_lines
 from lmzoo.models.hmm.vlhmm import TableHMM
 from lmzoo.runs.directory import Run
@@ -23,14 +25,21 @@ WORDS = Vocabulary(["<eos>", "the", "a", "dog", "cat", "barks"])
 
 @pytest.fixture
 def model() -> TableHMM:
-    """Articles have states 0 and 1, animals 2 and 3, the verb and the end 4 and 5: a noun follows an article."""
+    """States 0 and 1 emit articles, 2 and 3 animals, 4 and 5 the verb and the end. A noun follows an article."""
     torch.manual_seed(0)
-    model = TableHMM(vocabulary_size=6, states=6, clusters=3, clustering="uniform", state_dropout=0.5)
+    sizes: BlockHMMOptions = {"states": 6, "clusters": 3, "clustering": "uniform", "state_dropout": 0.5}
+    model = TableHMM(vocabulary_size=6, options=sizes)
     model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
     with torch.no_grad():
         model.transition[:2, 2:4] += 5
-        model.emission[1] += torch.tensor([3.0, -3.0])  # state 0 says "the", state 1 "a"
+        model.emission[1] += torch.tensor([3.0, -3.0])  # state 0 prefers "the", state 1 "a"
     return model.eval()
+
+
+def paths_of(model: TableHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """(N, T) all paths of a text, by the model's dense tables, and the (N,) log p(z, x) of each."""
+    paths, scores = all_paths(*dense_tables(model, model.tables().kept), text)
+    return torch.tensor(paths), scores.detach()
 
 
 def test_usage_is_the_sum_of_posteriors(model):
@@ -38,9 +47,9 @@ def test_usage_is_the_sum_of_posteriors(model):
     visits = expected_visits(model, torch.tensor([token for line in lines for token in line]))
     expected = torch.zeros(6, dtype=torch.float64)
     for line in lines:
-        chain = model.chain(torch.tensor([line]), model.initial_state(1))
-        for t, gamma in enumerate(posterior(chain, torch.tensor([len(line)]))[0][0]):
-            expected[chain.states[chain.block[0, t]]] += gamma.double()
+        paths, scores = paths_of(model, line)
+        for z in paths.T:
+            expected.index_add_(0, z, scores.double().softmax(0))
     torch.testing.assert_close(visits, expected, rtol=1e-5, atol=1e-6)
     assert visits.sum().item() == pytest.approx(12, rel=1e-5)
 
@@ -58,7 +67,7 @@ def test_lines_of_probability_0_are_left_out_and_have_no_path():
         inspect.Inspector(model, WORDS, 3).sentence("the cat")
 
 
-def test_entropy_counts_states_used_alike():
+def test_entropy_counts_equally_used_states():
     assert math.exp(entropy(torch.tensor([3.0, 3.0, 0.0, 3.0]))) == pytest.approx(3)
     assert entropy(torch.tensor([0.0, 5.0])) == 0
 
@@ -70,10 +79,10 @@ def test_first_lines_are_whole():
 
 
 def test_words_and_successors_of_a_state_are_printed(model):
-    _, says, then, _, *following = inspect.Inspector(model, WORDS, 3).state(0)
+    _, emits, then, _, *following = inspect.Inspector(model, WORDS, 3).state(0)
     p, q = model.words(0).exp(), model.next_words(0).exp()
-    assert says == f"says, in %:  the {100 * p[1]:.0f}, a {100 * p[2]:.0f}"
-    assert then.startswith(f"then comes:  {WORDS.words[int(q.argmax())]} {100 * q.max():.0f}, ")
+    assert emits == f"emits, in %:       the {100 * p[1]:.0f}, a {100 * p[2]:.0f}"
+    assert then.startswith(f"next words, in %:  {WORDS.words[int(q.argmax())]} {100 * q.max():.0f}, ")
     assert len(following) == 3
     top = model.successors(0).exp().topk(3)
     assert [int(line.split()[2]) for line in following] == top.indices.tolist()
@@ -83,25 +92,20 @@ def test_words_and_successors_of_a_state_are_printed(model):
 
 def test_a_sentence_is_shown_with_its_path(model):
     lines = inspect.Inspector(model, WORDS, 3).sentence("a dog barks")
-    tokens = torch.tensor([[2, 3, 5, 0]])
-    path, logprob = viterbi(model.chain(tokens, model.initial_state(1)), torch.tensor([4]))
-    assert [line.split()[:2] for line in lines[1:-1]] == [
-        [word, str(state)] for word, state in zip(["a", "dog", "barks", "<eos>"], path[0].tolist(), strict=True)
-    ]
-    whole = float(model(tokens, model.initial_state(1))[0].detach().sum())
-    assert lines[-1] == f"log p(x) = {whole:.2f} nats, of which this path has {100 * math.exp(logprob - whole):.2g}%"
+    paths, scores = paths_of(model, [2, 3, 5, 0])
+    p, best = scores.softmax(0), int(scores.argmax())
+    gamma = [float(p[paths[:, t] == z].sum()) for t, z in enumerate(paths[best])]
+    expected = zip(["a", "dog", "barks", "<eos>"], paths[best].tolist(), gamma, strict=True)
+    assert [line.split()[:3] for line in lines[1:-1]] == [[word, str(z), f"{share:.2f}"] for word, z, share in expected]
+    assert lines[1].endswith(inspect.Inspector(model, WORDS, 3).words(model.words(int(paths[best, 0]))))
+    whole = float(scores.logsumexp(0))
+    assert lines[-1] == f"log p(x) = {whole:.2f} nats, of which this path has {100 * float(p[best]):.2g}%"
 
 
-def test_a_dense_model_shows_its_tables():
+def test_a_dense_model_is_shown_as_well():
     torch.manual_seed(0)
     options = {"states": 5, "dim": 4, "dropout": 0.0, "state_dropout": 0.5}
     model = models.build({"name": "neural_hmm", **options}, vocabulary_size=6).double().eval()
-    tables = model.tables()
-    for state in (0, 3):
-        torch.testing.assert_close(model.words(state), tables.emission[:, state])
-        torch.testing.assert_close(model.successors(state), tables.transition[state])
-        following = tables.transition[state].exp() @ tables.emission.exp().T
-        torch.testing.assert_close(model.next_words(state).exp(), following)
     assert expected_visits(model, torch.tensor([1, 3, 0, 2, 0, 0])).sum().item() == pytest.approx(6)
     assert len(inspect.Inspector(model, WORDS, 3).sentence("a dog barks")) == 6
 
@@ -132,7 +136,7 @@ def look(*arguments: str):
     return command(*arguments, main=inspect.main)
 
 
-def test_the_command_says_how_states_are_used(run):
+def test_the_command_shows_how_states_are_used(run):
     outcome = look(str(run))
     assert outcome.code == 0
     model, _ = lmzoo.load(run)

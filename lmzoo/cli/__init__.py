@@ -1,1 +1,1 @@
-"""What the commands share: their arguments, how they end, and Hydra, from which the train command has its options."""
+"""What the commands share: their arguments, the way they end, and Hydra, which reads the train command's options."""

@@ -1,11 +1,14 @@
-"""What every command shares: its arguments, how it opens a run, and how it ends."""
+"""What every command shares: its arguments, the way it opens a run, and the way it ends."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeVar
+
+import torch
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
@@ -14,7 +17,10 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it, and after any signal on which a run was saved."""
+"""The exit code after Ctrl-C, as in shells, and after any signal on which a run was saved."""
+
+LONGEST = 290
+"""Signs of an error message."""
 
 Kind = TypeVar("Kind")
 
@@ -41,15 +47,15 @@ def open_run(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary]
 
 
 def warn_if_unfinished(run: Run) -> None:
-    """Say on standard error that what is about to be printed comes from weights that are still learning."""
+    """Warn on standard error where a run's training is not finished."""
     if unfinished := run.unfinished():
         print(unfinished, file=sys.stderr)
 
 
 def require_kind(run: Run, model: LanguageModel, kind: type[Kind], needed: str) -> Kind:
-    """The model as one of the kind that a command works on.
+    """The model, if it is of the kind that a command works on.
 
-    Raises: UserError, saying what is ``needed``, for a model of another kind.
+    Raises: UserError for a model of another kind. It names what is ``needed``.
     """
     if not isinstance(model, kind):
         name = run.config()["model"]["name"]
@@ -70,25 +76,65 @@ def check_output(file: Path, *inputs: Path) -> None:
 
 def run_command(main: Callable[[], int]) -> None:
     """Exit with ``main``'s code: 2 after one line on stderr for a user's mistake, 130 for Ctrl-C."""
+    _prepare_streams()
     try:
         code = main()
         sys.stdout.flush()
     except UserError as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
-        code = 2
+        code = _refuse(one_line(error))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = 1
     except OSError as error:  # standard output on a full disk
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"error: {error}", file=sys.stderr)
-        code = 2
+        _drop_output()
+        code = _refuse(one_line(error))
+    except (MemoryError, RuntimeError, ValueError) as error:
+        if not (reason := _foreign_mistake(error)):
+            raise
+        code = _refuse(reason)
     sys.exit(code)
 
 
+def _refuse(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2
+
+
+def _foreign_mistake(error: Exception) -> str | None:
+    """A message for an error that a library raises after a user's mistake; None for any other error."""
+    too_large = any(sign in str(error) for sign in ("can't allocate memory", "calculation overflowed"))
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or too_large:
+        return "not enough memory; make the model, the batch or the text smaller"
+    if "null byte" in str(error):
+        return "a null byte cannot be a part of a name"
+    if isinstance(error, UnicodeEncodeError):
+        return "an argument is not UTF-8; write it in UTF-8"
+    return None
+
+
+def _prepare_streams() -> None:
+    """Output that is closed is dropped, and what the terminal cannot show is written as an escape."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for the process's life
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def printable(text: str) -> str:
+    """A text without signs that would control the terminal; they are written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def one_line(error: Exception) -> str:
-    """What an exception says, without line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """What an exception says: one line of at most `LONGEST` signs, the end of a longer one left whole."""
+    text = printable(" ".join(str(error).split())) or type(error).__name__
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[3 - LONGEST // 2 :]}"

@@ -1,4 +1,4 @@
-"""Hydra, from which the train command has its options and its sweeps."""
+"""Hydra reads the train command's options and runs its sweeps."""
 
 import argparse
 import os
@@ -19,22 +19,25 @@ from lmzoo.core.errors import UserError
 
 
 def run_hydra(job: Callable[[DictConfig], None], config_name: str) -> None:
-    """Call ``job`` with the configuration, or one after the other, that the command line asks for.
+    """Call ``job`` with the configuration that the command line asks for; in a sweep, with one after the other.
 
-    Raises: UserError for a mistake on the command line; what a job raises is for the job to catch, as
-        Hydra would print it.
+    A job must catch its own exceptions, since Hydra would print them.
+
+    Raises: UserError for a mistake on the command line.
     """
-    arguments = read_command_line(sys.argv[1:])
+    typed = sys.argv
+    told = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
+    arguments = read_command_line(told[1:])
     if not (arguments.config_path or arguments.config_name or arguments.config_dir):
         check_overrides(arguments.overrides, config_name, sweep=arguments.multirun)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
-    typed, along = sys.argv, _swept_along(arguments.overrides) if arguments.multirun else {}
+    along = _swept_along(arguments.overrides) if arguments.multirun else {}
 
     def as_typed(config: DictConfig) -> None:
         sys.argv = typed  # which goes into the run's provenance
         job(config)
 
-    sys.argv = [along.get(argument, argument) for argument in typed]
+    sys.argv = [along.get(argument, argument) for argument in told]
     try:
         hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
@@ -44,10 +47,10 @@ def run_hydra(job: Callable[[DictConfig], None], config_name: str) -> None:
 
 
 def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
-    """Options of groups that are swept over, as sweeps of one value.
+    """Options of groups that the sweep varies, as sweeps of one value.
 
-    Before a sweep Hydra composes a configuration of what does not vary, in which ``model`` is the default's, and so
-    refuses options that only the models swept over have.
+    Before a sweep Hydra composes a configuration from the options that do not vary. The model in it is the default.
+    So Hydra refuses an option that only the models of the sweep have, unless the sweep varies that option, too.
     """
     overrides = {argument: parse(argument) for argument in arguments}
     swept = {override.key_or_group for override in overrides.values() if override.is_sweep_override()}
@@ -64,7 +67,7 @@ def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line as Hydra reads it; a UserError where it would print how it is to be used."""
+    """The command line as Hydra reads it; a UserError where Hydra would print its usage."""
     parser = get_args_parser()
 
     parser.error = CommandParser().error

@@ -14,14 +14,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.cli.command import one_line
 from lmzoo.core.configs import CONFIGS
-from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.errors import UserError, nearest, shortened
 
 
 def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, configs: Path = CONFIGS) -> None:
     """Find a misspelt group, choice or option among overrides ``key=value``.
 
-    Hydra would find most of them too, but answers with the hint to add ``+``, which only moves the
-    mistake. What lies deeper in Hydra's own options is Hydra's affair.
+    Hydra finds most of them, too. But it advises to add ``+``, which only moves the mistake. Of Hydra's own options
+    only the first two levels are checked here.
 
     Raises: UserError naming the nearest option or choice there is.
     """
@@ -47,14 +47,14 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, con
 
 
 def parse(argument: str) -> Override:
-    """An override as Hydra reads it; a UserError for what is none."""
+    """An override as Hydra reads it; a UserError for an argument that is no override."""
     if "=" not in argument and not argument.startswith("~"):
         raise UserError(f"'{argument}': write options as key=value, such as model=lstm or optimizer.lr=0.01")
     try:
         return OverridesParser.create().parse_overrides([argument])[0]
-    except HydraException as error:
+    except (HydraException, ValueError) as error:  # ValueError: a number of too many digits
         raise UserError(
-            f"'{argument}': cannot be read ({str(error).splitlines()[0]})",
+            f"'{shortened(argument)}': cannot be read ({str(error).splitlines()[0]})",
             "quote special signs, in the shell's quotes too: 'key=\"value\"'",
         ) from None
 
@@ -63,8 +63,6 @@ def _choices(override: Override, configs: Path) -> list[str]:
     """The choices of a group that an override names, each of which must exist."""
     group, value = override.key_or_group, override.value()
     available = sorted(path.stem for path in (configs / group).glob("*.yaml"))
-    if group == "experiment":
-        available.append("null")  # the one group that may be left out
     if override.get_key_element() != group:
         raise UserError(f"{override.input_line}: every run has one {group}", f"choose it with {group}=NAME")
     if isinstance(value, Glob):
@@ -91,6 +89,6 @@ def _require_key(parts: Sequence[str], options: Any, groups: set[str]) -> None:
 
 
 def hydra_message(error: Exception) -> str:
-    """What an exception of Hydra's says, but for its advice to add with ``+`` an option that nothing knows."""
+    """The message of an exception of Hydra's, without its advice to add an unknown option with ``+``."""
     lines = str(error).splitlines()
     return " ".join(" ".join(line for line in lines if not line.startswith("To append to")).split()) or one_line(error)

@@ -20,6 +20,14 @@ class UserError(ValueError):
         self.advice = advice
 
 
+def shortened(value: object, length: int = 80) -> str:
+    """A value in a message: its beginning, where it is long."""
+    if isinstance(value, int) and abs(value) >= 10**length:
+        return "a number of very many digits"  # Python refuses to write it out
+    text = str(value)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def nearest(word: str, names: Iterable[str]) -> str:
     """Advice about a misspelt name: ``did you mean 'x'?``, or the list of names."""
     names = sorted(names)

@@ -1,6 +1,7 @@
 """Files read with errors a user understands, and written whole or not at all."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -10,6 +11,9 @@ from typing import BinaryIO
 
 from lmzoo.core.errors import UserError
 
+PIPES = (Path("/dev/fd"), Path("/proc/self/fd"))
+"""Where a shell has the pipes between its commands, as of ``<(zcat book.gz)``."""
+
 
 def sha256(data: bytes) -> str:
     """The hexadecimal SHA-256 of some bytes."""
@@ -17,8 +21,13 @@ def sha256(data: bytes) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's contents; a UserError where it cannot be read."""
+    """A file's contents.
+
+    Raises: UserError where it cannot be read, or is a device or a pipe on disk, which might never end.
+    """
     try:
+        if path.exists() and not path.is_dir() and not path.is_file() and path.parent not in PIPES:
+            raise UserError(f"{path}: not an ordinary file", "copy its text into one")
         return path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
@@ -35,9 +44,9 @@ def read_lines(path: Path) -> list[str]:
 
 
 def text_lines(data: bytes, where: str) -> list[str]:
-    """UTF-8 bytes -> lines; a UserError where they are empty or not UTF-8."""
+    """UTF-8 bytes, with a byte order mark or without -> lines; a UserError where they are empty or not UTF-8."""
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise UserError(f"{where}: not UTF-8 (line {line}, byte {error.start})", "convert it first") from None
@@ -73,9 +82,15 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def output_stream(path: Path) -> Iterator[BinaryIO]:
-    """`atomic_stream` into a file that the user has asked for; a UserError where it cannot be written."""
+    """`atomic_stream` into a file that the user has asked for. A device or a pipe is written to as it is.
+
+    Raises: UserError where it cannot be written.
+    """
     try:
-        with atomic_stream(path) as stream:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        special = path.exists() and not path.is_file()
+        with path.open("wb") if special else atomic_stream(path) as stream:
             yield stream
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.errors import UserError, nearest, shortened
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The interval an option must lie in; ``open_above`` leaves the upper end out."""
+    """The interval that an option must lie in. ``open_above`` excludes the upper end."""
 
     low: float | None = None
     high: float | None = None
@@ -32,10 +32,12 @@ class Bounds:
         return None
 
 
-Size = Annotated[int, Bounds(low=1)]
-Count = Annotated[int, Bounds(low=0)]
+Size = Annotated[int, Bounds(low=1, high=2**31 - 1)]
+Count = Annotated[int, Bounds(low=0, high=2**31 - 1)]
+Depth = Annotated[int, Bounds(low=1, high=100)]
+"""Of layers, of the words that an n-gram has, and of what else is stacked or looked back at one by one."""
 Seed = Annotated[int, Bounds(low=0, high=2**32 - 1)]
-NonNegative = Annotated[float, Bounds(low=0)]
+NonNegative = Annotated[float, Bounds(low=0, high=1e30)]
 Probability = Annotated[float, Bounds(low=0, high=1)]
 BelowOne = Annotated[float, Bounds(low=0, high=1, open_above=True)]
 Dropout = BelowOne
@@ -50,6 +52,8 @@ def _describe(annotation: Any) -> str:
         return " or ".join(_describe(part) for part in typing.get_args(annotation))
     if typing.get_origin(annotation) is list:
         return f"a list, each item {_describe(typing.get_args(annotation)[0])}"
+    if typing.get_origin(annotation) is dict:
+        return f"a group, each value {_describe(typing.get_args(annotation)[1])}"
     if annotation is types.NoneType:
         return "null"
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a string", dict: "a group"}
@@ -67,6 +71,8 @@ def _fits(value: Any, annotation: Any) -> bool:
         return any(_fits(value, part) for part in arguments)
     if origin is list:
         return isinstance(value, list) and all(_fits(item, arguments[0]) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(item, arguments[1]) for item in value.values())
     if annotation is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if annotation is int:
@@ -114,13 +120,11 @@ def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, *
     expected = {name: annotation for name, annotation in schema(function).items() if name not in given}
     for name in options:
         if name not in expected:
-            raise UserError(f"{where}{name}: no such option", nearest(str(name), expected))
+            raise UserError(f"{where}{shortened(name)}: no such option", nearest(str(name), expected))
     for name, annotation in expected.items():
         if name not in options:
             raise UserError(f"{where}{name} is missing: it must be {_describe(annotation)}")
         value = options[name]
-        if not _fits(value, annotation):
-            raise UserError(f"{where}{name}={value}: must be {_describe(annotation)}")
-        if wrong := _violation(value, annotation):
-            raise UserError(f"{where}{name}={value}: must be {wrong}")
+        if wrong := _violation(value, annotation) if _fits(value, annotation) else _describe(annotation):
+            raise UserError(f"{where}{name}={shortened(value)}: must be {wrong}")
     return function(**options, **given)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.errors import UserError, nearest, shortened
 from lmzoo.core.options import call
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -34,8 +34,10 @@ class Registry:
         """
         options = dict(options)
         name = options.pop("name", None)
-        if name not in self.entries:
-            raise UserError(f"{self.kind}.name={name}: no such {self.kind}", nearest(str(name), self.entries))
+        if not isinstance(name, str) or name not in self.entries:
+            raise UserError(
+                f"{self.kind}.name={shortened(name)}: no such {self.kind}", nearest(str(name), self.entries)
+            )
         return call(self.entries[name], options, f"{self.kind}.", **given)
 
 

@@ -1,4 +1,4 @@
-"""Text as numbers: corpora, vocabularies, and the windows that models read a text in."""
+"""Text as numbers: corpora, vocabularies, and windows, in which models read a text."""
 
 from lmzoo.corpus.corpus import Context, Corpus
 from lmzoo.corpus.entries import load_corpus

@@ -1,4 +1,4 @@
-"""Text as numbers: a corpus is three token streams over one vocabulary."""
+"""A corpus: three token streams over one vocabulary."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,7 +10,7 @@ from lmzoo.corpus.vocabulary import Vocabulary
 SPLITS = ("train", "valid", "test")
 
 Context = Literal["stream", "sentence"]
-"""Whether a model's memory crosses `<eos>` (``stream``) or each line stands alone (``sentence``)."""
+"""``stream``: a model's memory crosses `<eos>`. ``sentence``: each line stands alone."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,13 @@ class Corpus:
     """Three splits of one text.
 
     Attributes:
-        splits: ``train``, ``valid`` and ``test``, each (N,) int64, every line closed by `<eos>` (word 0);
-            N counts every word and one `<eos>` per line.
-        context: see `Context`; every reported figure records it.
-        sha256: of each split's text, so that a result says what it was measured on.
-        true_perplexity: of valid and test, where the source of the text is known.
-        notes: what else provenance should record, such as the version a text came from.
+        name: the name in the configuration.
+        splits: ``train``, ``valid`` and ``test``, each (N,) int64. Every line is closed by `<eos>` (word 0), so N
+            counts every word and one `<eos>` per line.
+        context: see `Context`. Every reported figure records it.
+        sha256: the SHA-256 of each split's text. A result records the text that it was measured on by it.
+        true_perplexity: the perplexities of valid and test under the source of the text, where that is known.
+        notes: what else provenance records, such as the version that a text comes from.
     """
 
     name: str

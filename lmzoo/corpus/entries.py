@@ -1,4 +1,4 @@
-"""The corpora that configuration can name."""
+"""The corpora that a configuration can name."""
 
 import platform
 from collections.abc import Mapping
@@ -34,7 +34,11 @@ def _pinned(
 ) -> Corpus:  # fmt: skip
     """A public corpus, whose checksums and token counts are known.
 
-    Raises: RuntimeError where the tokens are counted otherwise than they are known to be.
+    Args:
+        folder, files, checksums, urls: see `fetch_splits`.
+        tokens: the known number of tokens of each split.
+
+    Raises: RuntimeError if a split has another number of tokens.
     """
     data = fetch_splits(folder, files, checksums, urls)
     lines = {split: text_lines(data[split], files[split]) for split in SPLITS}
@@ -47,7 +51,7 @@ def _pinned(
 
 @corpora.register("ptb")
 def ptb(*, context: Context, urls: list[str]) -> Corpus:
-    """Penn Treebank as Mikolov et al. (2010) prepared it: 10,000 words with `<eos>`."""
+    """Penn Treebank as Mikolov et al. (2010) prepared it: 10,000 words, `<eos>` included."""
     return _pinned(
         "ptb", context, "ptb", {split: f"ptb.{split}.txt" for split in SPLITS},
         {
@@ -61,7 +65,7 @@ def ptb(*, context: Context, urls: list[str]) -> Corpus:
 
 @corpora.register("wikitext2")
 def wikitext2(*, context: Context, urls: list[str]) -> Corpus:
-    """WikiText-2, word level (Merity et al. 2017): 33,278 words with `<eos>`."""
+    """WikiText-2, word level (Merity et al. 2017): 33,278 words, `<eos>` included."""
     return _pinned(
         "wikitext2", context, "wikitext-2", {split: f"{split}.txt" for split in SPLITS},
         {
@@ -75,7 +79,7 @@ def wikitext2(*, context: Context, urls: list[str]) -> Corpus:
 
 @corpora.register("pydoc")
 def pydoc_corpus(*, context: Context) -> Corpus:
-    """The running Python's language reference; see `lmzoo.corpus.pydoc` for the rule."""
+    """The language reference of the running Python; see `lmzoo.corpus.pydoc`."""
     lines = pydoc.pydoc_lines()
     return _encode(
         "pydoc", context, Vocabulary.of(lines["train"]), lines,
@@ -94,11 +98,17 @@ def text(
     min_count: Size,
     max_size: Annotated[int, Bounds(low=3)] | None,
 ) -> Corpus:
-    """Three UTF-8 files, one sentence a line, words separated by spaces."""
+    """Three UTF-8 files, one sentence a line, words separated by spaces.
+
+    Args:
+        train, valid, test: the files.
+        min_count: a word with fewer occurrences in train is `<unk>`.
+        max_size: the most words of the vocabulary, `<eos>` and `<unk>` included.
+    """
     paths = {"train": train, "valid": valid, "test": test}
     for split, path in paths.items():
         if path is None:
-            raise UserError(f"corpus=text needs corpus.{split}=FILE, a sentence a line, words separated by spaces")
+            raise UserError(f"corpus=text needs corpus.{split}=FILE, one sentence a line, words separated by spaces")
     data = {split: read_bytes(Path(str(path))) for split, path in paths.items()}
     lines = {split: text_lines(data[split], str(paths[split])) for split in SPLITS}
     vocabulary = Vocabulary.of(lines["train"], min_count=min_count, max_size=max_size)
@@ -111,14 +121,23 @@ def markov(
     context: Context,
     states: Size,
     words: Size,
-    sentence_length: Annotated[float, Bounds(low=1)],
-    concentration: Annotated[float, Bounds(low=1e-3)],
+    sentence_length: Annotated[float, Bounds(low=1, high=1e6)],
+    concentration: Annotated[float, Bounds(low=1e-3, high=1e6)],
     train: Size,
     valid: Size,
     test: Size,
     seed: Seed,
 ) -> Corpus:
-    """Text of about the given numbers of tokens, drawn from a random hidden Markov model, with its true perplexity."""
+    """Text drawn from a random hidden Markov model, with its true perplexity.
+
+    Args:
+        states: the number of hidden states beside the boundary state.
+        words: the number of words beside `<eos>`.
+        sentence_length: the mean number of words in a sentence, about.
+        concentration: of the Dirichlet distribution of each row; rows with a low one put their mass on few entries.
+        train, valid, test: the number of tokens of each split, about.
+        seed: the model and the text depend on it alone.
+    """
     source = MarkovSource.draw(states, words, sentence_length, concentration, seed)
     tokens = {"train": train, "valid": valid, "test": test}
     splits = {split: source.sample(tokens[split], 3 * seed + i) for i, split in enumerate(SPLITS)}

@@ -1,4 +1,4 @@
-"""Text drawn from a hidden Markov model that is known, so that its true perplexity is too."""
+"""Text drawn from a known hidden Markov model, so that its true perplexity is known."""
 
 import math
 from bisect import bisect
@@ -12,23 +12,34 @@ from lmzoo.corpus.vocabulary import EOS_ID
 
 @dataclass(frozen=True)
 class MarkovSource:
-    """A hidden Markov model with K states over V words in float64, `<eos>` being emitted by state 0 alone.
+    """A hidden Markov model with K states over V words, in float64.
 
-    After state 0 the chain is where it was before the first word, so sentences are independent and
-    the probability of a text is the same whether memory crosses `<eos>` or not.
+    State 0 is the sentence boundary. It emits `<eos>`, which no other state emits, and the chain begins in it. So
+    sentences are independent, and the probability of a text is the same whether memory crosses `<eos>` or not.
+
+    Attributes:
+        transition: (K, K), rows sum to 1. Row 0 is the start of a sentence.
+        emission: (K, V), rows sum to 1.
     """
 
-    transition: Tensor  # (K, K), rows sum to 1; row 0 is the start of a sentence
-    emission: Tensor  # (K, V), rows sum to 1
+    transition: Tensor
+    emission: Tensor
 
     @classmethod
     def draw(cls, states: int, words: int, sentence_length: float, concentration: float, seed: int) -> "MarkovSource":
-        """Dirichlet rows; a sentence has about ``sentence_length`` words and at least one."""
+        """A random source.
+
+        Args:
+            states: K - 1.
+            words: V - 1.
+            sentence_length: the mean number of words in a sentence, at least 1; every sentence has one.
+            concentration: every row is drawn from a Dirichlet distribution with this parameter.
+        """
         random = torch.Generator().manual_seed(seed)
         alpha = torch.full((), concentration, dtype=torch.float64)
 
         def dirichlet(rows: int, columns: int) -> Tensor:
-            # torch's gamma sampler takes its generator by this private name alone
+            # Only the private name takes a generator.
             draws = torch._standard_gamma(alpha.expand(rows, columns), generator=random)  # pyright: ignore
             return (draws + 1e-6) / (draws + 1e-6).sum(1, keepdim=True)
 
@@ -42,10 +53,10 @@ class MarkovSource:
         return cls(transition, emission)
 
     def sample(self, tokens: int, seed: int) -> Tensor:
-        """About this many tokens, closed by `<eos>` (the last sentence is finished)."""
+        """(N,) int64 text with N at least ``tokens``; it ends with the next `<eos>`."""
         random = torch.Generator().manual_seed(seed)
         next_state, word = self.transition.cumsum(1).tolist(), self.emission.cumsum(1).tolist()
-        last_state, last_word = len(next_state) - 1, len(word[0]) - 1  # a sum of rounded numbers may end below 1
+        last_state, last_word = len(next_state) - 1, len(word[0]) - 1  # rounding: a sum may end below 1
         text: list[int] = []
         state = 0
         while len(text) < tokens or state != 0:
@@ -57,7 +68,7 @@ class MarkovSource:
         return torch.tensor(text)
 
     def logprobs(self, text: Tensor) -> Tensor:
-        """(N,) text -> (N,) log p(x_t | x_<t) in nats, by the forward algorithm (Rabiner 1989, eq. 19-21)."""
+        """(N,) text -> (N,) log p(x_t | x_<t) in nats, float64, by the forward algorithm (Rabiner 1989, eq. 19-21)."""
         belief = torch.zeros(len(self.transition), dtype=torch.float64)
         belief[0] = 1
         logprobs = []
@@ -69,5 +80,5 @@ class MarkovSource:
         return torch.tensor(logprobs, dtype=torch.float64)
 
     def perplexity(self, text: Tensor) -> float:
-        """exp of minus the mean log-probability of a (N,) text."""
+        """(N,) text -> exp of its negative mean log-probability."""
         return math.exp(-float(self.logprobs(text).mean()))

@@ -1,12 +1,11 @@
 """The Python language reference that every CPython carries: real English without a download.
 
-The rule. The help topics are taken in alphabetical order and cut into paragraphs at blank lines. A
-paragraph is dropped where fewer than half of its characters are letters (grammars, rules, tables),
-and where it stood before: topics repeat each other, and a test split must not repeat the training text.
-Paragraphs are cut into sentences after ``.``, ``?``, ``!`` or ``:`` before white space; words are
-lower-cased identifiers, numbers become ``N``, every other character stands alone. Of every ten
-paragraphs the last but one goes to valid and the last to test. Words seen fewer than twice in train
-become ``<unk>``.
+The help topics are taken in alphabetical order and cut into paragraphs at blank lines. A paragraph is dropped if fewer
+than half of its characters are letters (grammars, rules, tables). It is also dropped if an earlier paragraph is the
+same, since topics repeat each other, and a test split must not repeat the training text. A paragraph is cut into
+sentences after ``.``, ``?``, ``!`` or ``:`` before white space. Words are lower-cased identifiers, numbers become
+``N``, every other character stands alone. From each ten paragraphs, the ninth goes to valid and the tenth to test. A
+word that train has fewer than two times becomes ``<unk>``.
 """
 
 import re

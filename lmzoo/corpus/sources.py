@@ -1,4 +1,4 @@
-"""Pinned public copies of texts, found in a folder of data or downloaded once."""
+"""Public texts with pinned checksums, found in a folder of data or downloaded once."""
 
 import http.client
 import os
@@ -12,15 +12,21 @@ from lmzoo.corpus.corpus import SPLITS
 
 
 def data_folders() -> list[Path]:
-    """Folders searched for corpora, in turn: ``$LMZOO_DATA`` where it is set, then ``data``."""
+    """The folders that are searched for corpora, in this order: ``$LMZOO_DATA`` if it is set, then ``data``."""
     named = os.environ.get("LMZOO_DATA")
     return [*([Path(named)] if named else []), Path("data")]
 
 
 def fetch(folder: str, file: str, checksum: str, urls: list[str]) -> bytes:
-    """The contents of ``folder/file`` under a data folder, else downloaded there from the first URL that has it.
+    """The contents of ``folder/file`` under the first data folder that has it.
 
-    Raises: UserError for a file that differs from its pinned checksum, and where nothing has it.
+    If no folder has it, it is downloaded into the first one, from the first URL that has it.
+
+    Args:
+        checksum: the SHA-256 of the file.
+
+    Raises: UserError for a file with another checksum, if no folder and no URL has the file, and if the downloaded file
+        cannot be written.
     """
     for root in data_folders():
         path = root / folder / file
@@ -59,7 +65,7 @@ def fetch(folder: str, file: str, checksum: str, urls: list[str]) -> bytes:
 
 
 def fetch_splits(folder: str, files: Mapping[str, str], checksums: Mapping[str, str], urls: list[str]) -> dict:
-    """`fetch` for each split; a URL is a pattern with ``{file}`` and ``{split}`` to fill in."""
+    """`fetch` the file of each split. ``{file}`` and ``{split}`` in a URL are filled in."""
     data = {}
     for split in SPLITS:
         filled = [url.replace("{file}", files[split]).replace("{split}", split) for url in urls]

@@ -11,13 +11,15 @@ from lmzoo.core.errors import UserError
 EOS = "<eos>"
 UNK = "<unk>"
 EOS_ID = 0
-"""The end of a line is word 0 of every vocabulary; it also stands for what precedes a sentence."""
+"""`<eos>`, the end of a line, is word 0 of every vocabulary. It also stands before a sentence."""
 
 
 class Vocabulary:
     """A bijection between V words and 0 … V-1, `<eos>` first.
 
-    A text without `<unk>` among its words has a closed vocabulary: an unknown word is then an error.
+    A vocabulary without `<unk>` is closed: an unknown word is an error.
+
+    Raises: ValueError if a word is there twice or `<eos>` is not the first word.
     """
 
     def __init__(self, words: Sequence[str]):
@@ -28,10 +30,13 @@ class Vocabulary:
 
     @classmethod
     def of(cls, lines: Iterable[str], min_count: int = 1, max_size: int | None = None) -> "Vocabulary":
-        """The words of a text, most frequent first (ties: first seen first), after `<eos>`.
+        """`<eos>` and the words of a text, the most frequent first; among equals, the first seen is first.
 
-        Words seen fewer than ``min_count`` times or beyond the ``max_size`` most frequent (`<eos>`
-        and `<unk>` included) are left out, and `<unk>` is added where that leaves any out.
+        If a word is left out, the vocabulary has `<unk>`.
+
+        Args:
+            min_count: a word with fewer occurrences is left out.
+            max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; rarer words are left out.
         """
         counts = Counter(word for line in lines for word in line.split())
         counts.pop(EOS, None)
@@ -49,7 +54,11 @@ class Vocabulary:
     def encode(self, lines: Iterable[str], where: str = "text") -> Tensor:
         """Lines of space-separated words -> (N,) int64, each line closed by `<eos>`.
 
-        Raises: UserError naming an unknown word's line where the vocabulary has no `<unk>`.
+        Args:
+            where: the name of the text in an error.
+
+        Raises: UserError that names the line, for `<eos>` inside a line, and for an unknown word if the vocabulary has
+            no `<unk>`.
         """
         if isinstance(lines, str):
             raise TypeError("encode takes lines, such as ['one line'], and not one string")
@@ -66,13 +75,13 @@ class Vocabulary:
                 word = words[row.index(-1)]
                 raise UserError(
                     f"{where}, line {line_number}: '{word}' is not in the vocabulary, which has no {UNK}",
-                    f"map unknown words before, or raise corpus.min_count, which makes the rare words of train {UNK}",
+                    f"replace unknown words before, or raise corpus.min_count: then rare words of train become {UNK}",
                 )
             numbers += row
             numbers.append(EOS_ID)
         return torch.tensor(numbers, dtype=torch.int64)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Word numbers -> text, a new line after each `<eos>`."""
+        """Word numbers -> text, with a new line after each `<eos>`."""
         text = " ".join(self.words[token] for token in tokens)
         return text.replace(f"{EOS} ", f"{EOS}\n")

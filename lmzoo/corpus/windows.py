@@ -1,4 +1,4 @@
-"""A token stream cut into windows: what the trainer steps over and what perplexity is summed over."""
+"""A token stream cut into windows. The trainer takes a step for each, and perplexity is summed over them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class Window:
 
     Attributes:
         tokens: (B, T) int64.
-        mask: (B, T) bool, False on padding; None where there is none.
-        positions: (B, T) int64, where in the text the tokens are; anywhere on padding.
-        starts: whether every row begins just after a sentence boundary, from `initial_state`;
-            else rows go on from the state that the previous window left.
+        mask: (B, T) bool, False on padding; None if there is no padding.
+        positions: (B, T) int64, the places of the tokens in the text; on padding, any place.
+        starts: whether every row begins just after a sentence boundary, from `initial_state`. Else rows go on from
+            the state after the previous window.
     """
 
     tokens: Tensor
@@ -38,10 +38,10 @@ class Window:
 
 
 class StreamWindows:
-    """One long stream in ``batch_size`` rows of equal length, ``bptt`` tokens a window, in order.
+    """One long stream in ``batch_size`` rows of equal length, cut into windows of ``bptt`` tokens a row, in order.
 
-    Rows are cut at the end of the stream, so at most ``batch_size - 1`` tokens are left out: none
-    with one row, which is how perplexity reads a stream.
+    At most ``batch_size - 1`` tokens at the end of the stream are left out. Perplexity reads a stream in one row, which
+    leaves out none.
     """
 
     def __init__(self, tokens: Tensor, batch_size: int, bptt: int):
@@ -62,11 +62,10 @@ class StreamWindows:
 
 
 class SentenceWindows:
-    """Each line alone, lines of similar length together, at most ``max_tokens`` padded tokens a window.
+    """Each line alone, lines of similar length together, at most ``max_tokens`` tokens a window, padding included.
 
-    Every epoch draws another grouping and order from the seed and the epoch's number, so that the
-    number of a window is all that is needed to go on from there. A line longer than ``max_tokens``
-    has a window to itself.
+    The groups and their order are drawn for each epoch, from the seed and the epoch's number. So training can go on
+    from the number of a window alone. A line longer than ``max_tokens`` has a window to itself.
     """
 
     def __init__(self, tokens: Tensor, max_tokens: int, seed: int | None):
@@ -83,7 +82,7 @@ class SentenceWindows:
         return self.size
 
     def _groups(self, order: Tensor) -> list[Tensor]:
-        """Cut lines, sorted by falling length, into groups of at most ``max_tokens`` padded tokens."""
+        """Cut lines, sorted by falling length, into groups of at most ``max_tokens`` tokens, padding included."""
         lengths = self.lengths[order].tolist()
         groups, first = [], 0
         while first < len(lengths):
@@ -93,7 +92,7 @@ class SentenceWindows:
         return groups
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Window]:
-        """The windows of an epoch after the first ``skip``; without a seed, longest lines first."""
+        """The windows of an epoch after the first ``skip``; without a seed, the longest lines come first."""
         order, schedule = self.longest_first, range(self.size)
         if self.seed is not None:
             random = torch.Generator().manual_seed(self.seed * 1_000_003 + number)

@@ -1,1 +1,1 @@
-"""The machine that every language model is, and what can be done with any: measure it, draw from it, encode with it."""
+"""The interface of every language model, and what works with all of them: perplexity, sampling, encoding."""

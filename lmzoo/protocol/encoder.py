@@ -8,12 +8,12 @@ from torch import Tensor
 from lmzoo.corpus.windows import SentenceWindows
 
 WINDOW_TOKENS = 8192
-"""How many tokens are encoded at once; no vector depends on it."""
+"""How many tokens are encoded at once. Vectors do not depend on it."""
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """A model with a vector for every token of a sentence, made of all its words."""
+    """A model that gives every token of a sentence a vector, made from all words of the sentence."""
 
     def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, T) tokens of sentences, and a mask that is False on padding -> (B, T, h) vectors."""

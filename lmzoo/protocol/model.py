@@ -11,7 +11,10 @@ from torch import Tensor, nn
 from lmzoo.corpus import EOS_ID, Corpus
 
 State = tuple[Tensor, ...]
-"""What a model remembers: opaque to everybody else, every tensor batch-first, ``()`` allowed."""
+"""What a model remembers between windows. Only the model knows what is in it.
+
+Every tensor has the batch as its first dimension; ``()`` is allowed.
+"""
 
 
 class Trained(NamedTuple):
@@ -26,10 +29,10 @@ class Trained(NamedTuple):
 class LanguageModel(nn.Module, ABC):
     """p(x) = Π_t p(x_t | x_<t), scored window by window with an explicit state.
 
-    A model scores the tokens it is given: the shift by one between input and target is its own
-    affair, so a Markov model looks up only what was said and an HMM never builds (B, T, V).
-    Constructors take ``vocabulary_size`` (V, ``<eos>`` = word 0 included) and required keyword-only
-    options whose only defaults are in ``configs/model``.
+    A model scores the tokens that it is given. The shift by one between input and target happens inside the model.
+    So a Markov model looks up only the words of the text, and an HMM never builds (B, T, V).
+    Constructors take ``vocabulary_size`` (V, with ``<eos>`` as word 0) and required keyword-only
+    options. The defaults of the options are in ``configs/model`` alone.
     """
 
     autocast: bool = False
@@ -62,12 +65,12 @@ class LanguageModel(nn.Module, ABC):
 
         Returns:
             log p(x_t | x_<t) in nats, (B, T), and the state after the window's last token.
-            Rows are independent, and a position depends on no later one, so padding at the end of
+            Rows are independent, and a position depends on no later one. So padding at the end of
             a row needs no mask: the caller ignores its scores.
 
         Raises:
-            ValueError: where the tokens have another shape or type, or another batch size than the state; on a CPU,
-                where one is not in 0, …, V - 1.
+            ValueError: where the tokens have another shape or type, or another batch size than the state; on a CPU
+                also where a token is not in 0, …, V - 1.
         """
 
     @abstractmethod
@@ -85,11 +88,11 @@ class LanguageModel(nn.Module, ABC):
         return 0.0
 
     def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
-        """Matrices worth looking at once training is over, by name: (H, W), 0 is shown black and 1 white."""
+        """Matrices to look at once training is over, by name: (H, W), where 0 is shown black and 1 white."""
         return {}
 
     def frozen(self) -> AbstractContextManager[None]:
-        """While the context lasts parameters do not change, so derived tables may be kept."""
+        """A context in which parameters do not change, so that derived tables may be kept."""
         return nullcontext()
 
     @property
@@ -100,7 +103,7 @@ class LanguageModel(nn.Module, ABC):
 
 @contextmanager
 def evaluating(model: LanguageModel) -> Iterator[None]:
-    """Evaluation mode and frozen tables; afterwards the mode it was in."""
+    """A context in which the model is in evaluation mode and `frozen`; afterwards it has the mode it had before."""
     training = model.training
     model.eval()
     try:
@@ -111,7 +114,7 @@ def evaluating(model: LanguageModel) -> Iterator[None]:
 
 
 def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Say what is wrong in words of ours; numbers only on a CPU, as a GPU would have to be waited for."""
+    """Say plainly what is wrong. Tokens are compared with V only on a CPU, since a GPU would have to be waited for."""
     given = dict(zip(("tokens", "state"), arguments, strict=False)) | named
     if len(given) < 2:
         return  # Python says which is missing
@@ -140,9 +143,9 @@ def _take_former_names(model: "LanguageModel", saved: dict[str, Any], prefix: st
 
 
 def sized_by_estimate(module: nn.Module, *names: str) -> None:
-    """Let tensors of a module that `estimate` fills take from a checkpoint their sizes, which only that knows.
+    """Name the tensors of a module whose sizes are known only after `estimate`: they take the size in a checkpoint.
 
-    Every other tensor must have the saved size already, as where the vocabulary is another it has not.
+    Every other tensor must have the saved size already. So a checkpoint of another vocabulary is refused.
     """
 
     def take_sizes(module: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:

@@ -12,7 +12,7 @@ from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.protocol.model import LanguageModel, evaluating
 
 WINDOW_TOKENS = 2048
-"""How many tokens are scored at once; no model's score depends on it."""
+"""How many tokens are scored at once. Scores do not depend on it."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Score:
 def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context) -> Tensor:
     """(N,) log p of every token of a (N,) text whose lines are closed by `<eos>`, in nats, where the model is.
 
-    ``stream`` reads the text as one row, memory carried from the first token to the last; ``sentence`` reads each line
-    from `initial_state`. No row starts cold. The model is left in the mode it was in.
+    ``stream`` reads the text as one row, and the state is carried from the first token to the last. ``sentence`` reads
+    each line from `initial_state`. Afterwards the model has the mode (training or evaluation) it had before.
 
     Raises: ValueError for a text without tokens and, where sentences are read, one that does not end with `<eos>`.
     """

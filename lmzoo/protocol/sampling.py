@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Context
 from lmzoo.protocol.model import LanguageModel, evaluating
 
@@ -19,14 +20,17 @@ def sample(
     temperature: float = 1.0,
     prompt: Tensor | None = None,
 ) -> Tensor:
-    """(tokens,) int64 drawn one by one from a sentence boundary on; the model is left in the mode it was in.
+    """(tokens,) int64 word numbers drawn one by one, beginning at a sentence boundary.
+
+    Afterwards the model has the mode (training or evaluation) it had before.
 
     Args:
-        context: ``sentence`` has the model forget everything at each `<eos>`.
-        temperature: τ, words are drawn from p(x)^(1/τ) / Σ p^(1/τ).
-        prompt: (N,) words of the first sentence, N at least 1, that are read first.
+        context: with ``sentence`` the model forgets everything at each `<eos>`.
+        temperature: τ; words are drawn from p(x)^(1/τ) / Σ p^(1/τ).
+        prompt: (N,) words that the first sentence begins with, N at least 1; they are read and not drawn.
 
-    Raises: ValueError where tokens is less than 1, or temperature not positive and finite.
+    Raises: ValueError where tokens is less than 1, or temperature not positive and finite; UserError where the model
+        gives every next word probability 0.
     """
     if tokens < 1:
         raise ValueError(f"tokens={tokens}: must be at least 1")
@@ -39,6 +43,8 @@ def sample(
             _, state = model(prompt[None].to(model.device), state)
         for _ in range(tokens):
             logprobs = model.predict(state).cpu().double()
+            if not bool(logprobs.max() > -math.inf):  # nor where they are no numbers
+                raise UserError("the model gives every next word probability 0, so that none can be drawn")
             p = ((logprobs - logprobs.max()) / temperature).softmax(1)
             token = torch.multinomial(p, 1, generator=random)  # (1, 1)
             drawn.append(token)

@@ -1,1 +1,1 @@
-"""The folder of one run: what it was told, what it has learnt, what came out of it."""
+"""The folder of one run: its configuration, its weights, its results, and the ways to read and write them."""

@@ -10,14 +10,14 @@ from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
 IMAGE_PIXELS = 512
-"""The larger side of an image, at least about."""
+"""About how many pixels the larger side of an image has at least."""
 
 
 class Board:
-    """The event file of a run; ``step`` is everywhere the number of tokens seen.
+    """The event file of a run. ``step`` is everywhere the number of tokens seen.
 
-    Nothing is written before the first point. What an earlier, interrupted process wrote at that
-    point's step or later belongs to work that is done again, and is purged.
+    Nothing is written before the first point. An earlier process that was interrupted may have written points at that
+    step or later. That work is done again, so TensorBoard is told to drop those points.
     """
 
     def __init__(self, folder: Path):
@@ -62,6 +62,6 @@ class Board:
                 threading.excepthook = self.excepthook
 
     def _raised_later(self, error: threading.ExceptHookArgs) -> None:
-        """TensorBoard's thread need not print a full disk: the next point or `close` raises it."""
+        """Keep TensorBoard's thread from printing that a disk is full: the next point or `close` raises it."""
         if not isinstance(error.exc_value, OSError):
             self.excepthook(error)

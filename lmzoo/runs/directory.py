@@ -11,12 +11,11 @@ events.out.*      TensorBoard
 """
 
 import contextlib
-import fcntl
 import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,33 +24,21 @@ from omegaconf import OmegaConf
 
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import read_bytes, read_lines, write_atomic
+from lmzoo.core.files import read_bytes, read_lines, sha256, write_atomic
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.protocol.model import LanguageModel
+from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import provenance
+from lmzoo.runs.results import checked
 from lmzoo.runs.settings import differences
 
-WRITTEN_FIRST = {"train.log", "vocabulary.txt", "provenance.json"}
-"""Files that a folder may hold before it is a run directory."""
+WRITTEN_FIRST = ("config.yaml", "vocabulary.txt", "provenance.json", "train.log")
+"""The files of a run in which nothing has been learnt yet, the first one first."""
 
+FILES = (*WRITTEN_FIRST, "last.pt", "best.pt", "results.json")
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of ours out of a run directory; the system lets go of it when a process dies.
-
-    Where the file system cannot lock a folder there is no such protection.
-    """
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"run_dir={folder}: another process is training here", "choose another run_dir") from None
-        except OSError:
-            pass  # NFS, for one, locks only what it may write
-        yield
-    finally:
-        os.close(handle)
+_WRONG_SHAPES = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+"""What Python and PyTorch raise for things of another shape than was expected."""
 
 
 class Run:
@@ -61,7 +48,7 @@ class Run:
         self.path = path
 
     def check(self, config: Mapping[str, Any]) -> None:
-        """See whether a run with this configuration can begin or go on here, without touching anything.
+        """Test whether a run with this configuration can begin or go on here. Nothing is written.
 
         Raises: UserError where the folder cannot be written, holds something else, or holds a run
             with another configuration.
@@ -70,11 +57,11 @@ class Run:
             folder = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
             if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
                 raise UserError(f"run_dir={self.path}: {folder} is no folder that can be written to", "choose another")
-            names = {path.name for path in self.path.iterdir()} if folder == self.path else set()
         except OSError as error:
             raise UserError(f"run_dir={self.path}: cannot be used ({error.strerror})", "choose another") from None
+        names = self._names()
         if self.config_file.name not in names:
-            if any(name not in WRITTEN_FIRST and not name.startswith(".") for name in names):
+            if any(name != "train.log" and not name.startswith(".") for name in names):
                 raise UserError(f"run_dir={self.path}: holds other files and no run", "choose another")
             return
         if changed := differences(self.config(), config):
@@ -83,15 +70,23 @@ class Run:
                 "choose another run_dir, or repeat the options it was started with",
             )
 
-    def check_text(self, corpus: Corpus) -> None:
-        """Raise a UserError where a run that is here was trained on another text than the corpus is now."""
-        if not self.config_file.exists():
-            return
+    def _names(self) -> set[str]:
+        """The names of the files in the folder, none where there is no folder."""
         try:
+            return {path.name for path in self.path.iterdir()}
+        except FileNotFoundError:
+            return set()
+        except OSError as error:
+            raise UserError(f"run_dir={self.path}: cannot be used ({error.strerror})", "choose another") from None
+
+    def check_text(self, corpus: Corpus) -> None:
+        """Raise a UserError where the run was trained on another text than the corpus is now."""
+        if not (self.path / "provenance.json").exists():  # nothing has been trained yet
+            return
+        with self.reading("provenance.json", "says nothing of a corpus"):
             known = self._read_json("provenance.json")[0]["corpus"]
-        except (LookupError, TypeError):
-            raise self._unusable("provenance.json", "says nothing of a corpus") from None
-        if known["sha256"] != corpus.sha256:
+            same = known["sha256"] == corpus.sha256
+        if not same:
             raise UserError(
                 f"{self.path}: was trained on another text than corpus {corpus.name} is now (then: {known})",
                 "bring that text back, or choose another run_dir to train, a file to evaluate",
@@ -101,16 +96,19 @@ class Run:
     def alone(self) -> Iterator[None]:
         """Keep other processes out of the folder, which is made where there is none.
 
-        Raises: UserError where another process is at work in it, or where it cannot be written; a folder in which
-            nothing has been learnt by the time of an error is gone again.
+        After an error the folder is as it was before, unless something has been learnt by then.
+
+        Raises: UserError where another process is at work in the folder, or where it cannot be written.
         """
+        before = self._names()
+        new = [folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            with _locked(self.path):
+            with locked(self.path):
                 try:
                     yield
                 except (OSError, UserError, KeyboardInterrupt):
-                    self._discard()
+                    self._discard(before, new)
                     raise
         except BrokenPipeError:
             raise
@@ -122,28 +120,36 @@ class Run:
             ) from None
 
     def begin(self, config: Mapping[str, Any], corpus: Corpus) -> None:
-        """Write what a run has from its start, or note that it goes on; for who is `alone` here.
+        """Write what a run has from its start, or note that it goes on. Call it inside `alone`.
 
         Raises: OSError where there is no room.
         """
-        for left_by_a_kill in self.path.glob(".*.part"):
-            left_by_a_kill.unlink()
-        if not self.config_file.exists():
-            (self.path / "provenance.json").unlink(missing_ok=True)
-            self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
-        started = self._read_json("provenance.json") if (self.path / "provenance.json").exists() else []
-        self.write_json("provenance.json", [*started, provenance(corpus)])
+        for name in FILES:
+            for left_by_a_kill in self.path.glob(f".{name}.*.part"):
+                left_by_a_kill.unlink()
         if not self.config_file.exists():
             self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
+        started = []
+        if (self.path / "provenance.json").exists():
+            started = self._read_json("provenance.json")
+        else:
+            self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
+        self.write_json("provenance.json", [*started, provenance(corpus)])
 
-    def _discard(self) -> None:
-        """Take back `begin`, where nothing has been learnt yet."""
+    def _discard(self, before: set[str], new: Sequence[Path]) -> None:
+        """Take back `begin` where nothing has been learnt yet.
+
+        Args:
+            before: the names of the files that were there before.
+            new: the folders that were not, the innermost first.
+        """
         with contextlib.suppress(OSError):
-            files = list(self.path.iterdir())
-            if {file.name for file in files} <= {self.config_file.name, *WRITTEN_FIRST}:
-                for file in files:
-                    file.unlink()
-                self.path.rmdir()
+            added = self._names() - before
+            if added <= set(WRITTEN_FIRST):
+                for name in added:
+                    (self.path / name).unlink()
+                for folder in new:
+                    folder.rmdir()
 
     @property
     def config_file(self) -> Path:
@@ -151,19 +157,24 @@ class Run:
         return self.path / "config.yaml"
 
     def config(self) -> dict[str, Any]:
-        """The configuration that the run was started with."""
+        """The configuration that the run was started with.
+
+        Raises: UserError where there is none, or none of a run.
+        """
         if not self.config_file.exists():
             raise UserError(f"{self.path}: not a run directory (it has no config.yaml)")
         try:
             config = OmegaConf.to_container(OmegaConf.create(read_bytes(self.config_file).decode()))
         except Exception as error:
             raise UserError(f"{self.config_file}: cannot be read ({str(error).splitlines()[0]})") from None
-        if not (isinstance(config, dict) and {"model", "corpus"} <= config.keys()):
-            raise self._unusable(self.config_file.name, "no configuration of a run")
-        return _with_defaults(config)
+        with self.reading(self.config_file.name, "no configuration of a run"):
+            return _with_defaults(config)
 
     def vocabulary(self) -> Vocabulary:
-        """The words of the run's corpus."""
+        """The words of the run's corpus.
+
+        Raises: UserError where they cannot be read, or are not those that the run was trained with.
+        """
         words = read_lines(self.path / "vocabulary.txt")
         try:
             return Vocabulary(words)
@@ -177,11 +188,16 @@ class Run:
         return corpus
 
     def results(self) -> dict[str, Any] | None:
-        """What came out of a finished run; None before."""
-        return self._read_json("results.json") if (self.path / "results.json").exists() else None
+        """The results of a finished run; None before."""
+        if not (self.path / "results.json").exists():
+            return None
+        try:
+            return checked(self._read_json("results.json"))
+        except ValueError as error:
+            raise self._unusable("results.json", f"damaged ({error})") from None
 
     def unfinished(self) -> str | None:
-        """What to say of weights whose training is not finished."""
+        """A warning where training is not finished."""
         if self.results() is not None:
             return None
         return f"{self.path}: its training is not finished; these are the best weights so far"
@@ -190,7 +206,7 @@ class Run:
         data = read_bytes(self.path / name)
         try:
             return json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._unusable(name, f"damaged ({error})") from None
 
     def write(self, name: str, data: bytes) -> None:
@@ -209,15 +225,21 @@ class Run:
         self.write(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
     def save(self, name: str, checkpoint: Mapping[str, Any]) -> None:
-        """`write` tensors, tuples and plain dictionaries as a checkpoint, with the configuration they belong to."""
+        """`write` tensors, tuples and plain dictionaries as a checkpoint.
+
+        The checkpoint also holds the configuration and the vocabulary's checksum, so that no other run can use it.
+        """
         buffer = io.BytesIO()
-        torch.save({**checkpoint, "config": self.config()}, buffer)
+        torch.save({**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}, buffer)
         self.write(name, buffer.getvalue())
 
-    def restore(self, name: str, device: torch.device, *parts: str) -> dict[str, Any] | None:
-        """A checkpoint with at least the given parts, or None where there is none; nothing in it can run code.
+    def _vocabulary_sha256(self) -> str:
+        return sha256(read_bytes(self.path / "vocabulary.txt"))
 
-        Raises: UserError for a file that is damaged, no checkpoint or another run's.
+    def restore(self, name: str, device: torch.device, *parts: str) -> dict[str, Any] | None:
+        """A checkpoint with at least the given parts, or None where there is none. Nothing in it can run code.
+
+        Raises: UserError for a file that is damaged, no checkpoint, or another run's.
         """
         path = self.path / name
         if not path.exists():
@@ -231,22 +253,42 @@ class Run:
             raise self._unusable(name, "damaged, or no checkpoint of lmzoo") from None
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *parts}:
             raise self._unusable(name, "no checkpoint of lmzoo")
-        if changed := differences(_with_defaults(checkpoint["config"]), self.config()):
+        with self.reading(name):
+            changed = differences(_with_defaults(checkpoint["config"]), self.config())
+        if changed:
             raise self._unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
+        if checkpoint.get("vocabulary", self._vocabulary_sha256()) != self._vocabulary_sha256():
+            raise self._unusable("vocabulary.txt", f"not the words that {name} was trained with")
         return checkpoint
 
     def load_weights(self, model: LanguageModel, checkpoint: Mapping[str, Any], name: str) -> None:
-        """Put a checkpoint's weights into a model; a UserError where another version of it saved them."""
+        """Put a checkpoint's weights into a model; a UserError where they are not weights of this model."""
+        with self.reading(name):
+            try:
+                model.load_state_dict(checkpoint["model"])
+            except RuntimeError as error:
+                raise self._unusable(name, f"not this model's weights ({' '.join(str(error).split())[:200]})") from None
+
+    @contextlib.contextmanager
+    def reading(self, name: str, problem: str = "damaged, or not written by lmzoo") -> Iterator[None]:
+        """While the context lasts, a file of the run whose parts have another shape than expected is a UserError."""
         try:
-            model.load_state_dict(checkpoint["model"])
-        except RuntimeError as error:
-            raise self._unusable(name, f"not this model's weights ({' '.join(str(error).split())[:200]})") from None
+            yield
+        except UserError as error:
+            raise error if str(self.path) in error.problem else self._unusable(name, error.problem) from None
+        except _WRONG_SHAPES:
+            raise self._unusable(name, problem) from None
 
     def _unusable(self, name: str, reason: str) -> UserError:
         return UserError(f"{self.path / name}: {reason}", "delete the folder to start again, or choose another run_dir")
 
 
 def _with_defaults(config: Any) -> dict[str, Any]:
-    """A saved configuration whose model has the options, too, that it has got since."""
-    model = config["model"]
-    return {**config, "model": completed(model) if isinstance(model, Mapping) else model}
+    """A saved configuration, with the options that its model has got since then.
+
+    Raises: what reading a thing of another shape raises.
+    """
+    for group in ("model", "corpus"):
+        if not isinstance(config[group]["name"], str):
+            raise TypeError(f"{group}.name is no name")
+    return {**config, "model": completed(config["model"])}

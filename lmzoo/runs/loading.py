@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def build_model(config: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
-    """The untrained model that a configuration's ``model`` group describes."""
+    """The untrained model that the ``model`` group of a configuration describes."""
     return models.build(config["model"], vocabulary_size=len(vocabulary))
 
 

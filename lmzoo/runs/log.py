@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import sys
 import time
 import traceback
@@ -23,8 +24,19 @@ class _Console(logging.Handler):
         sys.stdout.flush()
 
 
-class _LogFile(logging.FileHandler):
-    """A log whose errors, such as a full disk, are not printed but raised."""
+class _LogFile(logging.StreamHandler):
+    """A log whose errors, such as a full disk, are not printed but raised.
+
+    A symbolic link is not followed, as it would lead out of the run's folder.
+    """
+
+    def __init__(self, path: Path):
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        super().__init__(os.fdopen(handle, "a", encoding="utf-8"))
+
+    def close(self) -> None:
+        self.stream.close()
+        super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         raise
@@ -32,8 +44,8 @@ class _LogFile(logging.FileHandler):
 
 @contextlib.contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Log to the console and to a file, where the end of an exception's way is told, too."""
-    console, file = _Console(), _LogFile(path, encoding="utf-8")
+    """Log to the console and to a file. The file also tells of the exception that ends the run."""
+    console, file = _Console(), _LogFile(path)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.setLevel(logging.INFO)
     log.handlers[:], log.propagate = [console, file], False
@@ -49,14 +61,14 @@ def logging_to(path: Path) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """What a log says of the end of a run: a user's mistake in a line, anything else with its traceback."""
+    """How a run ended, for its log: a user's mistake in a line, anything else with its traceback."""
     if isinstance(error, Interrupted):
         return "interrupted"
     return f"failed: {error if isinstance(error, UserError) else ''.join(traceback.format_exception(error))}"
 
 
 def log_failure(folder: Path, error: Exception) -> None:
-    """Have a job of a sweep that failed say why in its own folder, where it did not come so far as to have one."""
+    """Log in its own folder why a job of a sweep failed before it had made that folder."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True)
         with (folder / "train.log").open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Where a run's figures come from: code, versions, device, command line and corpus."""
+"""Where a run's figures come from: the code, its versions, the machine, the command line and the corpus."""
 
 import platform
 import subprocess
@@ -16,7 +16,7 @@ from lmzoo.corpus import Corpus
 
 
 def provenance(corpus: Corpus) -> dict[str, Any]:
-    """What is to be known of this process and the corpus that it reads."""
+    """The facts about this process, and about the corpus that it reads."""
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "argv": sys.argv,

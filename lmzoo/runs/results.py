@@ -1,8 +1,44 @@
-"""What came out of a run, in words."""
+"""The results of a run: their check, and their summary in words."""
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from lmzoo.core.options import call, schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Results:
+    """What ``results.json`` holds; later versions may add to it."""
+
+    model: str
+    corpus: str
+    context: str
+    parameters: int
+    perplexity: dict[str, float | None]
+    tokens: dict[str, int]
+    seconds: float
+    tokens_per_second: float
+    device: str
+    seed: int
+    impossible_tokens: dict[str, int]
+    true_perplexity: dict[str, float]
+
+
+def checked(results: Any) -> dict[str, Any]:
+    """What was read from ``results.json``, if it is what a run writes there.
+
+    Raises: ValueError naming the first entry that is missing or of another type.
+    """
+    if not isinstance(results, dict):
+        raise ValueError("no results of a run")
+    entries = {"impossible_tokens": {}, "true_perplexity": {}, **results}
+    call(_Results, {name: entries[name] for name in schema(_Results) if name in entries}, "")
+    for name in ("perplexity", "tokens"):
+        if not {"valid", "test"} <= results[name].keys():
+            raise ValueError(f"{name} of valid and test is missing")
+    return results
 
 
 def finite(number: float) -> float | None:

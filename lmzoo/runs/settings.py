@@ -1,4 +1,4 @@
-"""The configuration of a run: what tells two of them apart, and the name that a run has from it."""
+"""The configuration of a run: the differences between two configurations, and the name of a run."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ FREE_TO_CHANGE = {"run_dir", "device", "trainer.checkpoint_seconds", "corpus.url
 """Options that a resumed run may change, since results do not depend on them."""
 
 NAMED_BY_FOLDER = {"corpus", "model"}
-"""Groups whose choices are the names of the folders that a run is in."""
+"""Groups whose choices name the folders that a run is in."""
 
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
@@ -25,7 +25,7 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What results depend on and two configurations disagree in: ``key: old -> new``."""
+    """The options in which two configurations differ, as ``key: old -> new``, without those that are free to change."""
     before, after = flatten(old), flatten(new)
     keys = [key for key in {**before, **after} if key not in FREE_TO_CHANGE]
     return [
@@ -36,7 +36,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def run_name(overrides: Sequence[str]) -> str:
-    """What tells a run from its default in the name of its folder: ``,`` and its overrides, or nothing.
+    """The part of a folder's name that tells a run from the default run: ``,`` and its overrides, or nothing.
 
     Args:
         overrides: ``key=value`` as on the command line, in any order.

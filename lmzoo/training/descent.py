@@ -16,12 +16,12 @@ from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions
 
 
-class NotFinite(Exception):  # noqa: N818 - a state of affairs, which the trainer makes a user's error
-    """A loss or a gradient is infinite or no number; the weights are as before the step."""
+class NotFinite(Exception):  # noqa: N818 - the trainer makes it a user's error
+    """A loss or a gradient is infinite or no number. The weights are as they were before the step."""
 
 
 class Descent:
-    """What training has only where a model has parameters: windows, optimizer, schedule, and the carried state.
+    """The part of training that only a model with parameters needs: windows, optimizer, schedule, carried state.
 
     Args:
         optimizer, schedule: the options of the groups of these names.
@@ -51,7 +51,7 @@ class Descent:
         self.begin()
 
     def begin(self) -> None:
-        """Build optimizer and schedule; after estimation again, which may resize parameters."""
+        """Build optimizer and schedule. After estimation this is done again, since it may resize parameters."""
         optimizer, schedule = self.options
         self.optimizer = optimizers.build(optimizer, parameters=self.parameters)
         self.schedule = schedules.build(
@@ -59,11 +59,11 @@ class Descent:
         )
 
     def step(self, window: Window) -> dict[str, float]:
-        """Score a window, follow the gradient, and carry the state on.
+        """Score a window, take a step down the gradient, and carry the state on.
 
-        Returns: perplexity, learning rate and gradient norm, by the tags they have in TensorBoard.
+        Returns: perplexity, learning rate and gradient norm, by their tags in TensorBoard.
 
-        Raises: NotFinite, without having changed a weight.
+        Raises: NotFinite, before any weight has changed.
         """
         device = self.model.device
         tokens = window.tokens.to(device)
@@ -84,8 +84,8 @@ class Descent:
         self.optimizer.step()
         if not isinstance(self.schedule, ReduceLROnPlateau):
             self.schedule.step()
-        # laid out as it is when it comes back from a checkpoint, since layouts decide in which order sums are rounded,
-        # and no view, which would be saved with all that it is a view of
+        # contiguous, as it comes back from a checkpoint: the layout decides the order in which sums are rounded;
+        # and a clone, as a view would be saved together with the tensor that it is a view of
         self.state = tuple(part.detach().clone(memory_format=torch.contiguous_format) for part in state)
         return {
             "perplexity/train": math.exp(min(float(loss.detach()), 700)),

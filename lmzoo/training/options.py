@@ -1,9 +1,9 @@
 """The options of the training loop."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.options import Bounds, NonNegative, Size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class TrainerOptions:
     bptt: Size
     max_tokens: Size
     epochs: Size
-    checks_per_epoch: Size
+    checks_per_epoch: Annotated[int, Bounds(low=1, high=10_000)]
     patience: Size | None
     clip: NonNegative | None
     precision: Literal["float32", "bfloat16"]

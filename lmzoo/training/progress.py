@@ -1,4 +1,4 @@
-"""Where training stands."""
+"""How far training has come."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Progress:
-    """With the weights, all that a resumed run has to know.
+    """What a resumed run has to know beside the weights.
 
     Attributes:
         epoch: whole epochs that are done.

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import Seed, call
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.vocabulary import UNK
@@ -50,12 +51,12 @@ class Settings:
 
 
 def train(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Do, or go on with, the run that a resolved configuration describes; a finished one is only reported.
+    """Do the run that a resolved configuration describes, or go on with it. A finished run is only reported.
 
-    Returns: what ``results.json`` holds.
+    Returns: the contents of ``results.json``.
 
-    Raises: UserError for a mistake in the configuration or its surroundings, Interrupted after SIGINT or SIGTERM once
-        estimation is over (until then there is nothing to save, and they act as anywhere).
+    Raises: UserError for a mistake in the configuration or its surroundings. Interrupted after SIGINT or SIGTERM once
+        estimation is over; before that there is nothing to save, and the signals act as in any program.
     """
     settings: Settings = call(Settings, config, "")
     run = Run(Path(settings.run_dir))
@@ -97,7 +98,7 @@ def _work(trainer: Trainer, settings: Settings, config: Mapping[str, Any], board
 
 
 def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trainer:
-    """Everything that can be found wrong before a file of the run is written."""
+    """Build the model and its trainer. Every bad option is found here, before a file of the run is written."""
     device = resolve_device(settings.device)
     options = call(TrainerOptions, settings.trainer, "trainer.")
     if settings.deterministic:
@@ -110,8 +111,9 @@ def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trai
         if "perplexity/valid" in metrics:
             log.info("%s tokens, %.0f s: valid perplexity %.2f",
                      f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
-            drawn = sample(model, SAMPLE_TOKENS, settings.seed, context=corpus.context)
-            board.text("sample", corpus.vocabulary.decode(drawn.tolist()), progress.tokens)
+            with contextlib.suppress(UserError):  # some n-gram models cannot be drawn from
+                drawn = sample(model, SAMPLE_TOKENS, settings.seed, context=corpus.context)
+                board.text("sample", corpus.vocabulary.decode(drawn.tolist()), progress.tokens)
         if "perplexity/valid" in metrics or progress.step % STEPS_PER_POINT == 0:
             board.scalars(metrics, progress.tokens)
 
@@ -122,7 +124,7 @@ def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trai
 
 
 def described(corpus: Corpus) -> str:
-    """How much text there is, and how much of it the vocabulary does not know: perplexities with more are lower."""
+    """The size of a text, and the share of `<unk>` in it: the larger that share, the lower perplexity is."""
     told = f"{len(corpus.train):,} tokens of {len(corpus.vocabulary):,} words"
     unknown = corpus.vocabulary.index.get(UNK)
     if unknown is None:
@@ -160,7 +162,7 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
 def _publish(
     results: Mapping[str, Any], config: Mapping[str, Any], model: LanguageModel, corpus: Corpus, step: int, board: Board
 ) -> None:
-    """Put a finished run on the board; ``results.json`` comes after it, as no run that has that is taken up again."""
+    """Show a finished run in TensorBoard. This comes before ``results.json``, after which nothing is done again."""
     metrics = {f"final/{split}": value for split, value in results["perplexity"].items() if value is not None}
     board.hyperparameters(flatten(config), metrics, step)
     for name, matrix in model.images(corpus).items():

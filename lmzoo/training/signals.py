@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM during training: noted, and acted on where everything can be saved."""
+"""SIGINT and SIGTERM during training are noted, and acted on when everything can be saved."""
 
 import contextlib
 import signal
@@ -8,9 +8,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """While the context lasts SIGINT and SIGTERM only set a flag, which the yielded function reads.
+    """A context in which SIGINT and SIGTERM only set a flag. The yielded function reads the flag.
 
-    A second signal acts as if there were no context.
+    A second signal acts as it does outside the context.
     """
     received = False
     before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

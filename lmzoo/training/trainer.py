@@ -1,4 +1,4 @@
-"""The loop that sets a model's numbers, whatever the model."""
+"""The loop that trains any model."""
 
 import logging
 import math
@@ -11,6 +11,7 @@ import torch
 from tqdm import tqdm
 
 from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.options import call
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel
@@ -28,8 +29,8 @@ log = logging.getLogger(__name__)
 class Trainer:
     """Fits one model to one corpus in one run directory.
 
-    ``observe(progress, metrics)`` is called with scalars to log: after every step with
-    ``train/…`` tags, after every check with ``perplexity/valid``.
+    After every step ``observe(progress, metrics)`` is called with scalars tagged ``train/…``; after every check with
+    ``perplexity/valid``.
 
     Raises: UserError for a bad option.
     """
@@ -60,7 +61,7 @@ class Trainer:
         self.saved_at = time.monotonic()
 
     def fit(self) -> None:
-        """Estimate unless `restore` has found more, then descend until the epochs are over or validation stalls.
+        """Estimate, unless `restore` has found a checkpoint. Then descend until the last epoch, or until patience ends.
 
         Raises: Interrupted after SIGINT or SIGTERM in the descent, and UserError where the loss or its gradient is
             not finite; in both cases ``last.pt`` is what training goes on from.
@@ -166,7 +167,7 @@ class Trainer:
         self.saved_at = time.monotonic()
 
     def restore(self) -> None:
-        """Go on from ``last.pt`` where there is one; for who is alone in the run's folder.
+        """Go on from ``last.pt`` where there is one. Call it inside `Run.alone`.
 
         Raises: UserError for a file that is damaged or another run's.
         """
@@ -175,10 +176,11 @@ class Trainer:
             return
         device = self.model.device
         self.run.load_weights(self.model, saved, "last.pt")
-        self.progress = Progress(**saved["progress"])
-        torch.set_rng_state(saved["random"]["cpu"])
-        if device.type == "cuda" and "cuda" in saved["random"]:
-            torch.cuda.set_rng_state(saved["random"]["cuda"], device)
-        if self.descent is not None:
-            self.descent.load_state_dict(saved)
+        with self.run.reading("last.pt"):
+            self.progress = call(Progress, saved["progress"], "progress.")
+            torch.set_rng_state(saved["random"]["cpu"])
+            if device.type == "cuda" and "cuda" in saved["random"]:
+                torch.cuda.set_rng_state(saved["random"]["cuda"], device)
+            if self.descent is not None:
+                self.descent.load_state_dict(saved)
         self.resumed = True

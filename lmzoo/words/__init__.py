@@ -1,1 +1,1 @@
-"""What a text tells of its words: clusters of words that are used alike."""
+"""Clusters of words that a text uses alike."""

@@ -1,4 +1,4 @@
-"""Word clusters that were found once are kept for every later run."""
+"""Brown clusters, kept on disk for later runs."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ from lmzoo.core.files import write_atomic
 from lmzoo.words.brown import brown_clusters
 
 VERSION = 1
-"""To be raised with every change of the clusters that `brown_clusters` finds: it is part of the cache's key."""
+"""A part of the cache's key. Raise it with every change of the clusters that `brown_clusters` finds."""
 
 
 def cache_folder() -> Path:
@@ -24,8 +24,8 @@ def cache_folder() -> Path:
     return (Path(shared) if shared else Path.home() / ".cache") / "lmzoo"
 
 
-def cached_brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int) -> Tensor:
-    """`brown_clusters`, kept in `cache_folder`; without a cache that can be read and written, just computed."""
+def cached_brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: str = "clusters") -> Tensor:
+    """`brown_clusters`, kept in `cache_folder`. A cache that cannot be read or written is no error."""
     key = hashlib.sha256(f"{VERSION} {vocabulary_size} {clusters} ".encode() + tokens.cpu().numpy().tobytes())
     name = f"brown-{key.hexdigest()}"
     try:
@@ -34,7 +34,7 @@ def cached_brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int) -
             return torch.from_numpy(np.frombuffer(data, dtype="<i8").copy()).to(tokens.device)
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         pass
-    found = brown_clusters(tokens, vocabulary_size, clusters)
+    found = brown_clusters(tokens, vocabulary_size, clusters, option)
     data = found.cpu().numpy().astype("<i8").tobytes()
     with contextlib.suppress(OSError, RuntimeError):
         cache_folder().mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from lmzoo.core.configs import CONFIGS
 from lmzoo.corpus import load_corpus
 from lmzoo.models.maxent.exponential import Exponential, Text
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates
-from lmzoo.models.maxent.lattice import token_logprobs
+from lmzoo.models.maxent.lattice import outcome_logprobs
 from lmzoo.models.maxent.loglinear import LogLinear
 
 L2 = 0.5
@@ -142,7 +142,7 @@ def train(case: str, steps: int) -> None:
         elif training == "minibatch":
             loss = model.penalty() - model.token_logprobs(x, y).mean()
         else:
-            loss = model.penalty() - token_logprobs(model.exponential.weights, lattice).mean()
+            loss = model.penalty() - outcome_logprobs(model.exponential.weights, lattice).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

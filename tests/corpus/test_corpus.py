@@ -60,6 +60,20 @@ def test_text_files_become_three_splits(tmp_path):
     assert corpus.splits["test"].tolist() == [2, 1, 0]
 
 
+def test_a_line_ends_with_a_line_feed_alone_and_empty_lines_count(tmp_path):
+    """Form feeds, carriage returns and Unicode's line separators part words; every other line is a sentence."""
+    (tmp_path / "text").write_bytes("\n\na\x0bb\x0ca\r\nb\u2028a\x85b\n \n\n".encode())
+    paths = dict.fromkeys(("train", "valid", "test"), str(tmp_path / "text"))
+    corpus = load_corpus({"name": "text", "context": "sentence", "min_count": 1, "max_size": None, **paths})
+    a, b = (corpus.vocabulary.index[word] for word in "ab")
+    assert corpus.train.tolist() == [0, 0, a, b, a, 0, b, a, b, 0, 0, 0]
+
+
+def test_eos_inside_a_line_is_refused():
+    with pytest.raises(UserError, match=r"book, line 2: <eos> is added at the end of each line; remove it there"):
+        Vocabulary(["<eos>", "<unk>", "a"]).encode(["a", "a <eos> a"], "book")
+
+
 def test_pydoc_is_english_with_the_stated_unknowns():
     lines = pydoc_lines()
     assert len(lines["train"]) > 6 * len(lines["test"]) > 100

@@ -3,7 +3,25 @@
 import pytest
 import tagging
 import torch
-from tagging import Tags, accuracy, most_frequent_tag, normalise, read_conll2000, read_conllu, train_tagger, windowed
+from tagging import (
+    Embedder,
+    Tagged,
+    Tags,
+    accuracy,
+    embedders,
+    evaluate,
+    most_frequent_tag,
+    normalise,
+    read_conll2000,
+    read_conllu,
+    train_tagger,
+    windowed,
+)  # fmt: skip
+
+from lmzoo.corpus.vocabulary import Vocabulary
+from lmzoo.models.lds.estimation.fit import fit
+from lmzoo.models.lds.estimation.statistics import Counts
+from lmzoo.protocol.encoder import embed_lines
 
 
 @pytest.mark.parametrize(
@@ -54,3 +72,25 @@ def test_the_tagger_learns_what_no_linear_one_can(monkeypatch: pytest.MonkeyPatc
     x = torch.randn(6000, 2, generator=torch.Generator().manual_seed(0))
     parts = [Tags(part, (part.prod(1) > 0).long()) for part in x.split(3000)]
     assert accuracy(train_tagger(parts[0], parts[1], 2, seed=0), parts[1]) > 0.9
+
+
+def test_tags_that_follow_from_the_words_are_learnt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
+    """Tags in test alternate from line to line, so a row of the table is wrong where lines and tags are mixed up."""
+    monkeypatch.setattr(tagging, "EPOCHS", 30)
+    sentences = [[("a", "X"), ("b", "Y"), ("a", "X")], [("b", "Y"), ("c", "Z")]] * 50
+    vocabulary = Vocabulary.of(["a b c"])
+    one_hot = Embedder(lambda tokens, _: torch.nn.functional.one_hot(tokens, len(vocabulary)).float())
+    evaluate("one-hot", one_hot, vocabulary, {"toy": Tagged(sentences, sentences[:9], sentences[9:])}, 0, seed=0)
+    assert capsys.readouterr().out == "| one-hot | 0 | 100.00 | 100.00 |\n"
+
+
+def test_embedders_see_the_word_or_the_words_up_to_it_or_the_line():
+    text = torch.randint(6, (2000,), generator=torch.Generator().manual_seed(0))
+    ways = embedders(fit(Counts.of(text, 6, 3), 3, 2, 3, 1.0, 2))
+    line, other_end, other_start = (torch.tensor([*words, 0]) for words in ([1, 2, 3], [1, 2, 4], [5, 2, 3]))
+    same = {}
+    for name, way in ways.items():
+        middle = embed_lines(way, line)[1]
+        assert float(middle.norm()) == pytest.approx(1, abs=1e-6)
+        same[name] = [torch.allclose(embed_lines(way, text)[1], middle) for text in (other_end, other_start)]
+    assert same == {"by type": [True, True], "filtered": [True, False], "smoothed": [False, False]}

@@ -1,7 +1,5 @@
 """A run that was stopped or killed goes on as if nothing had happened: the same bits in the end."""
 
-import errno
-import os
 import runpy
 import shutil
 import signal
@@ -10,19 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, ROOT, TEXT, stop_at
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
+from command_line import MODELS as SMALL_MODELS
+from command_line import QUICK, ROOT, TEXT, configuration, stop_at
 
-from lmzoo.core.configs import CONFIGS
-from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.errors import Interrupted
 from lmzoo.core.files import write_atomic
 from lmzoo.core.registry import models
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.runs import directory
 from lmzoo.runs.directory import Run
 from lmzoo.training.session import train
-from lmzoo.training.signals import stop_signals
 from lmzoo.training.trainer import Trainer
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "kill_resume.py"))
@@ -32,11 +27,16 @@ SCHEDULES = {
 }
 
 
-def configuration(*overrides: str) -> dict[str, Any]:
-    quick = [*TEXT, *QUICK, "trainer.epochs=3", "trainer.bptt=25", "trainer.max_tokens=120"]
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        config = compose("train", [*quick, *overrides, "run_dir=unset"])
-    return OmegaConf.to_container(config, resolve=True)  # pyright: ignore[reportReturnType]
+MODELS = SMALL_MODELS | {
+    "hmm": ["model=hmm", "model.states=8", "model.iterations=3"],
+    "neural_hmm": ["model=neural_hmm", "model.states=24", "model.dim=8"],
+    "twolevel_hmm": ["model=twolevel_hmm", "model.states=24", "model.clusters=6", "model.dim=8"],
+    "lowrank_hmm": ["model=lowrank_hmm", "model.states=24", "model.clusters=6", "model.dim=8", "model.features=8"],
+    "nnlm": ["model=nnlm", "model.embedding=8", "model.hidden=8"],
+    "logbilinear": ["model=logbilinear", "model.embedding=8"],
+    "model_m": ["model=model_m", "model.classes=8"],
+}
+LONGER = [*TEXT, *QUICK, "trainer.epochs=3", "trainer.bptt=25", "trainer.max_tokens=120"]
 
 
 def state_of(run: Path) -> dict[str, Any]:
@@ -54,8 +54,10 @@ def assert_same(run: Path, other: Path) -> None:
 @pytest.mark.parametrize("context", ["stream", "sentence"])
 @pytest.mark.parametrize("model", ["lstm", "vlhmm"])
 def test_a_stopped_run_goes_on_exactly(model: str, context: str, schedule: str, tmp_path: Path):
-    config = configuration(*MODELS[model], *SCHEDULES[schedule], f"corpus.context={context}")
-    train(config | {"run_dir": str(tmp_path / "peace")})
+    config = configuration(
+        tmp_path / "peace", *LONGER, *MODELS[model], *SCHEDULES[schedule], f"corpus.context={context}"
+    )
+    train(config)
     stopped = config | {"run_dir": str(tmp_path / "stopped")}
     for step, number in ((3, signal.SIGTERM), (6, signal.SIGINT), (11, signal.SIGTERM)):
         with pytest.MonkeyPatch.context() as patch:
@@ -65,33 +67,6 @@ def test_a_stopped_run_goes_on_exactly(model: str, context: str, schedule: str, 
         assert torch.load(tmp_path / "stopped" / "last.pt", weights_only=True)["progress"]["step"] == step
     train(stopped)
     assert_same(tmp_path / "peace", tmp_path / "stopped")
-
-
-def test_a_run_at_work_is_left_alone_by_a_second_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    config = configuration("corpus.words=149", "corpus.train=3000", "model=lstm") | {"run_dir": str(tmp_path / "run")}
-    take, errors = Trainer._step, []
-
-    def step(self: Trainer, *arguments: Any) -> dict[str, float]:
-        if self.progress.step == 3:
-            with pytest.raises(UserError, match="another process is training here") as raised:
-                train(config)
-            errors.append(raised.value)
-        return take(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_step", step)
-        train(config)
-    assert len(errors) == 1
-    assert (tmp_path / "run" / "results.json").exists()
-
-
-def test_where_folders_cannot_be_locked_training_goes_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def flock(*_: int) -> None:
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))  # as on NFS
-
-    monkeypatch.setattr(directory.fcntl, "flock", flock)
-    train(configuration("corpus.words=149", "corpus.train=3000", "model=ngram") | {"run_dir": str(tmp_path / "run")})
-    assert (tmp_path / "run" / "results.json").exists()
 
 
 @pytest.mark.parametrize("model", sorted(set(models.entries) - {"arpa", "mixture"}))  # they read what others wrote
@@ -106,10 +81,11 @@ def test_every_model_goes_on_exactly_from_where_it_was(model: str, tmp_path: Pat
         return take(self, *arguments)
 
     take = Trainer._step
-    config = configuration("corpus.words=149", "corpus.train=3000", *MODELS.get(model, [f"model={model}"]))
+    small = MODELS.get(model, [f"model={model}"])
+    config = configuration(whole, *LONGER, "corpus.words=149", "corpus.train=3000", *small)
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "_step", step)
-        train(config | {"run_dir": str(whole)})
+        train(config)
     if not resumed.exists():  # no gradient: a run can be killed only while it is measured
         shutil.copytree(whole, resumed)
         (resumed / "results.json").unlink()
@@ -138,10 +114,17 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, after: bool) -> None:
     patch.setattr(directory, "write_atomic", write)
 
 
+@pytest.fixture(scope="module")
+def peace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing disturbed."""
+    path = tmp_path_factory.mktemp("runs") / "peace"
+    train(configuration(path, *LONGER, *MODELS["lstm"], *SCHEDULES["cosine"]))
+    return path
+
+
 @pytest.mark.parametrize("after", [False, True])
-def test_a_run_killed_at_any_file_goes_on_exactly(after: bool, tmp_path: Path):
-    config = configuration(*MODELS["lstm"], *SCHEDULES["cosine"])
-    train(config | {"run_dir": str(tmp_path / "peace")})
+def test_a_run_killed_at_any_file_goes_on_exactly(after: bool, peace: Path, tmp_path: Path):
+    config = configuration(tmp_path, *LONGER, *MODELS["lstm"], *SCHEDULES["cosine"])
     number = 1
     while True:
         run = tmp_path / f"killed at {number}"
@@ -153,23 +136,23 @@ def test_a_run_killed_at_any_file_goes_on_exactly(after: bool, tmp_path: Path):
             except Killed:
                 pass
         train(config | {"run_dir": str(run)})
-        assert_same(tmp_path / "peace", run)
+        assert_same(peace, run)
         assert not list(run.glob(".*"))
         number += 1
     assert number > 8  # vocabulary, provenance, configuration, the start, two an epoch, results
 
 
 def test_a_checkpoint_holds_the_state_and_not_the_text_it_is_a_view_of(tmp_path: Path):
-    config = configuration(*MODELS["lstm"], "corpus.train=200000", "trainer.batch_size=200", "trainer.bptt=1000")
+    long = ["corpus.train=200000", "trainer.batch_size=200", "trainer.bptt=1000"]
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, 1)
         with pytest.raises(Interrupted):
-            train(config | {"run_dir": str(tmp_path / "run")})
+            train(configuration(tmp_path / "run", *LONGER, *MODELS["lstm"], *long))
     assert (tmp_path / "run" / "last.pt").stat().st_size < 200_000 * 8
 
 
 def test_estimation_ends_at_once_and_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    config = configuration("model=ngram") | {"run_dir": str(tmp_path / "run")}
+    config = configuration(tmp_path / "run", *LONGER, "model=ngram")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs lack
     try:
         with monkeypatch.context() as patch:
@@ -178,26 +161,8 @@ def test_estimation_ends_at_once_and_is_begun_again(tmp_path: Path, monkeypatch:
                 train(config)
     finally:
         signal.signal(signal.SIGINT, before)
-    changed = configuration("model=ngram", "model.order=2")  # nothing stands in the way of another choice
-    assert train(changed | {"run_dir": config["run_dir"]})["perplexity"]["test"] < 20
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_is_not_held_back(number: int):
-    def handler(*_: Any) -> None:
-        raise InterruptedError
-
-    before = signal.signal(number, handler)
-    try:
-        with stop_signals() as stopped:
-            assert not stopped()
-            os.kill(os.getpid(), number)
-            assert stopped()
-            with pytest.raises(InterruptedError):
-                os.kill(os.getpid(), number)
-        assert signal.getsignal(number) is handler
-    finally:
-        signal.signal(number, before)
+    changed = configuration(tmp_path / "run", *LONGER, "model=ngram", "model.order=2")
+    assert train(changed)["perplexity"]["test"] < 20  # nothing stands in the way of another choice
 
 
 def test_a_run_killed_twice_ends_with_the_same_bits(tmp_path: Path, capfd: pytest.CaptureFixture):

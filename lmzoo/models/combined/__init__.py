@@ -1,1 +1,1 @@
-"""Models made of trained models."""
+"""Models that combine trained models."""

@@ -1,4 +1,4 @@
-"""Several trained models as one."""
+"""Mixtures of trained models."""
 
 import itertools
 import logging
@@ -20,30 +20,33 @@ from lmzoo.protocol.perplexity import by_line, text_logprobs
 log = logging.getLogger(__name__)
 
 ITERATIONS = 200
-"""Of EM, whose likelihood is concave in the weights."""
+"""How many iterations of EM find the weights; the likelihood is concave in them."""
 
 
 @models.register("mixture")
 class Mixture(LanguageModel):
-    """What K trained models say together, with weights λ_k that are fitted to the valid split:
+    """The mixture of K trained models p_k with weights λ_k, which `estimate` fits to the valid split:
 
         per token:     p(x_t | x_<t) = Σ_k λ_k p_k(x_t | x_<t),
-        per sentence:  p(x_1 … x_T)  = Σ_k λ_k p_k(x_1 … x_T),
-    the second computed as Σ_k w_k p_k(x_t | x_<t) with w_k ∝ λ_k p_k(x_1 … x_{t-1}), reset to λ_k after `<eos>`; in a
-    stream each p_k remembers the sentences before, too. Of HMMs that score each sentence by itself the second is an HMM
-    again, of all their states together, which starts in the k-th with probability λ_k and stays there.
-    Jelinek & Mercer, "Interpolated estimation of Markov source parameters from sparse data", 1980; Iyer & Ostendorf,
-    "Modeling long distance dependence in language", 1999.
+        per sentence:  p(x_1 … x_T)  = Σ_k λ_k p_k(x_1 … x_T).
 
-    The state is the (B, K) log-weights to use for the next token, and the states of the models.
+    The second is computed as p(x_t | x_<t) = Σ_k w_k p_k(x_t | x_<t) with w_k ∝ λ_k p_k(x_1 … x_{t-1}); after `<eos>`
+    w_k is λ_k again. In a stream p_k also depends on the sentences before. For HMMs that score each sentence by itself,
+    the mixture per sentence is again an HMM. It has the states of all, starts in the k-th HMM with probability λ_k and
+    stays there. Jelinek & Mercer, "Interpolated estimation of Markov source parameters from sparse data", 1980; Iyer &
+    Ostendorf, "Modeling long distance dependence in language", 1999.
+
+    The state is the (B, K) log-weights of the next token, and then the states of the models, one after another.
 
     Args:
-        runs: folders of trained runs of one corpus, read when training starts, kept in the run's checkpoint.
-        per: whether every token, or a whole sentence, is drawn from one of the models.
+        runs: folders of trained runs of one corpus. `inherit` takes their models when training starts; from then on
+            the models are in the checkpoint of the mixture's own run.
+        per: whether each token or each whole sentence is drawn from one of the models.
     """
 
     components: Iterable[LanguageModel]
     weights: Tensor
+    """(K,) λ, and none before `estimate`."""
 
     def __init__(self, *, vocabulary_size: int, runs: list[str], per: Literal["token", "sentence"]):
         super().__init__()
@@ -51,26 +54,29 @@ class Mixture(LanguageModel):
         self.starts_from = "model.runs", runs
         self.register_buffer("weights", torch.empty(0))
         sized_by_estimate(self, "weights")
-        self._hold([], [])
+        self._set_components([], [])
 
-    def _hold(self, settings: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
-        """Take models, with the options that each was built from."""
-        self.settings = list(settings)
+    def _set_components(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
+        """Mix these models, which do not learn any more; ``options`` are what each is built from."""
+        self.component_options = list(options)
         self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
         self.requires_grad_(False).to(self.weights.device)
 
     def get_extra_state(self) -> list[Mapping[str, Any]]:
-        return self.settings
+        """What a checkpoint has beside tensors: the options of the models, to build them again without their runs."""
+        return self.component_options
 
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
-        settings = [completed(options) for options in state]
-        self._hold(settings, [models.build(options, vocabulary_size=self.vocabulary_size) for options in settings])
+        """Build the models of a checkpoint; PyTorch then loads their tensors."""
+        options = [completed(saved) for saved in state]
+        components = [models.build(chosen, vocabulary_size=self.vocabulary_size) for chosen in options]
+        self._set_components(options, components)
 
     def inherit(self, trained: Sequence[Trained]) -> None:
-        self._hold([run.options for run in trained], [run.model for run in trained])
+        self._set_components([run.options for run in trained], [run.model for run in trained])
 
     def estimate(self, corpus: Corpus) -> None:
-        if not self.settings:
+        if not self.component_options:
             raise UserError("model.runs=[]: a mixture needs trained runs", "set 'model.runs=[FOLDER,FOLDER]'")
         text = corpus.splits["valid"]
         columns = [text_logprobs(model, text, corpus.context) for model in self.components]
@@ -82,30 +88,29 @@ class Mixture(LanguageModel):
             log.info("%.4f %s", weight, folder)
 
     def initial_state(self, batch_size: int) -> State:
-        parts = [model.initial_state(batch_size) for model in self.components]
-        return self.weights.log().expand(batch_size, -1), *itertools.chain.from_iterable(parts)
+        states = [model.initial_state(batch_size) for model in self.components]
+        return self.weights.log().expand(batch_size, -1), *itertools.chain.from_iterable(states)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        results = [model(tokens, part) for model, part in zip(self.components, self._parts(state), strict=True)]
+        results = [model(tokens, own) for model, own in self._with_states(state)]
         scores = torch.stack([logprobs for logprobs, _ in results], 2)  # (B, T, K)
         mixed, weights = self._mix(scores, tokens, state[0])
         return mixed, (weights, *itertools.chain.from_iterable(after for _, after in results))
 
     def _mix(self, scores: Tensor, tokens: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, K) log-probabilities -> (B, T) of the mixture, and its (B, K) log-weights after the last token."""
+        """(B, T, K) log-probabilities -> (B, T) those of the mixture, and (B, K) log-weights after the last token."""
         if self.per == "token":
             return (scores + weights[:, None]).logsumexp(2), weights
         prior, mixed = self.weights.log(), []
         for score, word in zip(scores.unbind(1), tokens.unbind(1), strict=True):
             joint = weights + score
             mixed.append(joint.logsumexp(1))
-            again = (word == EOS_ID) | mixed[-1].isneginf()
-            weights = torch.where(again[:, None], prior, joint - mixed[-1][:, None])
+            restart = (word == EOS_ID) | mixed[-1].isneginf()  # no weights follow from an impossible token
+            weights = torch.where(restart[:, None], prior, joint - mixed[-1][:, None])
         return torch.stack(mixed, 1), weights
 
     def predict(self, state: State) -> Tensor:
-        parts = zip(self.components, self._parts(state), strict=True)
-        scores = torch.stack([model.predict(part) for model, part in parts], 2)  # (B, V, K)
+        scores = torch.stack([model.predict(own) for model, own in self._with_states(state)], 2)  # (B, V, K)
         return (scores + state[0][:, None]).logsumexp(2)
 
     @contextmanager
@@ -115,16 +120,16 @@ class Mixture(LanguageModel):
                 stack.enter_context(model.frozen())
             yield
 
-    def _parts(self, state: State) -> list[State]:
-        """Each model's own state."""
+    def _with_states(self, state: State) -> list[tuple[LanguageModel, State]]:
+        """The models, each with its own part of the state."""
         rest = iter(state[1:])
-        return [tuple(itertools.islice(rest, len(model.initial_state(1)))) for model in self.components]
+        return [(model, tuple(itertools.islice(rest, len(model.initial_state(1))))) for model in self.components]
 
 
 def mixture_weights(logprobs: Tensor) -> Tensor:
     """(N, K) log-probabilities of N events under K models -> the (K,) λ that maximise Σ_n log Σ_k λ_k p_k(n).
 
-    By EM (Dempster, Laird & Rubin 1977); an event that no model allows has no say.
+    By EM (Dempster, Laird & Rubin 1977). Events that are impossible under all models are left out.
     """
     possible = logprobs[~logprobs.isneginf().all(1)]
     weights = logprobs.new_full(logprobs.shape[1:], 1 / logprobs.shape[1])

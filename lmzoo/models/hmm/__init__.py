@@ -1,1 +1,1 @@
-"""Hidden Markov models: with tables, with neural tables, and with very many states."""
+"""Hidden Markov models: dense ones with tables or networks, and block-sparse ones with very many states."""

@@ -1,4 +1,4 @@
-"""What the HMMs of states and words in clusters share: vectors, emissions, state dropout, the walk over a window.
+"""The base class of block-sparse HMMs: hidden states and words come in clusters.
 
 Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://aclanthology.org/2020.emnlp-main.103
 """
@@ -6,7 +6,7 @@ Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://acla
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, TypedDict, Unpack
+from typing import NamedTuple, Protocol, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -23,30 +23,26 @@ from lmzoo.protocol.model import State, evaluating
 from lmzoo.words.clusters import Clustering, word_clusters
 
 LINES_READ = 1000
-"""So many lines of the valid split tell how much each state is used, for a picture."""
+"""How many lines of the valid split `images` reads, to see how much each hidden state is used."""
 
 
 class Transitions(Protocol):
-    """p(z_t | z_{t-1}) over the K states kept of each of the M clusters, in nats."""
+    """p(z_t | z_{t-1}) over the K hidden states of each of the M clusters that state dropout has kept, in nats."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
-        """(P, K, K) from the states of one cluster to those of another, for (P,) distinct pairs ordered by source."""
+        """(P, K, K) from the states of source[p] to the states of target[p], for P distinct pairs ordered by source."""
         ...
 
     def leaving(self, cluster: int) -> Tensor:
-        """(K, M, K) from the states of one cluster to all."""
-        ...
-
-    def kept(self) -> "Transitions":
-        """The same, with whatever every batch would otherwise compute anew."""
+        """(K, M, K) from the states of one cluster to the states of all clusters."""
         ...
 
 
-class Tables(NamedTuple):
-    """What the parameters say about the K states kept of every cluster."""
+class BlockTables(NamedTuple):
+    """The distributions over the K hidden states of each cluster that state dropout has kept, in nats."""
 
     kept: Tensor
-    """(M + 1, K) int64 numbers of the kept states within each cluster, and any K for the boundary."""
+    """(M + 1, K) int64 the kept states, numbered 0 to S - 1 within their cluster; the boundary's row is any K."""
     start: Tensor
     """(M, K) log p(z_1)."""
     emission: Tensor
@@ -63,32 +59,33 @@ class BlockHMMOptions(TypedDict):
     state_dropout: Dropout
 
 
-class BlockHMM(HiddenMarkovModel[Tables]):
-    """An HMM with M clusters of S states and of words.
+class BlockHMM(HiddenMarkovModel[BlockTables]):
+    """An HMM with M clusters, each of S hidden states and of some words.
 
-    A word is emitted by the states of its own cluster alone, so inference is exact and local. State dropout leaves, of
-    every cluster and for every batch, round((1 - state_dropout) S) states but at least one, drawn without replacement,
-    as if there were no others; where several are left out `together`, so many such groups.
+    A word is emitted by the states of its own cluster alone, so inference is exact and local. State dropout draws
+    round((1 - state_dropout) S) states of each cluster for every batch, at least one and without replacement, and acts
+    as if there were no others. Where states are left out `together`, it draws groups of them in the same way.
 
-    The state is the (B, S) log-belief over the states of the last word's cluster and (B,) that cluster,
-    M standing for a sentence boundary. What dropout has taken away is -inf there.
+    The protocol's state is the (B, S) log-belief over the hidden states of the last word's cluster, and (B,) that
+    cluster; M stands for a sentence boundary. The belief in a state that dropout has left out is -inf.
 
     Args:
-        states: their number Z = MS.
+        states: Z = MS, the number of hidden states.
         clusters: M.
-        clustering: which words are together: see `word_clusters`. `estimate` deals them out anew.
-        state_dropout: share of each cluster's states left out of a batch.
+        clustering: how `estimate` puts words into clusters: see `word_clusters`.
+        state_dropout: share of each cluster's states that is left out, drawn for every batch.
 
     Raises:
-        UserError: where clusters are more than words, or states are not a multiple of clusters.
+        UserError: where there are more clusters than words, or states is not a multiple of clusters.
     """
 
     autocast = True
     together = 1
-    """How many states of a cluster, one after another, dropout leaves out together; a divisor of S."""
+    """How many consecutive states of a cluster state dropout leaves out together; a divisor of S."""
     cluster: Tensor
+    """(V,) int64 the cluster of each word."""
 
-    def __init__(self, *, vocabulary_size: int, **options: Unpack[BlockHMMOptions]):
+    def __init__(self, *, vocabulary_size: int, options: BlockHMMOptions):
         super().__init__()
         states, clusters = options["states"], options["clusters"]
         if clusters > vocabulary_size:
@@ -108,10 +105,7 @@ class BlockHMM(HiddenMarkovModel[Tables]):
 
     @abstractmethod
     def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
-        """`Tables.start`, `Tables.emission` and `Tables.transitions` of (M, K) states, as if there were no others.
-
-        They come in whole groups of `together`.
-        """
+        """The last three of `BlockTables`, as if there were only these (M, K) states, in whole groups of `together`."""
 
     def estimate(self, corpus: Corpus) -> None:
         self.cluster.copy_(word_clusters(self.clustering, corpus.train, self.vocabulary_size, self.clusters))
@@ -128,23 +122,34 @@ class BlockHMM(HiddenMarkovModel[Tables]):
         return logprobs, (whole.scatter(1, states[last] % self.size, belief), last)
 
     def chain(self, tokens: Tensor, state: State) -> Chain:
+        """What a (B, T) window needs; the block of a step is the cluster of its word.
+
+        A step from cluster c to c′ has the code cM + c′, and c = M at the boundary. The tiles are ordered by code, so
+        the boundary's come last; every row of theirs is the start distribution. An example with M = 3, for a text that
+        begins a sentence::
+
+            cluster of the word      2     0     0     1
+            step                   3→2   2→0   0→0   0→1
+            code                    11     6     0     1
+            pair                     3     2     0     1      tiles: 0→0, 0→1, 2→0, 3→2
+        """
         tables = self.current()
         M = self.clusters
         target = self.cluster[tokens]  # (B, T)
         source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
         codes, pair = torch.unique(source * M + target, return_inverse=True)  # (P,), (B, T)
         inside = codes[codes < M * M]
-        first = tables.start[codes[len(inside) :] - M * M]  # (P₁, K), of pairs that come from the boundary
+        first = tables.start[codes[len(inside) :] - M * M]  # (P₁, K), of the pairs that come from the boundary
         tiles = tables.transitions.tiles(inside // M, inside % M)  # (P - P₁, K, K)
         tiles = torch.cat([tiles, first[:, None].expand(-1, first.shape[1], -1)])
         states = tables.kept[:M] + self.size * torch.arange(M, device=self.device)[:, None]
-        belief, emission = self._restrict(state, tables.kept), F.embedding(tokens, tables.emission)
+        belief, emission = self._kept_belief(state, tables.kept), F.embedding(tokens, tables.emission)
         return Chain(belief, tiles, pair, emission, target, states)
 
     def predict(self, state: State) -> Tensor:
         tables = self.current()
         rows = []
-        for belief, previous in zip(self._restrict(state, tables.kept), state[1].tolist(), strict=True):
+        for belief, previous in zip(self._kept_belief(state, tables.kept), state[1].tolist(), strict=True):
             if previous == self.clusters:
                 prior = tables.start
             else:
@@ -152,19 +157,19 @@ class BlockHMM(HiddenMarkovModel[Tables]):
             rows.append((prior[self.cluster] + tables.emission).logsumexp(1))
         return torch.stack(rows)
 
-    def words(self, state: int) -> Tensor:
+    def words(self, z: int) -> Tensor:
         tables = self.current()
-        own = self.cluster == state // self.size
-        return tables.emission[:, state % self.size].masked_fill(~own, -torch.inf)
+        own = self.cluster == z // self.size
+        return tables.emission[:, z % self.size].masked_fill(~own, -torch.inf)
 
-    def successors(self, state: int) -> Tensor:
+    def successors(self, z: int) -> Tensor:
         tables = self.current()
-        return tables.transitions.leaving(state // self.size)[state % self.size].flatten()
+        return tables.transitions.leaving(z // self.size)[z % self.size].flatten()
 
-    def next_words(self, state: int) -> Tensor:
-        own = torch.arange(self.size, device=self.device) == state % self.size
-        belief = torch.where(own, 0.0, -torch.inf).to(next(self.parameters()).dtype)
-        return self.predict((belief[None], torch.tensor([state // self.size], device=self.device)))[0]
+    def next_words(self, z: int) -> Tensor:
+        certain = torch.arange(self.size, device=self.device) == z % self.size
+        belief = torch.where(certain, 0.0, -torch.inf).to(next(self.parameters()).dtype)
+        return self.predict((belief[None], torch.tensor([z // self.size], device=self.device)))[0]
 
     @torch.no_grad()
     def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
@@ -174,17 +179,13 @@ class BlockHMM(HiddenMarkovModel[Tables]):
         return {"transitions/clusters": matrix.sqrt()}
 
     def cluster_transitions(self, visits: Tensor) -> Tensor:
-        """(M, M) p(c′ | c), the states of c weighted by their (Z,) visits, alike where there are none."""
+        """(M, M) p(c′ | c), the states of c weighted by their (Z,) visits, or equally where c has no visits."""
         transitions = self.current().transitions
         share = visits.to(self.device, next(self.parameters()).dtype).view(self.clusters, self.size)
         share = F.normalize(share.where(share.sum(1, keepdim=True) > 0, torch.ones_like(share)), 1, 1)
         return torch.stack([share[c] @ transitions.leaving(c).exp().sum(2) for c in range(self.clusters)])
 
-    def lasting_tables(self) -> Tables:
-        tables = self.tables()
-        return tables._replace(transitions=tables.transitions.kept())
-
-    def tables(self) -> Tables:
+    def tables(self) -> BlockTables:
         M, S = self.clusters, self.size
         kept = torch.arange(S, device=self.device).expand(M + 1, S)
         groups = kept.view(M + 1, -1, self.together)
@@ -192,8 +193,8 @@ class BlockHMM(HiddenMarkovModel[Tables]):
         if self.training and keep < groups.shape[1]:
             drawn = torch.rand(groups.shape[:2], device=self.device).topk(keep).indices
             kept = groups.gather(1, drawn[:, :, None].expand(-1, -1, self.together)).flatten(1)
-        return Tables(kept, *self.distributions(kept[:M] + S * torch.arange(M, device=self.device)[:, None]))
+        return BlockTables(kept, *self.distributions(kept[:M] + S * torch.arange(M, device=self.device)[:, None]))
 
-    def _restrict(self, state: State, kept: Tensor) -> Tensor:
-        """The (B, K) belief given that the state is a kept one; uniform where it cannot be."""
+    def _kept_belief(self, state: State, kept: Tensor) -> Tensor:
+        """The (B, K) belief given that the last word's hidden state was a kept one; uniform where it was none."""
         return renormalised(state[0].gather(1, kept[state[1]]))

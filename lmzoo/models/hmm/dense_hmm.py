@@ -1,4 +1,4 @@
-"""What the HMMs share in which every state may lead to every state and say every word (Rabiner 1989)."""
+"""The base class of dense HMMs: every hidden state may lead to every state and emit every word (Rabiner 1989)."""
 
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.protocol.model import State
 
 
-class Tables(NamedTuple):
-    """The distributions over K states, in nats."""
+class DenseTables(NamedTuple):
+    """The distributions over the K hidden states that state dropout has kept, in nats."""
 
     kept: Tensor
-    """(K,) int64 which of the model's states they are."""
+    """(K,) int64 the kept states."""
     start: Tensor
     """(K,) log p(z_1)."""
     transition: Tensor
@@ -25,10 +25,11 @@ class Tables(NamedTuple):
     """(V, K) log p(x | z)."""
 
 
-class DenseHMM(HiddenMarkovModel[Tables]):
-    """An HMM with Z states, each with a distribution over all states and all words.
+class DenseHMM(HiddenMarkovModel[DenseTables]):
+    """An HMM with Z hidden states, each with a distribution over all states and over all words.
 
-    The state is the (B, Z) log-belief over the state of the last token, and (B,) whether there was a last token.
+    The protocol's state is the (B, Z) log-belief over the last token's hidden state, and (B,) whether there was a last
+    token.
     """
 
     def __init__(self, *, vocabulary_size: int, states: int):
@@ -51,33 +52,36 @@ class DenseHMM(HiddenMarkovModel[Tables]):
         return dense.advance(self._prior(tables, state), tables.emission.T)
 
     def chain(self, tokens: Tensor, state: State) -> Chain:
-        """The tables of a (B, T) window. What is made of them takes O(BTZ²) time and O(BZ²) memory."""
+        """What a (B, T) window needs, with all states as a single block.
+
+        Tile 0 holds the transitions. Every row of tile 1 is the start distribution, so the belief before it is without
+        effect. The functions of `lmzoo.models.hmm.inference.paths` then take O(BTZ²) time and O(BZ²) memory.
+        """
         tables = self.current()
         pair = torch.zeros_like(tokens)
-        pair[:, 0] = ~state[1]  # the second tile starts
+        pair[:, 0] = ~state[1]
         tiles = torch.stack([tables.transition, tables.start.expand_as(tables.transition)])
-        belief = self._restrict(tables, state)
-        return Chain(
-            belief, tiles, pair, F.embedding(tokens, tables.emission), torch.zeros_like(tokens), tables.kept[None]
-        )
+        emission = F.embedding(tokens, tables.emission)
+        block, states = torch.zeros_like(tokens), tables.kept[None]
+        return Chain(self._kept_belief(tables, state), tiles, pair, emission, block, states)
 
-    def words(self, state: int) -> Tensor:
-        return self.current().emission[:, state]
+    def words(self, z: int) -> Tensor:
+        return self.current().emission[:, z]
 
-    def successors(self, state: int) -> Tensor:
-        return self.current().transition[state]
+    def successors(self, z: int) -> Tensor:
+        return self.current().transition[z]
 
-    def next_words(self, state: int) -> Tensor:
-        return dense.advance(self.successors(state)[None], self.current().emission.T)[0]
+    def next_words(self, z: int) -> Tensor:
+        return dense.advance(self.successors(z)[None], self.current().emission.T)[0]
 
-    def _prior(self, tables: Tables, state: State) -> Tensor:
-        """(B, K) log p(z | past) of the next token's state."""
+    def _prior(self, tables: DenseTables, state: State) -> Tensor:
+        """(B, K) log p(z | past) of the next token's hidden state."""
         start = tables.start.expand(len(state[1]), -1)
         if not bool(state[1].any()):
             return start
-        going_on = dense.advance(self._restrict(tables, state), tables.transition)
+        going_on = dense.advance(self._kept_belief(tables, state), tables.transition)
         return torch.where(state[1][:, None], going_on, start)
 
-    def _restrict(self, tables: Tables, state: State) -> Tensor:
-        """The (B, K) belief given that the state is a kept one; uniform where it cannot be."""
+    def _kept_belief(self, tables: DenseTables, state: State) -> Tensor:
+        """The (B, K) belief given that the last token's hidden state was a kept one; uniform where it was none."""
         return renormalised(state[0][:, tables.kept])

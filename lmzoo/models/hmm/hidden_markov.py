@@ -1,4 +1,4 @@
-"""What all hidden Markov models of the zoo are, and how often a text visits their states."""
+"""The base class of all hidden Markov models of the zoo."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -15,14 +15,16 @@ Tables = TypeVar("Tables")
 
 
 class HiddenMarkovModel(LanguageModel, Generic[Tables]):
-    """p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), z_t one of Z states, distributions made anew for every window.
+    """p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), where z_t is one of the hidden states 0, …, Z - 1.
 
-    What there is to see inside, `chain`, `words`, `successors` and `next_words`, is meant for evaluation mode: in
-    training some states may be left out.
+    The distributions are computed from the parameters for every window, unless they are `frozen`.
+
+    `chain`, `words`, `successors` and `next_words` show what is inside. They are meant for evaluation mode: in training
+    some hidden states may be left out.
     """
 
     states: int
-    """Z."""
+    """Z, the number of hidden states."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,10 +32,10 @@ class HiddenMarkovModel(LanguageModel, Generic[Tables]):
 
     @abstractmethod
     def tables(self) -> Tables:
-        """The distributions as the parameters have them, in training over a new draw of states."""
+        """The distributions of the present parameters; state dropout draws the hidden states of each call anew."""
 
     def lasting_tables(self) -> Tables:
-        """The same, made ready for many windows."""
+        """The same, with what many windows would otherwise compute again."""
         return self.tables()
 
     def current(self) -> Tables:
@@ -53,22 +55,22 @@ class HiddenMarkovModel(LanguageModel, Generic[Tables]):
 
     @abstractmethod
     def chain(self, tokens: Tensor, state: State) -> Chain:
-        """The tables that a (B, T) window needs, for what `lmzoo.models.hmm.inference.paths` has to tell."""
+        """What a (B, T) window needs of the model, for the functions of `lmzoo.models.hmm.inference.paths`."""
 
     @abstractmethod
-    def words(self, state: int) -> Tensor:
-        """(V,) log p(x | z) in nats."""
+    def words(self, z: int) -> Tensor:
+        """(V,) log p(x_t | z_t = z) in nats."""
 
     @abstractmethod
-    def successors(self, state: int) -> Tensor:
-        """(Z,) log p(z_t | z_{t-1}) in nats."""
+    def successors(self, z: int) -> Tensor:
+        """(Z,) log p(z_t | z_{t-1} = z) in nats."""
 
     @abstractmethod
-    def next_words(self, state: int) -> Tensor:
-        """(V,) log p(x_t | z_{t-1}) in nats."""
+    def next_words(self, z: int) -> Tensor:
+        """(V,) log p(x_t | z_{t-1} = z) in nats."""
 
 
 def renormalised(belief: Tensor) -> Tensor:
-    """(B, K) log-beliefs over states of which some may have gone; uniform where nothing is left."""
+    """(B, K) log-beliefs, normalised again after some hidden states were left out; uniform where every one is -inf."""
     lost = belief.isneginf().all(1, keepdim=True)
     return belief.masked_fill(lost, 0.0).log_softmax(1)

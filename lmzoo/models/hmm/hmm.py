@@ -1,4 +1,4 @@
-"""The hidden Markov model, its tables learnt by EM (Baum et al. 1970) or by gradient."""
+"""The hidden Markov model with tables, learnt by EM (Baum et al. 1970) or by gradient."""
 
 import logging
 from typing import Literal
@@ -11,31 +11,31 @@ from lmzoo.core.options import Count, NonNegative, Size
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
-from lmzoo.models.hmm.dense_hmm import DenseHMM, Tables
+from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables
 from lmzoo.models.hmm.inference import baum_welch
-from lmzoo.words.clusters import brown_classes
+from lmzoo.words.cache import cached_brown_clusters
 
 log = logging.getLogger(__name__)
 
 WINDOW_TOKENS = 8192
-"""How many tokens EM looks at together: enough to keep matrix products busy."""
+"""How many tokens EM reads at once: enough to keep matrix products busy."""
 ROW_TOKENS = 128
-"""Into rows of how many tokens EM cuts a stream."""
+"""The length of the rows into which EM cuts a stream."""
 
 
 @models.register("hmm")
 class HMM(DenseHMM):
-    """An HMM with a table for each of start, transition and emission (Rabiner 1989), normalised by softmax.
+    """An HMM with a table each for start, transition and emission (Rabiner 1989), normalised by softmax.
 
-    `estimate` runs EM; every row of a text begins with the start distribution: a line where lines stand alone,
-    `ROW_TOKENS` tokens of a stream.
+    `estimate` runs EM. Every row of its text begins with the start distribution. A row is a line where the context is
+    ``sentence``, and `ROW_TOKENS` tokens where it is ``stream``.
 
     Args:
-        states: their number Z.
-        begin: EM with random tables, or with a class bigram model of Z Brown clusters.
+        states: Z, the number of hidden states.
+        begin: the first tables of EM: ``random``, or a class bigram model of Z Brown ``clusters``.
         iterations: of EM.
         pseudocount: added to every expected count.
-        gradient: whether the trainer goes on from there.
+        gradient: whether the trainer goes on by gradient after EM.
     """
 
     start: torch.Tensor
@@ -61,15 +61,16 @@ class HMM(DenseHMM):
             else:
                 self.register_buffer(name, torch.zeros(shape))
 
-    def tables(self) -> Tables:
+    def tables(self) -> DenseTables:
         kept = torch.arange(self.states, device=self.device)
-        return Tables(kept, self.start.log_softmax(0), self.transition.log_softmax(1), self.emission.log_softmax(0))
+        start, transition, emission = self.start, self.transition, self.emission
+        return DenseTables(kept, start.log_softmax(0), transition.log_softmax(1), emission.log_softmax(0))
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:
         tokens, V = corpus.train.to(self.device), self.vocabulary_size
         if self.begin == "clusters":
-            cluster = brown_classes(corpus.train, V, self.states, "model.states").to(self.device)
+            cluster = cached_brown_clusters(corpus.train, V, self.states, "model.states").to(self.device)
             tables = baum_welch.cluster_start(tokens, cluster, self.states)
         else:
             tables = baum_welch.random_start(tokens, V, self.states)

@@ -12,7 +12,7 @@ from lmzoo.models.hmm.inference import lowrank
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
 
 POINTING = 8.0
-"""Logit by which a fresh feature prefers its states."""
+"""By how much the logit of a fresh feature is larger for its own states than for others, about."""
 
 
 class LowRank(NamedTuple):
@@ -30,12 +30,9 @@ class LowRank(NamedTuple):
         M, K, _ = self.Q.shape
         return lowrank.finite_log(self.P[cluster], self.Q.flatten(0, 1).T).view(K, M, K)
 
-    def kept(self) -> "LowRank":
-        return self
-
 
 class BlockLowRank(NamedTuple):
-    """The same, with F features in each cluster."""
+    """p(j | i) = Σ_r p(r | i) p(j | r) over the F features r of j's cluster."""
 
     P: Tensor
     """(M, M, K, F) p(r | i), from the states of one cluster to the features of another."""
@@ -48,43 +45,41 @@ class BlockLowRank(NamedTuple):
     def leaving(self, cluster: int) -> Tensor:
         return lowrank.finite_log(self.P[cluster], self.Q).transpose(0, 1)
 
-    def kept(self) -> "BlockLowRank":
-        return self
-
 
 @models.register("lowrank_hmm")
 class LowRankHMM(NeuralBlockHMM):
-    """p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k); otherwise the HMM of Chiu and Rush (2020), see `NeuralBlockHMM`.
+    """p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k). For the rest see `NeuralBlockHMM`.
 
-    φ(x) = exp(Wx) or exp(Wx - ‖x‖²/(2d)), of which the expectation over rows of W from N(0, I/d) is a softmax:
-    φ(u)·φ(v) ≈ f exp(u·v/d). W begins with orthogonal rows and is learned; u_i = Res_t(e_i), and v_j is the state's
-    vector as destination. The published model has emissions of every word from every state, where this has a cluster's
-    words from its own states.
+    φ(x) is exp(Wx) or exp(Wx - ‖x‖²/(2d)). With the latter the model approximates a softmax: if the rows of W are drawn
+    from N(0, I/d), the expectation of φ(u)·φ(v) is f exp(u·v/d). W begins with orthogonal rows and is learnt.
+    u_i = Res_t(e_i), and v_j is the state's vector as destination. In the published model every state emits every word;
+    here a state emits the words of its own cluster alone.
 
-    A walk through features is an HMM over them, with as many states as features (Yang, Liu and Tu, "Dynamic programming
-    in rank space", NAACL 2022, https://aclanthology.org/2022.naacl-main.353): few features remember little. With a
-    kernel p(r | i) ∝ φ_r(u_i) D_r depends on where the feature leads, D_r = Σ_k φ_r(v_k). Theirs does not, and no more
-    does feature_map ``softmax`` here, p(j | i) = Σ_r p(r | i) p(j | r) with a softmax for each,
+    A transition goes from a state to a feature, and on to a state, so the model is also an HMM with features as its
+    states (Yang, Liu and Tu, "Dynamic programming in rank space", NAACL 2022,
+    https://aclanthology.org/2022.naacl-main.353). Few features therefore remember little. With a kernel,
+    p(r | i) ∝ φ_r(u_i) D_r depends on where the feature leads: D_r = Σ_k φ_r(v_k). In the model of Yang et al. it does
+    not. Nor does it with feature_map ``softmax`` here, where p(j | i) = Σ_r p(r | i) p(j | r) is made of two softmaxes,
+        p(r | i) ∝ exp(w_r·u_i),
+        p(j | r) ∝ exp(w′_r·v_j),
+    with two vectors for each feature. Such a model learns faster.
 
-        p(r | i) ∝ exp(w_r·u_i),   p(j | r) ∝ exp(w′_r·v_j),
-
-    and two vectors for a feature. It learns sooner.
-
-    With ``block_features`` each feature belongs to a cluster, f/M to each, and leads to its states alone, which makes
-    many of them affordable. State dropout then leaves Z/f states out together, and a feature with them, but at least
-    one feature of a cluster in. Free vectors begin with every feature preferring those states.
+    With ``block_features`` every cluster has f/M features, which lead to the states of that cluster alone. This makes
+    many features affordable. Each feature then has Z/f states of its own. State dropout leaves them out together, and
+    the feature with them, and keeps at least one feature of each cluster. With free vectors every feature at first
+    prefers its own states.
 
     Args:
-        features: f, at least the rank of the transition matrix.
+        features: f; the rank of the transition matrix is at most f.
         feature_map: ``exp`` or ``softmax_kernel``, φ without and with ‖x‖², or ``softmax``.
-        block_features: whether φ_r(v_j) is 0 unless feature r and state j are of the same cluster.
+        block_features: whether φ_r(v_j) is 0 unless feature r and state j belong to the same cluster.
 
     Raises:
-        UserError: where block_features is set and features do not divide states, or are not a multiple of clusters.
+        UserError: where block_features is set, and features do not divide states or are not a multiple of clusters.
     """
 
-    inherited = (*NeuralBlockHMM.inherited, "feature_map", "block_features")
-    divided = (*NeuralBlockHMM.divided, "features")
+    same_as_parent = (*NeuralBlockHMM.same_as_parent, "feature_map", "block_features")
+    multiples_of_parent = (*NeuralBlockHMM.multiples_of_parent, "features")
 
     def __init__(
         self,
@@ -118,30 +113,35 @@ class LowRankHMM(NeuralBlockHMM):
 
     @property
     def targets(self) -> Tensor:
-        """(f, d) w′_r, which but for ``softmax`` is w_r."""
+        """(f, d) w′_r for ``softmax``, and w_r for kernels."""
         return self.feature_targets if self.feature_map == "softmax" else self.feature_vectors
 
     @torch.no_grad()
     def _point_to_states(self) -> None:
-        """Have each feature lead to states of its own, nearly alike, or several to one where features are more.
+        """Let each feature lead to states of its own with almost equal probabilities.
 
-        With all vectors random a feature leads anywhere, which takes long to unlearn. Rows of W are nearly orthogonal,
-        so a state's vector has a large product with those alone that are added to it, as long as they are few.
+        Where there are more features than states, several features share a state. With random vectors a feature would
+        lead everywhere, and training would need long to unlearn that. Rows of W are nearly orthogonal, so the vector of
+        a state has large products with just the few rows that are added to it. An example, Z = 6 states z and f = 3
+        features r::
+
+            z    0 1 2 3 4 5
+            r    0 0 1 1 2 2
         """
         f = len(self.targets)
-        links = torch.arange(max(f, self.states))  # every state to a feature, every feature to a state
-        state, feature = links * self.states // len(links), links * f // len(links)
+        links = torch.arange(max(f, self.states))
+        z, r = links * self.states // len(links), links * f // len(links)
         v = (self.origin if self.tied else self.destination).get_parameter("weight")
-        v.index_add_(0, state, self.targets[feature], alpha=POINTING)
+        v.index_add_(0, z, self.targets[r], alpha=POINTING)
 
     def transitions(self, e: Tensor, states: Tensor) -> LowRank | BlockLowRank:
         v, W, targets = self.destinations(e, states), self.feature_vectors, self.targets
-        if self.block_features:  # those whose states are kept
+        if self.block_features:  # features of left-out states are left out, too
             kept = states[:, :: self.together] // self.together
             W, targets = W[kept].flatten(0, 1), targets[kept]  # (f, d), (M, F, d)
         origin = self.transition(e) @ W.T  # (M, K, f)
         destination = v @ targets.mT  # (M, K, F) or (M, K, f)
-        if self.feature_map == "softmax_kernel":  # ‖u‖²/(2d) is the same for all features and cancels
+        if self.feature_map == "softmax_kernel":  # ‖u‖²/(2d) is the same for all features, so it cancels
             destination = destination - v.square().sum(2, keepdim=True) / (2 * self.dim)
         weighted = self.feature_map != "softmax"
         if self.block_features:

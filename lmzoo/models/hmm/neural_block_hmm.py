@@ -1,20 +1,20 @@
-"""HMMs of states in clusters whose distributions are computed from state vectors (Chiu and Rush, EMNLP 2020).
+"""The base class of block-sparse HMMs whose distributions are computed from state vectors (Chiu and Rush, EMNLP 2020).
 
 https://aclanthology.org/2020.emnlp-main.103
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 from torch import Tensor, nn
 
-from lmzoo.core.errors import UserError
 from lmzoo.core.options import Dropout, Size
 from lmzoo.corpus import Corpus
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, Transitions
-from lmzoo.models.hmm.inference import blocks
-from lmzoo.models.hmm.splitting import split_weights
+from lmzoo.models.hmm.inference.emissions import emission_table
+from lmzoo.models.hmm.inference.precision import single
+from lmzoo.models.hmm.splitting import check_parent, split_states
 from lmzoo.models.hmm.state_vectors import FactoredEmbedding, Residual
 from lmzoo.protocol.model import Trained
 
@@ -29,46 +29,36 @@ class NeuralBlockHMMOptions(BlockHMMOptions):
     parent: str | None
 
 
-def block_options(options: NeuralBlockHMMOptions) -> BlockHMMOptions:
-    """Those of the options that a `BlockHMM` without vectors has."""
-    return {
-        "states": options["states"],
-        "clusters": options["clusters"],
-        "clustering": options["clustering"],
-        "state_dropout": options["state_dropout"],
-    }
-
-
 class NeuralBlockHMM(BlockHMM):
     """A `BlockHMM` whose distributions are computed from state vectors e_i by small networks:
 
         p(z_1 = i) ∝ exp(w·Res_s(e_i)),
-        p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster,
-    and transitions, from e_i and from the vectors v_j of the states as destination, are the subclass's; it may replace
+        p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster.
+    The subclass defines the transitions, from e_i and from the vectors v_j of the states as destination. It may replace
     p(z_1), too.
 
-    Vectors of states are drawn from N(0, 0.01): the paper's N(0, 1) are so long that they turn slowly. Of factored ones
-    half is the cluster's, and they enter every network, and become v_j, through a residual layer of its own. Free v_j,
-    and free e_i that are tied to them, are drawn from N(0, 1/d), by `lowrank_hmm` from N(0, 1/√d): with N(0, 1) the
-    transitions of a fresh model are all but deterministic, which takes hundreds of steps to unlearn.
+    The vectors of states are drawn from N(0, 0.01). The paper draws them from N(0, 1), but such long vectors change
+    their direction slowly. A factored vector has one half from its cluster. Factored vectors pass a further residual
+    layer before every network, and another to become v_j. Free v_j, and free e_i that are tied to them, are drawn from
+    N(0, 1/d), or from N(0, 1/√d) by `lowrank_hmm`. With N(0, 1) the transitions of a fresh model would be almost
+    deterministic, and training would need hundreds of steps to unlearn that.
 
     Args:
         dim: d, the size of all vectors.
-        embeddings: of states.
-        tied: whether e_i are the states' vectors as destination, too.
-        dropout: of what the networks make of a state, drawn for every batch.
-        parent: folder of a run of the same model with fewer states, or features, from which this one starts, read when
-            training begins. Every state is split into as many as it takes, alike but for a little noise, after Petrov,
-            Barrett, Thibaux and Klein, "Learning accurate, compact, and interpretable tree annotation", ACL 2006.
+        embeddings: ``free``, a vector of its own for each state, or ``factored``.
+        tied: whether the e_i are also the states' vectors as destination.
+        dropout: share of the networks' outputs that is set to 0, drawn for every batch.
+        parent: folder of a run of the same model with fewer states or features, from which training starts. See
+            `lmzoo.models.hmm.splitting`.
     """
 
-    inherited = ("clusters", "clustering", "dim", "embeddings", "tied")
-    """Options that a parent must have as they are here."""
-    divided = ("states",)
-    """Options that must be multiples of what they are in a parent."""
+    same_as_parent: ClassVar[tuple[str, ...]] = ("clusters", "clustering", "dim", "embeddings", "tied")
+    """Options that must have the parent's values."""
+    multiples_of_parent: ClassVar[tuple[str, ...]] = ("states",)
+    """Options that must be multiples of the parent's values."""
 
     def __init__(self, *, vocabulary_size: int, **options: Unpack[NeuralBlockHMMOptions]):
-        super().__init__(vocabulary_size=vocabulary_size, **block_options(options))
+        super().__init__(vocabulary_size=vocabulary_size, options=options)
         self.dim, self.embeddings, self.tied = options["dim"], options["embeddings"], options["tied"]
         self.dropout, self.parent = options["dropout"], options["parent"]
         if self.parent is not None:
@@ -84,8 +74,8 @@ class NeuralBlockHMM(BlockHMM):
         self.start, self.first = self.residual(), nn.Linear(self.dim, 1, bias=False)
 
     def first_states(self, e: Tensor, transitions: Any) -> Tensor:
-        """(M, K) log p(z_1) of the kept states, given their (M, K, d) vectors and the transitions between them."""
-        return blocks.single(self.first(self.start(e))).flatten().log_softmax(0).view(e.shape[:2])
+        """(M, K) log p(z_1) of the kept states, given their (M, K, d) vectors e and the transitions between them."""
+        return single(self.first(self.start(e))).flatten().log_softmax(0).view(e.shape[:2])
 
     @abstractmethod
     def add_transitions(self) -> None:
@@ -93,53 +83,32 @@ class NeuralBlockHMM(BlockHMM):
 
     @abstractmethod
     def transitions(self, e: Tensor, states: Tensor) -> Transitions:
-        """Between the kept states, given their (M, K, d) vectors and (M, K) numbers."""
+        """The transitions between the kept (M, K) states, given their (M, K, d) vectors e."""
 
     def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
         e = self.origin(states)  # (M, K, d)
-        emission = blocks.emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
+        emission = emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
         transitions = self.transitions(e, states)
         return self.first_states(e, transitions), emission, transitions
 
     def estimate(self, corpus: Corpus) -> None:
-        """Deal out the words, unless the parent has done so."""
+        """Put the words into clusters, unless the parent's clusters are used."""
         if self.parent is None:
             super().estimate(corpus)
 
     def inherit(self, trained: Sequence[Trained]) -> None:
-        """Take clusters and all weights from the parent.
-
-        Raises: UserError where its states cannot be split into those of this model.
-        """
+        """Take the clusters of words and all weights from the parent; see `check_parent` for errors."""
         (parent,) = trained
-        if type(parent.model) is not type(self):
-            raise UserError(
-                f"model.parent={parent.folder}: is of another kind ({type(parent.model).__name__}) than this model "
-                f"({type(self).__name__})",
-                "choose a run of the same",
-            )
-        for option in self.inherited:
-            there, here = (str(getattr(model, option)).lower() for model in (parent.model, self))
-            if there != here:
-                raise UserError(
-                    f"model.parent={parent.folder}: has model.{option}={there}, not {here}", "set it to the same"
-                )
-        for option in self.divided:
-            there, here = getattr(parent.model, option), getattr(self, option)
-            if here % there:
-                raise UserError(
-                    f"model.parent={parent.folder}: its {there} {option} cannot be split into {here}",
-                    f"set model.{option} to a multiple of {there}",
-                )
-        split_weights(parent.model, self)
+        check_parent(parent, self, self.same_as_parent, self.multiples_of_parent)
+        split_states(parent.model, self)
 
     def residual(self) -> nn.Module:
-        """The network between the vectors of states and one of their uses."""
+        """A network from the vectors of states to one of their uses."""
         last = Residual(self.dim, self.dropout)
         return nn.Sequential(Residual(self.dim, self.dropout), last) if self.factored else last
 
     def add_destination(self, scale: float) -> None:
-        """Have what `destinations` needs; its numbers are at first about so large."""
+        """Make what `destinations` needs; the standard deviation of its numbers is at first about ``scale``."""
         if not self.tied:
             self.destination = self._vectors()
         if self.factored:
@@ -150,7 +119,7 @@ class NeuralBlockHMM(BlockHMM):
                 nn.init.normal_(weight, std=scale)
 
     def destinations(self, e: Tensor, states: Tensor) -> Tensor:
-        """(M, K, d) v_j of the states with vectors e."""
+        """(M, K, d) v_j of (M, K) states, given their (M, K, d) vectors e."""
         v = e if self.tied else self.destination(states)
         return self.target(v) if self.factored else v
 

@@ -8,25 +8,27 @@ from torch import nn
 
 from lmzoo.core.options import Dropout, Size
 from lmzoo.core.registry import models
-from lmzoo.models.hmm.dense_hmm import DenseHMM, Tables
-from lmzoo.models.hmm.inference.blocks import single
+from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables
+from lmzoo.models.hmm.inference.precision import single
 from lmzoo.models.hmm.state_vectors import Residual
 
 
 @models.register("neural_hmm")
 class NeuralHMM(DenseHMM):
-    """The HMM of Chiu and Rush (2020) without clusters, the neural HMM that it was compared with.
+    """The HMM of Chiu and Rush (2020) without clusters: the dense neural HMM that they compare theirs with.
 
-    With free state vectors e_i, drawn from N(0, 1), and e′_j, drawn from N(0, 1/d):
+    The vectors of states are e_i as origin, drawn from N(0, 1), and e′_j as destination, drawn from N(0, 1/d):
         p(z_1 = i) ∝ exp(w·Res_s(e_i)),
         p(j | i)   ∝ exp(Res_t(e_i)·e′_j),
         p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over all words.
-    State dropout leaves, for every batch, round((1 - state_dropout) Z) states, as if there were no others.
+    State dropout draws round((1 - state_dropout) Z) hidden states for every batch, at least one, and acts as if there
+    were no others.
 
     Args:
-        states: their number Z.
-        dim: size d of all vectors.
-        dropout: of what the networks make of a state, drawn for every batch.
+        states: Z, the number of hidden states.
+        dim: d, the size of all vectors.
+        dropout: share of the networks' outputs that is set to 0, drawn for every batch.
+        state_dropout: share of the hidden states that is left out, drawn for every batch.
     """
 
     autocast = True
@@ -40,7 +42,7 @@ class NeuralHMM(DenseHMM):
         self.first = nn.Linear(dim, 1, bias=False)
         self.word = nn.Linear(dim, vocabulary_size)
 
-    def tables(self) -> Tables:
+    def tables(self) -> DenseTables:
         kept = torch.arange(self.states, device=self.device)
         if self.training and self.keep < self.states:
             kept = torch.randperm(self.states, device=self.device)[: self.keep]
@@ -48,4 +50,4 @@ class NeuralHMM(DenseHMM):
         start = single(self.first(self.start(e)))[:, 0]
         transition = single(self.transition(e) @ self.destination(kept).T)
         emission = single(self.word.weight @ self.emission(e).T) + self.word.bias[:, None]
-        return Tables(kept, start.log_softmax(0), transition.log_softmax(1), emission.log_softmax(0))
+        return DenseTables(kept, start.log_softmax(0), transition.log_softmax(1), emission.log_softmax(0))

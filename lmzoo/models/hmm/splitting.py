@@ -1,24 +1,60 @@
-"""States split into several, so that a large model starts from a small one.
+"""State splitting: a large model starts from a small one, each of whose states becomes several.
 
-Petrov, Barrett, Thibaux and Klein, "Learning accurate, compact, and interpretable tree annotation", ACL 2006.
+The new states are copies of the old one with a little noise. Petrov, Barrett, Thibaux and Klein, "Learning accurate,
+compact, and interpretable tree annotation", ACL 2006, https://aclanthology.org/P06-1055.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
+from lmzoo.core.errors import UserError
+from lmzoo.protocol.model import LanguageModel, Trained
+
 SPLIT_NOISE = 0.1
-"""Length of the noise that parts the vectors of a split state, relative to theirs."""
+"""Length of the noise that is added to the vectors of new states, relative to their length."""
+
+
+def check_parent(parent: Trained, child: LanguageModel, same: Sequence[str], multiples: Sequence[str]) -> None:
+    """Check that the states of a trained model can be split into those of another.
+
+    Args:
+        same: options whose values must be the same in both models.
+        multiples: options whose values in the child must be multiples of the parent's.
+
+    Raises: UserError naming the first option for which it is not so, or the classes where they differ.
+    """
+    if type(parent.model) is not type(child):
+        raise UserError(
+            f"model.parent={parent.folder}: is of another kind ({type(parent.model).__name__}) than this model "
+            f"({type(child).__name__})",
+            "choose a run of the same",
+        )
+    for option in same:
+        there, here = (str(getattr(model, option)).lower() for model in (parent.model, child))
+        if there != here:
+            raise UserError(
+                f"model.parent={parent.folder}: has model.{option}={there}, not {here}", "set it to the same"
+            )
+    for option in multiples:
+        there, here = getattr(parent.model, option), getattr(child, option)
+        if here % there:
+            raise UserError(
+                f"model.parent={parent.folder}: its {there} {option} cannot be split into {here}",
+                f"set model.{option} to a multiple of {there}",
+            )
 
 
 def split_rows(vectors: Tensor, rows: int) -> Tensor:
-    """(N, d) vectors -> (rows, d), rows a multiple of N: each several times in turn, parted by noise."""
+    """(N, d) vectors -> (rows, d): rows / N noisy copies of each vector, one after another."""
     copies = vectors.repeat_interleave(rows // len(vectors), 0)
     return copies + SPLIT_NOISE * copies.norm(dim=1, keepdim=True) / copies.shape[1] ** 0.5 * torch.randn_like(copies)
 
 
 @torch.no_grad()
-def split_weights(parent: nn.Module, child: nn.Module) -> None:
-    """Give a model the weights of a smaller one of its kind, the rows of what is larger here being split."""
+def split_states(parent: nn.Module, child: nn.Module) -> None:
+    """Copy all weights of a model to a larger one of its class; tensors with more rows there go by `split_rows`."""
     weights = parent.state_dict()
     for name, own in child.state_dict().items():
         if own.shape != weights[name].shape:

@@ -1,4 +1,4 @@
-"""Vectors of states, and the networks that make distributions of them (Chiu and Rush, EMNLP 2020).
+"""Vectors of hidden states, and the networks between vectors and distributions (Chiu and Rush, EMNLP 2020).
 
 https://aclanthology.org/2020.emnlp-main.103
 """
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Residual(nn.Module):
-    """Res(x) = LayerNorm(ReLU(W2 h + b2) + h), h = ReLU(W1 x + b1), with dropout (Srivastava et al. 2014) after it."""
+    """Res(x) = LayerNorm(ReLU(W₂h + b₂) + h) with h = ReLU(W₁x + b₁), then dropout (Srivastava et al. 2014)."""
 
     def __init__(self, dim: int, dropout: float):
         super().__init__()
@@ -21,7 +21,7 @@ class Residual(nn.Module):
 
 
 class FactoredEmbedding(nn.Module):
-    """A vector for each state: its cluster's in one half, its own in the other."""
+    """A vector for each state: one half is shared by the states of its cluster, the other half is its own."""
 
     def __init__(self, states: int, clusters: int, dim: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""How much a text uses the states of a hidden Markov model."""
+"""How often a text is expected to visit each state of a hidden Markov model."""
 
 import torch
 from torch import Tensor
@@ -9,14 +9,14 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior
 
 WINDOW_TOKENS = 512
-"""Tokens read at once; a dense model has a transition matrix in memory for each line of them."""
+"""How many tokens are read at once: a dense model has a transition matrix in memory for each of their lines."""
 
 
 @torch.no_grad()
 def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
-    """(Z,) Σ_t p(z_t | x) over a (N,) text; every line, closed by `<eos>`, is read from `initial_state`.
+    """(Z,) Σ_t p(z_t | x) over a (N,) text, each line of which, closed by `<eos>`, begins with `initial_state`.
 
-    N in all, but for lines that have probability 0, which are left out.
+    Lines of probability 0 are left out. Without such lines the visits sum to N.
     """
     visits = torch.zeros(model.states, dtype=torch.float64)
     for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
@@ -32,11 +32,11 @@ def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
 
 
 def first_lines(tokens: Tensor, lines: int) -> Tensor:
-    """The first so many lines of a text, or all there are."""
+    """The first ``lines`` lines of a (N,) text, or all where it has fewer."""
     return tokens[: int((tokens == EOS_ID).nonzero()[:lines][-1]) + 1]
 
 
 def entropy(counts: Tensor) -> float:
-    """Of relative frequencies, in nats."""
+    """The entropy of relative frequencies, in nats."""
     p = counts.double() / counts.sum()
     return float(-torch.xlogy(p, p).sum())

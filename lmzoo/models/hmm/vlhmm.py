@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
-from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions
-from lmzoo.models.hmm.inference import blocks
-from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions, block_options
+from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
+from lmzoo.models.hmm.inference.emissions import within_cluster
+from lmzoo.models.hmm.inference.precision import single
+from lmzoo.models.hmm.inference.tiles import normalised_tiles, normaliser, transition_tiles
+from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
 
 
 class Softmax(NamedTuple):
@@ -22,24 +24,27 @@ class Softmax(NamedTuple):
     """(M, K, d) vectors of the states as origin."""
     V: Tensor
     """(M, K, d) vectors of the states as destination."""
-    normaliser: Tensor | None = None
-    """(M, K) log Σ_j exp(u_i·v_j), where it is kept."""
+    total: Tensor | None = None
+    """(M, K) log Σ_j exp(u_i·v_j), where it is computed ahead of the tiles."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
-        if self.normaliser is None:
-            return blocks.transition_tiles(self.U, self.V, source, target)
-        return blocks.normalised_tiles(self.U, self.V, self.normaliser, source, target)
+        if self.total is None:
+            return transition_tiles(self.U, self.V, source, target)
+        return normalised_tiles(self.U, self.V, self.total, source, target)
 
     def leaving(self, cluster: int) -> Tensor:
         M, K, _ = self.V.shape
-        return blocks.single(self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
-
-    def kept(self) -> "Softmax":
-        return self._replace(normaliser=blocks.normaliser(self.U, self.V))
+        return single(self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
 
 
 class VeryLargeHMM(NeuralBlockHMM):
-    """p(j | i) ∝ exp(Res_t(e_i)·v_j) over all states j; see `NeuralBlockHMM`, whose options it has."""
+    """p(j | i) ∝ exp(Res_t(e_i)·v_j) over all states j. For the rest and the options see `NeuralBlockHMM`."""
+
+    def lasting_tables(self) -> BlockTables:
+        tables = self.tables()
+        softmax = tables.transitions
+        assert isinstance(softmax, Softmax)
+        return tables._replace(transitions=softmax._replace(total=normaliser(softmax.U, softmax.V)))
 
     def add_transitions(self) -> None:
         self.transition = self.residual()
@@ -50,7 +55,7 @@ class VeryLargeHMM(NeuralBlockHMM):
 
 
 class Tabulated(NamedTuple):
-    """p(j | i) by a table."""
+    """p(j | i) from a table."""
 
     logprobs: Tensor
     """(M, K, M, K)."""
@@ -61,18 +66,12 @@ class Tabulated(NamedTuple):
     def leaving(self, cluster: int) -> Tensor:
         return self.logprobs[cluster]
 
-    def kept(self) -> "Tabulated":
-        return self
-
 
 class TableHMM(BlockHMM):
-    """Every start, transition and emission probability has a logit of its own, at first drawn from N(0, 1).
+    """Every start, transition and emission probability has a logit of its own, at first drawn from N(0, 1)."""
 
-    Its options are those of `BlockHMM`.
-    """
-
-    def __init__(self, *, vocabulary_size: int, **options: Unpack[BlockHMMOptions]):
-        super().__init__(vocabulary_size=vocabulary_size, **options)
+    def __init__(self, *, vocabulary_size: int, options: BlockHMMOptions):
+        super().__init__(vocabulary_size=vocabulary_size, options=options)
         self.start = nn.Parameter(torch.randn(self.states))
         self.transition = nn.Parameter(torch.randn(self.states, self.states))
         self.emission = nn.Parameter(torch.randn(vocabulary_size, self.size))
@@ -81,7 +80,7 @@ class TableHMM(BlockHMM):
         flat = states.flatten()
         start = self.start[flat].log_softmax(0).view(states.shape)
         transition = self.transition[flat[:, None], flat].log_softmax(1).view(*states.shape, *states.shape)
-        emission = blocks.within_cluster(self.emission.gather(1, (states % self.size)[self.cluster]), self.cluster)
+        emission = within_cluster(self.emission.gather(1, (states % self.size)[self.cluster]), self.cluster)
         return start, emission, Tabulated(transition)
 
 
@@ -95,13 +94,14 @@ def vlhmm(
     """The HMM of Chiu and Rush (2020), or, for comparison, one whose parameters are tables.
 
     Args:
-        parameterisation: ``table`` has Z² parameters, and no use for dim, embeddings, tied and dropout.
+        parameterisation: ``neural``, or ``table``, which has Z² parameters and ignores dim, embeddings, tied and
+            dropout.
 
     Raises:
-        UserError: where a table is to start from a parent.
+        UserError: where a table has a parent.
     """
     if parameterisation == "neural":
         return VeryLargeHMM(vocabulary_size=vocabulary_size, **options)
     if options["parent"] is not None:
         raise UserError(f"model.parent={options['parent']}: a table has no state vectors to split", "set it to null")
-    return TableHMM(vocabulary_size=vocabulary_size, **block_options(options))
+    return TableHMM(vocabulary_size=vocabulary_size, options=options)

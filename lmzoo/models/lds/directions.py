@@ -8,18 +8,21 @@ from torch.nn import functional as F
 def singular_words(
     A: Tensor, C: Tensor, spherical: Tensor, pairs: int, words: int
 ) -> list[tuple[float, Tensor, Tensor]]:
-    """Words at either end of A's leading singular vectors, as Belanger & Kakade (2015) read them.
+    """The words now and the words next that belong to the leading singular vectors of A.
 
-    In coordinates x̃ = Rx, R = SS_0^{-½}, where smoothed means vary alike in all directions, A is RAR⁻¹ = Σ σuvᵀ and
-    C is C̃ = CR⁻¹: from a state along v follows one along u. The words now are those whose rows of C̃ have the largest
-    cosine with v, the words to come those with the largest cosine with u, and with -v and -u for the other ends.
+    In coordinates x̃ = Rx with R = SS_0^{-½}, smoothed means vary equally in all directions. There A is
+    RAR⁻¹ = Σ σuvᵀ, and C is C̃ = CR⁻¹. After a state along v comes a state along u. So the words now are those whose
+    rows of C̃ have the largest cosine with v, and the words next have the largest cosine with u. The other end of the
+    same pair has -v and -u. Belanger & Kakade (ICML 2015).
 
     Args:
-        A, C, spherical: (h, h), (V, h), of all words or some, and R, (h, h) and symmetric.
-        pairs: how many singular vectors.
+        A: (h, h).
+        C: (V, h), or only the rows of some words.
+        spherical: R, (h, h) and symmetric.
+        pairs: how many pairs of singular vectors.
         words: how many words for each end.
 
-    Returns: for each of 2·``pairs`` ends σ, the (words,) words now and those to come.
+    Returns: for each of the 2·``pairs`` ends σ, the (words,) rows of C of the words now, and those of the words next.
     """
     back = torch.linalg.inv(spherical)
     U, S, Vh = torch.linalg.svd(spherical @ A @ back)

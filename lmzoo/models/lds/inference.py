@@ -1,4 +1,4 @@
-"""Filter and smoother in their steady state, as scans over batches of sentences, and embeddings of tokens."""
+"""Filter and smoother in their steady state, step by step over batches of sentences, and embeddings of tokens."""
 
 import torch
 import torch.nn.functional as F
@@ -6,12 +6,15 @@ from torch import Tensor
 
 
 def word_gains(C: Tensor, W: Tensor, mu: Tensor) -> Tensor:
-    """(V, h) rows k_w = K y for y the centred, whitened word w; since Km = 0 that is K's column divided by μ_w^½."""
+    """(V, h) rows k_w = K y, y the centred and whitened observation of word w.
+
+    Because Km = 0, this is column w of K divided by μ_w^½.
+    """
     return C @ W / mu.sqrt()[:, None]
 
 
 def scan(H: Tensor, inputs: Tensor, state: Tensor) -> Tensor:
-    """f_t = H f_{t-1} + u_t over (B, T, h) inputs, from the (B, h) state before them; (B, T, h)."""
+    """(B, T, h) inputs u_1 … u_T and the (B, h) state f_0 -> (B, T, h) states f_t = H f_{t-1} + u_t."""
     states = []
     for u in inputs.unbind(1):
         state = torch.addmm(u, state, H.mT)
@@ -20,10 +23,10 @@ def scan(H: Tensor, inputs: Tensor, state: Tensor) -> Tensor:
 
 
 def smooth(J: Tensor, A: Tensor, filtered: Tensor, mask: Tensor | None = None) -> Tensor:
-    """s_t = J s_{t+1} + (I - JA) f_t over (B, T, h) filtered means, from s_T = f_T at a row's last token.
+    """(B, T, h) filtered means f_t -> (B, T, h) smoothed means s_t = J s_{t+1} + (I - JA) f_t, from s_T = f_T.
 
     Args:
-        mask: (B, T), False on padding, whose means are left as they are.
+        mask: (B, T), False on padding. A row ends with its last token; the means of padding stay as they are.
     """
     own = filtered - filtered @ (J @ A).mT
     s = filtered[:, -1]
@@ -37,8 +40,11 @@ def smooth(J: Tensor, A: Tensor, filtered: Tensor, mask: Tensor | None = None) -
 
 
 def embed(smoothed: Tensor, spherical: Tensor) -> Tensor:
-    """Token embeddings (…, h) of unit length from smoothed means: SS_0^{-½} s, whose covariance over the text is I.
+    """(…, h) smoothed means s -> (…, h) token embeddings of unit length, the directions of SS_0^{-½} s.
 
-    Belanger & Kakade (ICML 2015), section 6; ``spherical`` is SS_0^{-½}, (h, h) and symmetric.
+    The covariance of SS_0^{-½} s over the text is I. Belanger & Kakade (ICML 2015), section 6.
+
+    Args:
+        spherical: SS_0^{-½}, (h, h) and symmetric.
     """
     return F.normalize(smoothed @ spherical, dim=-1)

@@ -4,14 +4,14 @@ https://arxiv.org/abs/1502.04081
 """
 
 import logging
-from typing import ClassVar
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, NonNegative, Size
+from lmzoo.core.options import Count, Depth, NonNegative, Size
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
@@ -19,25 +19,35 @@ from lmzoo.models.lds.estimation.fit import Fit, fit
 from lmzoo.models.lds.estimation.statistics import Counts
 from lmzoo.models.lds.estimation.system import power_of_symmetric
 from lmzoo.models.lds.inference import embed, scan, smooth, word_gains
-from lmzoo.models.neural.output import Output
+from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.protocol.model import LanguageModel, State
 
 log = logging.getLogger(__name__)
 
 WHITENING_FLOOR = 1e-8
-"""Directions in which filtered means vary less than this share of the largest variance are not blown up further."""
+"""Least variance that whitening divides by, as a share of the largest; means hardly vary in such directions."""
 
 
-def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -> Fit:
-    """`fit` to ``corpus.train``; ``options`` are those of `fit` from ``blocks`` on.
+class LDSOptions(TypedDict):
+    """The options of a linear dynamical system; see `LinearDynamicalSystem`."""
 
-    It runs where the model's numbers live, unless that is MPS, which has no float64.
+    hidden: Size
+    blocks: Depth
+    lags: Depth
+    pseudocount: NonNegative
+    iterations: Count
 
-    Raises: UserError where the options and the text do not go together.
+
+def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
+    """`fit` a system to ``corpus.train``.
+
+    It runs on the model's device, but on the CPU in place of MPS, which has no float64.
+
+    Raises: UserError where the options do not suit the text.
     """
-    V = model.vocabulary_size
-    lags = max(2 * options["blocks"] - 1, options["lags"])
-    if options["blocks"] < 2:
+    V, hidden, blocks = model.vocabulary_size, options["hidden"], options["blocks"]
+    lags = max(2 * blocks - 1, options["lags"])
+    if blocks < 2:
         raise UserError("model.blocks=1: subspace identification compares two blocks or more", "set model.blocks=4")
     if hidden >= V:
         raise UserError(f"model.hidden={hidden}: there are only {V} words", "set model.hidden below that")
@@ -48,38 +58,38 @@ def fit_text(model: LanguageModel, corpus: Corpus, hidden: int, options: dict) -
     if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
         raise UserError("model.pseudocount=0: some words never occur in train", "set model.pseudocount above 0")
     try:
-        return fit(counts, hidden, **options)
+        return fit(counts, hidden, blocks, options["lags"], options["pseudocount"], options["iterations"])
     except ValueError as error:
         raise UserError(f"model.hidden={hidden}: {error}", "set model.hidden to that or less") from None
 
 
 def state_whitener(fitted: Fit) -> Tensor:
-    """(h, h) XX_0^{-½}, which makes the covariance of filtered means I."""
+    """(h, h) XX_0^{-½}: the covariance of filtered means becomes I."""
     return power_of_symmetric(fitted.expectations.filtered, -0.5, WHITENING_FLOOR)
 
 
 @models.register("lds")
 class LinearDynamicalSystem(LanguageModel):
-    """p(x_t | x_<t) = softmax(O f̃_{t-1} + b), f̃ the filtered mean of a linear dynamical system, made white.
+    """p(x_t | x_<t) = softmax(O f̃_{t-1} + b), f̃ the whitened filtered mean of a linear dynamical system.
 
-    A rare word can move the mean very far, so f̃ is cut to the length √h that it has on average. The system is
-    fitted by `estimate`, by subspace identification and EM on counts (`lmzoo.models.lds.estimation`), and stays as it
-    is; O and b are learnt by gradient, a convex problem, from 0 and log μ on. The Gaussian log-density of the one-hot
-    words under the system itself is in the log, and no perplexity.
+    `estimate` fits the system by subspace identification and EM on counts (`lmzoo.models.lds.estimation`). The system
+    then stays as it is. O and b start at 0 and log μ, and are learnt by gradient, a convex problem. A rare word can
+    move the mean very far, so a longer f̃ is cut to √h, its root mean square length. The log has the Gaussian
+    log-density of the one-hot words under the system itself; no perplexity follows from it.
 
-    The state is (B, h) f, which goes on across `<eos>`; before a text it is what one `<eos>` leaves behind.
+    The state is (B, h) f. It goes on across `<eos>`. Before a text it is what one `<eos>` leaves behind.
 
     Args:
-        hidden: h, the system's dimensions.
+        hidden: h, the dimensions of the system's state.
         blocks: r of subspace identification, which sees lags 1 … 2r - 1.
         lags: L, how many lags EM sees.
-        pseudocount: κ, how many times more each word is taken to have been seen, in any company.
-        iterations: of EM.
-        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
+        pseudocount: κ; every word counts as seen so many times more, beside any word.
+        iterations: how many iterations of EM.
+        classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
     """
 
     autocast = True
-    former_names: ClassVar = {"output.classes.": "classes."}
+    former_names = FORMER_NAMES
 
     A: Tensor
     C: Tensor
@@ -89,20 +99,10 @@ class LinearDynamicalSystem(LanguageModel):
     whitener: Tensor
     spherical: Tensor
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        hidden: Size,
-        blocks: Size,
-        lags: Size,
-        pseudocount: NonNegative,
-        iterations: Count,
-        classes: Size | None,
-    ):
+    def __init__(self, *, vocabulary_size: int, classes: Size | None, **options: Unpack[LDSOptions]):
         super().__init__()
-        self.vocabulary_size, self.hidden = vocabulary_size, hidden
-        self.options = {"blocks": blocks, "lags": lags, "pseudocount": pseudocount, "iterations": iterations}
+        self.vocabulary_size, self.options = vocabulary_size, options
+        self.hidden = hidden = options["hidden"]
         for name in ("A", "H", "J", "whitener", "spherical"):
             self.register_buffer(name, torch.zeros(hidden, hidden))
         for name in ("C", "gains"):
@@ -111,12 +111,12 @@ class LinearDynamicalSystem(LanguageModel):
         self.output = Output(linear.weight, linear.bias, classes)
 
     def estimate(self, corpus: Corpus) -> None:
-        fitted = fit_text(self, corpus, self.hidden, self.options)
+        fitted = fit_text(self, corpus, self.options)
         self.output.estimate(corpus.train)
         self.take(fitted)
 
     def take(self, fitted: Fit) -> None:
-        """Become the filter and the smoother of a system."""
+        """Copy the filter and the smoother of a fitted system; O becomes 0 and b log μ."""
         self.A.copy_(fitted.lds.A)
         self.C.copy_(fitted.lds.C)
         self.H.copy_(fitted.steady.H)
@@ -124,26 +124,24 @@ class LinearDynamicalSystem(LanguageModel):
         self.gains.copy_(word_gains(fitted.lds.C, fitted.steady.W, fitted.mu))
         self.whitener.copy_(state_whitener(fitted))
         self.spherical.copy_(power_of_symmetric(fitted.expectations.smoothed, -0.5, WHITENING_FLOOR))
-        with torch.no_grad():
-            self.output.weight.zero_()
-            if self.output.classes is not None:
-                self.output.classes.S.weight.zero_()
-        self.output.expect(fitted.mu)
+        for parameter in self.output.parameters():
+            nn.init.zeros_(parameter)
+        self.output.start_from_frequencies(fitted.mu)
 
     def initial_state(self, batch_size: int) -> State:
         return (self.gains[EOS_ID].expand(batch_size, -1),)
 
     def filter(self, tokens: Tensor, state: State) -> Tensor:
-        """(B, T) tokens -> (B, T, h) filtered means, each token's own word known."""
+        """(B, T) tokens -> (B, T, h) filtered means f_t, given the words up to and including the token."""
         return scan(self.H, F.embedding(tokens, self.gains), state[0])
 
     def features(self, f: Tensor) -> Tensor:
-        """(…, h) filtered means -> f̃."""
+        """(…, h) filtered means -> (…, h) f̃."""
         white = f @ self.whitener
         return white * (self.hidden**0.5 / white.norm(dim=-1, keepdim=True)).clamp(max=1)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        with torch.autocast(self.device.type, enabled=False):  # the filter remembers, and so do its errors
+        with torch.autocast(self.device.type, enabled=False):  # rounding errors would add up from step to step
             f = torch.cat([state[0][:, None], self.filter(tokens, state)], dim=1)  # (B, T + 1, h)
             features = self.features(f[:, :-1]).flatten(0, 1)  # (BT, h)
         logprobs = self.output(features, tokens.flatten())
@@ -153,7 +151,7 @@ class LinearDynamicalSystem(LanguageModel):
         return self.output.predict(self.features(state[0]))
 
     def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Embeddings of unit length of the tokens of sentences, from all words of each: (B, T) -> (B, T, h).
+        """(B, T) tokens -> (B, T, h) embeddings of unit length, each from all words of its sentence, a row.
 
         ``mask`` is False on padding.
         """

@@ -3,48 +3,55 @@
 https://arxiv.org/abs/1502.04081
 """
 
-from typing import Literal
+from typing import Literal, Unpack
 
 import torch
 from torch import Tensor, nn
 from tqdm import trange
 
-from lmzoo.core.options import Count, Dropout, NonNegative, Size
+from lmzoo.core.options import Count
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.lds.inference import word_gains
-from lmzoo.models.lds.lds import fit_text, state_whitener
-from lmzoo.models.neural.recurrent import Recurrent
+from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
+from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
 
 RMS = 0.5
-"""Of the state's components at the start, where tanh still resembles the identity."""
+"""Root mean square of a state's component at the start: there tanh is still close to the identity."""
 OPEN = 2.0
-"""Bias of a gate that is to begin open, its negative of one that is to begin closed."""
+"""Bias of a gate that begins open; a gate that begins closed has its negative."""
 CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 GATES = {"rnn": (None,), "lstm": (OPEN, -OPEN, None, OPEN), "gru": (OPEN, -OPEN, None)}
-"""Biases of the gates as PyTorch orders a cell's blocks of weights, None for the block that takes the dynamics."""
+"""Biases of a cell's blocks of weights, in PyTorch's order; None for the block that makes the new memory."""
 HEAD_RATE, HEAD_ROWS, HEAD_BPTT = 1e-2, 20, 35
-"""Adam's rate and the windows on which the head is fitted."""
+"""Adam's rate, and rows and length of the windows, when the output layer is fitted first."""
+
+
+class LDSRNNOptions(RecurrentOptions, LDSOptions):
+    """The options of a recurrent network and of the linear system that it starts from; they share ``hidden``."""
 
 
 @models.register("lds_rnn")
 class LDSRNN(Recurrent):
-    """A recurrent network (words and states of one size, untied) whose weights start from a linear dynamical system.
+    """A recurrent network whose weights start from a linear dynamical system; its embeddings are untied.
 
-    The filter f_t = H f_{t-1} + k_{w_t}, in coordinates f′ = S f with S = ½ E[f fᵀ]^{-½}, is an Elman network but for
-    tanh: recurrent weights S H S⁻¹, embeddings S k_w with norms cut at √h, the identity from embeddings to states, and
-    output biases log μ. With none of ``dynamics``, ``input`` and ``head`` it is an `rnn`, and no system is fitted.
-    A cell with gates is an Elman network, its output through one more tanh in the LSTM, while it forgets all of its
-    memory and lets all else pass: so the weights go to the new memory's block, and biases let gates begin that way.
+    The filter is f_t = H f_{t-1} + k_{w_t}. In coordinates f′ = S f with S = ½ E[f fᵀ]^{-½} it is an Elman network
+    without tanh: recurrent weights S H S⁻¹, embeddings S k_w, the identity from embeddings to states. The network
+    starts from these weights, with embeddings cut to the length √h, and from output biases log μ. With none of
+    ``dynamics``, ``input`` and ``head`` it is a `Recurrent` network, and no system is fitted.
+
+    A cell with gates is an Elman network while it forgets all of its memory and lets everything else pass (in the
+    LSTM, with one more tanh at the output). So the weights go to the block of the new memory, and the biases let the
+    gates begin that way.
 
     Args:
         cell: ``rnn``, ``lstm`` or ``gru``.
-        hidden: h, of words, states and the linear system.
-        dynamics: whether the first layer's recurrent weights are the filter's.
-        input: whether the embeddings are.
-        head: for how many steps the output weights are fitted first, all else being frozen.
-        blocks, lags, pseudocount, iterations: of the linear system, see `LinearDynamicalSystem`.
+        dynamics: whether the recurrent weights of the first layer start from the filter.
+        input: whether the embeddings start from the filter.
+        head: for how many steps the output layer is learnt first, while all other weights are frozen.
+        hidden: h, the size of embeddings and states, and the dimensions of the linear system.
+        blocks, lags, pseudocount, iterations: see `LinearDynamicalSystem`.
         layers, dropout, classes, init: see `Recurrent`.
     """
 
@@ -53,33 +60,24 @@ class LDSRNN(Recurrent):
         *,
         vocabulary_size: int,
         cell: Literal["rnn", "lstm", "gru"],
-        hidden: Size,
-        layers: Size,
-        dropout: Dropout,
-        classes: Size | None,
-        init: NonNegative,
         dynamics: bool,
         input: bool,
         head: Count,
-        blocks: Size,
-        lags: Size,
-        pseudocount: NonNegative,
-        iterations: Count,
+        **options: Unpack[LDSRNNOptions],
     ):
         self.cell, self.gates = CELLS[cell], GATES[cell]
         super().__init__(
-            vocabulary_size=vocabulary_size, embedding=hidden, hidden=hidden, layers=layers, dropout=dropout,
-            tied=False, classes=classes, init=init,
+            vocabulary_size=vocabulary_size, embedding=options["hidden"], tied=False, hidden=options["hidden"],
+            layers=options["layers"], dropout=options["dropout"], classes=options["classes"], init=options["init"],
         )  # fmt: skip
-        self.dynamics, self.input, self.head = dynamics, input, head
-        self.options = {"blocks": blocks, "lags": lags, "pseudocount": pseudocount, "iterations": iterations}
+        self.dynamics, self.input, self.head, self.options = dynamics, input, head, options
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)
         if not (self.dynamics or self.input or self.head):
             return
-        fitted = fit_text(self, corpus, self.recurrent.hidden_size, self.options)
+        fitted = fit_text(self, corpus, self.options)
         S = RMS * state_whitener(fitted)
         memory = self.gates.index(None)
         own = slice(memory * len(S), (memory + 1) * len(S))
@@ -90,16 +88,15 @@ class LDSRNN(Recurrent):
             norms = words.norm(dim=1, keepdim=True)
             self.embedding.weight.copy_(words * (len(S) ** 0.5 / norms).clamp(max=1))
             nn.init.eye_(self.recurrent.get_parameter("weight_ih_l0")[own])
-        for gate, bias in zip(
-            self.recurrent.get_parameter("bias_ih_l0").chunk(len(self.gates)), self.gates, strict=True
-        ):
+        biases = self.recurrent.get_parameter("bias_ih_l0").chunk(len(self.gates))
+        for gate, bias in zip(biases, self.gates, strict=True):
             gate.fill_(bias or 0.0)
-        self.output.expect(fitted.mu)
+        self.output.start_from_frequencies(fitted.mu)
         self._fit_head(corpus.train)
 
     @torch.enable_grad()
     def _fit_head(self, text: Tensor) -> None:
-        """Fit the output layer to the first ``head`` windows of a text in rows, begun again where it ends."""
+        """Learn the output layer for ``head`` steps on the windows of a text, which begins again where it ends."""
         windows = StreamWindows(text, min(HEAD_ROWS, len(text)), HEAD_BPTT)
         optimizer = torch.optim.Adam(self.output.parameters(), lr=HEAD_RATE)
         self.requires_grad_(False)

@@ -1,25 +1,26 @@
-"""An exponential model of one kind of outcome as a module: features, weights, and what sets them."""
+"""An exponential model of one kind of outcome: its features, its weights, and how they are set."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.maxent.features import Features, Template, coarse_to_fine, collect
-from lmzoo.models.maxent.lattice import exponentials, token_logprobs
+from lmzoo.models.maxent.lattice import exponentials, outcome_logprobs
 from lmzoo.models.maxent.owlqn import minimise
 from lmzoo.protocol.model import sized_by_estimate
 
 log = logging.getLogger("lmzoo")
 
 Text = tuple[Tensor, Tensor]
-"""Histories, (N, columns) attributes of `lmzoo.models.maxent.features`, and the (N,) outcomes after them."""
+"""The (N, columns) attributes of histories, see `lmzoo.models.maxent.features`, and the (N,) outcomes after them."""
 
 
 def require_strengths(**options: Sequence[float]) -> None:
-    """Raises: UserError naming an option of penalties that has none."""
+    """Raises: UserError that names an option of penalties without a strength."""
     for name, strengths in options.items():
         if not strengths:
             raise UserError(f"model.{name}=[]: must be a strength for each order, the last for all higher ones")
@@ -29,12 +30,13 @@ class Exponential(nn.Module):
     """p(y | x) ∝ exp Σ λ over the features that hold of x and y; see `lmzoo.models.maxent.lattice`.
 
     Args:
-        possible: every outcome (V,) y after the history (V, columns) that the coarsest template has of it.
-        size: attributes are 0 … size - 1, the last standing for what there is not.
+        possible: every outcome y, each after a history with only the attributes that the coarsest template looks at.
+        size: attributes are 0 … size - 1. The last one stands for an absent attribute.
         templates: columns of attributes, see `lmzoo.models.maxent.features`.
-        l2, l1: strengths of the penalties Σ l2/2 λ² + l1 |λ| in nats of the whole text, by how many attributes
-            a feature's template has beyond the coarsest, the last for all higher numbers.
-        trainable: whether the weights are a parameter, for gradient descent, else a buffer that `fit` sets.
+        l2, l1: strengths of the penalties Σ l2/2 λ² + l1 |λ| in nats of the whole text. The strength of a feature is
+            chosen by the number of attributes that its template has beyond the coarsest template; the last strength
+            is also that of all higher numbers.
+        trainable: whether the weights are a parameter, for gradient descent. Else they are a buffer that `fit` sets.
     """
 
     nodes: Tensor
@@ -67,17 +69,18 @@ class Exponential(nn.Module):
         x, y = possible
         self.collect((x[:0], y[:0]), possible)
         sized_by_estimate(self, "nodes", "pairs", "place", "weights")
+        self.register_load_state_dict_pre_hook(_check_features)
 
     @property
     def features(self) -> Features:
-        """The buffers as what they are."""
+        """The buffers as features."""
         return Features(self.templates, self.size, self.columns, self.outcomes, self.nodes, self.pairs)
 
     def collect(self, text: Text, possible: Text) -> Tensor:
-        """Take the features of a text and of what is possible; how often each occurs, (F,).
+        """Take the features of a text and of every possible outcome; returns the (F,) occurrences of each.
 
-        The coarsest have weights like log counts to begin with, since from uniform probabilities rare outcomes are
-        thrown too far; all others zero.
+        The weights of the coarsest features begin at their log counts, less the mean. From uniform probabilities, the
+        first steps would move rare outcomes too far. All other weights begin at zero.
         """
         x, y = (torch.cat(parts) for parts in zip(text, possible, strict=True))
         features, counts, self.place = collect(x, y, self.templates, self.size, self.outcomes)
@@ -85,23 +88,28 @@ class Exponential(nn.Module):
         self.tokens = torch.tensor(len(text[0]), device=y.device)
         coarsest = self.place == 0
         frequency = counts.to(self.weights.dtype).log()
-        # of the same parameter, which an optimizer has
+        # The data only: an optimizer holds the parameter.
         self.weights.data = (frequency - frequency[coarsest].mean()).where(coarsest, 0.0)
         return counts
 
     def fit(self, text: Text, possible: Text, *, tolerance: float, max_iterations: int) -> None:
-        """Take a text's features with the weights that minimise its penalised negative log-likelihood (OWL-QN)."""
+        """Take a text's features, and the weights that minimise its penalised negative log-likelihood (OWL-QN).
+
+        Args:
+            tolerance, max_iterations: when the search ends, see `minimise`.
+        """
         counts = self.collect(text, possible)
         lattice = self.features.lattice(*text)
         l2, l1 = self.strengths(torch.float64)
 
         def objective(weights: Tensor) -> tuple[float, Tensor]:
             weights = weights.detach().requires_grad_()
-            value = (l2 @ weights**2) / 2 - token_logprobs(weights, lattice).sum()
+            value = (l2 @ weights**2) / 2 - outcome_logprobs(weights, lattice).sum()
             (gradient,) = torch.autograd.grad(value, weights)
             return float(value.detach()), gradient
 
-        # At the optimum features are expected about as often as observed, and rare ones vary as Poisson counts do.
+        # At the optimum, the expected count of a feature is about the observed one, and the count of a rare feature
+        # varies as a Poisson count does.
         found = minimise(
             objective,
             self.weights.detach().double(),
@@ -124,20 +132,21 @@ class Exponential(nn.Module):
         return [torch.tensor(s, dtype=dtype, device=self.place.device)[self.place] for s in (self.l2, self.l1)]
 
     def penalty(self) -> Tensor:
-        """Of the weights, in nats per token of the text they were collected from."""
+        """The penalty of the weights, in nats per token of the text that the features were collected from."""
         l2, l1 = self.strengths(self.weights.dtype)
         return (l2 @ self.weights**2 / 2 + l1 @ self.weights.abs()) / self.tokens
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """log p(y | x) in nats of (N, columns) attributes and (N,) outcomes, (N,)."""
-        return token_logprobs(self.weights, self.features.lattice(x, y)).to(self.weights.dtype)
+        """(N, columns) attributes and (N,) outcomes -> (N,) log p(y | x) in nats."""
+        return outcome_logprobs(self.weights, self.features.lattice(x, y)).to(self.weights.dtype)
 
     @torch.no_grad()
     def predict(self, x: Tensor, share: int = 1) -> Tensor:
-        """log p(y | x) of every outcome, without a gradient: (N · share, columns) -> (N, outcomes).
+        """(N · share, columns) attributes -> (N, outcomes) log p(y | x) in nats, without a gradient.
 
         Args:
-            share: so many histories, none of which lists the outcomes of another, stand in one row.
+            share: the number of successive histories that share a row of the result. No two of them may list the same
+                outcome.
         """
         features = self.features
         levels, _ = features.levels(x, shared=False)
@@ -148,3 +157,34 @@ class Exponential(nn.Module):
             where = (level.context // share, features.outcome(level.feature))
             logprobs[where] = e[level.begin : level.end] - Z[level.context]
         return logprobs
+
+
+def _check_features(model: Exponential, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
+    """Refuse a checkpoint of another model, whose sizes `sized_by_estimate` lets in."""
+    names = ("nodes", "pairs", "place")
+    tensors = [value for name in names if isinstance(value := saved.get(prefix + name), Tensor)]
+    if len(tensors) == len(names) and (problem := _mismatch(model, *tensors)):
+        others[-1].append(problem)  # to the errors of load_state_dict
+
+
+def _mismatch(model: Exponential, nodes: Tensor, pairs: Tensor, place: Tensor) -> str | None:
+    """What shows that the features of a checkpoint have other outcomes, templates or attributes than a model."""
+    if (outcomes := int((place == 0).sum())) != model.outcomes:  # the coarsest template lists each once
+        return f"the checkpoint has {outcomes} outcomes, and this model has {model.outcomes}"
+    if (templates := int(place.max()) + 1) > len(model.templates):
+        return f"the checkpoint has {templates} templates, and this model has {len(model.templates)}"
+    above = nodes // model.size  # (R,) parent's row · columns + column
+    if (above // model.columns > torch.arange(len(above), device=above.device)).any():  # a parent comes first
+        return f"the checkpoint has attributes of another size than this model's {model.size}"
+    root = above.new_full((1,), -1)  # it looks at no column
+    column = torch.cat([root, above % model.columns])  # (R + 1,) by row
+    parent = torch.cat([root, above // model.columns])
+    for number, template in enumerate(model.templates):
+        row = pairs[place == number] // model.outcomes
+        for expected in (*reversed(template), -1):
+            if len(other := column[row][column[row] != expected]):
+                return (
+                    f"template {number} of the checkpoint looks at column {int(other[0])}, this model's at {expected}"
+                )
+            row = parent[row]
+    return None

@@ -1,8 +1,9 @@
 """Templates of features over a history, and which features hold where.
 
-A template names what it looks at: ``w1`` is the last word, ``w2`` the one before, ``c1`` the last word's class.
-``w1 w2`` makes trigrams, ``w2`` alone skips a word, the empty template makes unigrams. A feature is a template,
-values of what it names, and an outcome, all seen together in the training text.
+A template names the attributes that it looks at: ``w1`` is the last word, ``w2`` is the word before it, ``c1`` is the
+last word's class. ``w1 w2`` makes trigrams, ``w2`` alone skips a word, the empty template makes unigrams. A feature is
+a template, a value of each of its attributes, and an outcome that the training text has after them. It holds of every
+history with these values, and of that outcome.
 """
 
 import re
@@ -17,14 +18,21 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.maxent.lattice import Lattice, Level
 
 Template = tuple[int, ...]
-"""The columns of `attributes` that it looks at, ascending."""
+"""The columns of `attributes` that a template looks at, ascending."""
 
 MOST_PAIRS = 1 << 28
-"""Of a lattice; each takes some 60 bytes while training."""
+"""The most pairs of a lattice; each takes about 60 bytes in training."""
 
 
 def parse_templates(texts: Sequence[str], order: int, where: str) -> list[Template]:
-    """``"w1 c2"`` -> columns of `attributes`, for each text. Raises: UserError for anything else."""
+    """Texts such as ``"w1 c2"`` -> templates.
+
+    Args:
+        order: n; a template looks at the n - 1 words before the outcome at most.
+        where: the option that the texts come from.
+
+    Raises: UserError that names the option, for a text that is no template.
+    """
     templates = []
     for text in texts:
         names = re.findall(r"\b([wc])([1-9]\d?)\b", text)
@@ -37,24 +45,24 @@ def parse_templates(texts: Sequence[str], order: int, where: str) -> list[Templa
 
 
 def ngram_templates(kinds: str, order: int) -> list[Template]:
-    """Those of n-grams from order 2 up, of each of the kinds ``w`` (after words) and ``c`` (after classes)."""
+    """The templates of n-grams from order 2 up, of each kind: ``w`` (after words) and ``c`` (after classes)."""
     return [tuple(2 * place + (kind == "w") for place in range(1, n)) for kind in kinds for n in range(2, order + 1)]
 
 
 def attributes(
     context: Tensor, absent: int, word_class: Tensor | None = None, outcome_class: Tensor | None = None
 ) -> Tensor:
-    """What templates look at: columns 2m and 2m + 1 are the class and the word m places before the outcome.
+    """The attributes of histories: columns 2m and 2m + 1 are the class and the word m places before the outcome.
 
-    Beyond `<eos>`, which stands for what precedes a sentence, nothing is remembered.
+    `<eos>` stands before a sentence. Attributes before it are absent.
 
     Args:
         context: (N, n - 1) words, oldest first.
-        absent: stands for what there is not.
-        word_class: (V,), where there are classes.
-        outcome_class: (N,), the class c0 of the outcome itself, where that is given.
+        absent: stands for an absent attribute.
+        word_class: (V,) the class of each word; without it, the classes are absent.
+        outcome_class: (N,) the class c0 of the outcome itself; without it, c0 is absent.
 
-    Returns: (N, 2n).
+    Returns: (N, 2n) int64.
     """
     words = context.flip(1)  # (N, n - 1), nearest first
     ends = words == EOS_ID
@@ -76,15 +84,15 @@ def contexts(tokens: Tensor, order: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Features:
-    """All features, as a trie of attribute values with the outcomes seen at its nodes.
+    """All features, as a trie of attribute values. A node lists the outcomes that were seen with its values.
 
     Attributes:
-        templates: from coarse to fine; the first lists every outcome that is possible.
-        size: attributes are 0 … size - 1, the last standing for what there is not.
+        templates: from coarse to fine. The first lists every possible outcome.
+        size: attributes are 0 … size - 1. The last one stands for an absent attribute.
         columns: the number of attributes.
         outcomes: y is 0 … outcomes - 1.
-        nodes: (R,) ascending keys, (parent's row · columns + column) · size + value; row r > 0 of the trie is the
-            key r - 1, row 0 the root. A node's path looks at the columns of a template, or of its beginning.
+        nodes: (R,) ascending keys, (parent's row · columns + column) · size + value. Row 0 of the trie is the root, and
+            row r > 0 is the key r - 1. The path to a node has the columns of a template, or the first of them.
         pairs: (F,) ascending keys of the features, row · outcomes + y.
     """
 
@@ -96,7 +104,7 @@ class Features:
     pairs: Tensor
 
     def rows(self, x: Tensor, template: Template) -> Tensor:
-        """(N, columns) attributes -> (N,) rows of what a template sees of them; -1 where it never saw that."""
+        """(N, columns) attributes -> (N,) rows of the values that a template looks at; -1 if the trie lacks them."""
         rows = x.new_zeros(len(x))
         for column in template:
             place = find(self.nodes, (rows * self.columns + column) * self.size + x[:, column])
@@ -104,16 +112,16 @@ class Features:
         return rows
 
     def outcome(self, feature: Tensor) -> Tensor:
-        """The outcome y of each feature."""
+        """The outcome y of each of some features, by their numbers."""
         return self.pairs[feature] % self.outcomes
 
     def levels(self, x: Tensor, shared: bool = True) -> tuple[list[Level], Tensor]:
-        """The levels for (N, columns) attributes, and which context of the last each of them is, (N,).
+        """(N, columns) attributes -> the levels, and (N,) which context of the last level each history is.
 
         Args:
-            shared: whether equal histories are one context; else row i is context i of every level.
+            shared: whether equal histories are one context. Else row i is context i of every level.
 
-        Raises: UserError where more features hold than memory could.
+        Raises: UserError where more than `MOST_PAIRS` features hold of the contexts.
         """
         everyone = torch.arange(len(x), device=x.device)
         context = torch.zeros_like(everyone) if shared else everyone
@@ -125,13 +133,13 @@ class Features:
             for column in template if shared else ():
                 finer = torch.unique(finer * self.size + x[:, column], return_inverse=True)[1]
             size = int(finer.max()) + 1 if len(x) else 0
-            example = everyone.new_empty(size).scatter_(0, finer, everyone)  # one of the histories of each context
+            example = everyone.new_empty(size).scatter_(0, finer, everyone)  # (C,) a history of each context
             shorter, row = context[example], self.rows(x[example], template)
             first = torch.searchsorted(self.pairs, row * self.outcomes)
             count = torch.searchsorted(self.pairs, (row + 1) * self.outcomes) - first
             begin, end = end, end + int(count.sum())
             if end > MOST_PAIRS:
-                raise UserError(f"features: {end:,} or more hold of the text's contexts", "leave out skips over words")
+                raise UserError(f"{end:,} features or more hold of the text's contexts", "leave out skips over words")
             owner = torch.arange(size, device=x.device).repeat_interleave(count)  # (K,)
             feature = torch.arange(end - begin, device=x.device) + (first - count.cumsum(0) + count)[owner]
             y = self.outcome(feature)
@@ -142,14 +150,20 @@ class Features:
         return levels, context
 
     def lattice(self, x: Tensor, y: Tensor) -> Lattice:
-        """What scores the (N,) outcomes y, given their (N, columns) attributes."""
+        """The lattice that scores (N,) outcomes y, given their (N, columns) attributes."""
         levels, context = self.levels(x)
         pairs = [level.context * self.outcomes + self.outcome(level.feature) for level in levels]
         return Lattice(levels, context, finest(levels, pairs, context, y, self.outcomes))
 
 
 def finest(levels: list[Level], pairs: list[Tensor], context: Tensor, y: Tensor, outcomes: int) -> Tensor:
-    """Of (K,) contexts of the last level and outcomes, the pair of the finest level that lists them; -1 for none."""
+    """(K,) contexts and (K,) outcomes y -> (K,) numbers of their finest pairs; -1 if no level lists the outcome.
+
+    Args:
+        pairs: for each level, ascending keys context · outcomes + y.
+        context: (K,) contexts of the last level.
+        outcomes: the number of all outcomes.
+    """
     found = torch.full_like(y, -1)
     sought = torch.arange(len(y), device=y.device)
     for level, keys in zip(reversed(levels), reversed(pairs), strict=True):
@@ -161,7 +175,7 @@ def finest(levels: list[Level], pairs: list[Tensor], context: Tensor, y: Tensor,
 
 
 def find(keys: Tensor, wanted: Tensor) -> Tensor:
-    """Places in ascending keys; -1 where they are not among them."""
+    """The places of some wanted keys among ascending ones; -1 for a key that is not among them."""
     if not len(keys):
         return torch.full_like(wanted, -1)
     place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
@@ -169,14 +183,17 @@ def find(keys: Tensor, wanted: Tensor) -> Tensor:
 
 
 def coarse_to_fine(templates: Iterable[Template]) -> list[Template]:
-    """Each template once, those first that look less far back: so what is looked at in all stays small for long."""
+    """Each template once, first those that look back less far: then contexts become finer as late as possible."""
     return sorted(set(templates), key=lambda template: (max(template, default=-1), len(template)))
 
 
 def collect(
     x: Tensor, y: Tensor, templates: Sequence[Template], size: int, outcomes: int
 ) -> tuple[Features, Tensor, Tensor]:
-    """The features of (N, columns) attributes and (N,) outcomes; how often each occurs; its template's place."""
+    """Collect the features of (N, columns) attributes and (N,) outcomes.
+
+    Returns: the F features, the (F,) occurrences of each, and the (F,) place of each one's template.
+    """
     columns = x.shape[1]
     rows: dict[Template, Tensor] = {(): x.new_zeros(len(x))}
     nodes, count = [x.new_empty(0)], 1
@@ -188,7 +205,7 @@ def collect(
             key = (above * columns + path[-1]) * size + value
             keys.append(key.where((above >= 0) & (value < size - 1), -1))
         distinct, inverse = torch.unique(torch.cat(keys), return_inverse=True)
-        nothing = int((distinct < 0).sum())  # 1 where something is not known, else 0
+        nothing = int((distinct < 0).sum())  # 1 if some attribute is absent, else 0
         inverse = torch.where(inverse >= nothing, inverse - nothing + count, -1)
         rows |= dict(zip(paths, inverse.split(len(x)), strict=True))
         nodes.append(distinct[nothing:])

@@ -1,16 +1,19 @@
-"""Exponential models of indicator features, normalised exactly at the price of the features that can fire.
+"""Exponential models of indicator features, normalised exactly at the cost of the features that can hold.
 
-p(y | x) = exp s_x(y) / Z(x), s_x(y) the sum of the weights λ of the features that hold of x and y
+p(y | x) = exp s_x(y) / Z(x), where s_x(y) is the sum of the weights λ of the features that hold of x and y
 (Rosenfeld, *A maximum entropy approach to adaptive statistical language modelling*, 1996). Each template of
-features looks at some attributes of x: the last word, the last two, the class of the one before last. Taken
-one template after another, what has been looked at so far is a context h that becomes ever finer, h' being
-the one before. Only outcomes seen with what the template looks at change their score on the way, so
+features looks at some attributes of x: the last word, the last two words, the class of the word before the last.
 
-    Z(h) = U(h) + Σ_v exp s_h(v),   U(h) = Z(h') - Σ_v exp s_h'(v),   v seen with the template's attributes in h
+The templates are taken one after another. The attributes looked at so far are a context h, which becomes ever finer;
+h' is the context before the last template. A template changes the score only of the outcomes v that were seen with
+the attributes that it looks at in h. So
 
-and one pass over such pairs hv, coarsest first, gives every normaliser; one pass back gives the gradient.
-With n-gram templates the pairs are the n-grams (Wu & Khudanpur, *Building a topic-dependent maximum entropy
-model for very large corpora*, 2002); templates need not be nested. U(h) is a difference of sums, hence float64.
+    Z(h) = U(h) + Σ_v exp s_h(v),   U(h) = Z(h') - Σ_v exp s_h'(v)
+
+where U(h) is the part of the other outcomes. One pass over the pairs hv, coarsest first, gives every normaliser, and
+one pass back gives the gradient. With n-gram templates the pairs are the n-grams (Wu & Khudanpur, *Building a
+topic-dependent maximum entropy model for very large corpora*, 2002). Templates need not be nested. U(h) is a difference
+of sums, hence float64.
 """
 
 from dataclasses import dataclass
@@ -22,16 +25,17 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Level:
-    """What one template adds: the K pairs hv of its C contexts and the outcomes it has features of.
+    """One template: the K pairs hv of its C contexts h and the outcomes v that it has features of.
 
-    Of the first template, every possible outcome is listed.
+    The first template lists every possible outcome.
 
     Attributes:
-        begin, end: the pairs' numbers among those of all levels, in order.
-        context: (K,) which of the C contexts h is; ascending.
+        begin, end: the pairs have the numbers begin … end - 1 among the pairs of all levels.
+        context: (K,) ascending; which of the C contexts h is.
         feature: (K,) the number of the feature that holds of hv.
-        suffix: (K,) the number of the pair of h's coarser contexts, the finest that lists v; unused in the first.
-        shorter: (C,) which context of the level below h' is; unused in the first.
+        suffix: (K,) the number of the pair of v and the finest context coarser than h that lists v. The first level
+            does not use it.
+        shorter: (C,) which context of the level before is h'. The first level does not use it.
     """
 
     begin: int
@@ -51,17 +55,18 @@ class Lattice:
     """The pairs that score N outcomes y, each given its x.
 
     Attributes:
+        levels: one for each template, from coarse to fine.
         context: (N,) which context of the last level x is.
-        said: (N,) the number of the finest pair of x and y.
+        observed: (N,) the number of the finest pair of x and y.
     """
 
     levels: list[Level]
     context: Tensor
-    said: Tensor
+    observed: Tensor
 
 
 def exponentials(levels: list[Level], weights: Tensor) -> tuple[Tensor, Tensor]:
-    """exp s of every pair of all levels, and Z of each context of the last, float64; ``weights`` are λ, (F,)."""
+    """(F,) weights λ -> exp s of every pair of all levels, and Z of each context of the last level, float64."""
     m = weights.double().exp()
     e = m.new_empty(levels[-1].end)
     Z = m[:0]
@@ -78,13 +83,13 @@ def exponentials(levels: list[Level], weights: Tensor) -> tuple[Tensor, Tensor]:
     return e, Z
 
 
-class _TokenLogprobs(torch.autograd.Function):
+class _OutcomeLogprobs(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weights: Tensor, lattice: Lattice) -> Tensor:
         e, Z = exponentials(lattice.levels, weights)
         ctx.save_for_backward(weights, e, Z)
         ctx.lattice = lattice
-        return e[lattice.said].log() - Z[lattice.context].log()
+        return e[lattice.observed].log() - Z[lattice.context].log()
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
@@ -92,7 +97,7 @@ class _TokenLogprobs(torch.autograd.Function):
         weights, e, Z = ctx.saved_tensors
         m = weights.double().exp()
         gradient = torch.zeros_like(m)  # with respect to λ
-        to_e = torch.zeros_like(e).scatter_add_(0, lattice.said, g / e[lattice.said])
+        to_e = torch.zeros_like(e).scatter_add_(0, lattice.observed, g / e[lattice.observed])
         to_Z = torch.zeros_like(Z).scatter_add_(0, lattice.context, -g / Z[lattice.context])
         levels = lattice.levels
         for number, level in reversed(list(enumerate(levels))):
@@ -106,6 +111,6 @@ class _TokenLogprobs(torch.autograd.Function):
         return gradient.to(weights.dtype), None
 
 
-def token_logprobs(weights: Tensor, lattice: Lattice) -> Tensor:
+def outcome_logprobs(weights: Tensor, lattice: Lattice) -> Tensor:
     """log p(y | x) in nats of the lattice's outcomes, (N,) float64; differentiable in the weights λ, (F,)."""
-    return _TokenLogprobs.apply(weights, lattice)
+    return _OutcomeLogprobs.apply(weights, lattice)

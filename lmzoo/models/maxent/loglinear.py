@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.options import Depth, NonNegative, Size
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Exponential, require_strengths
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
 from lmzoo.protocol.model import WindowModel
-from lmzoo.words.clusters import brown_classes
+from lmzoo.words.cache import cached_brown_clusters
 
 
 @models.register("loglinear")
@@ -20,19 +20,19 @@ class LogLinear(WindowModel):
     """p(w | h) ∝ exp Σ λ over the n-grams of the training text that end hw, exactly normalised.
 
     Rosenfeld, *A maximum entropy approach to adaptive statistical language modelling*, 1996. The weights
-    maximise log-likelihood - Σ (l2/2 λ² + l1 |λ|), in nats of the whole text: a Gaussian prior of variance
-    1/l2 (Chen & Rosenfeld, 2000) and a Laplacian one; Chen (2009) takes l1 = 1/2, l2 = 1/6.
+    maximise log-likelihood - Σ (l2/2 λ² + l1 |λ|), in nats of the whole text. The penalties are a Gaussian prior of
+    variance 1/l2 (Chen & Rosenfeld, 2000) and a Laplacian prior. Chen (2009) takes l1 = 1/2, l2 = 1/6.
 
     Args:
-        order: N; a word is predicted from the N - 1 before it.
+        order: N; a word is predicted from the N - 1 words before it.
         templates: features beside the n-grams, as `lmzoo.models.maxent.features` names them: ``"w2"``, ``"c1 c2"``.
-        classes: how many classes ``c`` there are, Brown's.
-        training: ``lbfgs`` of the whole text at once; or ``minibatch``, gradient descent by the trainer.
-        l2: strength by the number of words and classes a feature looks at: of unigrams, of bigrams …, the last
-            for all longer ones.
-        l1: the same; weights that it holds at zero are exactly zero with ``lbfgs``, and their number is logged.
+        classes: the number of classes ``c``; they are Brown clusters.
+        training: ``lbfgs``, on the whole text at once; or ``minibatch``, gradient descent by the trainer.
+        l2: a strength for unigrams, for bigrams …, by the number of words and classes that a feature looks at. The
+            last strength is also that of all longer ones.
+        l1: the same. With ``lbfgs`` it holds weights at exactly zero, and their number is logged.
         tolerance: ``lbfgs`` ends when an iteration lowers the objective by less than this share of it.
-        max_iterations: and after so many at the latest.
+        max_iterations: ``lbfgs`` ends after this number of iterations at the latest.
     """
 
     word_class: Tensor
@@ -41,7 +41,7 @@ class LogLinear(WindowModel):
         self,
         *,
         vocabulary_size: int,
-        order: Size,
+        order: Depth,
         templates: list[str],
         classes: Size | None,
         training: Literal["lbfgs", "minibatch"],
@@ -59,7 +59,7 @@ class LogLinear(WindowModel):
         require_strengths(l2=l2, l1=l1)
         extra = parse_templates(templates, order, "model.templates")
         if classes is None and any(column % 2 == 0 for template in extra for column in template):
-            raise UserError(f"model.templates={templates}: name classes (c), so model.classes must be their number")
+            raise UserError(f"model.templates={templates}: they name classes (c), so model.classes must be a number")
         self.register_buffer("word_class", torch.zeros(vocabulary_size, dtype=torch.int64))
         self.exponential = Exponential(
             self._unigrams(),
@@ -74,14 +74,14 @@ class LogLinear(WindowModel):
         return attributes(context, self.vocabulary_size, self.word_class if self.classes else None)
 
     def _unigrams(self) -> tuple[Tensor, Tensor]:
-        """Every word after nothing, so that the text need not have it."""
+        """Every word after an empty history, so that a word that the text lacks is possible."""
         words = torch.arange(self.vocabulary_size, device=self.device)
         return words.new_full((len(words), 2 * self.order), self.vocabulary_size), words
 
     def estimate(self, corpus: Corpus) -> None:
         tokens = corpus.train.to(self.device)
         if self.classes:
-            self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes, "model.classes")
+            self.word_class = cached_brown_clusters(tokens, self.vocabulary_size, self.classes, "model.classes")
         text = self._attributes(contexts(tokens, self.order)), tokens
         if self.gradual:
             self.exponential.collect(text, self._unigrams())

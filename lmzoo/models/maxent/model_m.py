@@ -3,34 +3,35 @@
 import torch
 from torch import Tensor
 
-from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.options import Depth, NonNegative, Size
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Exponential, require_strengths
 from lmzoo.models.maxent.features import Template, attributes, contexts, ngram_templates, parse_templates
 from lmzoo.protocol.model import WindowModel
-from lmzoo.words.clusters import brown_classes
+from lmzoo.words.cache import cached_brown_clusters
 
 CLASS: Template = (0,)
-"""What every feature of the word looks at: the word's own class, c0."""
+"""Every feature of the word looks at the word's own class, c0."""
 
 
 @models.register("model_m")
 class ModelM(WindowModel):
-    """p(w | h) = p(c | h) p(w | h, c), c the class of w, both factors exponential and exactly normalised.
+    """p(w | h) = p(c | h) p(w | h, c), where c is the class of w. Both factors are exponential and exactly normalised.
 
-    Chen, *Shrinking exponential language models*, NAACL 2009. The class's features are the n-grams of c after
-    words and of c after classes; the word's are the n-grams of w after words. The classes are Brown's (1992).
-    Further features, such as skips (Rosenfeld 1996), cost little here, where contexts list few outcomes.
+    Chen, *Shrinking exponential language models*, NAACL 2009. The features of the class are the n-grams of c after
+    words and of c after classes. The features of the word are the n-grams of w after words. The classes are Brown
+    clusters (Brown et al. 1992). Contexts list few outcomes here, so further features, such as skips (Rosenfeld 1996),
+    cost little.
 
     Args:
-        order: N; a word is predicted from the N - 1 before it.
-        classes: their number.
+        order: N; a word is predicted from the N - 1 words before it.
+        classes: the number of classes.
         class_templates: features of the class beside the n-grams, as `lmzoo.models.maxent.features` names them.
-        word_templates: of the word.
-        class_l2, class_l1, word_l2, word_l1: strengths as in `lmzoo.models.loglinear`, of each factor.
+        word_templates: features of the word beside the n-grams.
+        class_l2, class_l1, word_l2, word_l1: strengths for each factor, as in `lmzoo.models.maxent.loglinear`.
         tolerance: training ends when an iteration lowers the objective by less than this share of it.
-        max_iterations: and after so many at the latest.
+        max_iterations: training ends after this number of iterations at the latest.
     """
 
     word_class: Tensor
@@ -39,7 +40,7 @@ class ModelM(WindowModel):
         self,
         *,
         vocabulary_size: int,
-        order: Size,
+        order: Depth,
         classes: Size,
         class_templates: list[str],
         word_templates: list[str],
@@ -91,7 +92,7 @@ class ModelM(WindowModel):
 
     def estimate(self, corpus: Corpus) -> None:
         tokens = corpus.train.to(self.device)
-        self.word_class = brown_classes(tokens, self.vocabulary_size, self.classes, "model.classes")
+        self.word_class = cached_brown_clusters(tokens, self.vocabulary_size, self.classes, "model.classes")
         context, c = contexts(tokens, self.order), self.word_class[tokens]
         self.class_model.fit((self._attributes(context), c), self._possible_classes(), **self.search)
         self.word_model.fit((self._attributes(context, c), tokens), self._possible_words(), **self.search)

@@ -1,4 +1,4 @@
-"""Minimising a convex function with many variables and an L1 penalty: OWL-QN, and L-BFGS where the penalty is zero.
+"""Minimising a convex function of many variables with an L1 penalty: OWL-QN. Without the penalty it is L-BFGS.
 
 Andrew & Gao, *Scalable training of L1-regularized log-linear models*, ICML 2007; Nocedal,
 *Updating quasi-Newton matrices with limited storage*, 1980.
@@ -14,11 +14,19 @@ from torch import Tensor
 SUFFICIENT_DECREASE = 1e-4
 """γ of Armijo's condition."""
 HALVINGS = 40
-"""Steps shorter than 2^-40 of the first are below float64's resolution of the function's decrease."""
+"""A step shorter than 2^-40 of the first lowers the function by less than float64 resolves."""
+
+
+class Point(NamedTuple):
+    """A place of the search: x, f(x) + Σ l1 |x|, and the gradient of f."""
+
+    x: Tensor
+    value: float
+    gradient: Tensor
 
 
 class Minimum(NamedTuple):
-    """Where the search ended: x, f(x) + Σ l1 |x|, the iterations it took, and whether it was done by then."""
+    """The end of the search: x, f(x) + Σ l1 |x|, the iterations it took, and whether it converged."""
 
     x: Tensor
     value: float
@@ -40,49 +48,65 @@ def minimise(
 
     Args:
         function: x -> f(x), which is convex, and its gradient.
-        x: (K,) where to begin.
+        x: (K,) where the search begins.
         l1: (K,), at least 0.
         curvature: (K,) positive; a guess of f's second derivatives, from which quasi-Newton updates start.
-        tolerance: the search is over when an iteration lowers the value by less than this share of it.
-        memory: how many steps the quasi-Newton updates remember.
+        tolerance: the search ends when an iteration lowers the value by less than this share of it.
+        max_iterations: the search ends after this number of iterations at the latest.
+        memory: the number of steps that the quasi-Newton updates remember.
     """
+
+    def evaluate(x: Tensor) -> Point:
+        f, gradient = function(x)
+        return Point(x, f + float(l1 @ x.abs()), gradient)
+
     steps: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)  # s, y and 1 / yᵀs
-    f, gradient = function(x)
-    value = f + float(l1 @ x.abs())
+    here = evaluate(x)
     for iteration in range(max_iterations):
-        slope = _pseudo_gradient(x, gradient, l1)
+        slope = _pseudo_gradient(here.x, here.gradient, l1)
         direction = -_inverse_hessian(slope, steps, curvature)
-        direction = torch.where((direction * slope < 0) | (l1 == 0), direction, 0.0)
-        orthant = torch.where(x == 0, -slope.sign(), x.sign())
-        rate = 1.0
-        for _ in range(HALVINGS):
-            moved = x + rate * direction
-            moved = torch.where((moved.sign() == orthant) | (l1 == 0), moved, 0.0)
-            f, moved_gradient = function(moved)
-            moved_value = f + float(l1 @ moved.abs())
-            if moved_value <= value + SUFFICIENT_DECREASE * float(slope @ (moved - x)):
-                break
-            rate /= 2
-        else:
-            return Minimum(x, value, iteration, converged=True)  # no lower value can be resolved
-        s, y = moved - x, moved_gradient - gradient
+        moved = _line_search(evaluate, here, slope, direction, l1)
+        if moved is None:
+            return Minimum(here.x, here.value, iteration, converged=True)
+        s, y = moved.x - here.x, moved.gradient - here.gradient
         if (ys := float(y @ s)) > 0:
             steps.append((s, y, 1 / ys))
-        decrease = value - moved_value
-        x, value, gradient = moved, moved_value, moved_gradient
-        if decrease <= tolerance * abs(value):
-            return Minimum(x, value, iteration + 1, converged=True)
-    return Minimum(x, value, max_iterations, converged=False)
+        decrease, here = here.value - moved.value, moved
+        if decrease <= tolerance * abs(here.value):
+            return Minimum(here.x, here.value, iteration + 1, converged=True)
+    return Minimum(here.x, here.value, max_iterations, converged=False)
+
+
+def _line_search(
+    evaluate: Callable[[Tensor], Point], here: Point, slope: Tensor, direction: Tensor, l1: Tensor
+) -> Point | None:
+    """The first point along the direction that is low enough, steps being halved; None if no lower value is resolved.
+
+    Every step stays in one orthant, where the penalty is linear (Andrew & Gao 2007).
+    """
+    direction = torch.where((direction * slope < 0) | (l1 == 0), direction, 0.0)
+    orthant = torch.where(here.x == 0, -slope.sign(), here.x.sign())
+    rate = 1.0
+    for _ in range(HALVINGS):
+        x = here.x + rate * direction
+        moved = evaluate(torch.where((x.sign() == orthant) | (l1 == 0), x, 0.0))
+        if moved.value <= here.value + SUFFICIENT_DECREASE * float(slope @ (moved.x - here.x)):
+            return moved
+        rate /= 2
+    return None
 
 
 def _pseudo_gradient(x: Tensor, gradient: Tensor, l1: Tensor) -> Tensor:
-    """The derivative on the side that lowers the value; zero where neither side does (Andrew & Gao, equation 4)."""
+    """(K,) The derivative on the side that lowers the value; 0 if neither side does (Andrew & Gao, equation 4)."""
     at_zero = gradient.sign() * (gradient.abs() - l1).clamp(min=0.0)
     return torch.where(x == 0, at_zero, gradient + l1 * x.sign())
 
 
 def _inverse_hessian(gradient: Tensor, steps: deque[tuple[Tensor, Tensor, float]], curvature: Tensor) -> Tensor:
-    """H · gradient by the two-loop recursion, H starting from diag(1 / curvature), scaled to the latest step."""
+    """(K,) H · gradient, by the two-loop recursion (Nocedal 1980).
+
+    H starts from diag(1 / curvature), scaled to the latest step.
+    """
     q = gradient.clone()
     coefficients = []
     for s, y, rho in reversed(steps):

@@ -1,29 +1,28 @@
-"""What the feed-forward models share: words as vectors, put together over a context, and the output layer."""
+"""What the feed-forward models share: how the vectors of a context's words become one vector, and the output layer."""
 
 from abc import abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from lmzoo.corpus import Corpus
-from lmzoo.models.neural.output import Output
+from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.protocol.model import State, WindowModel
 
 
 class NeuralWindowModel(WindowModel):
-    """p(x_t | x_{t-n+1} … x_{t-1}) = softmax(W h_t + b), h_t made of the context's word vectors.
+    """p(x_t | x_{t-n+1} … x_{t-1}) = softmax(W h_t + b), h_t made of the vectors of the context, the n - 1 last words.
 
-    Each word of a window is looked up, and put to dropout, once for all the contexts that it is in.
+    A word of a window is in up to n - 1 contexts. It is looked up once for all of them, and dropout is drawn once.
     """
 
     autocast = True
-    former_names: ClassVar = {"output.classes.": "classes."}
+    former_names = FORMER_NAMES
     output: Output
 
     @abstractmethod
     def features(self, words: Tensor) -> Tensor:
-        """(B, T + n - 2) words -> (B, T, d), h after each n - 1 of them."""
+        """(B, T + n - 2) words -> (B, T, d) h, one after every n - 1 words."""
 
     def estimate(self, corpus: Corpus) -> None:
         self.output.estimate(corpus.train)
@@ -66,12 +65,17 @@ class Averaged(nn.Module):
 
 
 class Fading(nn.Module):
-    """Σ_i c_i ∘ v_{t-i}, how much of its word's features each place lends: (B, T + n - 2, m) vectors -> (B, T, m).
+    """Σ_i c_i ∘ v_{t-i}: (B, T + n - 2, m) vectors -> (B, T, m), with a learnt weight for every place and feature.
 
-    Diagonal context matrices (Mnih & Hinton, *A scalable hierarchical distributed language model*, NIPS 2008), which
-    start from features that forget at rates of their own (Pachitariu & Sahani, *Regularization and nonlinearities for
-    neural language models: when are they needed?*, 2013) and are learnt: c_i starts as α^(i-1) with α from 0 to
-    ``memory`` in equal steps, feature by feature, so that the first tells the last word alone.
+    These are diagonal context matrices (Mnih & Hinton, *A scalable hierarchical distributed language model*, NIPS
+    2008). At the start every feature fades with distance at a rate of its own (Pachitariu & Sahani, *Regularization
+    and nonlinearities for neural language models: when are they needed?*, 2013): c_i = α^(i-1), α from 0 for the first
+    feature to ``memory`` for the last in equal steps. So the first feature sees the last word only.
+
+    Args:
+        places: n - 1.
+        features: m.
+        memory: the largest α, of the feature that fades most slowly.
     """
 
     def __init__(self, places: int, features: int, memory: float):
@@ -88,7 +92,10 @@ class Fading(nn.Module):
 
 
 class Matrices(nn.Linear):
-    """Σ_i C_i v_{t-i}, its weight [C_{n-1} … C_1] at first the average: (B, T + n - 2, m) vectors -> (B, T, m)."""
+    """Σ_i C_i v_{t-i}: (B, T + n - 2, m) vectors -> (B, T, m). It starts as the average.
+
+    The weight is [C_{n-1} … C_1], (m, (n - 1) m).
+    """
 
     def __init__(self, places: int, features: int):
         super().__init__(places * features, features, bias=False)

@@ -5,36 +5,37 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import Dropout, NonNegative, Probability, Size
+from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size
 from lmzoo.core.registry import models
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
-from lmzoo.models.neural.output import Output
+from lmzoo.models.neural.output import FORMER_NAMES, Output
 
 
 @models.register("logbilinear")
 class LogBilinear(NeuralWindowModel):
-    """r̂ = Σ_i C_i r_{w_i}, p(w | w_1 … w_{n-1}) = softmax(R r̂ + b)_w: the context predicts a word's features.
+    """p(w | w_1 … w_{n-1}) = softmax(R r̂ + b)_w with r̂ = Σ_i C_i r_{w_i}: the context predicts the word's features.
 
     Mnih & Hinton, *Three new graphical models for statistical language modelling*, ICML 2007, section 4,
-    in its symbols. One matrix R describes the words of the context and the next. Dropout of the context's
-    features and of r̂: Srivastava et al. (2014).
+    in its symbols. The rows r_w of one matrix R describe the words of the context and the predicted word. Dropout of
+    the context's features and of r̂: Srivastava et al. (2014).
 
     Args:
-        order: n; a word is predicted from the n - 1 before it, through a matrix C_i for each place.
+        order: n; a word is predicted from the n - 1 words before it, with a matrix C_i for each place.
         embedding: the number of features of a word, R's columns.
-        diagonal: whether every C_i is a diagonal matrix, `Fading`, which makes long contexts cheap.
-        memory: the slowest rate at which a feature fades at first, where the matrices are diagonal.
-        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
-        init: R is drawn uniformly from ±init, b starts as zero; full C_i start as 1 / (n - 1) of the identity.
+        diagonal: whether every C_i is a diagonal matrix, see `Fading`; this makes long contexts cheap.
+        memory: the largest rate α of `Fading`, where the matrices are diagonal.
+        classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
+        dropout: its rate.
+        init: R is drawn uniformly from ±init. b starts at zero. Full C_i start as 1 / (n - 1) of the identity.
     """
 
-    former_names: ClassVar = {"output.weight": "R.weight", "output.bias": "b", **NeuralWindowModel.former_names}
+    former_names: ClassVar = {"output.weight": "R.weight", "output.bias": "b", **FORMER_NAMES}
 
     def __init__(
         self,
         *,
         vocabulary_size: int,
-        order: Size,
+        order: Depth,
         embedding: Size,
         diagonal: bool,
         memory: Probability,
@@ -53,5 +54,5 @@ class LogBilinear(NeuralWindowModel):
         nn.init.uniform_(self.R.weight, -init, init)
 
     def features(self, words: Tensor) -> Tensor:
-        """(B, T + n - 2) words -> (B, T, embedding), r̂ after each n - 1 of them."""
+        """(B, T + n - 2) words -> (B, T, embedding) r̂, one after every n - 1 words."""
         return self.dropout(self.C(self.dropout(self.R(words))))

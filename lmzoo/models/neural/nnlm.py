@@ -5,48 +5,51 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import Dropout, NonNegative, Probability, Size
+from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size
 from lmzoo.core.registry import models
 from lmzoo.models.neural.context import Averaged, Concatenated, Fading, NeuralWindowModel
-from lmzoo.models.neural.output import Output
+from lmzoo.models.neural.output import FORMER_NAMES, Output
 
 
 @models.register("nnlm")
 class NNLM(NeuralWindowModel):
-    """y = b + W x + U tanh(d + H x), p(w | context) = softmax(y)_w, x the context's feature vectors.
+    """p(w | context) = softmax(y)_w with y = b + W x + U tanh(d + H x), x the feature vectors of the context's words.
 
     Bengio, Ducharme, Vincent & Jauvin, *A neural probabilistic language model*, JMLR 2003, equation 1,
-    in its symbols. Since then: dropout of the words' features and of the hidden layer (Srivastava et al. 2014) and
-    further hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016), the first one
-    normed, too, and gated; and U = C P, the words' feature vectors at the output as well (Press & Wolf 2017),
-    with W = C D, so that b + W x is a log-bilinear model (Mnih & Hinton 2007).
+    in its symbols. Options add what came later:
+      - dropout of the words' features and of the hidden layers (Srivastava et al. 2014);
+      - further hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016);
+      - a norm and a gate in the first hidden layer;
+      - tied weights U = C P, the words' feature vectors at the output as well (Press & Wolf 2017), and W = C D, which
+        makes b + W x a log-bilinear model (Mnih & Hinton 2007).
 
     Args:
-        order: n; a word is predicted from the n - 1 before it.
+        order: n; a word is predicted from its context, the n - 1 words before it.
         embedding: m, the size of C's rows, the feature vectors.
-        hidden: h, the size of the hidden layer.
-        layers: hidden layers, the first as in the paper.
-        context: whether x is the context's n - 1 vectors ``concatenated``, or ``averaged``, or summed by `Fading`.
-        memory: the slowest rate at which a feature fades at first, where the context is fading.
-        direct: whether x reaches the output by W, past the hidden layer.
-        tied: whether U = C P and W = C D, P with h columns and D with those of W.
-        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
-        norm: whether the first hidden layer is tanh(norm(d + H x)), without which its gradients soon vanish.
-        gated: whether the first hidden layer's tanh is multiplied by σ(g + G x), so that a unit can be shut (van den
-            Oord et al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2).
+        hidden: h, the size of the hidden layers.
+        layers: how many hidden layers there are; the first is that of the paper.
+        context: how x is made of the context's n - 1 vectors: see `Concatenated`, `Averaged` and `Fading`.
+        memory: the largest rate α of `Fading`.
+        direct: whether there is W, by which x reaches the output past the hidden layers.
+        tied: whether U = C P and W = C D. P is m × h; D has m rows and the columns of W.
+        classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
+        norm: whether the first hidden layer is tanh(norm(d + H x)). Without the norm its gradients soon vanish.
+        gated: whether the first hidden layer's tanh is multiplied by σ(g + G x), which can shut a unit (van den Oord
+            et al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2).
+        dropout: its rate.
         init: weights are drawn uniformly from ±init; biases start at zero.
     """
 
-    former_names: ClassVar = {"output.": "UW.", **NeuralWindowModel.former_names}
+    former_names: ClassVar = {"output.": "UW.", **FORMER_NAMES}
 
     def __init__(
         self,
         *,
         vocabulary_size: int,
-        order: Size,
+        order: Depth,
         embedding: Size,
         hidden: Size,
-        layers: Size,
+        layers: Depth,
         context: Literal["concatenated", "averaged", "fading"],
         memory: Probability,
         direct: bool,
@@ -86,7 +89,7 @@ class NNLM(NeuralWindowModel):
                 nn.init.zeros_(module.bias)
 
     def features(self, words: Tensor) -> Tensor:
-        """(B, T + n - 2) words -> a, [a x], or what PD makes of it: (B, T, columns of U and W)."""
+        """(B, T + n - 2) words -> a, or [a x] where ``direct``, times PD where tied: (B, T, columns of U and W)."""
         x = self.context(self.dropout(self.C(words)))  # (B, T, width)
         a = torch.tanh(self.norm(self.H(x)))  # (B, T, h)
         if self.G is not None:

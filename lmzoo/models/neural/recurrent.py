@@ -1,54 +1,60 @@
 """Recurrent networks: Elman's RNN, the LSTM and the GRU.
 
-Mikolov et al. (2010), "Recurrent neural network based language model"; Hochreiter & Schmidhuber (1997);
-Cho et al. (2014). Dropout on non-recurrent connections alone: Zaremba, Sutskever & Vinyals (2014),
-https://arxiv.org/abs/1409.2329. Tied input and output embeddings: Press & Wolf (2017), Inan et al. (2017).
+As language models: Mikolov et al. (2010), "Recurrent neural network based language model". Cells: Elman (1990),
+Hochreiter & Schmidhuber (1997), Cho et al. (2014). Dropout on non-recurrent connections only: Zaremba, Sutskever &
+Vinyals (2014), https://arxiv.org/abs/1409.2329. Tied input and output embeddings: Press & Wolf (2017), Inan et al.
+(2017).
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Dropout, NonNegative, Size
+from lmzoo.core.options import Depth, Dropout, NonNegative, Size
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.models.neural.output import Output
+from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.protocol.model import LanguageModel, State
 
 
-class Recurrent(LanguageModel):
-    """h_t = cell(E x_{t-1}, h_{t-1}); p(x_t | x_<t) = softmax(W h_t + b), dropout before, between and after layers.
+class RecurrentOptions(TypedDict):
+    """The options of every recurrent network, whatever its word vectors are."""
 
-    The state is the last token and the cell's own: (B,), then (B, layers, hidden) each.
+    hidden: Size
+    layers: Depth
+    dropout: Dropout
+    classes: Size | None
+    init: NonNegative
+
+
+class Recurrent(LanguageModel):
+    """h_t = cell(E x_{t-1}, h_{t-1}); p(x_t | x_<t) = softmax(W h_t + b).
+
+    The state is the last token, (B,), and then the memory of the cell: h, and c in an LSTM, (B, layers, hidden) each.
 
     Args:
-        embedding: size of E's rows; equal to ``hidden`` where tied.
+        embedding: the size of E's rows, the word vectors; equal to ``hidden`` where tied.
         tied: whether W = E.
-        classes: of words in a two-level softmax, `WordClasses`; None for one softmax over all words.
+        hidden: the size of h_t.
+        layers: how many cells are stacked.
+        dropout: its rate before, between and after the layers.
+        classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
         init: weights are drawn uniformly from ±init; biases start at zero.
+
+    Raises: UserError for tied embeddings of another size than ``hidden``, and for more classes than words.
     """
 
     autocast = True
-    former_names: ClassVar = {"output.classes.": "classes."}
+    former_names = FORMER_NAMES
     cell: type[nn.RNN] | type[nn.LSTM] | type[nn.GRU]
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        embedding: Size,
-        hidden: Size,
-        layers: Size,
-        dropout: Dropout,
-        tied: bool,
-        classes: Size | None,
-        init: NonNegative,
-    ):
+    def __init__(self, *, vocabulary_size: int, embedding: Size, tied: bool, **options: Unpack[RecurrentOptions]):
         super().__init__()
+        hidden, layers, dropout, init = options["hidden"], options["layers"], options["dropout"], options["init"]
         if tied and embedding != hidden:
             raise UserError(
                 f"model.tied=true needs model.embedding={embedding} and model.hidden={hidden} to be equal",
@@ -59,7 +65,7 @@ class Recurrent(LanguageModel):
         between = dropout if layers > 1 else 0.0
         self.recurrent = self.cell(embedding, hidden, layers, batch_first=True, dropout=between)
         linear = nn.Linear(hidden, vocabulary_size)
-        self.output = Output(self.embedding.weight if tied else linear.weight, linear.bias, classes)
+        self.output = Output(self.embedding.weight if tied else linear.weight, linear.bias, options["classes"])
         self.dropout = nn.Dropout(dropout)
         for name, parameter in self.named_parameters():
             if "bias" in name:
@@ -77,9 +83,9 @@ class Recurrent(LanguageModel):
         return (last, *(self.output.weight.new_zeros(shape) for _ in range(parts)))
 
     def _cell_precision(self) -> AbstractContextManager[Any]:
-        """Cells keep float32 under autocast where bfloat16 is not to be had for them.
+        """Under autocast: keep the cells in float32 where they cannot run in bfloat16.
 
-        On CUDA autocast would run cuDNN's cells in float16, which needs a scaled loss; on a CPU without AVX-512,
+        On CUDA, autocast would run cuDNN's cells in float16, which needs a scaled loss. On a CPU without AVX-512,
         oneDNN has no bfloat16 cells.
         """
         device = self.device.type

@@ -17,13 +17,14 @@ from lmzoo.protocol.model import State
 
 @models.register("arpa")
 class Arpa(BackoffModel):
-    """The model of an ARPA file, of SRILM (Stolcke 2002), KenLM (Heafield et al. 2013) or any other toolkit.
+    """The model of an ARPA file, from SRILM (Stolcke 2002), KenLM (Heafield et al. 2013) or any other toolkit.
 
-    Words of the corpus that the file does not list score as its `<unk>`, and are impossible if it has none. Where
-    there are several, or where the file lists words that the corpus lacks, predictions need not sum to one.
+    A word of the corpus that the file does not list scores as the file's `<unk>`, and is impossible if the file has no
+    `<unk>`. Predictions need not sum to one if several words score as `<unk>`, or if the file lists words that the
+    corpus does not have.
 
     Args:
-        path: the file, gzipped or not; read when training starts, kept in the run's checkpoint.
+        path: the file, gzipped or not. It is read when training starts. The run's checkpoint keeps the model.
     """
 
     entry: Tensor
@@ -45,7 +46,7 @@ class Arpa(BackoffModel):
         number = {word: i for i, word in enumerate(words)}
         entry = [number.get(word, number[UNK]) for word in corpus.vocabulary.words]
         entry[EOS_ID] = EOS_ID
-        self.entry = torch.tensor(entry, device=self.device)  # (V,) numbers of the corpus's words in the file
+        self.entry = torch.tensor(entry, device=self.device)  # (V,) the file's number of each word
         self.table = table
         self.order = table.order
 
@@ -58,5 +59,5 @@ class Arpa(BackoffModel):
 
 
 def _measure(model: Arpa, *_: Any) -> None:
-    """N is whatever the checkpoint's n-grams have."""
+    """Take N from the n-grams of a checkpoint."""
     model.order = model.table.order

@@ -1,7 +1,7 @@
 """n-gram models as ARPA files, the text format of SRILM and KenLM.
 
-``\\data\\`` and the number of n-grams of each order; then for each order a section of lines
-``log10 p(w | h) <tab> h w <tab> log10 backoff(hw)``, the backoff optional; then ``\\end\\``.
+A file has three parts: ``\\data\\`` and the number of n-grams of each order; for each order a section of lines
+``log10 p(w | h) <tab> h w <tab> log10 backoff(hw)``, where the backoff is optional; ``\\end\\``.
 Stolcke, *SRILM - an extensible language modeling toolkit*, ICSLP 2002, manual page ngram-format(5).
 """
 
@@ -22,47 +22,45 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import atomic_stream
+from lmzoo.core.files import output_stream
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.models.ngram.table import NGramTable
 
 BOS, EOS = "<s>", "</s>"
 
 LOG_ZERO = -99.0
-"""What stands for log10 0, and anything below it, as in SRILM."""
+"""This number and every lower one stand for log10 0, as in SRILM."""
 
 LN10 = math.log(10)
 
 MISPLACED = -1
-"""In place of a word's number: a sentence boundary inside an n-gram."""
+"""Stands for the word's number of a sentence boundary where no query can meet it."""
 
-BLOCK = 1 << 12
+CHUNK = 1 << 12
 """Lines parsed at a time."""
 
 
 def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
-    """Write a model, whole or not at all; compressed if the name ends with ``.gz``.
+    """Write a model, whole or not at all.
 
     Args:
-        words: those of the table's unigrams; word 0 is written as ``</s>`` and as ``<s>``. Unigrams beyond
-            the last of the words are left out.
+        path: the file. It is compressed if its name ends with ``.gz``.
+        words: the words of the table's unigrams. Word 0 is written as ``</s>`` and as ``<s>``. A unigram beyond the
+            last word is left out.
 
-    Raises: UserError for a vocabulary the format cannot hold, or where the file cannot be written.
+    Raises: UserError for a vocabulary that the format cannot hold, or where the file cannot be written.
     """
     clashing = {BOS, EOS}.intersection(words[1:])
     if clashing:
         raise UserError(f"the vocabulary has the word {clashing.pop()}, which ARPA files keep for sentence boundaries")
-    try:
-        with atomic_stream(path) as stream:
-            if path.suffix == ".gz":
-                with gzip.open(stream, "wt", encoding="utf-8") as file:
-                    _write(file, table, words)
-            else:
-                file = TextIOWrapper(stream, encoding="utf-8")
+    with output_stream(path) as stream:
+        if path.suffix == ".gz":
+            with gzip.open(stream, "wt", encoding="utf-8") as file:
                 _write(file, table, words)
-                file.detach()  # flushes, and leaves the stream open
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+        else:
+            file = TextIOWrapper(stream, encoding="utf-8")
+            _write(file, table, words)
+            file.detach()  # flushes, and leaves the stream open
 
 
 def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
@@ -91,11 +89,11 @@ def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
 def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
     """Read a model, compressed by gzip or not.
 
-    Returns: the words of the table's unigrams, ``</s>`` first and `<unk>` among them (with probability
-        zero where the file has none), and the table. n-grams with ``<s>`` or ``</s>`` inside,
-        which no query could meet, are left out.
+    Returns: the words of the table's unigrams, and the table. ``</s>`` is the first word, and `<unk>` is always among
+        them, with probability zero if the file has none. n-grams that no query can meet are left out: those with
+        ``<s>`` after the first word or ``</s>`` before the last.
 
-    Raises: UserError with the number of the line that is not as it should be.
+    Raises: UserError for a file that cannot be read. It names the first line that is not as expected.
     """
     try:
         with path.open("rb") as file:
@@ -111,12 +109,12 @@ def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
 
 
 class _Reader:
-    """A file being read, which knows at which line it is."""
+    """A file that is being read, and the number of the line."""
 
     def __init__(self, path: Path, file: BufferedIOBase):
         self.path = path
         self.file = file
-        self.line = 0  # number of the line read last
+        self.line = 0  # the number of the line that was read last
 
     def fail(self, line: int, problem: str) -> NoReturn:
         raise UserError(f"{self.path}, line {line}: {problem}")
@@ -152,7 +150,7 @@ class _Reader:
     def sizes(self) -> tuple[list[int], bytes]:
         """How many n-grams of each order the file announces, and the line after that."""
         while self.next_line("\\data\\") != b"\\data\\":
-            if self.line > 1000:  # whatever this is, it is no ARPA file
+            if self.line > 1000:
                 self.fail(self.line, "expected \\data\\ by now; is this an ARPA file, not one in a binary format?")
         sizes: list[int] = []
         while match := re.fullmatch(rb"ngram\s+(\d+)\s*=\s*(\d+)", line := self.next_line("ngram 1=…")):
@@ -164,11 +162,11 @@ class _Reader:
             self.fail(self.line, f"expected ngram 1=…, found {_shown(line)}")
         return sizes, line
 
-    def blocks(self, n: int, size: int) -> Iterator[list[list[bytes]]]:
-        """The fields of a section's lines, many lines at a time; `line` is that before the first of them."""
+    def chunks(self, n: int, size: int) -> Iterator[list[list[bytes]]]:
+        """The fields of a section's lines, `CHUNK` lines at a time; meanwhile `line` is the line before the chunk."""
         done = 0
         while done < size:
-            rows = [line.split() for line in islice(self.file, min(BLOCK, size - done))]
+            rows = [line.split() for line in islice(self.file, min(CHUNK, size - done))]
             if not rows:
                 self.fail(self.line + 1, f"expected {size - done:,} more {n}-grams, but the file ends here")
             if not {n + 1, n + 2}.issuperset(map(len, rows)):
@@ -183,7 +181,7 @@ class _Reader:
             done += len(rows)
 
     def numbers(self, fields: list[bytes], what: str, most: float) -> Tensor:
-        """Numbers of the lines of a block, from log10 to nats."""
+        """(lines,) numbers of a chunk, from log10 to nats."""
         try:
             values = torch.tensor(list(map(float, fields)), dtype=torch.float64)
         except ValueError:
@@ -194,15 +192,15 @@ class _Reader:
         return torch.where(values > LOG_ZERO, values * LN10, -torch.inf).float()
 
     def values(self, rows: list[list[bytes]], n: int) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and backoffs of a block."""
+        """(lines,) log-probabilities and (lines,) backoffs of a chunk, in nats."""
         logprob = self.numbers(list(map(itemgetter(0), rows)), "a log10 probability of at most 0", most=0.0)
         fields = [row[n + 1] if len(row) > n + 1 else b"0" for row in rows]
         return logprob, self.numbers(fields, "a log10 backoff", most=sys.float_info.max)
 
     def unigrams(self, size: int) -> tuple[list[str], Tensor, Tensor]:
-        """The words, ``</s>`` first and `<unk>` among them, their log-probabilities, and their backoffs as contexts."""
+        """The words, as `read_arpa` returns them, and their (V,) log-probabilities and (V,) backoffs."""
         before, names, parts = self.line, [], []
-        for rows in self.blocks(1, size):
+        for rows in self.chunks(1, size):
             names += map(itemgetter(1), rows)
             parts.append(self.values(rows, 1))
         place = {name: i for i, name in reversed(list(enumerate(names)))}
@@ -229,15 +227,15 @@ class _Reader:
         return words, logprob, backoff
 
     def ngrams(self, table: NGramTable, n: int, size: int, columns: list[dict[bytes, int]]) -> NGramTable:
-        """The table with its n-grams added, each column's words numbered by its dictionary."""
+        """The table with its n-grams added; the words of each column are numbered by the column's dictionary."""
         before, parts = self.line, []
-        for rows in self.blocks(n, size):
+        for rows in self.chunks(n, size):
             numbers = [list(map(column.get, map(itemgetter(k), rows))) for k, column in enumerate(columns, start=1)]
             for i, row in enumerate(zip(*numbers, strict=True)) if any(None in column for column in numbers) else ():
                 if None in row:
                     unknown = rows[i][1 + row.index(None)]
                     self.fail(self.line + 1 + i, f"expected words that are among the 1-grams, found {_shown(unknown)}")
-            parts.append((torch.tensor(numbers), *self.values(rows, n)))  # (n, block), (block,), (block,)
+            parts.append((torch.tensor(numbers), *self.values(rows, n)))  # (n, lines), (lines,), (lines,)
         if not parts:
             return table
         words, logprob, backoff = (torch.cat(column, dim=-1) for column in zip(*parts, strict=True))

@@ -1,4 +1,4 @@
-"""Counting n-grams: every order at once, as flat sorted tensors."""
+"""Counting the n-grams of every order, as flat sorted tensors."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,15 +11,15 @@ from lmzoo.corpus.vocabulary import EOS_ID
 
 @dataclass(frozen=True)
 class NGrams:
-    """The K_n distinct n-grams of one order, sorted as in `lmzoo.ngram_table`.
+    """The K_n distinct n-grams of one order, sorted as in `lmzoo.models.ngram.table`.
 
     Attributes:
-        keys: (K_n,) ascending; of unigrams, the V words themselves, whether they occur or not.
-        prefix: (K_n,) which of the contexts, the n-grams of the order below, is the first n - 1 words; ascending.
+        keys: (K_n,) ascending. The keys of unigrams are the V words, whether they occur or not.
+        prefix: (K_n,) ascending; which n-gram of the order below is the first n - 1 words, the context.
         suffix: (K_n,) which n-gram of the order below is the last n - 1 words.
         counts: (K_n,) occurrences.
-        initial: (K_n,) whether it begins with ``<s>``, so that nothing can precede it.
-        contexts: K_{n-1}; unigrams have one, the empty context.
+        initial: (K_n,) bool, whether the n-gram begins with ``<s>``, so that no word can precede it.
+        contexts: K_{n-1}. Unigrams have one context, the empty one.
     """
 
     keys: Tensor
@@ -37,7 +37,7 @@ class NGrams:
 def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGrams]:
     """Count the n-grams of orders 1 to N in a text.
 
-    Each sentence is taken as ``<s> w_1 … w_k </s>``; the unigram ``<s>`` is not counted.
+    Each sentence is ``<s> w_1 … w_k </s>``. The unigram ``<s>`` is not counted.
 
     Args:
         tokens: (T,) int64, each sentence closed by word 0.
@@ -48,7 +48,7 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
     counts = torch.bincount(tokens, minlength=vocabulary_size)
     orders = [NGrams(unigrams, none, none, counts, none.bool(), contexts=1)]
     begins = unigrams == EOS_ID  # which contexts begin with <s>
-    index, first = words.clone(), 0  # which n-gram of the order below ends where, and the row of the first of them
+    index, first = words.clone(), 0  # which n-gram of the order below ends at each place; its first row
     position = torch.arange(1, len(words), device=tokens.device)  # where n-grams end
     for n in range(2, order + 1):
         if n > 2:  # beyond <s> alone, no context ends with word 0
@@ -66,10 +66,10 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
 
 
 def adjusted_counts(orders: list[NGrams]) -> list[Tensor]:
-    """a(g), (K_n,) int64 for each order: how often g occurs, or how many distinct words it follows.
+    """The adjusted counts a(g), (K_n,) int64 for each order (Kneser & Ney 1995; Heafield et al. 2013, section 3.2).
 
-    The raw count if g has order N or begins with ``<s>``, else the number of words, ``<s>`` among them,
-    seen before it (Kneser & Ney 1995; Heafield et al. 2013, section 3.2).
+    a(g) is the raw count if g has order N or begins with ``<s>``. Else it is the number of distinct words that occur
+    before g, ``<s>`` among them.
     """
     adjusted = []
     for lower, higher in pairwise(orders):

@@ -3,6 +3,8 @@
 Kneser & Ney, *Improved backing-off for m-gram language modeling*, ICASSP 1995.
 Chen & Goodman, *An empirical study of smoothing techniques for language modeling*, TR-10-98, 1998.
 Heafield et al., *Scalable modified Kneser-Ney language model estimation*, ACL 2013 (KenLM).
+
+t_k is the number of n-grams of one order whose count is k.
 """
 
 from collections.abc import Iterator
@@ -14,16 +16,31 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus.vocabulary import EOS_ID
 
 FALLBACK = [0.5, 1.0, 1.5]
-"""KenLM's D_1, D_2, D_3+ for an order whose counts give none."""
+"""KenLM's D_1, D_2, D_3+ for an order whose counts give no discounts."""
 
 
 def counts_of_counts(counts: Tensor) -> list[int]:
-    """t_0 … t_4: how many n-grams have count k."""
+    """(K_n,) counts of one order -> t_0 … t_4."""
     return torch.bincount(counts.clamp(max=5), minlength=6)[:5].tolist()
 
 
+def kenlm_counts_of_counts(tokens: Tensor, vocabulary_size: int, counts: list[Tensor]) -> list[list[int]]:
+    """t_0 … t_4 of each order as KenLM has them; see `kenlm_last_counts`.
+
+    Args:
+        tokens: (T,) int64, T >= 1, each sentence closed by word 0.
+        counts: (K_n,) adjusted counts for each order.
+    """
+    t = [counts_of_counts(a) for a in counts]
+    for t_n, (adjusted, raw) in zip(t, kenlm_last_counts(tokens, vocabulary_size, len(counts)), strict=False):
+        for count, change in ((adjusted, -1), (raw, 1)):
+            if count < len(t_n):
+                t_n[count] += change
+    return t
+
+
 def absolute_discount(t: list[int]) -> list[float]:
-    """D = t_1 / (t_1 + 2 t_2) of Ney, Essen & Kneser (1994), the same for counts 1, 2 and 3+.
+    """D = t_1 / (t_1 + 2 t_2) (Ney, Essen & Kneser 1994), the same for counts 1, 2 and 3+.
 
     Raises: UserError where t_1 is 0.
     """
@@ -48,12 +65,14 @@ def modified_discounts(t: list[int]) -> list[float]:
 
 
 def kenlm_last_counts(tokens: Tensor, vocabulary_size: int, order: int) -> Iterator[tuple[int, int]]:
-    """The adjusted and the raw counts of the n-grams that KenLM's counting finishes last, for n = 1, 2, … below N.
+    """The adjusted and the raw count of the n-gram that KenLM counts last, for n = 1, 2, … below N.
 
-    KenLM streams n-grams sorted from their last word backwards, words numbered as they first occur
-    after ``<s>`` and ``</s>``. What its stream ends on enters the counts of counts with the raw count
-    instead of the adjusted one (``lm/builder/adjust_counts.cc``, the loop after the main one). It is one
-    n-gram of each order, but on a small text its discounts, and so all probabilities, show it.
+    KenLM sorts its stream of n-grams from their last word backwards. Words are numbered in the order in which they
+    first occur, after ``<s>`` and ``</s>``. The last n-gram of the stream enters the counts of counts with its raw
+    count, where the adjusted one belongs (``lm/builder/adjust_counts.cc``, the loop after the main one). That is one
+    n-gram of each order, but on a small text it changes the discounts, and so all probabilities.
+
+    Nothing is given from the order on whose last n-gram begins with ``<s>``: its adjusted count is its raw count.
 
     Args:
         tokens: (T,) int64, T >= 1, each sentence closed by word 0.
@@ -62,10 +81,10 @@ def kenlm_last_counts(tokens: Tensor, vocabulary_size: int, order: int) -> Itera
     number = torch.full((vocabulary_size,), len(tokens), device=tokens.device)
     number.scatter_reduce_(0, tokens, torch.arange(len(tokens), device=tokens.device), "amin")
     number[EOS_ID] = -1
-    end = torch.arange(1, len(words), device=tokens.device)  # where the n-gram at hand ends, everywhere it occurs
+    end = torch.arange(1, len(words), device=tokens.device)  # where the last n-gram ends, everywhere it occurs
     for n in range(1, order):
         oldest = number[words[end - n + 1]]
         end = end[oldest == oldest.max()]
-        if n > 1 and words[end[0] - n + 1] == EOS_ID:  # begins with <s>: its adjusted count is its raw count
+        if n > 1 and words[end[0] - n + 1] == EOS_ID:  # begins with <s>
             break
         yield len(torch.unique(words[end - n])), len(end)

@@ -1,10 +1,13 @@
 """n-gram models: counts, smoothing, backing off."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, NonNegative, Size
+from lmzoo.core.options import Count, Depth, NonNegative
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.smoothing import Smoothing, estimate
@@ -13,10 +16,13 @@ from lmzoo.protocol.model import State, WindowModel, sized_by_estimate
 
 
 class BackoffModel(WindowModel):
-    """A model that is an `NGramTable`: three buffers and no parameters; uniform until they are filled.
+    """A model that is an `NGramTable`: three buffers and no parameters. It is uniform until the buffers are filled.
 
-    `<eos>` is ``</s>`` where it is predicted and ``<s>`` where it is remembered. Memory never crosses
-    it, whatever the corpus's context, as in KenLM's query.
+    `<eos>` is ``</s>`` where it is predicted and ``<s>`` where it is remembered. Memory never crosses `<eos>`, in
+    either context of the corpus, as in KenLM's query.
+
+    Args:
+        types: the number of unigrams in the table.
     """
 
     keys: Tensor
@@ -32,7 +38,7 @@ class BackoffModel(WindowModel):
 
     @property
     def table(self) -> NGramTable:
-        """The buffers as what they are."""
+        """The buffers as a table."""
         return NGramTable(len(self.logprob) - len(self.keys), self.keys, self.logprob, self.backoff)
 
     @table.setter
@@ -54,28 +60,27 @@ class NGram(BackoffModel):
 
     Chen & Goodman, *An empirical study of smoothing techniques for language modeling*, 1998;
     Heafield, Pouzyrevsky, Clark & Koehn, *Scalable modified Kneser-Ney language model estimation*,
-    ACL 2013. The other smoothings are in `lmzoo.ngram_smoothing`.
+    ACL 2013. The other smoothings are in `lmzoo.models.ngram.smoothing`.
 
     Args:
         order: N; a word is predicted from the N - 1 before it.
         smoothing: ``mle``, ``additive``, ``witten_bell``, ``absolute``, ``kneser_ney`` or ``modified_kneser_ney``.
-        interpolated: whether seen words, too, take from the lower order; false backs off to it only
-            for unseen ones.
-        interpolate_unigrams: whether what is discounted from unigrams goes to all words alike, else to
-            the unseen ones alone, as far as there are any (lmplz's ``--interpolate_unigrams``).
+        interpolated: whether a seen word, too, gets a share of the lower order. Else only unseen words back off.
+        interpolate_unigrams: whether the probability that is discounted from the unigrams goes to all types alike.
+            Else it goes to the unseen types alone, if there are any (lmplz's ``--interpolate_unigrams``).
         unknown: whether one more type stands for all words outside the vocabulary and takes its share
-            of the unigrams, as in lmplz; the probabilities of the V words then sum to less than one.
+            of the unigrams, as in lmplz. The probabilities of the V words then sum to less than one.
         pseudocount: δ that additive smoothing adds to each count.
-        discount_fallback: use fixed discounts where the text is too small or too regular to give them.
-        prune: for each order, up to which count n-grams are dropped, the last for all higher orders
-            (lmplz's ``--prune``).
+        discount_fallback: whether an order takes fixed discounts if the text is too small or too regular to give any.
+        prune: a threshold for each order, not decreasing, 0 for unigrams; the last one is also that of all higher
+            orders. An n-gram with this count or a lower one is left out (lmplz's ``--prune``).
     """
 
     def __init__(
         self,
         *,
         vocabulary_size: int,
-        order: Size,
+        order: Depth,
         smoothing: Smoothing,
         interpolated: bool,
         interpolate_unigrams: bool,
@@ -85,6 +90,7 @@ class NGram(BackoffModel):
         prune: list[Count],
     ):
         super().__init__(types=vocabulary_size + unknown)
+        self.register_load_state_dict_pre_hook(_check_types)
         self.vocabulary_size = vocabulary_size
         self.types = vocabulary_size + unknown
         self.order = order
@@ -103,3 +109,11 @@ class NGram(BackoffModel):
 
     def estimate(self, corpus: Corpus) -> None:
         self.table = estimate(corpus.train, vocabulary_size=self.types, order=self.order, **self.options)
+
+
+def _check_types(model: NGram, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
+    """Refuse a checkpoint of another vocabulary, whose sizes `sized_by_estimate` lets in."""
+    keys, logprob = (saved.get(prefix + name) for name in ("keys", "logprob"))
+    if isinstance(keys, Tensor) and isinstance(logprob, Tensor) and len(logprob) - len(keys) != model.types:
+        problem = f"the checkpoint has {len(logprob) - len(keys)} unigrams, and this model has {model.types}"
+        others[-1].append(problem)  # to the errors of load_state_dict

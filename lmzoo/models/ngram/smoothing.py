@@ -1,12 +1,18 @@
 """Estimating backoff n-gram models from counts, by every classic smoothing.
 
-All are one recursion. With a discount d taken off each count a, and e(h) added to each context's total,
+Every smoothing is one recursion over the orders. a is the count of an n-gram hw, d is the discount that is taken off
+it, and e(h) is added to the total of each context h. Then
 
-    u(w | h) = (a(hw) - d(hw)) / (Σ_x a(hx) + e(h))
-    γ(h)     = (Σ_x d(hx) + e(h)) / (Σ_x a(hx) + e(h))
+    u(w | h) = (a(hw) - d(hw)) / (Σ_x a(hx) + e(h))                (1)
+    γ(h)     = (Σ_x d(hx) + e(h)) / (Σ_x a(hx) + e(h))             (2)
 
-and, h' being h without its oldest word, p(w | h) = u(w | h) + γ(h) p(w | h') if interpolated; else
-p(w | h) = u(w | h) where that is positive and α(h) p(w | h') where not, α making the sum one.
+are the share of a seen word, and the share of the lower order. The context h' is h without its oldest word.
+
+    p(w | h) = u(w | h) + γ(h) p(w | h')                           (3)  interpolated
+    p(w | h) = u(w | h) if u(w | h) > 0, else α(h) p(w | h')       (4)  not interpolated
+
+In (4), α(h) makes the sum over w one. For modified Kneser-Ney, (1) and (2) are the normalisation (section 3.3) and (3)
+the interpolation (section 3.4) of Heafield et al. (2013).
 
 | smoothing | a | d | e(h) | source |
 |---|---|---|---|---|
@@ -31,7 +37,7 @@ from lmzoo.models.ngram.discounts import (
     FALLBACK,
     absolute_discount,
     counts_of_counts,
-    kenlm_last_counts,
+    kenlm_counts_of_counts,
     modified_discounts,
 )
 from lmzoo.models.ngram.table import NGramTable
@@ -39,7 +45,7 @@ from lmzoo.models.ngram.table import NGramTable
 log = logging.getLogger("lmzoo")
 
 NOTHING = 1e-12
-"""Probability below which a sum of float64 ones is taken for zero."""
+"""A sum of float64 probabilities below this is taken for zero."""
 
 Smoothing = Literal["mle", "additive", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"]
 
@@ -52,19 +58,19 @@ def smoothing_counts(orders: list[NGrams], smoothing: Smoothing) -> list[Tensor]
 def discounts(
     tokens: Tensor, vocabulary_size: int, counts: list[Tensor], smoothing: Smoothing, fallback: bool
 ) -> list[list[float]]:
-    """What is taken off counts 1, 2 and 3+, for each order.
+    """The discounts of the counts 1, 2 and 3+, for each order.
+
+    Args:
+        tokens: (T,) int64, the text.
+        counts: (K_n,) for each order, from `smoothing_counts`.
+        fallback: whether an order whose counts give no discounts takes fixed ones.
 
     Raises: UserError where the counts of an order give no discounts and ``fallback`` is off.
     """
     if smoothing in ("mle", "additive", "witten_bell"):
         return [[0.0] * 3 for _ in counts]
     modified = smoothing == "modified_kneser_ney"
-    t = [counts_of_counts(a) for a in counts]
-    if modified:
-        for t_n, (adjusted, raw) in zip(t, kenlm_last_counts(tokens, vocabulary_size, len(counts)), strict=False):
-            for count, change in ((adjusted, -1), (raw, 1)):
-                if count < len(t_n):
-                    t_n[count] += change
+    t = kenlm_counts_of_counts(tokens, vocabulary_size, counts) if modified else [counts_of_counts(a) for a in counts]
     result = []
     for n, t_n in enumerate(t, start=1):
         try:
@@ -90,75 +96,75 @@ def estimate(
     discount_fallback: bool,
     prune: Sequence[int],
 ) -> NGramTable:
-    """Count a text and estimate a model of it.
+    """Count the n-grams of a text and estimate a model of it.
 
     Args:
         tokens: (T,) int64, T >= 1, each sentence closed by word 0.
         vocabulary_size: V, the number of types that share probability, seen or not.
-        interpolated: whether seen words, too, get a share of the lower order.
-        interpolate_unigrams: whether γ of the unigrams goes to all types alike, else to the unseen
-            ones alone, as far as there are any.
-        pseudocount: δ of additive smoothing.
-        discount_fallback: whether an order whose counts give no discounts takes fixed ones.
-        prune: for each order, the count up to which its n-grams are left out; not decreasing, and 0
-            for unigrams. The last goes for all higher orders.
+        order, …, prune: the options of `lmzoo.models.ngram.ngram.NGram`.
 
     Raises: UserError where discounts cannot be computed.
     """
     orders = count_ngrams(tokens, vocabulary_size, order)
     counts = smoothing_counts(orders, smoothing)
     D = discounts(tokens, vocabulary_size, counts, smoothing, discount_fallback)
-    lower = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)
-    logprob, backoff, kept = [], [], []
+    kept = [grams.counts > prune[min(n, len(prune) - 1)] for n, grams in enumerate(orders)]
+    p = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)  # below the unigrams
+    logprob, backoff = [], []
     for n, (grams, a) in enumerate(zip(orders, counts, strict=True), start=1):
-        d = torch.tensor([0.0, *D[n - 1]], dtype=torch.float64, device=a.device)[a.clamp(max=3)]  # (K_n,)
-        if threshold := prune[min(n, len(prune)) - 1]:
-            kept.append(grams.counts > threshold)
-            d = torch.where(kept[-1], d, a)  # what is left out gives its whole count to the lower order
-        e = 0.0
-        if smoothing == "additive":
-            e = pseudocount * vocabulary_size
-        elif smoothing == "witten_bell":
-            e = grams.total(a > 0)
-        total = grams.total(a) + e  # (contexts,)
-        u = (a - d) / total.index_select(0, grams.prefix)
-        gamma = torch.where(total > 0, (grams.total(d) + e) / total, 1.0)
-        below = lower.index_select(0, grams.suffix)  # (K_n,)
+        below = p.index_select(0, grams.suffix)  # (K_n,) p(w | h')
         if n == 1 and not interpolate_unigrams and (a == 0).any():
             below = (a == 0) / (a == 0).sum()
+        e = {"additive": pseudocount * vocabulary_size, "witten_bell": grams.total(a > 0)}.get(smoothing, 0.0)
+        u, gamma = _shares(grams, a, _discount(a, D[n - 1], kept[n - 1]), e)
         if n == 1 or interpolated or smoothing == "additive":
-            lower = u + gamma.index_select(0, grams.prefix) * below
+            p = u + gamma.index_select(0, grams.prefix) * below  # (3)
         else:
-            lower, gamma = _back_off(grams, u, gamma, below)
-        if smoothing == "additive" and not interpolated and n < order:
-            # Lidstone's estimate is uniform where it does not know the whole context.
-            lower = torch.where(grams.initial, lower, 1 / vocabulary_size)
+            p, gamma = _back_off(grams, u, gamma, below)  # (4)
+        if smoothing == "additive" and not interpolated and n < order:  # Lidstone: uniform without the whole context
+            p = torch.where(grams.initial, p, 1 / vocabulary_size)
             gamma = torch.where(grams.total(grams.initial) > 0, gamma, 1.0)
-        logprob.append(lower.float().log())
+        logprob.append(p.float().log())
         backoff.append(gamma.float().log())
     keys = torch.cat([tokens[:0], *(grams.keys for grams in orders[1:])])
     table = NGramTable(vocabulary_size, keys, torch.cat(logprob), torch.cat([logprob[0][:0], *backoff[1:]]))
-    return _without(table, torch.cat(kept)) if kept else table
+    return _pruned(table, torch.cat(kept[1:])) if any(prune[:order]) else table
+
+
+def _discount(a: Tensor, D: list[float], kept: Tensor) -> Tensor:
+    """(K_n,) d, from the discounts D of the counts 1, 2 and 3+.
+
+    An n-gram that is left out (``kept`` is false) gives its whole count to the lower order.
+    """
+    d = torch.tensor([0.0, *D], dtype=torch.float64, device=a.device)[a.clamp(max=3)]
+    return torch.where(kept, d, a)
+
+
+def _shares(grams: NGrams, a: Tensor, d: Tensor, e: Tensor | float) -> tuple[Tensor, Tensor]:
+    """(K_n,) u of the n-grams and (contexts,) γ; a context whose total is 0 leaves everything to the lower order."""
+    total = grams.total(a) + e  # (contexts,)
+    u = (a - d) / total.index_select(0, grams.prefix)  # (1)
+    return u, torch.where(total > 0, (grams.total(d) + e) / total, 1.0)  # (2)
 
 
 def _back_off(grams: NGrams, u: Tensor, gamma: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
-    """p(w | h) of the n-grams and α(h), where seen words get u alone and the others share γ as the order below."""
+    """(K_n,) p(w | h) of the n-grams and (contexts,) α(h)."""
     seen = u > 0
-    free = 1 - grams.total(torch.where(seen, below, 0.0))  # (contexts,): what the lower order gives to unseen words
+    free = 1 - grams.total(torch.where(seen, below, 0.0))  # (contexts,) what the lower order gives to unseen words
     shared = free > NOTHING
-    u = u / torch.where(shared, 1.0, 1 - gamma)[grams.prefix]  # nobody left to share γ: seen words keep it
+    u = u / torch.where(shared, 1.0, 1 - gamma)[grams.prefix]  # without an unseen word, the seen ones keep γ
     alpha = torch.where(shared, gamma / free, 0.0)
     return torch.where(seen, u, alpha[grams.prefix] * below), alpha
 
 
-def _without(table: NGramTable, kept: Tensor) -> NGramTable:
-    """A table's n-grams but for those left out, whose prefixes stay if they do.
+def _pruned(table: NGramTable, kept: Tensor) -> NGramTable:
+    """A table without the n-grams that are left out.
 
     Args:
-        kept: whether a row stays, for the last so many rows; the others do.
+        kept: (K,) bool, whether each n-gram beyond the unigrams stays. The prefix of one that stays, stays.
     """
     V = table.vocabulary_size
-    kept = torch.cat([kept.new_ones(len(table.logprob) - len(kept)), kept])  # (V + K,)
+    keys = table.keys[kept]
+    kept = torch.cat([kept.new_ones(V), kept])  # (V + K,)
     row = kept.cumsum(0) - 1
-    keys = table.keys[kept[V:]]
     return NGramTable(V, row[keys // V] * V + keys % V, table.logprob[kept], table.backoff[kept[: len(table.backoff)]])

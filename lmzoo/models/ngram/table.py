@@ -1,11 +1,11 @@
 """Backoff n-gram models as flat sorted tensors, and their look-up.
 
-An n-gram is numbered recursively: the row of its first n - 1 words and its last word make its key,
-``row * V + word``, and its own row is its place among all sorted keys, after the V unigrams. Rows
-grow with the order, so one sorted tensor holds every order, and no key exceeds rows times V.
+An n-gram is numbered recursively. The row of its first n - 1 words and its last word make its key, ``row * V + word``.
+Its own row is its place among all sorted keys, after the V unigrams. Rows grow with the order, so one sorted tensor
+holds every order, and no key exceeds rows times V.
 
-Word 0 is ``</s>`` at the end of an n-gram and ``<s>`` at its beginning. No n-gram has it inside, so
-memory never crosses a sentence boundary, whatever is asked.
+Word 0 is ``</s>`` at the end of an n-gram and ``<s>`` at its beginning. No n-gram has it inside, so memory never
+crosses a sentence boundary.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ class NGramTable:
     A context that is not listed has backoff 0.
 
     Attributes:
+        vocabulary_size: V, the number of unigrams.
         keys: (K,) int64, ascending: row of the first n - 1 words * V + last word, for n = 2 … N.
-        logprob: (V + K,) by row, in nats; the first V rows are the unigrams, row 0 being ``</s>``.
-        backoff: (C,) by row, in nats, for the C rows below order N; row 0 is that of ``<s>``.
+        logprob: (V + K,) by row, in nats. The first V rows are the unigrams; row 0 is ``</s>``.
+        backoff: (C,) by row, in nats, for the C rows below order N. Row 0 is ``<s>``.
     """
 
     vocabulary_size: int
@@ -37,7 +38,7 @@ class NGramTable:
         return len(self.first_rows()) - 1
 
     def first_rows(self) -> list[int]:
-        """Where each order begins, and the end: V rows of unigrams from 0, bigrams from V, and so on."""
+        """The first row of each order, and the number of rows: unigrams begin at 0, bigrams at V, and so on."""
         first = [0, self.vocabulary_size]
         while first[-1] < len(self.logprob):  # the keys of an order are those whose prefix is of the order below
             end = torch.searchsorted(self.keys, first[-1] * self.vocabulary_size)
@@ -45,7 +46,7 @@ class NGramTable:
         return first
 
     def child(self, rows: Tensor, words: Tensor) -> Tensor:
-        """Rows of n-grams and the words after them -> rows of the longer n-grams; -1 where not listed."""
+        """Rows of n-grams, and a word after each -> rows of the longer n-grams; -1 where one is not listed."""
         if not len(self.keys):
             return torch.full_like(rows, -1)
         wanted = rows * self.vocabulary_size + words
@@ -53,15 +54,15 @@ class NGramTable:
         return torch.where(self.keys[place] == wanted, place + self.vocabulary_size, -1)
 
     def score(self, words: Tensor, context_length: int) -> Tensor:
-        """(B, C + T) words -> (B, T): log p in nats of the last T words, each after at least C = N - 1 others.
+        """(B, C + T) words -> (B, T) log p in nats of the last T words, each after at least C = N - 1 others.
 
-        One pass per order over all positions: the n-gram found at one position is the context of
-        length n at the next, so a word costs one search per order, and only while contexts are listed.
+        There is one pass per order over all positions. The n-gram that is found at one position is the context of
+        length n at the next. So a word costs one search per order, and only while its contexts are listed.
         """
         batch, length = words.shape
         tokens = batch * length
-        # Rows of the batch stand one after another: what reaches over a seam is among the C positions dropped.
-        # The zeros after the last row let every position have a next one.
+        # Rows of the batch stand one after another. An n-gram that reaches from one row into the next ends at one of
+        # the first C positions of a row, which are dropped. With the zeros at the end, every position has a next one.
         words = torch.cat([words.reshape(-1), words.new_zeros(context_length + 1)])  # (B * length + C + 1,)
         scores = self.logprob.index_select(0, words)
         # Visited in the order of their bigrams, neighbours search the same memory: twice as fast.
@@ -79,19 +80,19 @@ class NGramTable:
     def predict(self, context: Tensor) -> Tensor:
         """(B, N - 1) contexts, oldest word first -> (B, V) log-probabilities in nats of every next word.
 
-        Copies the unigrams once, then visits only the continuations of each listed context.
+        The unigrams are copied once. Then only the words listed after each context are visited.
         """
         batch, length = context.shape
         rows, suffixes = context, []
         for m in range(1, length + 1):
             suffixes.append(rows[:, -1])  # (B,) rows of the contexts' last m words
             rows = self.child(rows[:, :-1], context[:, m:])  # (B, N - 1 - m) of the m + 1 words up to each column
-        backoff = self.logprob.new_zeros(batch)  # of all the longer contexts together
+        backoff = self.logprob.new_zeros(batch)  # (B,) of all the longer contexts together
         found = []
         for row in reversed(suffixes):
             begin = torch.searchsorted(self.keys, row * self.vocabulary_size)
             count = torch.searchsorted(self.keys, (row + 1) * self.vocabulary_size) - begin
-            which = torch.arange(batch, device=row.device).repeat_interleave(count)  # (continuations,)
+            which = torch.arange(batch, device=row.device).repeat_interleave(count)  # (listed words,)
             place = torch.arange(len(which), device=row.device) + (begin - count.cumsum(0) + count)[which]
             word = self.keys[place] % self.vocabulary_size
             found.append((which, word, self.logprob[place + self.vocabulary_size] + backoff[which]))

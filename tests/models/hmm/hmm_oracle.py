@@ -1,7 +1,11 @@
-"""What the tests of the HMMs check them with: sums over plain tables, and promises that every HMM keeps."""
+"""What the tests of the HMMs compare them with: sums over plain tables, and properties that every HMM has.
+
+Nothing here calls the inference that it checks. Tables are log p(z_1) (Z,), log p(z′ | z) (Z, Z) and log p(x | z)
+(Z, V), in nats.
+"""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +18,11 @@ V = 8
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 
 
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    """Draws from N(0, 1), the same for the same shape and seed."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
 def words(*shape: int) -> Tensor:
     return torch.randint(V, shape, generator=torch.Generator().manual_seed(1))
 
@@ -21,6 +30,28 @@ def words(*shape: int) -> Tensor:
 def strings() -> Tensor:
     """(V³, 3) all strings of three words."""
     return torch.tensor(list(itertools.product(range(V), repeat=3)))
+
+
+def all_paths(
+    start: Tensor, transition: Tensor, emission: Tensor, text: Sequence[int]
+) -> tuple[list[tuple[int, ...]], Tensor]:
+    """Every path z of states for a text of T words, Z^T in all, and the log p(z, x) of each."""
+    paths = list(itertools.product(range(len(start)), repeat=len(text)))
+    z = torch.tensor(paths)
+    return paths, start[z[:, 0]] + transition[z[:, :-1], z[:, 1:]].sum(1) + emission[z, torch.tensor(text)].sum(1)
+
+
+def recursion(prior: Tensor, transition: Tensor, emission: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """The forward recursion in log space from the (Z,) or (B, Z) log p(z_1 | past).
+
+    Returns: (B, T) log p(x_t | x_<t) and the (B, Z) log-belief after the last token.
+    """
+    logprobs, belief = [], prior
+    for t, word in enumerate(tokens.T):
+        score = (prior if t == 0 else lse(belief[:, :, None] + transition, 1)) + emission.T[word]
+        logprobs.append(lse(score, 1))
+        belief = score - logprobs[-1][:, None]
+    return torch.stack(logprobs, 1), belief
 
 
 def residual(module, x: Tensor) -> Tensor:
@@ -38,15 +69,42 @@ def lse(scores: Tensor, dim: int) -> Tensor:
     return scores.clamp_min(-1e300).logsumexp(dim)
 
 
+def gradients(outputs, upstream, inputs) -> tuple[Tensor, ...]:
+    """The gradients of Σ output · upstream, 0 for inputs that have no part in it."""
+    total = sum((o * g).sum() for o, g in zip(outputs, upstream, strict=True))
+    return torch.autograd.grad(total, inputs, materialize_grads=True)
+
+
 def gradient(model: nn.Module, loss: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(loss, list(model.parameters()))
 
 
+def assert_same_gradients(ours, theirs, upstream, inputs) -> None:
+    """Two lists of functions of the same inputs have the same values and the same gradients."""
+    for mine, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, expected, **EXACT)
+    slopes = gradients(ours, upstream, inputs), gradients(theirs, upstream, inputs)
+    for mine, expected in zip(*slopes, strict=True):
+        torch.testing.assert_close(mine, expected, **EXACT)
+
+
 def assert_same_with_gradients(model: nn.Module, logprobs: Tensor, expected: Tensor, weights: Tensor) -> None:
-    torch.testing.assert_close(logprobs, expected, **EXACT)
-    ours, theirs = gradient(model, (logprobs * weights).sum()), gradient(model, (expected * weights).sum())
-    for mine, plain in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, plain, **EXACT)
+    assert_same_gradients([logprobs], [expected], [weights], list(model.parameters()))
+
+
+def assert_likelihood_is_a_sum_over_all_paths(model: HiddenMarkovModel, tables: Sequence[Tensor]) -> None:
+    tokens = words(2, 3)
+    logprobs, _ = model(tokens, model.initial_state(2))
+    for row, ours in zip(tokens.tolist(), logprobs.sum(1), strict=True):
+        _, scores = all_paths(*tables, row)
+        torch.testing.assert_close(ours.exp(), scores.exp().sum(), **EXACT)
+
+
+def assert_what_is_visible_is_in_the_tables(model: HiddenMarkovModel, tables: Sequence[Tensor], z: int) -> None:
+    _, transition, emission = tables
+    torch.testing.assert_close(model.successors(z), transition[z], **EXACT)
+    torch.testing.assert_close(model.words(z), emission[z], **EXACT)
+    torch.testing.assert_close(model.next_words(z).exp(), transition[z].exp() @ emission.exp(), **EXACT)
 
 
 def assert_window_cuts_do_not_matter(model: HiddenMarkovModel, cuts: list[int]) -> None:
@@ -74,7 +132,7 @@ def assert_rows_at_a_start_and_rows_going_on_share_a_batch(model: HiddenMarkovMo
 
 
 def assert_finite_in_single_precision(model: HiddenMarkovModel, scale: float, length: int) -> None:
-    """With parameters so many times larger, of a repeated word and of words at random."""
+    """With parameters ``scale`` times larger, for a repeated word and for random words."""
     model = model.float()
     with torch.no_grad():
         for parameter in model.parameters():

@@ -1,20 +1,63 @@
-"""A run that starts from a smaller one, by the command; that no state says anything new is in test_block_hmm.py."""
+"""Models that start from smaller ones: their distributions, the options that must agree, and the command."""
 
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from block_hmm_oracle import SWITCHES, make, vectors
 from command_line import QUICK, TEXT, command
+from hmm_oracle import EXACT, words
 from omegaconf import OmegaConf
 
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import schema
 from lmzoo.core.registry import models
+from lmzoo.models.hmm.lowrank_hmm import LowRankHMM
+from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
+from lmzoo.models.hmm.twolevel_hmm import TwoLevelHMM
+from lmzoo.models.hmm.vlhmm import VeryLargeHMM, vlhmm
 from lmzoo.protocol.model import Trained
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load
+
+NEURAL = [(name, options) for name, options in SWITCHES if "parameterisation" not in options]
+CHILD_MAY_CHANGE = {"state_dropout", "dropout", "parent"}
+"""Options that decide nothing about the sizes and the meaning of the weights."""
+
+
+@pytest.mark.parametrize(("name", "options"), NEURAL, ids=str)
+def test_split_states_emit_and_lead_on_as_their_parents(name, options, monkeypatch):
+    parent = make(name, **options)
+    more = {"features": 2 * len(parent.feature_vectors)} if isinstance(parent, LowRankHMM) else {}
+    child = make(name, **options | {"states": 48} | more)
+    parent.cluster.copy_(parent.cluster.flip(0))
+    tokens = words(6, 5)
+    expected, _ = parent.eval()(tokens, parent.initial_state(6))
+    child.inherit([Trained("parent", {}, parent)])
+    logprobs, _ = child.eval()(tokens, child.initial_state(6))
+    assert (logprobs - expected).abs().max() > 1e-6
+    twins = vectors(child.origin).view(12, 4, -1)
+    assert (twins[:, 0] - twins[:, 1]).norm() < 0.3 * twins[:, 0].norm()
+    assert (twins[:, 0] - twins[:, 1]).norm(dim=1).min() > 0
+    monkeypatch.setattr("lmzoo.models.hmm.splitting.SPLIT_NOISE", 0)
+    child.inherit([Trained("parent", {}, parent)])
+    logprobs, _ = child.eval()(tokens, child.initial_state(6))
+    torch.testing.assert_close(logprobs, expected, **EXACT)
+
+
+def test_every_option_has_a_rule_for_parents():
+    """A new option belongs in `same_as_parent`, in `multiples_of_parent` or in the list above."""
+    classes = NeuralBlockHMM.__subclasses__()
+    assert set(classes) == {VeryLargeHMM, TwoLevelHMM, LowRankHMM}
+    for model in [NeuralBlockHMM, *classes]:
+        rules = [*model.same_as_parent, *model.multiples_of_parent, *CHILD_MAY_CHANGE]
+        assert sorted(rules) == sorted(schema(model).keys() - {"vocabulary_size"})
+    assert schema(vlhmm).keys() - schema(VeryLargeHMM).keys() == {"parameterisation"}  # decides the class
+
 
 SIZES = ["model.states=12", "model.clusters=6", "model.dim=8"]
 
@@ -26,13 +69,13 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def split(parent: Path, folder: Path, *options: str):
+def start_from(parent: Path, folder: Path, *options: str):
     return command(*TEXT, *QUICK, "model=twolevel_hmm", *SIZES, f"model.parent={parent}", f"run_dir={folder}", *options)
 
 
 def test_a_run_starts_where_its_parent_ended(parent: Path, tmp_path: Path):
     child = tmp_path / "child"
-    outcome = split(parent, child, "model.states=24", "optimizer.lr=1e-9")
+    outcome = start_from(parent, child, "model.states=24", "optimizer.lr=1e-9")
     assert outcome.code == 0, outcome
     model, _ = load(child)
     assert model.states == 24
@@ -46,11 +89,11 @@ def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
     moved, child = tmp_path / "moved", tmp_path / "child"
     parent.rename(moved)
     try:
-        assert split(moved, child).code == 0
+        assert start_from(moved, child).code == 0
     finally:
         moved.rename(parent)
     load(child)
-    assert "already finished" in split(moved, child).out
+    assert "already finished" in start_from(moved, child).out
 
 
 @pytest.mark.parametrize(
@@ -68,8 +111,8 @@ def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
         (["model=vlhmm", "model.parameterisation=table"], "a table has no state vectors to split; set it to null"),
     ],
 )
-def test_parents_that_cannot_be(parent: Path, tmp_path: Path, options: list[str], message: str):
-    line = split(parent, tmp_path / "child", *options).refused()
+def test_parents_that_are_refused(parent: Path, tmp_path: Path, options: list[str], message: str):
+    line = start_from(parent, tmp_path / "child", *options).refused()
     assert re.search(f"model.parent(=|: ).*{message}", line)
     assert not list(tmp_path.iterdir())
 
@@ -78,7 +121,7 @@ def test_a_parent_with_weights_of_another_run(parent: Path, tmp_path: Path):
     other = shutil.copytree(parent, tmp_path / "other")
     config = (other / "config.yaml").read_text()
     (other / "config.yaml").write_text(config.replace("dim: 8", "dim: 4").replace("dropout: 0.0", "dropout: 0.1"))
-    line = split(other, tmp_path / "child").refused()
+    line = start_from(other, tmp_path / "child").refused()
     assert line.endswith(
         "a checkpoint of another run (model.dim: 8 -> 4; model.dropout: 0.0 -> 0.1); choose another run"
     )
@@ -92,7 +135,7 @@ def test_a_parent_with_weights_of_another_run(parent: Path, tmp_path: Path):
         ({"block_features": True}, "has model.block_features=false, not true; set it to the same"),
     ],
 )
-def test_features_that_cannot_be_a_parent_s(options: dict, message: str):
+def test_features_that_a_parent_cannot_have(options: dict, message: str):
     defaults: dict = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "lowrank_hmm.yaml"))  # pyright: ignore
     sizes = {"states": 6, "clusters": 3, "features": 6, "dim": 4}
     parent, child = (models.build(defaults | sizes | more, vocabulary_size=9) for more in ({}, options))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lmzoo.models.lds.estimation.subspace import unit_noise
 from lmzoo.models.lds.estimation.system import LDS
 
 
@@ -49,13 +48,14 @@ class HMM:
         return later
 
     def lds(self) -> LDS:
-        """The linear system of the centred state indicator, in a basis of 1^⊥."""
+        """The linear system of the centred state indicator in a basis of 1^⊥, scaled by Q^{-½}, so that Q is I."""
         K = len(self.T)
         B = torch.linalg.svd(torch.ones(1, K, dtype=torch.float64))[2][1:].mT  # (K, K - 1)
-        covariance = torch.diag(self.pi) - torch.outer(self.pi, self.pi)
-        lds = unit_noise(B.mT @ self.T.mT @ B, (self.E.mT @ B) / self.m[:, None], B.mT @ covariance @ B)
-        assert lds is not None
-        return lds
+        A, C = B.mT @ self.T.mT @ B, (self.E.mT @ B) / self.m[:, None]
+        Pi = B.mT @ (torch.diag(self.pi) - torch.outer(self.pi, self.pi)) @ B
+        variances, axes = torch.linalg.eigh(Pi - A @ Pi @ A.mT)  # of Q
+        root, inverse = (axes @ torch.diag(variances**power) @ axes.mT for power in (0.5, -0.5))
+        return LDS(inverse @ A @ root, C @ root, inverse @ Pi @ inverse)
 
     def sample(self, tokens: int, seed: int = 0) -> Tensor:
         """(N,) words of one long walk."""

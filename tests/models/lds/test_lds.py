@@ -1,75 +1,27 @@
-"""The linear dynamical system as a language model, and the network that starts from it."""
+"""The linear dynamical system as a language model."""
 
 import dataclasses
 import logging
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import torch
-from lds_oracle import HMM
 
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
-from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.models.lds import lds
 from lmzoo.models.lds.estimation.fit import fit
 from lmzoo.models.lds.lds import LinearDynamicalSystem
-from lmzoo.models.lds.lds_rnn import LDSRNN
-from lmzoo.models.neural.recurrent import RNN
 
-SYSTEM: dict[str, Any] = {"blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3}
-NETWORK: dict[str, Any] = {"cell": "rnn", "hidden": 3, "layers": 1, "dropout": 0.0, "classes": None, "init": 0.1}
-
-
-@pytest.fixture(scope="module")
-def hmm_corpus() -> Corpus:
-    """20 words of an HMM of 4 states; `<eos>` is one of them."""
-    hmm = HMM.draw(stay=0.3, turn=0.6)
-    splits = {split: hmm.sample(20_000, seed) for seed, split in enumerate(("train", "valid", "test"))}
-    words = ["<eos>", *(f"w{i}" for i in range(19))]
-    return Corpus(name="hmm", context="stream", vocabulary=Vocabulary(words), splits=splits, sha256={})
-
-
-def network(corpus: Corpus, dynamics: bool = True, input: bool = True, head: int = 0, **changed: Any) -> LDSRNN:
-    torch.manual_seed(0)
-    options = NETWORK | SYSTEM | changed
-    model = LDSRNN(vocabulary_size=20, dynamics=dynamics, input=input, head=head, **options).double()
-    model.estimate(corpus)
-    return model
+SMALL: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "classes": None}
 
 
 def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:
-    model = LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3, "classes": None} | SYSTEM | changed)).double()
+    model = LinearDynamicalSystem(vocabulary_size=20, **SMALL | changed).double()
     model.estimate(corpus)
     return model
-
-
-def test_without_tanh_the_network_is_the_kalman_filter(hmm_corpus: Corpus):
-    filtering, model = system(hmm_corpus), network(hmm_corpus)
-    tokens = hmm_corpus.train[None, :500]
-    f = filtering.filter(tokens, (torch.zeros(1, 3).double(),))[0]
-    layer, h, states = model.recurrent, torch.zeros(3).double(), []
-    for x in model.embedding(tokens[0]):
-        h = layer.weight_ih_l0 @ x + layer.bias_ih_l0 + layer.weight_hh_l0 @ h + layer.bias_hh_l0
-        states.append(h)
-    torch.testing.assert_close(torch.stack(states), f @ (0.5 * filtering.whitener), atol=1e-10, rtol=0)
-
-
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_with_gates_wide_open_or_shut_a_cell_is_the_rnn(hmm_corpus: Corpus, cell: Literal["gru", "lstm"]):
-    plain, tokens = network(hmm_corpus), hmm_corpus.train[None, :200]
-    torch.manual_seed(0)
-    gated = LDSRNN(vocabulary_size=20, dynamics=True, input=True, head=0, **NETWORK | SYSTEM | {"cell": cell}).double()
-    gated.gates = tuple(bias and 20 * bias for bias in gated.gates)
-    gated.estimate(hmm_corpus)
-    layer, h, states = plain.recurrent, torch.zeros(3).double(), []
-    for x in plain.embedding(tokens[0]):
-        h = torch.tanh(layer.weight_ih_l0 @ x + layer.weight_hh_l0 @ h)
-        h = torch.tanh(h) if cell == "lstm" else h
-        states.append(h)
-    found, _ = gated.recurrent(gated.embedding(tokens))
-    torch.testing.assert_close(found[0], torch.stack(states), atol=1e-10, rtol=0)
 
 
 def test_before_training_a_system_predicts_frequencies(hmm_corpus: Corpus):
@@ -81,60 +33,17 @@ def test_before_training_a_system_predicts_frequencies(hmm_corpus: Corpus):
         )
 
 
-def test_states_start_with_the_size_that_tanh_leaves_alone(hmm_corpus: Corpus):
-    filtering = system(hmm_corpus)
-    white = filtering.filter(hmm_corpus.train[None], filtering.initial_state(1))[0] @ filtering.whitener
-    torch.testing.assert_close(white.mT @ white / len(white), torch.eye(3).double(), atol=0.02, rtol=0)
-
-
-@pytest.mark.parametrize("make", [network, system])
-def test_classes_start_from_their_words_frequencies(hmm_corpus: Corpus, make: Callable[..., Any]):
-    model = make(hmm_corpus, classes=4)
+def test_classes_start_from_their_words_frequencies(hmm_corpus: Corpus):
+    model = system(hmm_corpus, classes=4)
     whole = torch.zeros(4).double().index_add(0, model.output.classes.word_class, model.output.bias.exp())
     torch.testing.assert_close(model.output.classes.S.bias.exp(), whole, atol=1e-10, rtol=0)
     assert model.output.classes.S.bias.exp().sum().item() == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize(("dynamics", "input"), [(True, False), (False, True), (False, False)])
-def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dynamics: bool, input: bool):
-    whole, model = network(hmm_corpus), network(hmm_corpus, dynamics, input)
-    torch.manual_seed(0)
-    same = {name: NETWORK[name] for name in ("hidden", "layers", "dropout", "classes", "init")}
-    plain = RNN(vocabulary_size=20, embedding=3, tied=False, **same).double()
-    for name, mine in {
-        "recurrent.weight_hh_l0": dynamics,
-        "embedding.weight": input,
-        "recurrent.weight_ih_l0": input,
-        "output.weight": False,
-        "output.bias": dynamics or input,
-    }.items():
-        expected = (whole if mine else plain).get_parameter(name)
-        torch.testing.assert_close(model.get_parameter(name), expected, atol=1e-10, rtol=0, msg=name)
-
-
-def test_the_vector_of_a_rare_word_is_cut(hmm_corpus: Corpus):
-    """The last word occurs once: what the filter takes from it is far beyond tanh."""
-    text = hmm_corpus.train.clamp(max=18)
-    text[1000] = 19
-    corpus = dataclasses.replace(hmm_corpus, splits={"train": text})
-    filtering, model = (make(corpus, hidden=8, pseudocount=0.0) for make in (system, network))
-    free = filtering.gains @ filtering.whitener / 2
-    cut = model.embedding.weight.detach()
-    assert float(free[19].norm()) > 1.5 * 8**0.5
-    torch.testing.assert_close(cut[19], free[19] * (8**0.5 / free[19].norm()))
-    torch.testing.assert_close(cut[:19], free[:19])
-
-
-def test_a_fitted_head_predicts_better_and_leaves_the_rest_alone(hmm_corpus: Corpus):
-    random, fitted = network(hmm_corpus), network(hmm_corpus, head=100)
-    tokens = hmm_corpus.splits["valid"][None]
-    with torch.no_grad():
-        before, after = (-model(tokens, model.initial_state(1))[0].mean() for model in (random, fitted))
-    assert after < before - 0.05
-    for name, parameter in fitted.named_parameters():
-        assert parameter.requires_grad
-        same = torch.allclose(parameter, random.get_parameter(name), atol=1e-10, rtol=0)
-        assert same == (not name.startswith("output")), name
+def test_whitened_means_are_white_over_the_text(hmm_corpus: Corpus):
+    model = system(hmm_corpus)
+    white = model.filter(hmm_corpus.train[None], model.initial_state(1))[0] @ model.whitener
+    torch.testing.assert_close(white.mT @ white / len(white), torch.eye(3).double(), atol=0.02, rtol=0)
 
 
 def test_embeddings_of_tokens_see_both_sides_and_no_padding(hmm_corpus: Corpus):
@@ -155,6 +64,11 @@ def test_every_model_fits_its_own_system(hmm_corpus: Corpus, monkeypatch: pytest
     for _ in range(2):
         system(hmm_corpus)
     assert len(fits) == 2
+
+
+def test_identification_counts_the_lags_that_it_needs_where_em_sees_fewer(hmm_corpus: Corpus):
+    few, same = system(hmm_corpus, lags=2, iterations=0), system(hmm_corpus, iterations=0)
+    torch.testing.assert_close(few.A, same.A, atol=1e-8, rtol=0)
 
 
 def test_the_log_names_its_density(hmm_corpus: Corpus, caplog: pytest.LogCaptureFixture):
@@ -179,13 +93,13 @@ def test_the_log_names_its_density(hmm_corpus: Corpus, caplog: pytest.LogCapture
 def test_what_cannot_be_fitted_is_said(hmm_corpus: Corpus, changed: dict, message: str):
     short = dataclasses.replace(hmm_corpus, splits={"train": hmm_corpus.train[:20]})
     with pytest.raises(UserError, match=message):
-        LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3, "classes": None} | SYSTEM | changed)).estimate(short)
+        LinearDynamicalSystem(vocabulary_size=20, **SMALL | changed).estimate(short)
 
 
 def test_a_text_without_structure_is_said(hmm_corpus: Corpus):
     same = dataclasses.replace(hmm_corpus, splits={"train": torch.zeros(50, dtype=torch.int64)})
     with pytest.raises(UserError, match="rank 1; set"):
-        LinearDynamicalSystem(vocabulary_size=20, **({"hidden": 3, "classes": None} | SYSTEM)).estimate(same)
+        LinearDynamicalSystem(vocabulary_size=20, **SMALL).estimate(same)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -194,3 +108,18 @@ def test_texts_far_too_small_for_the_system_still_give_one(hmm_corpus: Corpus, s
     model = system(dataclasses.replace(hmm_corpus, splits={"train": text}), hidden=19, iterations=10)
     with torch.no_grad():
         assert bool(torch.isfinite(model(text[None], model.initial_state(1))[0]).all())
+
+
+@pytest.mark.parametrize("name", ["lds", "lds_rnn"])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"pseudocuont": 1.0}, r"^model\.pseudocuont: no such option; did you mean 'pseudocount'\?$"),
+        ({"pseudocount": -1.0}, r"^model\.pseudocount=-1\.0: must be at least 0"),
+        ({"iterations": "all"}, r"^model\.iterations=all: must be an integer"),
+        ({"blocks": 0}, r"^model\.blocks=0: must be at least 1"),
+    ],
+)
+def test_options_of_the_system_are_checked_in_both_models(name: str, changed: dict, message: str):
+    with pytest.raises(UserError, match=message):
+        models.build(defaults("model", name) | changed, vocabulary_size=200)

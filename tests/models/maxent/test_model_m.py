@@ -1,4 +1,4 @@
-"""Model M: its two factors against dense exponential models, and what they make together."""
+"""Model M: its features, its distributions, and one class against the log-linear model."""
 
 import pytest
 import torch
@@ -20,10 +20,12 @@ def options(name: str, **changed) -> dict:
     return {key: value for key, value in given.items() if key != "name"} | changed
 
 
+SMALL = {"order": 3, "classes": 7, "class_templates": ["w2", "c1 w2"], "word_templates": ["w2", "c1 c2"]}
+
+
 @pytest.fixture(scope="module")
 def model(corpus: Corpus) -> ModelM:
-    changed = {"order": 3, "classes": 7, "class_templates": ["w2", "c1 w2"], "word_templates": ["w2", "c1 c2"]}
-    model = ModelM(vocabulary_size=len(corpus.vocabulary), **options("model_m", **changed)).double()
+    model = ModelM(vocabulary_size=len(corpus.vocabulary), **options("model_m", **SMALL)).double()
     model.estimate(corpus)
     return model
 
@@ -44,7 +46,7 @@ def test_a_penalty_without_strengths_is_one_line(option: str):
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(0, 149), min_size=2, max_size=2))
 def test_distributions_sum_to_one(model: ModelM, context: list[int]):
-    """After contexts seen and unseen; classes and words within each class, too."""
+    """The distributions of words and of classes, after contexts that the text has and others."""
     history = torch.tensor([context])
     one = torch.ones(1, dtype=torch.float64)
     logprobs = model.next_logprobs(history)
@@ -55,6 +57,19 @@ def test_distributions_sum_to_one(model: ModelM, context: list[int]):
     words = torch.arange(model.vocabulary_size)
     token_by_token = model.token_logprobs(history.expand(len(words), -1), words)
     torch.testing.assert_close(token_by_token, logprobs[0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary_size", "changed", "problem"),
+    [
+        (50, {}, r"\[150\].*\[50\]"),
+        (150, {"classes": 5}, "has 7 outcomes, and this model has 5"),
+    ],
+)
+def test_a_checkpoint_of_another_model_is_refused(model: ModelM, vocabulary_size: int, changed: dict, problem: str):
+    other = ModelM(vocabulary_size=vocabulary_size, **options("model_m", **SMALL | changed))
+    with pytest.raises(RuntimeError, match=problem):
+        other.load_state_dict(model.state_dict())
 
 
 def test_one_class_is_the_log_linear_model(corpus: Corpus):

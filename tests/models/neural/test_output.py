@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.models.neural import output
+from lmzoo.models.neural import softmax
 from lmzoo.models.neural.output import Output, WordClasses
 
 N, D, V = 23, 4, 11
@@ -14,7 +14,7 @@ CLASSES = torch.tensor([2, 0, 1, 0, 2, 2, 3, 0, 1, 1, 2])  # the words' own; wor
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(output, "CHUNK_ELEMENTS", 5 * V)
+    monkeypatch.setattr(softmax, "CHUNK_ELEMENTS", 5 * V)
 
 
 def draw(dtype: torch.dtype = torch.float64) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -159,9 +159,9 @@ def test_no_more_logits_than_a_chunk(monkeypatch: pytest.MonkeyPatch):
     inputs, tokens = draw()
     layer(inputs)(inputs[0], tokens).sum().backward()
     assert sum(len(logits) for logits in seen) == N
-    assert max(logits.numel() for logits in seen) <= output.CHUNK_ELEMENTS
+    assert max(logits.numel() for logits in seen) <= softmax.CHUNK_ELEMENTS
 
 
 def test_more_classes_than_the_text_has_words_is_said():
-    with pytest.raises(UserError, match=r"model\.classes=7: train has only 4 different words; choose fewer"):
+    with pytest.raises(UserError, match=r"model\.classes=7: must be 1 to 4, the number of different words"):
         WordClasses(V, D, 7).estimate(torch.arange(40) % 4)

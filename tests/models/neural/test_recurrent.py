@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
 from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
 
 SMALL = {
@@ -72,7 +74,23 @@ def test_dropout_acts_in_training_alone():
     assert torch.equal(model(tokens, state)[0], model(tokens, state)[0])
 
 
-def test_bias_starts_at_zero_and_weights_within_init():
-    model = LSTM(**SMALL)
-    for name, parameter in model.named_parameters():
-        assert parameter.abs().max() <= (0 if "bias" in name else 0.5)
+def test_biases_start_at_zero_and_weights_fill_the_range_of_init():
+    torch.manual_seed(0)
+    for name, parameter in LSTM(**SMALL).named_parameters():
+        largest = parameter.abs().max()
+        assert largest == 0 if "bias" in name else 0.4 < largest <= 0.5, name
+
+
+@pytest.mark.parametrize("name", ["rnn", "lstm", "gru", "lds_rnn"])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"layres": 2}, r"^model\.layres: no such option; did you mean 'layers'\?$"),
+        ({"dropout": 1.5}, r"^model\.dropout=1\.5: must be below 1"),
+        ({"hidden": 2.5}, r"^model\.hidden=2\.5: must be an integer"),
+        ({"classes": 0}, r"^model\.classes=0: must be at least 1"),
+    ],
+)
+def test_options_of_all_recurrent_networks_are_checked_in_each(name: str, changed: dict, message: str):
+    with pytest.raises(UserError, match=message):
+        models.build(defaults("model", name) | changed, vocabulary_size=200)

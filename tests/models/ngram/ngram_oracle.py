@@ -1,4 +1,4 @@
-"""n-gram models from dictionaries of tuples, written from the definitions: slow, and shares no code with lmzoo."""
+"""n-gram models from dictionaries of tuples, written from the definitions; slow, and without any code of lmzoo."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ BOS, EOS = "<s>", "</s>"
 
 
 def sentences(tokens: list[int]) -> list[list]:
-    """Lines of a stream in which 0 ends each, as <s> … </s>."""
+    """A stream in which 0 ends each line -> its lines <s> … </s>."""
     lines, line = [], [BOS]
     for token in tokens:
         line.append(EOS if token == 0 else token)
@@ -17,7 +17,7 @@ def sentences(tokens: list[int]) -> list[list]:
 
 
 def kenlm_statistics(tokens: list[int], order: int) -> list[Counter]:
-    """t_k of each order as KenLM's stream of sorted, padded n-grams gives them, last n-gram and all."""
+    """t_k of each order from KenLM's stream of sorted, padded n-grams; the last n-gram has its raw count."""
     number = {BOS: 1, EOS: 2}
     full = Counter()
     for line in sentences(tokens):
@@ -42,7 +42,7 @@ def kenlm_statistics(tokens: list[int], order: int) -> list[Counter]:
 
 
 class Oracle:
-    """p(word | history) of the last N - 1 words, by the recursion in the docstring of `lmzoo.ngram_smoothing`."""
+    """p(word | history) of the last N - 1 words, by the equations of `lmzoo.models.ngram.smoothing`."""
 
     def __init__(
         self, tokens, types, order, smoothing, interpolated, interpolate_unigrams, pseudocount, discounts, prune

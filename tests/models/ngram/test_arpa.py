@@ -1,4 +1,4 @@
-"""ARPA files: what is written is what KenLM reads, what is read is what was written, and what is malformed is named."""
+"""ARPA files: KenLM reads what is written, a file read back is the same model, and an error names the line."""
 
 import gzip
 import math
@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
-from hypothesis import given, settings
+from command_line import command
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 from test_ngram import DEFAULTS, SMOOTHINGS, texts
 
 from lmzoo import load
-from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import Vocabulary
@@ -25,7 +23,6 @@ from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import estimate
 from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.perplexity import score
-from lmzoo.training.session import train
 
 WORDS = ["<eos>", "a", "b", "c", "dé"]
 
@@ -85,6 +82,7 @@ def log10(model, vocabulary: Vocabulary, line: str) -> list[float]:
 
 @settings(deadline=None)
 @given(texts, st.integers(1, 4), st.sampled_from(SMOOTHINGS), st.booleans(), st.booleans())
+@example([[1, 1]], 2, "modified_kneser_ney", False, False)  # a backoff above 1
 def test_round_trip(tmp_path_factory, lines: list[list[int]], order: int, smoothing, interpolated: bool, unknown: bool):
     options = DEFAULTS | {
         "smoothing": smoothing,
@@ -107,7 +105,7 @@ def test_a_file_of_kenlm_s(tmp_path: Path):
     assert log10(model, vocabulary, "a b") == pytest.approx([-0.3, -0.15, -0.05])
     # b | <s> backs off; b | <s> b backs off twice; </s> | b b is </s> | b
     assert log10(model, vocabulary, "b b") == pytest.approx([-0.5 - 0.8, -0.3 - 0.8, -0.2])
-    # c is no word of the file: <unk>, and nothing is remembered of it but that
+    # c is no word of the file, so it is <unk>, as a context too
     assert log10(model, vocabulary, "a c") == pytest.approx([-0.3, -0.2 - 0.4 - 2, 0 - 1])
     # memory does not cross the sentence boundary: a | <s>, not a | b </s>
     tokens = vocabulary.encode(["a b", "a"])[None]
@@ -135,6 +133,13 @@ def test_a_checkpoint_needs_no_file(tmp_path: Path):
     fresh.load_state_dict(model.state_dict())
     assert fresh.order == 3
     assert torch.equal(fresh.predict(fresh.initial_state(1)), model.predict(model.initial_state(1)))
+
+
+def test_a_checkpoint_of_another_vocabulary_is_refused(tmp_path: Path):
+    """The words of the table are those of the file; the corpus's words are as many as the entries."""
+    model = model_of(KENLM, ["<eos>", "a", "b", "<unk>"], tmp_path)
+    with pytest.raises(RuntimeError, match=r"\[4\].*\[2\]"):
+        Arpa(vocabulary_size=2, path=None).load_state_dict(model.state_dict())
 
 
 def replaced(old: str, new: str) -> str:
@@ -218,16 +223,16 @@ def test_lmplz_estimates_as_we_do(file: str, order: int, changed: dict):
 @given(
     texts, st.lists(st.integers(1, 5), max_size=6), st.integers(2, 4), st.sampled_from(SMOOTHINGS[1:]), st.booleans()
 )
-def test_kenlm_scores_as_we_do(tmp_path_factory, lines, said: list[int], order: int, smoothing, interpolated: bool):
+def test_kenlm_scores_as_we_do(tmp_path_factory, lines, text: list[int], order: int, smoothing, interpolated: bool):
     """Word 5 is unknown to the text; MLE is left out, since KenLM has no log 0."""
     kenlm = pytest.importorskip("kenlm")
     options = DEFAULTS | {"smoothing": smoothing, "interpolated": interpolated}
     table = estimate(stream(lines), vocabulary_size=6, order=order, **options)
     path = tmp_path_factory.mktemp("kenlm") / "model.arpa"
     write_arpa(path, table, [*WORDS, "<unk>"])
-    words = torch.tensor([[0] * (order - 1) + [*said, 0]])
+    words = torch.tensor([[0] * (order - 1) + [*text, 0]])
     ours = table.score(words, order - 1)[0] / math.log(10)
-    theirs = kenlm.Model(str(path)).full_scores(" ".join([*WORDS, "unheard"][word] for word in said))
+    theirs = kenlm.Model(str(path)).full_scores(" ".join([*WORDS, "unheard"][word] for word in text))
     assert ours.tolist() == pytest.approx([logprob for logprob, _, _ in theirs], abs=1e-4)
 
 
@@ -256,12 +261,10 @@ def test_kenlm_reads_our_penn_treebank(ptb: Corpus, order: int, tmp_path: Path):
 def test_a_run_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
     run = tmp_path / "run"
     options = ["corpus=markov", "corpus.words=20", "corpus.train=500", "corpus.valid=100", "corpus.test=100"]
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        config = compose("train", [*options, "model=ngram", "model.order=3", "device=cpu", f"run_dir={run}"])
-    train(OmegaConf.to_container(config, resolve=True))  # pyright: ignore[reportArgumentType]
+    assert command(*options, "model=ngram", "model.order=3", "device=cpu", f"run_dir={run}").code == 0
     monkeypatch.setattr("sys.argv", ["export_arpa", str(run), str(tmp_path / "run.arpa.gz")])
     assert main() == 0
-    assert capsys.readouterr().out.endswith(f"\n{tmp_path / 'run.arpa.gz'}\n")
+    assert capsys.readouterr().out == f"{tmp_path / 'run.arpa.gz'}\n"
     monkeypatch.setattr("sys.argv", ["export_arpa", str(run), str(run / "last.pt")])
     with pytest.raises(UserError, match="is a part of the run in"):
         main()
@@ -272,3 +275,22 @@ def test_a_run_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture, mon
     torch.testing.assert_close(
         read(tokens, read.initial_state(1))[0], model(tokens, model.initial_state(1))[0], atol=1e-5, rtol=0
     )
+
+
+@pytest.mark.parametrize(
+    ("unknown", "line", "listed"),
+    [("true", "a b a", True), ("true", "a <unk> a", True), ("false", "a <unk> a", True), ("false", "a b a", False)],
+)
+def test_unk_is_in_the_file(tmp_path: Path, unknown: str, line: str, listed: bool):
+    """It is a word of the text, else the type of all unknown words; once, and with its own probability."""
+    (tmp_path / "text").write_text(f"{line}\n" * 5)
+    paths = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid", "test")]
+    model = ["model=ngram", "model.order=2", f"model.unknown={unknown}", "model.interpolate_unigrams=true"]
+    assert command("corpus=text", *paths, *model, "device=cpu", f"run_dir={tmp_path / 'run'}").code == 0
+    assert command(str(tmp_path / "run"), str(tmp_path / "run.arpa"), main=main).code == 0
+    trained, vocabulary = load(tmp_path / "run")
+    rows = (line.split("\t") for line in (tmp_path / "run.arpa").read_text().splitlines())
+    written = [float(row[0]) for row in rows if row[1:2] == ["<unk>"]]
+    number = vocabulary.index.get("<unk>", len(vocabulary))
+    logprobs = trained.table.logprob.double() / math.log(10)
+    assert written == ([pytest.approx(float(logprobs[number]), abs=1e-6)] if listed else [])

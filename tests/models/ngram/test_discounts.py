@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngram_oracle import Oracle, kenlm_statistics
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.counts import adjusted_counts, count_ngrams
-from lmzoo.models.ngram.discounts import counts_of_counts, kenlm_last_counts, modified_discounts
+from lmzoo.models.ngram.discounts import absolute_discount, kenlm_counts_of_counts, modified_discounts
 from lmzoo.models.ngram.smoothing import discounts, smoothing_counts
 
 # a b c / a b / b b b c / (empty), with a = 1, b = 2, c = 3
@@ -23,7 +23,7 @@ def stream(lines: list[list[int]]) -> torch.Tensor:
 
 
 def spelt(orders, n: int) -> list[tuple[int, ...]]:
-    """The n-grams of order n as tuples of words, in their rows' order."""
+    """The n-grams of order n as tuples of words, in the order of their rows."""
     vocabulary_size = len(orders[0].keys)
     last = [key % vocabulary_size for key in orders[n - 1].keys.tolist()]
     if n == 1:
@@ -78,15 +78,23 @@ def test_rows_point_at_prefix_and_suffix(lines: list[list[int]], order: int):
 
 @settings(deadline=None)
 @given(lines, st.integers(1, 5))
+@example([[1], [1], [1]], 3)  # the last bigram begins with <s>
 def test_counts_of_counts_follow_kenlm_s_stream(lines: list[list[int]], order: int):
     tokens = stream(lines)
-    t = [counts_of_counts(a) for a in adjusted_counts(count_ngrams(tokens, 5, order))]
-    for t_n, (adjusted, raw) in zip(t, kenlm_last_counts(tokens, 5, order), strict=False):
-        for count, change in ((adjusted, -1), (raw, 1)):
-            if count <= 4:
-                t_n[count] += change
+    t = kenlm_counts_of_counts(tokens, 5, adjusted_counts(count_ngrams(tokens, 5, order)))
     expected = kenlm_statistics(tokens.tolist(), order)
     assert [t_n[1:] for t_n in t] == [[seen[k] for k in range(1, 5)] for seen in expected]
+
+
+def test_counts_of_counts_by_hand():
+    """KenLM counts c last. It occurs twice, both times after b: its adjusted count is 1, its raw count is 2."""
+    t = kenlm_counts_of_counts(TEXT, 5, adjusted_counts(count_ngrams(TEXT, 5, 2)))
+    assert t[0] == [1, 1, 1, 2, 0]  # adjusted: </s> 3, a 1, b 3, and c 2 instead of 1; one word is unseen
+    assert t[1] == [0, 3, 5, 0, 0]  # raw: three bigrams once, five twice
+
+
+def test_absolute_discount_by_hand():
+    assert absolute_discount([0, 10, 4, 2, 1]) == pytest.approx([10 / 18] * 3)
 
 
 def test_modified_discounts_by_hand():

@@ -2,14 +2,17 @@
 
 import math
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
+from command_line import command
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngram_oracle import BOS, EOS, Oracle
 from omegaconf import OmegaConf
 
+from lmzoo import load
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
@@ -68,6 +71,7 @@ def remembered(context: tuple[int, ...]) -> tuple:
 @example([[1, 2, 3, 1, 2, 4]], DEFAULT_4, 5)  # one sentence
 @example([[1, 2]] * 9, DEFAULT_4, 5)  # one line again and again
 @example([[], [1, 2], [], [], [3]], DEFAULT_4, 5)  # empty lines
+@example([[1, 1]], DEFAULT_4 | {"interpolated": False}, 5)  # a backoff above 1
 def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: dict, types: int):
     tokens = stream(lines)
     order = options["order"]
@@ -85,10 +89,10 @@ def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: d
 
 @settings(deadline=None)
 @given(texts, st.lists(st.integers(0, WORDS), min_size=1, max_size=20), all_options)
-def test_scores_are_the_predictions_of_what_was_said(lines: list[list[int]], said: list[int], options: dict):
+def test_scores_are_the_predictions_of_the_text(lines: list[list[int]], text: list[int], options: dict):
     order = options["order"]
     table = estimate(stream(lines), vocabulary_size=WORDS + 1, discount_fallback=True, **options)
-    words = torch.tensor([[0] * (order - 1) + said, [1] * (order - 1) + said[::-1]])
+    words = torch.tensor([[0] * (order - 1) + text, [1] * (order - 1) + text[::-1]])
     scores = table.score(words, order - 1)
     windows = words.unfold(1, order, 1).reshape(-1, order)
     expected = table.predict(windows[:, :-1]).gather(1, windows[:, -1:]).view_as(scores)
@@ -103,7 +107,7 @@ def test_penn_treebank_perplexities_are_kenlm_s(ptb: Corpus):
             for split, kenlm in zip(("valid", "test"), expected, strict=True):
                 for context in ("sentence", "stream") if order == 5 else ("sentence",):
                     perplexity = score(model, ptb.splits[split], context).perplexity
-                    # With KenLM's unknown type there is nothing left between us but its rounding.
+                    # With KenLM's unknown type, only its rounding is left between the two.
                     assert perplexity == pytest.approx(kenlm, rel=2e-7 if unknown else 3e-6)
 
 
@@ -125,6 +129,29 @@ def test_an_unknown_type_takes_its_share(corpus: Corpus):
     assert closed.predict(state).exp().sum().item() == pytest.approx(1, abs=1e-6)
     assert opened.predict(state).shape == closed.predict(state).shape
     assert opened.predict(state).exp().sum().item() < 1 - 1e-6
+
+
+def test_a_checkpoint_of_another_vocabulary_is_refused():
+    trained, other = (NGram(vocabulary_size=V, order=2, unknown=True, **DEFAULTS) for V in (50, 2))
+    trained.table = estimate(stream([[1, 2], [49]]), vocabulary_size=51, order=2, **DEFAULTS)
+    with pytest.raises(RuntimeError, match=r"51 unigrams, .* 3$"):
+        other.load_state_dict(trained.state_dict())
+
+
+def test_best_weights_of_another_vocabulary_are_refused(tmp_path: Path):
+    """In a run folder with the same configuration, if an earlier version saved them without the words' checksum."""
+    paths = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid", "test")]
+    for run, text in (("few", "a b a\n"), ("many", "a b c d e\n")):
+        (tmp_path / "text").write_text(text)
+        options = ["corpus=text", *paths, "model=ngram", "model.order=2", "device=cpu"]
+        assert command(*options, f"run_dir={tmp_path / run}").code == 0
+    for run in ("few", "many"):
+        load(tmp_path / run)
+    checkpoint = torch.load(tmp_path / "many" / "best.pt", weights_only=True)
+    torch.save({key: checkpoint[key] for key in ("model", "config")}, tmp_path / "few" / "best.pt")
+    with pytest.raises(UserError, match=r"few/best\.pt: .*6 unigrams, and this model has 3") as refused:
+        load(tmp_path / "few")
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("prune", [[], [1], [0, 2, 1], [0, 0, 0, 0]])

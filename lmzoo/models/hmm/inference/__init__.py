@@ -1,6 +1,9 @@
 """Inference in hidden Markov models: pure functions on tensors, log-probabilities in nats.
 
-`blocks` walks from cluster to cluster, where a word is emitted by the states of its own cluster alone; `lowrank`
-has transitions for it; `dense` goes from every state to every state; `baum_welch` is its EM; `paths` tells what the
-states were.
+- `dense`: the forward recursion where every state leads to every state; `baum_welch` is its EM.
+- `blocks`: the forward recursion where only the states of a word's cluster emit it, which takes transitions as tiles.
+- `tiles`, `lowrank`: those transition tiles, of full and of low rank.
+- `emissions`: log-softmaxes over the words of a cluster.
+- `paths`: which states a text went through: the likeliest path, posteriors, samples.
+- `grouping`, `precision`: what several of these share.
 """

@@ -1,4 +1,4 @@
-"""EM for dense hidden Markov models with plain tables, and where to start it.
+"""EM for dense hidden Markov models with plain tables, and the tables to start it from.
 
 Baum, Petrie, Soules and Weiss, "A maximization technique occurring in the statistical analysis of probabilistic
 functions of Markov chains", 1970, https://doi.org/10.1214/aoms/1177697196; Rabiner 1989, §III.C.
@@ -16,11 +16,11 @@ from lmzoo.corpus.windows import Window
 from lmzoo.models.hmm.inference import dense
 
 LEAK = 0.1
-"""The share of its probability that a cluster's state gives to all words and states alike, for EM to learn from."""
+"""How much `cluster_start` adds to a state's counts, as a share of them, so that EM finds no probability of 0."""
 
 
 class Parameters(NamedTuple):
-    """The distributions of an HMM, in nats, or of each event how often it is expected to have happened."""
+    """The three tables of an HMM: log-probabilities in nats, or the expected count of each event."""
 
     start: Tensor
     """(Z,) log p(z_1)."""
@@ -31,9 +31,10 @@ class Parameters(NamedTuple):
 
 
 def expected_counts(tables: Parameters, windows: Iterable[Window]) -> tuple[Parameters, float]:
-    """The E-step: counts expected given the text, every row of which begins with the start distribution.
+    """The E-step: the expected counts of all events given a text (Rabiner 1989, eq. 38-39).
 
-    They are the gradient of the text's log-likelihood with respect to the log-probabilities.
+    Every row of the text begins with the start distribution. The counts are the gradient of the text's log-likelihood
+    with respect to the log-probabilities.
 
     Returns:
         The counts, and the log-likelihood in nats.
@@ -54,10 +55,10 @@ def expected_counts(tables: Parameters, windows: Iterable[Window]) -> tuple[Para
 
 
 def maximise(counts: Parameters, pseudocount: float, before: Parameters) -> Parameters:
-    """The M-step: relative frequencies, every event having been seen ``pseudocount`` times more.
+    """The M-step: relative frequencies of the counts, each plus ``pseudocount`` (Rabiner 1989, eq. 40).
 
-    With these, EM never lowers log-likelihood + ``pseudocount`` · Σ of all log-probabilities. A state that
-    is never visited stays as it was ``before``.
+    EM then never lowers log-likelihood + ``pseudocount`` · Σ of all log-probabilities. A state without any counts
+    keeps the distribution that it had ``before``.
     """
     return Parameters(
         *(
@@ -68,13 +69,13 @@ def maximise(counts: Parameters, pseudocount: float, before: Parameters) -> Para
 
 
 def _frequencies(counts: Tensor, outcomes: int, unseen: Tensor) -> Tensor:
-    """log of the share of each outcome."""
+    """The log of each count's share of the sum over the dimension ``outcomes``; ``unseen`` where that sum is 0."""
     total = counts.sum(outcomes, keepdim=True)
     return torch.where(total > 0, (counts / total).log(), unseen)
 
 
 def random_start(tokens: Tensor, vocabulary_size: int, states: int) -> Parameters:
-    """Dirichlet(1) draws, emissions weighted by how often the words occur in a (N,) text."""
+    """Tables drawn from Dirichlet(1); emissions are weighted by how often the words occur in a (N,) text."""
 
     def draw(*shape: int) -> Tensor:
         return torch.empty(shape, device=tokens.device).exponential_().clamp_min(torch.finfo(torch.float32).tiny).log()
@@ -85,7 +86,13 @@ def random_start(tokens: Tensor, vocabulary_size: int, states: int) -> Parameter
 
 
 def cluster_start(tokens: Tensor, cluster: Tensor, states: int) -> Parameters:
-    """The class bigram model of a (N,) text, a state for each of the clusters (V,), smoothed by `LEAK`."""
+    """The class bigram model of a (N,) text with a state for each cluster, smoothed by `LEAK`.
+
+    Args:
+        tokens: (N,) int64, the text.
+        cluster: (V,) int64, the cluster of each word.
+        states: the number of clusters.
+    """
     c = cluster[tokens]
 
     def table(rows: Tensor, row_count: int, columns: Tensor, column_count: int) -> Tensor:

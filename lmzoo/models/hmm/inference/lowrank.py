@@ -1,15 +1,16 @@
 """Transition matrices of low rank: p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k), φ positive.
 
 Chiu, Deng and Rush, "Low-rank constraints for fast inference in structured models", NeurIPS 2021,
-https://arxiv.org/abs/2201.02715. With D = Σ_k φ(v_k), feature by feature, this is a walk through one of f features,
+https://arxiv.org/abs/2201.02715. Let D_r = Σ_k φ_r(v_k) for each of the f features r. Then a transition goes from
+state i to a feature r, and from there to state j:
 
-    p(j | i) = Σ_r p(r | i) p(j | r),   p(r | i) = φ_r(u_i) D_r / φ(u_i)·D,   p(j | r) = φ_r(v_j) / D_r,
+    p(j | i) = Σ_r p(r | i) p(j | r),   p(r | i) = φ_r(u_i) D_r / φ(u_i)·D,   p(j | r) = φ_r(v_j) / D_r.
 
-two softmaxes, which cost O(Zf) each; or p(r | i) is a softmax of φ(u_i) alone, without the weight D_r of a feature.
-Of the product, Z × Z, only the tiles asked for are ever computed.
+These are two softmaxes, which cost O(Zf) each. A variant leaves out the weight D_r: p(r | i) is a softmax of log φ(u_i)
+alone. Only the requested tiles of the product, Z × Z, are ever computed.
 
-Features may come in clusters as states do, φ_r(v_j) being 0 unless r and j are of the same one. Then p(j | r) and a
-tile have the features of one cluster alone to look at, and are M times cheaper; p(r | i) costs what it did.
+Features may come in clusters as states do. Then φ_r(v_j) is 0 unless r and j are in the same cluster, p(j | r) and a
+tile need the features of one cluster alone and are M times cheaper, and p(r | i) costs as much as before.
 """
 
 from typing import Any
@@ -19,11 +20,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lmzoo.models.hmm.inference.blocks import departures, least, single
+from lmzoo.models.hmm.inference.grouping import by_source
+from lmzoo.models.hmm.inference.precision import least_probability, single
 
 
 def orthogonal_rows(rows: int, dim: int) -> Tensor:
-    """(rows, dim) random directions, orthogonal within every dim of them, as long as those drawn from N(0, I/dim).
+    """(rows, dim) random vectors, as long as draws from N(0, I/dim); those in a run of dim rows are orthogonal.
 
     Choromanski et al., "Rethinking attention with Performers", ICLR 2021, §2.4.
     """
@@ -33,7 +35,7 @@ def orthogonal_rows(rows: int, dim: int) -> Tensor:
 
 
 def factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
-    """log φ(u) and log φ(v), (M, S, f) each -> p(r | i), with or without D_r, and p(j | r), (M, S, f) each."""
+    """(M, S, f) log φ(u) and log φ(v) -> (M, S, f) p(r | i), ``weighted`` by D_r or not, and (M, S, f) p(j | r)."""
     origin, destination = single(origin), single(destination)
     flat = destination.flatten(0, 1)  # (MS, f)
     if weighted:
@@ -42,15 +44,15 @@ def factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Ten
 
 
 def block_factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
-    """`factors` of features in clusters, F in each.
+    """The `factors` where features come in M clusters of F.
 
     Args:
         origin: (M, S, MF) log φ(u).
-        destination: (M, S, F) log φ(v) of the states of a cluster by its own features.
+        destination: (M, S, F) log φ(v) of the states of a cluster, for the features of the same cluster.
         weighted: whether p(r | i) has the weight D_r.
 
     Returns:
-        (M, M, S, F) p(r | i), [c, c′] from the states of cluster c to the features of c′, and (M, F, S) p(j | r).
+        (M, M, S, F) p(r | i), [c, c′] from the states of cluster c to the features of c′; and (M, F, S) p(j | r).
     """
     M, S, features = destination.shape
     origin, destination = single(origin), single(destination)
@@ -65,10 +67,10 @@ class _Tiles(torch.autograd.Function):
     def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
         S = P.shape[1]
         probs = P.new_empty(len(source), S, S)
-        for cluster, pairs in departures(source):
+        for cluster, pairs in by_source(source):
             product = P[cluster] @ Q[target[pairs]].flatten(0, 1).T  # (S, nS)
             probs[pairs] = product.view(S, -1, S).transpose(0, 1)
-        probs.clamp_min_(least(P.dtype))
+        probs.clamp_min_(least_probability(P.dtype))
         ctx.save_for_backward(P, Q, source, target, probs)
         ctx.dtype = dtype
         return probs.log()
@@ -80,7 +82,7 @@ class _Tiles(torch.autograd.Function):
         G = (upstream[0] / probs).to(ctx.dtype)  # (P, S, S)
         dP, dQ = torch.zeros_like(P), torch.zeros_like(Q)
         P, Q = P.to(ctx.dtype), Q.to(ctx.dtype)
-        for cluster, pairs in departures(source):
+        for cluster, pairs in by_source(source):
             ahead = target[pairs]
             rows = G[pairs].transpose(0, 1).flatten(1)  # (S, nS)
             dP[cluster] = rows @ Q[ahead].flatten(0, 1)
@@ -89,9 +91,9 @@ class _Tiles(torch.autograd.Function):
 
 
 def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """log Σ_r p(r | i) p(j | r) for all states i, j of the cluster pairs asked for.
+    """log p(j | i) = log Σ_r p(r | i) p(j | r) of the given cluster pairs.
 
-    Under autocast only the gradient is in half precision: p(j | i) rounded would not sum to one.
+    Under autocast only the gradient is in half precision, because rounded p(j | i) do not sum to one.
 
     Args:
         P, Q: (M, S, f) p(r | i) and p(j | r).
@@ -108,7 +110,7 @@ def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
 
 
 def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """`tiles` of features in clusters; under autocast, too, all in single precision.
+    """The `tiles` where features come in clusters; everything is in single precision, under autocast, too.
 
     Args:
         P, Q: (M, M, S, F) p(r | i) and (M, F, S) p(j | r), of `block_factors`.
@@ -124,6 +126,6 @@ def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
 
 
 def finite_log(P: Tensor, Q: Tensor) -> Tensor:
-    """log PQ of probabilities, a matrix product that autocast leaves alone, finite where the product underflows."""
+    """log PQ of matrices of probabilities, out of autocast's reach, finite where the product underflows."""
     with torch.autocast(P.device.type, enabled=False):
-        return (P @ Q).add_(least(P.dtype)).log()
+        return (P @ Q).add_(least_probability(P.dtype)).log()

@@ -1,16 +1,15 @@
-"""A Gaussian linear dynamical system on one-hot words, learnt from co-occurrence counts alone.
+"""A Gaussian linear dynamical system on one-hot words, learnt from co-occurrence counts only.
 
 Belanger & Kakade, "A linear dynamical system model for text", ICML 2015, https://arxiv.org/abs/1502.04081,
-with the EM of Martens, "Learning the linear dynamical system with ASOS", ICML 2010. Pure tensor functions,
-from the text to the state of every token:
+with the EM of Martens, "Learning the linear dynamical system with ASOS", ICML 2010. Pure tensor functions:
 
-    `statistics`     counts of words and of pairs up to a lag, and their covariances Ψ_k as operators
+    `statistics`     counts of words and of pairs up to a lag, and the covariances Ψ_k that they give
+    `projection`     the Ψ_k of a given vector for each word, in place of one-hot words
+    `system`         the system and the small linear algebra that the others share
     `subspace`       a first system from the Ψ_k by subspace identification
-    `steady_state`   the Kalman filter's limit, from h × h matrices alone
+    `steady_state`   the limits of Kalman filter and smoother, from h × h matrices only
     `asos`           EM on the Ψ_k
-    `projection`     the same with a given vector for each word instead of one-hot words
-    `inference`      filter and smoother over batches of sentences; embeddings of tokens
-    `fit`            all of it in turn
+    `fit`            all steps in turn, for one-hot words
 
-All estimation is in float64; nothing is larger than O(V h), V words and h the size of the state.
+Everything is in float64. No matrix but the sparse Ψ_k has more than O(V h) numbers, for V words and states of size h.
 """

@@ -1,14 +1,26 @@
-"""EM for the linear dynamical system whose E-step sees covariances, not the text.
+"""EM for the linear dynamical system, with an E-step that sees the covariances of a text and not the text.
 
 Martens, "Learning the linear dynamical system with ASOS", ICML 2010; Belanger & Kakade (ICML 2015), section 5.
-Second-order statistics of filtered means f, smoothed means s and observations y obey the recursions of the
-filter and the smoother. With YX_k = E[y_{t+k} f_tᵀ], XY_k = E[f_{t+k} y_tᵀ], XX_k = E[f_{t+k} f_tᵀ] and L lags,
-    YX_k = YX_{k+1} Hᵀ + Ψ_k Kᵀ,    XY_k = H XY_{k-1} + K Ψ_k,    XX_k = XX_{k+1} Hᵀ + XY_k Kᵀ,
-begun where the model itself foretells the lag: YX_{L+1} ≈ CA XX_L, XX_{L+1} ≈ A XX_L.
+The numbers of the equations are ours.
 
-Since Kᵀ = CW, all of it takes place in the coordinates of C: from T_k = CᵀΨ_kC the recursions run on
-CᵀYX_k and XY_kC, which are h × h. Only E[y sᵀ] is V × h, and it is a sum of Ψ_kC and Ψ_kᵀC times h × h
-coefficients. An iteration costs O(h Σ_k nnz Ψ_k + L V h² + L h³), however long the text.
+The filter is f_t = H f_{t-1} + K y_t, and the smoother is s_t = J s_{t+1} + P f_t with P = I - JA. So the second-order
+statistics of filtered means f, smoothed means s and observations y obey recursions over the lag k = 0 … L:
+    YX_k = E[y_{t+k} f_tᵀ] = YX_{k+1} Hᵀ + Ψ_k Kᵀ,                                                              (1)
+    XY_k = E[f_{t+k} y_tᵀ] = H XY_{k-1} + K Ψ_k,  XY_0 = YX_0ᵀ,                                                 (2)
+    XX_k = E[f_{t+k} f_tᵀ] = XX_{k+1} Hᵀ + XY_k Kᵀ.                                                             (3)
+ASOS starts them with what the model itself predicts beyond the last lag:
+    YX_{L+1} ≈ CA XX_L,  XX_{L+1} ≈ A XX_L.                                                                     (4)
+The smoother adds
+    SX_k = E[s_{t+k} f_tᵀ] = J SX_{k+1} + P XX_k,  SX_L ≈ XX_L,                                                 (5)
+    SS_0 = E[s_t s_tᵀ] = J SS_0 Jᵀ + J SX_1 Pᵀ + P SX_0ᵀ,                                                       (6)
+    SS_1 = E[s_{t+1} s_tᵀ] = SS_0 Jᵀ + SX_1 Pᵀ,                                                                 (7)
+    SY_0 = E[s_t y_tᵀ] = Σ_k F_k XY_k,  F_k = Jᵏ P for k < L,  F_L = Jᴸ.                                        (8)
+By (1) and (2), the sum in (8) is Σ_k Z_0 Hᵏ K Ψ_kᵀ + Σ_{k>0} Z_k K Ψ_k with Z_k = F_k + Z_{k+1} H, and then what
+YX_{L+1} adds.
+
+Because Kᵀ = CW, all of it happens in the coordinates of C: from T_k = CᵀΨ_kC the recursions run on CᵀYX_k and XY_kC,
+which are h × h. Only SY_0 is as large as h × V: a sum of h × h matrices times (Ψ_kC)ᵀ and (Ψ_kᵀC)ᵀ. The cost of an
+iteration is O(h Σ_k nnz Ψ_k + L V h² + L h³) and does not depend on the length of the text.
 """
 
 import math
@@ -29,7 +41,7 @@ SIGNAL = 1 - 1e-4
 
 
 class Expectations(NamedTuple):
-    """What the E-step knows of the states."""
+    """What the E-step expects of the states x, averaged over the text."""
 
     xx: Tensor
     """(h, h) E[x_t x_tᵀ]."""
@@ -42,55 +54,34 @@ class Expectations(NamedTuple):
     smoothed: Tensor
     """(h, h) SS_0 = E[s_t s_tᵀ] of the smoothed means."""
     log_density: float
-    """Nats per token of the whitened observations, of words on m^⊥; see `of_words`."""
+    """Nats per token of the whitened observations; one-hot words have it on m^⊥. See `of_words`."""
 
 
 def e_step(psi: Sequence[Operator], lds: LDS, steady: SteadyState, dimensions: int) -> Expectations:
     """Filter and smooth the statistics Ψ_1 … Ψ_L of a text.
 
     Args:
-        dimensions: in which the observations vary, V - 1 of V one-hot words, d of vectors.
+        dimensions: in how many dimensions the observations vary: V - 1 for V one-hot words, d for vectors.
     """
     A, C, _ = lds
-    W, H, J = steady.W, steady.H, steady.J
-    L, GA = len(psi), C.mT @ C @ A
+    H, J, W, L = steady.H, steady.J, steady.W, len(psi)
     P = torch.eye(len(A), dtype=A.dtype, device=A.device) - J @ A
-    Hk = [torch.linalg.matrix_power(H, k) for k in range(2 * L + 2)]
     F = [torch.linalg.matrix_power(J, k) @ P for k in range(L)] + [torch.linalg.matrix_power(J, L)]
-
-    # SY_0 = E[s yᵀ] = Σ_k F_k XY_k with F_k = Jᵏ P, but F_L = Jᴸ: a sum of Z_k K Ψ_k and Z_0 Hᵏ K Ψ_kᵀ
-    Z = [F[L]]
+    powers = [torch.linalg.matrix_power(H, k) for k in range(2 * L + 2)]
+    T, YS = _read(psi, C, W, F, powers)
+    YX, XY, last = _observations_with_filtered(T, A, steady, powers)
+    beyond = torch.stack([F[k] @ powers[L + 1 + k] for k in range(L + 1)]).sum(0)
+    YS += C @ (A @ last @ beyond.mT)  # the end of (8): what YX_{L+1} adds to XY_0
+    XX, SX = [last], [last]
     for k in reversed(range(L)):
-        Z.insert(0, F[k] + Z[0] @ H)
-    YS = C @ (W @ Z[0].mT)  # (V, h), SY_0ᵀ
-    T = [C.mT @ C]
-    for k, Psi in enumerate(psi, 1):
-        ahead = Psi @ C  # (V, h)
-        T.append(C.mT @ ahead)
-        YS += ahead @ (W @ (Z[0] @ Hk[k]).mT)
-        YS += (Psi.mT @ C) @ (W @ Z[k].mT)
-
-    YX = [T[L] @ W]  # CᵀYX_k, XY_k C: first as if there were nothing beyond lag L
+        XX.insert(0, XX[0] @ H.mT + XY[k] @ W)  # (3)
     for k in reversed(range(L)):
-        YX.insert(0, YX[0] @ H.mT + T[k] @ W)
-    XY = [YX[0].mT]
-    for k in range(1, L + 1):
-        XY.append(H @ XY[-1] + W.mT @ T[k])
-    X = _last_lag(A, H, W, GA, Hk[2 * L + 1], XY[L] @ W)
-    YX = [YX[k] + GA @ X @ Hk[L + 1 - k].mT for k in range(L + 1)]
-    XY = [XY[k] + Hk[L + 1 + k] @ (GA @ X).mT for k in range(L + 1)]
-    YS += C @ (A @ X @ torch.stack([F[k] @ Hk[L + 1 + k] for k in range(L + 1)]).sum(0).mT)
-
-    XX = [X]
-    for k in reversed(range(L)):
-        XX.insert(0, XX[0] @ H.mT + XY[k] @ W)
-    SX = [X]
-    for k in reversed(range(L)):
-        SX.insert(0, J @ SX[0] + P @ XX[k])
-    SS = power_of_symmetric(sylvester(J, J, J @ SX[1] @ P.mT + P @ SX[0].mT), 1.0)  # indefinite on texts too small
+        SX.insert(0, J @ SX[0] + P @ XX[k])  # (5)
+    SS = sylvester(J, J, J @ SX[1] @ P.mT + P @ SX[0].mT)  # (6)
+    SS = power_of_symmetric(SS, 1.0)  # on texts that are too small it is indefinite
     return Expectations(
         xx=SS + steady.smoothed,
-        next=SS @ J.mT + SX[1] @ P.mT + steady.smoothed @ J.mT,
+        next=SS @ J.mT + SX[1] @ P.mT + steady.smoothed @ J.mT,  # (7)
         yx=YS,
         filtered=symmetric(XX[0]),
         smoothed=SS,
@@ -98,8 +89,49 @@ def e_step(psi: Sequence[Operator], lds: LDS, steady: SteadyState, dimensions: i
     )
 
 
+def _read(
+    psi: Sequence[Operator], C: Tensor, W: Tensor, F: Sequence[Tensor], powers: Sequence[Tensor]
+) -> tuple[list[Tensor], Tensor]:
+    """Multiply each Ψ_k once: T_0 … T_L, (h, h) each, and (8) but for its end, as the (V, h) transpose of SY_0.
+
+    ``powers`` are H⁰, H¹, ….
+    """
+    L, H = len(psi), powers[1]
+    Z = [F[L]]
+    for k in reversed(range(L)):
+        Z.insert(0, F[k] + Z[0] @ H)
+    T = [C.mT @ C]
+    YS = C @ (W @ Z[0].mT)  # k = 0, where Ψ_0 C = C
+    for k, Psi in enumerate(psi, 1):
+        ahead = Psi @ C  # (V, h)
+        T.append(C.mT @ ahead)
+        YS += ahead @ (W @ (Z[0] @ powers[k]).mT)
+        YS += (Psi.mT @ C) @ (W @ Z[k].mT)
+    return T, YS
+
+
+def _observations_with_filtered(
+    T: Sequence[Tensor], A: Tensor, steady: SteadyState, powers: Sequence[Tensor]
+) -> tuple[list[Tensor], list[Tensor], Tensor]:
+    """CᵀYX_k and XY_k C for k = 0 … L, and XX_L, all (h, h), by (1), (2) and (4)."""
+    H, W, L, GA = steady.H, steady.W, len(T) - 1, T[0] @ A
+    YX = [T[L] @ W]  # first as if YX_{L+1} were 0
+    for k in reversed(range(L)):
+        YX.insert(0, YX[0] @ H.mT + T[k] @ W)  # (1)
+    XY = [YX[0].mT]
+    for k in range(1, L + 1):
+        XY.append(H @ XY[-1] + W.mT @ T[k])  # (2)
+    last = _last_lag(A, H, W, GA, powers[2 * L + 1], XY[L] @ W)
+    YX = [YX[k] + GA @ last @ powers[L + 1 - k].mT for k in range(L + 1)]
+    XY = [XY[k] + powers[L + 1 + k] @ (GA @ last).mT for k in range(L + 1)]
+    return YX, XY, last
+
+
 def _last_lag(A: Tensor, H: Tensor, W: Tensor, GA: Tensor, power: Tensor, known: Tensor) -> Tensor:
-    """XX_L = A XX_L Hᵀ + XY_L Kᵀ, where XY_L Kᵀ is ``known`` but for H^{2L+1} XX_Lᵀ (CA)ᵀ Kᵀ; ``power`` is H^{2L+1}."""
+    """XX_L, which by (3) and (4) is A XX_L Hᵀ + XY_L Kᵀ.
+
+    XY_L Kᵀ contains XX_L as well: it is ``known`` + H^{2L+1} XX_Lᵀ (CA)ᵀ Kᵀ. ``power`` is H^{2L+1}.
+    """
     X = term = sylvester(A, H, known)
     for _ in range(60):
         term = sylvester(A, H, power @ (GA @ term).mT @ W)
@@ -110,7 +142,7 @@ def _last_lag(A: Tensor, H: Tensor, W: Tensor, GA: Tensor, power: Tensor, known:
 
 
 def m_step(expectations: Expectations) -> LDS:
-    """The system that makes the expected states likeliest, Q being I; kept inside what is positive and stable."""
+    """The likeliest system given the expected states, with Q = I, kept positive definite and stable."""
     xx, following, yx = expectations.xx, expectations.next, expectations.yx
     A = clip_spectrum(torch.linalg.solve(xx, following, left=False), SPECTRUM)
     C = torch.linalg.solve(xx, yx, left=False)
@@ -118,7 +150,7 @@ def m_step(expectations: Expectations) -> LDS:
 
 
 def _log_density(lds: LDS, steady: SteadyState, YX: Tensor, XX: Tensor, dimensions: int) -> float:
-    """E log N(y_{t+1}; CAf_t, S) from CᵀYX_1 and XX_0."""
+    """E log N(y_{t+1}; CAf_t, S) in nats from ``YX`` = CᵀYX_1 and ``XX`` = XX_0."""
     A, C, _ = lds
     G2, G = C.mT @ C, steady.G
     squares = dimensions - (G * G2).sum()  # tr S⁺ E[y yᵀ]
@@ -128,8 +160,8 @@ def _log_density(lds: LDS, steady: SteadyState, YX: Tensor, XX: Tensor, dimensio
 
 
 def of_words(log_density: float, mu: Tensor) -> float:
-    """The same density with respect to e_w - μ on 1^⊥, which does not depend on the whitening.
+    """The log-density of the observations e_w - μ on 1^⊥, given that of the whitened ones, in nats per token.
 
-    It is no probability: one-hot words are points, and nothing about perplexity follows from it.
+    It does not depend on the whitening. It is no log-probability: nothing about perplexity follows from it.
     """
     return log_density - 0.5 * (float(mu.log().sum()) + math.log(len(mu)))

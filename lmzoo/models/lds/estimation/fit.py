@@ -18,22 +18,22 @@ log = logging.getLogger(__name__)
 
 
 class Fit(NamedTuple):
-    """A system, its steady state, what it expects of the states in the text, and the words' frequencies."""
+    """A system, its steady state, what it expects of the states in the text, and the frequencies of the words."""
 
     lds: LDS
     steady: SteadyState
     expectations: Expectations
     mu: Tensor
-    """(V,)."""
+    """(V,) smoothed frequencies μ."""
 
 
 def fit(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float, iterations: int) -> Fit:
-    """The system of one-hot words after ``iterations`` of EM; see `em`.
+    """The system of one-hot words after ``iterations`` iterations of EM; see `em`.
 
     The log-density of the text is logged before every iteration and after the last.
 
     Args:
-        counts: for at least max(2r - 1, ``lags``) lags.
+        counts: for at least max(2 ``blocks`` - 1, ``lags``) lags.
         pseudocount: κ of `whiten`.
 
     Raises: ValueError as `whiten` and `identify` do.
@@ -57,17 +57,19 @@ def _report(iteration: int, fitted: Fit) -> None:
 def em(
     psi: Sequence[CrossCovariance] | Sequence[Tensor], dimensions: int, hidden: int, blocks: int, lags: int
 ) -> Iterator[tuple[LDS, SteadyState, Expectations]]:
-    """A system by subspace identification with r = ``blocks``, then that of every iteration of EM with Ψ_1 … Ψ_lags.
+    """First the system of subspace identification, and then the system after every iteration of EM, without end.
 
     Args:
-        psi: Ψ_1 … of whitened observations, one-hot words or vectors.
-        dimensions: in which these vary, V - 1 of V one-hot words, d of vectors.
+        psi: Ψ_1 … of whitened observations, which are one-hot words or vectors.
+        dimensions: in how many dimensions the observations vary: V - 1 for V one-hot words, d for vectors.
         hidden: h, at most ``dimensions``.
+        blocks: r of subspace identification, at least 2. It sees Ψ_1 … Ψ_{2r-1}; see `Hankel`.
+        lags: L; EM sees Ψ_1 … Ψ_L.
 
     Raises: ValueError as `identify` does.
     """
     device = psi[0].device
-    generator = torch.Generator(device).manual_seed(0)  # the decomposition all but forgets where it started
+    generator = torch.Generator(device).manual_seed(0)  # the decomposition hardly depends on its start
     shape = (blocks * len(psi[0]), hidden + OVERSAMPLING)
     start = torch.randn(shape, dtype=torch.float64, device=device, generator=generator)
     lds = identify(psi[: 2 * blocks - 1], start, hidden, blocks)

@@ -1,4 +1,4 @@
-"""Words as given vectors instead of one-hot ones: the statistics of the same counts, d × d and dense.
+"""A given vector for each word in place of one-hot words: the statistics of the same counts, d × d and dense.
 
 Belanger & Kakade (ICML 2015), section 3. A word's vector, centred and whitened over the text, is
 y_w = R^{-½} (e_w - Eᵀμ), R = Eᵀ (diag(μ) - μμᵀ) E. With B = diag(m) Y, Y the rows y_wᵀ, the observation is Bᵀ times
@@ -14,11 +14,11 @@ from lmzoo.models.lds.estimation.statistics import Operator
 from lmzoo.models.lds.estimation.system import power_of_symmetric
 
 RANK = 1e-10
-"""Least variance of the vectors in any direction, as a share of the largest."""
+"""Least variance of the vectors in a direction, as a share of the largest."""
 
 
 def whiten_vectors(vectors: Tensor, mu: Tensor) -> Tensor:
-    """(V, d) word vectors -> the (V, d) observations Y, over a text with frequencies μ of mean 0 and covariance I.
+    """(V, d) word vectors -> the (V, d) observations Y, with mean 0 and covariance I over a text with frequencies μ.
 
     Raises: ValueError where the vectors lie in fewer than d dimensions.
     """
@@ -37,5 +37,5 @@ def project(psi: Sequence[Operator], Y: Tensor, mu: Tensor) -> list[Tensor]:
 
 
 def vector_gains(Y: Tensor, C: Tensor, W: Tensor) -> Tensor:
-    """(V, h) rows K y_w, what the filter takes from each word."""
+    """(V, h) rows K y_w: what each word adds to the filtered mean."""
     return Y @ (C @ W)

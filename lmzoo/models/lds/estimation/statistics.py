@@ -1,11 +1,10 @@
-"""What the linear dynamical system knows of a text: counts of pairs, and the covariances they make.
+"""What the linear dynamical system knows of a text: counts of pairs of words, and the covariances that they give.
 
 Belanger & Kakade (ICML 2015), sections 3 and 5. With μ the words' frequencies and m = μ^½, a unit vector, the
 observation is the one-hot word, centred and whitened: y_t = diag(m)⁻¹ (e_{w_t} - μ). Then
     Ψ_0 = E[y_t y_tᵀ] = I - mmᵀ,
-    Ψ_k = E[y_{t+k} y_tᵀ] = diag(m)⁻¹ N_k/N diag(m)⁻¹ - mmᵀ,    N_k[i, j] = #(w_{t+k} = i, w_t = j):
-the row is the later word. The text is read as a circle, so that Ψ_k m = Ψ_kᵀ m = 0 exactly: every
-covariance lives in m^⊥.
+    Ψ_k = E[y_{t+k} y_tᵀ] = diag(m)⁻¹ N_k/N diag(m)⁻¹ - mmᵀ,    N_k[i, j] = #(w_{t+k} = i, w_t = j).
+The row is the later word. The text is read as a circle, so Ψ_k m = Ψ_kᵀ m = 0 exactly: every covariance lives in m^⊥.
 """
 
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from torch import Tensor
 
 
 class Operator(Protocol):
-    """A (V, V) matrix that is only ever multiplied: a `CrossCovariance`, or a dense tensor."""
+    """A (V, V) matrix as something to multiply with: a `CrossCovariance` or a dense tensor."""
 
     def __matmul__(self, X: Tensor, /) -> Tensor: ...
 
@@ -28,13 +27,13 @@ class Operator(Protocol):
 class Counts:
     """How often each word occurs in a text, and each pair of words k apart for k = 1 … K.
 
-    ``a + b`` counts the text that a's and b's make one after the other, so shards of a text may be
-    counted apart, in a stream or in parallel.
+    ``a + b`` are the counts of b's text written after a's. So parts of a text can be counted in a stream or in
+    parallel.
 
     Attributes:
         words: (V,) int64.
-        pairs: for each k the (P,) ascending codes iV + j, word i coming k after word j, and the (P,) counts; int64.
-        head, tail: the text's first and last K tokens, or all it has.
+        pairs: for each k (P,) ascending codes iV + j, where word i comes k after word j, and (P,) counts; int64.
+        head, tail: the first and the last K tokens of the text, or all of a shorter text.
     """
 
     words: Tensor
@@ -44,7 +43,7 @@ class Counts:
 
     @classmethod
     def of(cls, tokens: Tensor, size: int, lags: int) -> "Counts":
-        """Count (N,) int64 tokens, numbers below ``size`` = V, for K = ``lags``."""
+        """Count (N,) int64 tokens below V = ``size``, and pairs for K = ``lags`` lags."""
         pairs = tuple(_tally(tokens[k:] * size + tokens[:-k]) for k in range(1, lags + 1))
         tail = tokens[max(0, len(tokens) - lags) :]
         return cls(tokens.bincount(minlength=size), pairs, tokens[:lags].clone(), tail.clone())
@@ -60,7 +59,10 @@ class Counts:
         return Counts(self.words + after.words, pairs, head, tail[max(0, len(tail) - lags) :])
 
     def closed(self) -> "Counts":
-        """The pairs of the text as a circle, whose first word follows its last."""
+        """The counts of the text as a circle, where the first word follows the last.
+
+        Raises: ValueError for a text that is shorter than K.
+        """
         if len(self.head) < len(self.pairs):
             raise ValueError(f"a circle for {len(self.pairs)} lags needs at least as many tokens")
         pairs = tuple(
@@ -70,7 +72,7 @@ class Counts:
         return Counts(self.words, pairs, self.head, self.tail)
 
     def _across(self, after: "Counts") -> list[Tensor]:
-        """For each lag the codes of the pairs that begin in our text and end in the one after it."""
+        """For each lag the codes of the pairs that begin in this text and end in the text ``after`` it."""
         joint, border = torch.cat([self.tail, after.head]), len(self.tail)
         codes = []
         for k in range(1, len(self.pairs) + 1):
@@ -90,11 +92,11 @@ def _tally(codes: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class CrossCovariance:
-    """Ψ_k: a sparse matrix plus the smoothing's, minus the mean's, matrix of rank one.
+    """Ψ_k, a sparse matrix plus a symmetric one of rank two, which has the smoothing and the mean.
 
     Attributes:
         sparse: (V, V) COO.
-        left, right: (V, 2) and (2, V); their product is the rest, and symmetric.
+        left, right: (V, 2) and (2, V); the rest of Ψ_k is their product.
     """
 
     sparse: Tensor
@@ -114,7 +116,7 @@ class CrossCovariance:
 
     @property
     def device(self) -> torch.device:
-        """Where it is multiplied."""
+        """Where its numbers are."""
         return self.left.device
 
 
@@ -128,10 +130,10 @@ class Statistics(NamedTuple):
 
 
 def whiten(counts: Counts, pseudocount: float) -> Statistics:
-    """The covariances of a text, smoothed as if each word had been seen κ = ``pseudocount`` times more, in any company.
+    """The frequencies and covariances of a text, where every word counts as seen κ = ``pseudocount`` times more.
 
-    With λ = κV / (N + κV) and u = 1/V, N_k/N becomes (1 - λ) N_k/N + λuuᵀ, whose marginals are the smoothed
-    frequencies: Ψ_k m = Ψ_kᵀ m = 0 still.
+    With λ = κV / (N + κV) and u = 1/V, N_k/N becomes (1 - λ) N_k/N + λuuᵀ. Its marginals are the smoothed frequencies,
+    so Ψ_k m = Ψ_kᵀ m = 0 still.
 
     Raises: ValueError for a word that never occurs where ``pseudocount`` is 0.
     """

@@ -1,7 +1,7 @@
-"""The Kalman filter and smoother when time has gone on long enough, from h × h matrices alone.
+"""The limits of the Kalman filter and smoother after a long time, from h × h matrices only.
 
-Every V × V covariance is the identity of m^⊥ minus a matrix of rank h, inverted by Sherman, Morrison & Woodbury:
-with G₂ = CᵀC, CᵀD⁺C = G₂ (I - MG₂)⁻¹. The Riccati equation is solved by doubling (Anderson & Moore 1979,
+Every V × V covariance is the identity of m^⊥ minus a matrix of rank h. The formula of Sherman, Morrison & Woodbury
+inverts it: with G₂ = CᵀC, CᵀD⁺C = G₂ (I - MG₂)⁻¹. The Riccati equation is solved by doubling (Anderson & Moore 1979,
 section 6.7). Belanger & Kakade (ICML 2015), section 5; Martens (ICML 2010).
 """
 
@@ -16,17 +16,17 @@ from lmzoo.models.lds.estimation.system import LDS, sylvester, symmetric
 class SteadyState(NamedTuple):
     """Limits of the filter and the smoother of an `LDS`; all matrices are (h, h).
 
-    The filter is f_t = H f_{t-1} + K y_t, with K = WᵀCᵀ; the smoother s_t = J s_{t+1} + (I - JA) f_t.
+    The filter is f_t = H f_{t-1} + K y_t with K = WᵀCᵀ. The smoother is s_t = J s_{t+1} + (I - JA) f_t.
     """
 
     prior: Tensor
-    """Σ₁, covariance of x_t given y_<t."""
+    """Σ₁, the covariance of x_t given y_<t."""
     posterior: Tensor
-    """Σ₀, covariance of x_t given y_≤t."""
+    """Σ₀, the covariance of x_t given y_≤t."""
     smoothed: Tensor
-    """V_s, covariance of x_t given all y; that of x_{t+1} with x_t is V_s Jᵀ."""
+    """V_s, the covariance of x_t given all y; the covariance of x_{t+1} with x_t is V_s Jᵀ."""
     G: Tensor
-    """G_s, the low rank of the innovation's precision: S⁺ = I - mmᵀ - C G_s Cᵀ."""
+    """G_s, from the precision of the innovation: S⁺ = I - mmᵀ - C G_s Cᵀ."""
     logdet: Tensor
     """log det S on m^⊥, a scalar."""
     W: Tensor
@@ -54,7 +54,7 @@ def steady_state(lds: LDS) -> SteadyState:
 
 
 def riccati(A: Tensor, precision: Tensor) -> Tensor:
-    """Σ = A (Σ⁻¹ + P)⁻¹ Aᵀ + I, by doubling; P = CᵀD⁺C is the ``precision`` of an observation, all (h, h)."""
+    """The (h, h) solution of Σ = A (Σ⁻¹ + P)⁻¹ Aᵀ + I by doubling; ``precision`` is P = CᵀD⁺C, of an observation."""
     identity = torch.eye(len(A), dtype=A.dtype, device=A.device)
     Theta, Psi, Phi = identity, precision, A.mT
     for _ in range(60):

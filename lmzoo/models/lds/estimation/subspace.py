@@ -1,7 +1,7 @@
 """Subspace identification: a linear dynamical system from covariances by one singular value decomposition.
 
-Belanger & Kakade (ICML 2015), section 4; van Overschee & De Moor (1996). The randomised decomposition is that of
-Halko, Martinsson & Tropp (2011), algorithm 4.4.
+Belanger & Kakade (ICML 2015), section 4; van Overschee & De Moor (1996). Randomised decomposition: Halko, Martinsson &
+Tropp (2011), algorithm 4.4.
 """
 
 from collections.abc import Sequence
@@ -16,33 +16,36 @@ from lmzoo.models.lds.estimation.system import LDS, clip_spectrum, power_of_symm
 OVERSAMPLING = 10
 POWER_ITERATIONS = 3
 RANK = 1e-12
-"""Least singular value that is not rounding; the largest are near 1."""
+"""Smaller singular values are rounding errors; the largest are near 1."""
 SPECTRUM = 0.98
 """Largest modulus of A's eigenvalues."""
 SIGNAL = 0.95
 """Largest s₀."""
 FLOOR = 1e-3
-"""Least eigenvalue of Q as a share of its largest, where the moments are no system's."""
+"""Least eigenvalue of Q as a share of its largest, where no linear system has the moments."""
 
 
 class Hankel(NamedTuple):
-    """The (rV, rV) matrix whose block (i, j) is Ψ_{r-j+i}: r words to come against r words past, the last one last."""
+    """H_r, the (rV, rV) matrix of r × r blocks; block (i, j), both from 1, is Ψ_{r-j+i}.
 
-    blocks: tuple[tuple[Operator, ...], ...]
+    It is the covariance of the next r words, the next one first, with the past r words, the last one last.
+    """
+
+    rows: tuple[tuple[Operator, ...], ...]
 
     @classmethod
-    def of(cls, psi: Sequence[Operator], r: int) -> "Hankel":
-        """From Ψ_1 … Ψ_{2r-1}."""
-        return cls(tuple(tuple(psi[r - j + i - 1] for j in range(r)) for i in range(r)))
+    def of(cls, psi: Sequence[Operator], blocks: int) -> "Hankel":
+        """From Ψ_1 … Ψ_{2r-1}, r = ``blocks``."""
+        return cls(tuple(tuple(psi[blocks - j + i - 1] for j in range(blocks)) for i in range(blocks)))
 
     def __matmul__(self, X: Tensor) -> Tensor:
-        parts = X.chunk(len(self.blocks))
-        return torch.cat([_sum_of_products(row, parts) for row in self.blocks])
+        parts = X.chunk(len(self.rows))
+        return torch.cat([_sum_of_products(row, parts) for row in self.rows])
 
     @property
     def mT(self) -> "Hankel":  # noqa: N802 - torch's name
         """The transpose."""
-        return Hankel(tuple(tuple(block.mT for block in column) for column in zip(*self.blocks, strict=True)))
+        return Hankel(tuple(tuple(block.mT for block in column) for column in zip(*self.rows, strict=True)))
 
 
 def _sum_of_products(row: Sequence[Operator], parts: Sequence[Tensor]) -> Tensor:
@@ -53,10 +56,9 @@ def _sum_of_products(row: Sequence[Operator], parts: Sequence[Tensor]) -> Tensor
 
 
 def randomised_svd(H: Operator, start: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The leading singular triplets of an operator, from a (columns, rank or some more) Gaussian ``start``.
+    """The leading singular values and vectors of an operator, from a (columns, rank or more) Gaussian ``start``.
 
-    Returns:
-        (rows, rank), (rank,) descending, (columns, rank).
+    Returns: U (rows, rank), S (rank,) descending, V (columns, rank).
     """
     Q = torch.linalg.qr(H @ start)[0]
     for _ in range(POWER_ITERATIONS):
@@ -67,13 +69,14 @@ def randomised_svd(H: Operator, start: Tensor, rank: int) -> tuple[Tensor, Tenso
 
 
 def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -> LDS:
-    """A first system of h = ``hidden`` dimensions from Ψ_1 … Ψ_{2r-1}, r = ``blocks`` >= 2.
+    """A first system of h = ``hidden`` dimensions from Ψ_1 … Ψ_{2r-1}.
 
-    H_r = Γ Δ with Γ_i = C Aⁱ⁻¹ and Δ_j = A^{r-j} G, G = A Π Cᵀ, Π = E[x xᵀ]. Where the moments are those of a linear
-    system of h dimensions, the result has exactly these moments.
+    H_r = Γ Δ with Γ_i = C Aⁱ⁻¹ and Δ_j = A^{r-j} G, G = A Π Cᵀ, Π = E[x xᵀ]. If a linear system of h dimensions has
+    these moments, then the result has exactly the same moments.
 
     Args:
-        start: (rV, h or some more) Gaussian numbers, for `randomised_svd`.
+        start: (rV, h or more) Gaussian numbers, for `randomised_svd`.
+        blocks: r, at least 2.
 
     Raises: ValueError where the moments leave fewer than h dimensions.
     """
@@ -91,7 +94,10 @@ def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -
 
 
 def unit_noise(A: Tensor, C: Tensor, Pi: Tensor) -> LDS | None:
-    """The system with E[x xᵀ] = Π in the coordinates where Q = Π - AΠAᵀ is I; None unless Q and D are positive."""
+    """The system with E[x xᵀ] = Π, in the coordinates where Q = Π - AΠAᵀ is I.
+
+    None unless Q and D are positive definite.
+    """
     if not bool(torch.isfinite(Pi).all()):
         return None
     L, failed = torch.linalg.cholesky_ex(symmetric(Pi - A @ Pi @ A.mT))  # Q = LLᵀ
@@ -104,13 +110,16 @@ def unit_noise(A: Tensor, C: Tensor, Pi: Tensor) -> LDS | None:
 
 
 def _exact_noise(A: Tensor, C: Tensor, G: Tensor) -> LDS | None:
-    """Π from G = AΠCᵀ, given as (V, h): right where the moments are a linear system's, else often indefinite."""
+    """The system whose Π solves G = AΠCᵀ, G given as its (V, h) transpose; None unless Q and D are positive definite.
+
+    Π is exact if a linear system has the moments; else Q is often indefinite.
+    """
     inverse, _ = torch.linalg.inv_ex(C.mT @ C)
     return unit_noise(A, C, symmetric(torch.linalg.inv_ex(A)[0] @ (G.mT @ C) @ inverse))
 
 
 def _balanced_noise(A: Tensor, C: Tensor, S: Tensor) -> LDS:
-    """Π = diag(S), as in balanced coordinates with white observations, bent until Q and D are positive."""
+    """The system with Π = diag(S), as in balanced coordinates, changed so that Q and D are positive definite."""
     Q = symmetric(torch.diag(S) - A * S @ A.mT)
     Pi = symmetric(sylvester(A, A, power_of_symmetric(Q, 1.0, FLOOR)))
     Pi = Pi * min(1.0, SIGNAL / signal(C, Pi))

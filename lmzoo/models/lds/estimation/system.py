@@ -9,8 +9,8 @@ from torch import Tensor
 class LDS(NamedTuple):
     """x_t = A x_{t-1} + η, η ~ N(0, I);  y_t = C x_t + ε, ε ~ N(0, D), D = I - mmᵀ - CMCᵀ, on whitened words.
 
-    Belanger & Kakade (ICML 2015). D, which is V × V, is never stored; Cᵀm = 0, so the observations, like D,
-    live in m^⊥, and inverses are pseudo-inverses there.
+    Belanger & Kakade (ICML 2015). D is V × V and never stored. Because Cᵀm = 0, observations and D live in m^⊥, and
+    inverses are pseudo-inverses there.
     """
 
     A: Tensor
@@ -22,7 +22,7 @@ class LDS(NamedTuple):
 
 
 def sylvester(A: Tensor, B: Tensor, Q: Tensor) -> Tensor:
-    """The solution of X = A X Bᵀ + Q, all (h, h), by doubling: Σ_i Aⁱ Q (Bⁱ)ᵀ (Smith 1968)."""
+    """The (h, h) solution X = Σ_i Aⁱ Q (Bⁱ)ᵀ of X = A X Bᵀ + Q, by doubling (Smith 1968)."""
     X = Q
     for _ in range(60):
         step = A @ X @ B.mT
@@ -39,14 +39,14 @@ def symmetric(X: Tensor) -> Tensor:
 
 
 def power_of_symmetric(X: Tensor, exponent: float, floor: float = 0.0) -> Tensor:
-    """X^exponent of a symmetric (h, h) matrix whose eigenvalues are first raised to ``floor`` times the largest."""
+    """X^exponent of a symmetric (h, h) matrix; smaller eigenvalues are first set to ``floor`` times the largest."""
     values, vectors = torch.linalg.eigh(symmetric(X))
     values = values.clamp(min=floor * float(values[-1]))
     return vectors * values**exponent @ vectors.mT
 
 
 def clip_spectrum(A: Tensor, limit: float) -> Tensor:
-    """A with those eigenvalues whose modulus is above ``limit`` drawn back to it."""
+    """A, whose eigenvalues with a modulus above ``limit`` are shrunk to that modulus."""
     values, vectors = torch.linalg.eig(A)
     modulus = values.abs()
     if bool(modulus.max() <= limit):
@@ -56,6 +56,6 @@ def clip_spectrum(A: Tensor, limit: float) -> Tensor:
 
 
 def signal(C: Tensor, M: Tensor) -> float:
-    """s₀, the largest eigenvalue of CMCᵀ: D is positive definite on m^⊥ where it is below 1."""
+    """s₀, the largest eigenvalue of CMCᵀ; D is positive definite on m^⊥ if s₀ < 1."""
     L = torch.linalg.cholesky(M)
     return float(torch.linalg.eigvalsh(L.mT @ (C.mT @ C) @ L)[-1])

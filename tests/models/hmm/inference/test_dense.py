@@ -4,18 +4,13 @@ import itertools
 
 import pytest
 import torch
+from hmm_oracle import EXACT, assert_same_gradients, gradients, normal
 
-from lmzoo.models.hmm.inference import blocks, dense
-
-EXACT = {"rtol": 1e-9, "atol": 1e-9}
-
-
-def random(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from lmzoo.models.hmm.inference import dense
 
 
 def example(B=3, T=5, Z=3, scale=1.0):
-    prior, transition, emission = random(B, Z), random(Z, Z, seed=1), random(B, T, Z, seed=2)
+    prior, transition, emission = normal(B, Z), normal(Z, Z, seed=1), normal(B, T, Z, seed=2)
     return [(scale * prior).log_softmax(1), (scale * transition).log_softmax(1), scale * emission]
 
 
@@ -28,11 +23,6 @@ def oracle(belief, transition, emission):
         logprobs.append(score.logsumexp(1))
         belief = score - logprobs[-1][:, None]
     return torch.stack(logprobs, 1), belief
-
-
-def gradients(outputs, upstream, inputs):
-    total = sum((o * g).sum() for o, g in zip(outputs, upstream, strict=True))
-    return torch.autograd.grad(total, inputs, materialize_grads=True)  # of one token, no transition
 
 
 @pytest.mark.parametrize("holes", [False, True])
@@ -55,13 +45,9 @@ def test_forward_is_enumeration_of_all_paths(holes):
 @pytest.mark.parametrize(("B", "T", "Z"), [(3, 5, 3), (1, 1, 1), (2, 4, 1), (9, 1, 4), (2, 30, 7)])
 def test_gradient_is_autograds_for_any_upstream_weights(B, T, Z):
     inputs = [x.requires_grad_() for x in example(B, T, Z)]
-    g = [random(B, T, seed=4), random(B, Z, seed=5)]
-    g[0][0, T // 2 :] = 0  # as padding has it
-    ours, theirs = dense.forward(*inputs), oracle(*inputs)
-    for mine, expected in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, expected, **EXACT)
-    for mine, expected in zip(gradients(ours, g, inputs), gradients(theirs, g, inputs), strict=True):
-        torch.testing.assert_close(mine, expected, **EXACT)
+    upstream = [normal(B, T, seed=4), normal(B, Z, seed=5)]
+    upstream[0][0, T // 2 :] = 0  # as for padding
+    assert_same_gradients(dense.forward(*inputs), oracle(*inputs), upstream, inputs)
 
 
 def test_gradient_past_impossible_paths_is_that_of_very_unlikely_ones():
@@ -70,23 +56,28 @@ def test_gradient_past_impossible_paths_is_that_of_very_unlikely_ones():
         x[place] = -torch.inf
     unlikely = [x.clamp_min(-300).requires_grad_() for x in inputs]  # e^-300 is lost in a sum
     ours, theirs = dense.forward(*[x.requires_grad_() for x in inputs]), oracle(*unlikely)
-    g = [random(3, 6, seed=4)]
+    upstream = [normal(3, 6, seed=4)]
     torch.testing.assert_close(ours[0], theirs[0], **EXACT)
-    for mine, expected in zip(gradients(ours[:1], g, inputs), gradients(theirs[:1], g, unlikely), strict=True):
+    slopes = gradients(ours[:1], upstream, inputs), gradients(theirs[:1], upstream, unlikely)
+    for mine, expected in zip(*slopes, strict=True):
         torch.testing.assert_close(mine, expected, **EXACT)
 
 
-def test_expected_counts_are_those_of_the_block_sparse_recursion():
+def test_gradient_of_the_likelihood_is_the_expected_counts_of_all_paths():
     prior, transition, emission = [x.requires_grad_() for x in example()]
     dense.forward(prior, transition, emission)[0].sum().backward()
-    first, rest = emission[:, 0].detach() + prior.detach(), emission[:, 1:].detach()
-    belief, tiles = first.log_softmax(1), transition.detach()[None].requires_grad_()
-    blocks.forward(belief, tiles, torch.zeros(3, 4, dtype=torch.long), rest)[0].sum().backward()
-    assert transition.grad is not None
-    assert tiles.grad is not None
-    torch.testing.assert_close(transition.grad, tiles.grad[0], **EXACT)
-    assert transition.grad.sum() == pytest.approx(12)  # steps
-    torch.testing.assert_close(emission.grad.sum(2), torch.ones(3, 5).double(), **EXACT)
+    paths = torch.cartesian_prod(*[torch.arange(3)] * 5)  # (243, 5)
+    steps, visits = torch.zeros(3, 3, dtype=torch.float64), torch.zeros(3, 5, 3, dtype=torch.float64)
+    for b in range(3):
+        score = prior[b, paths[:, 0]] + transition[paths[:, :-1], paths[:, 1:]].sum(1)
+        weights = (score + emission[b, range(5), paths].sum(1)).softmax(0).detach()
+        for path, weight in zip(paths.tolist(), weights, strict=True):
+            visits[b, range(5), path] += weight
+            for i, j in itertools.pairwise(path):
+                steps[i, j] += weight
+    torch.testing.assert_close(transition.grad, steps, **EXACT)
+    torch.testing.assert_close(emission.grad, visits, **EXACT)
+    torch.testing.assert_close(prior.grad, visits[:, 0], **EXACT)
 
 
 def test_an_impossible_token_has_probability_zero_and_no_gradient_that_is_not_finite():

@@ -2,31 +2,14 @@
 
 import pytest
 import torch
-from omegaconf import OmegaConf
+from hmm_oracle import assert_same_gradients, normal
 
-from lmzoo.core.configs import CONFIGS
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.inference import lowrank
-from lmzoo.models.hmm.lowrank_hmm import LowRankHMM
-
-EXACT = {"rtol": 1e-9, "atol": 1e-9}
-
-
-def random(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def agree(tiles, expected, *inputs):
-    torch.testing.assert_close(tiles, expected, **EXACT)
-    weights = random(*tiles.shape, seed=2)
-    ours, theirs = (torch.autograd.grad((x * weights).sum(), inputs) for x in (tiles, expected))
-    for mine, dense in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, dense, **EXACT)
 
 
 @pytest.mark.parametrize("weighted", [True, False])
 def test_tiles_are_cut_from_the_normalised_kernel(weighted):
-    origin, destination = (x.requires_grad_() for x in (random(4, 3, 5), random(4, 3, 5, seed=1)))
+    origin, destination = (x.requires_grad_() for x in (normal(4, 3, 5), normal(4, 3, 5, seed=1)))
     source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
     tiles = lowrank.tiles(*lowrank.factors(origin, destination, weighted=weighted), source, target)
     phi = destination.exp().flatten(0, 1).T  # (5, 12) of features and states
@@ -34,12 +17,13 @@ def test_tiles_are_cut_from_the_normalised_kernel(weighted):
         phi = phi / phi.sum(1, keepdim=True)
     kernel = origin.exp().flatten(0, 1) @ phi
     dense = (kernel / kernel.sum(1, keepdim=True)).log().view(4, 3, 4, 3)
-    agree(tiles, dense[source, :, target], origin, destination)
+    upstream = [normal(*tiles.shape, seed=2)]
+    assert_same_gradients([tiles], [dense[source, :, target]], upstream, [origin, destination])
 
 
 @pytest.mark.parametrize("weighted", [True, False])
 def test_tiles_of_features_in_clusters_are_those_of_a_kernel_that_is_zero_between_clusters(weighted):
-    origin, destination = (x.requires_grad_() for x in (random(4, 3, 8), random(4, 3, 2, seed=1)))
+    origin, destination = (x.requires_grad_() for x in (normal(4, 3, 8), normal(4, 3, 2, seed=1)))
     source, target = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 3, 2, 0, 1])
     tiles = lowrank.block_tiles(*lowrank.block_factors(origin, destination, weighted=weighted), source, target)
     phi = torch.block_diag(*destination.exp().mT)  # (8, 12) of features and states
@@ -47,20 +31,24 @@ def test_tiles_of_features_in_clusters_are_those_of_a_kernel_that_is_zero_betwee
         phi = phi / phi.sum(1, keepdim=True)
     kernel = origin.exp().flatten(0, 1) @ phi
     dense = (kernel / kernel.sum(1, keepdim=True)).log().view(4, 3, 4, 3)
-    agree(tiles, dense[source, :, target], origin, destination)
+    upstream = [normal(*tiles.shape, seed=2)]
+    assert_same_gradients([tiles], [dense[source, :, target]], upstream, [origin, destination])
 
 
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
 def test_factors_are_distributions_at_any_scale_in_single_precision(scale, weighted):
-    logits = scale * random(4, 3, 5).float(), scale * random(4, 3, 5, seed=1).float()
+    logits = scale * normal(4, 3, 5).float(), scale * normal(4, 3, 5, seed=1).float()
     P, Q = lowrank.factors(*logits, weighted=weighted)
     torch.testing.assert_close(P.sum(2), torch.ones(4, 3))
     torch.testing.assert_close(Q.sum((0, 1)), torch.ones(5))
     every = torch.arange(16)
-    logits = scale * random(4, 3, 8).float(), scale * random(4, 3, 2, seed=1).float()
-    blocks = lowrank.block_factors(*logits, weighted=weighted)
-    for tiles in (lowrank.tiles(P, Q, every // 4, every % 4), lowrank.block_tiles(*blocks, every // 4, every % 4)):
+    logits = scale * normal(4, 3, 8).float(), scale * normal(4, 3, 2, seed=1).float()
+    in_clusters = lowrank.block_factors(*logits, weighted=weighted)
+    for tiles in (
+        lowrank.tiles(P, Q, every // 4, every % 4),
+        lowrank.block_tiles(*in_clusters, every // 4, every % 4),
+    ):
         assert tiles.isfinite().all()
         torch.testing.assert_close(tiles.view(4, 4, 3, 3).exp().sum((1, 3)), torch.ones(4, 3))
 
@@ -68,20 +56,7 @@ def test_factors_are_distributions_at_any_scale_in_single_precision(scale, weigh
 def test_directions_are_orthogonal_and_as_long_as_normal_vectors():
     torch.manual_seed(0)
     W = lowrank.orthogonal_rows(40, 16).double()
-    for block in W.split(16):
-        gram = block @ block.T
+    for rows in W.split(16):
+        gram = rows @ rows.T
         torch.testing.assert_close(gram, gram.diagonal().diag(), atol=1e-4, rtol=0)
     assert abs(lowrank.orthogonal_rows(4000, 16).square().sum(1).mean() - 1) < 0.03
-
-
-def test_a_model_with_softmax_kernel_approximates_the_softmax(monkeypatch):
-    monkeypatch.setattr(LowRankHMM, "_point_to_states", lambda _: None)
-    torch.manual_seed(1)
-    options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "lowrank_hmm.yaml"))
-    options |= {"states": 6, "clusters": 2, "dim": 4, "features": 100_000, "feature_map": "softmax_kernel"}
-    model = models.build(options, vocabulary_size=5).double().eval()
-    u, v = model.transition(model.origin.weight), model.destination.weight
-    softmax = (u @ v.T / 4).log_softmax(1)
-    assert softmax.std() > 0.1
-    ours = torch.stack([model.successors(state) for state in range(6)])
-    torch.testing.assert_close(ours, softmax, rtol=0, atol=0.02)

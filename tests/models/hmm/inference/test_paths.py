@@ -1,19 +1,15 @@
-"""Most likely, probable and drawn state paths against enumeration at small size."""
+"""The likeliest path, posteriors and drawn paths against enumeration at small size."""
 
 import itertools
 
 import pytest
 import torch
+from hmm_oracle import EXACT, normal
 
-from lmzoo.models.hmm.inference import blocks, paths
+from lmzoo.models.hmm.inference import paths
 
-EXACT = {"rtol": 1e-9, "atol": 1e-9}
 T, S = 4, 3
 LENGTHS = torch.tensor([4, 1, 3])
-
-
-def random(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @pytest.fixture(params=["blocks", "dense"])
@@ -21,13 +17,13 @@ def chain(request) -> paths.Chain:
     P, M = (5, 2) if request.param == "blocks" else (1, 1)
     generator = torch.Generator().manual_seed(3)
     pair, block = (torch.randint(n, (3, T), generator=generator) for n in (P, M))
-    belief, tiles = random(3, S).log_softmax(1), 2 * random(P, S, S, seed=1)
-    states = torch.arange(M * S).flip(0).view(M, S)
-    return paths.Chain(belief, tiles, pair, random(3, T, S, seed=2), block, states)
+    belief, tiles = normal(3, S).log_softmax(1), 2 * normal(P, S, S, seed=1)
+    numbers = torch.arange(M * S).flip(0).view(M, S)
+    return paths.Chain(belief, tiles, pair, normal(3, T, S, seed=2), block, numbers)
 
 
 def joint(chain: paths.Chain, b: int) -> dict[tuple[int, ...], float]:
-    """p(z_1 … z_n, x | past) of every path of one text, z_0 summed out."""
+    """p(z_1 … z_n, x | past) of every path of one text, summed over z_0."""
     n = int(LENGTHS[b])
     found: dict[tuple[int, ...], float] = {}
     for path in itertools.product(range(S), repeat=n + 1):
@@ -38,7 +34,8 @@ def joint(chain: paths.Chain, b: int) -> dict[tuple[int, ...], float]:
     return found
 
 
-def named(chain: paths.Chain, b: int, path: tuple[int, ...]) -> list[int]:
+def states(chain: paths.Chain, b: int, path: tuple[int, ...]) -> list[int]:
+    """The states at the places of a path."""
     return [int(chain.states[chain.block[b, t], place]) for t, place in enumerate(path)]
 
 
@@ -47,7 +44,7 @@ def test_viterbi_finds_the_likeliest_of_all_paths(chain):
     for b, n in enumerate(LENGTHS.tolist()):
         every = joint(chain, b)
         best = max(every, key=every.__getitem__)
-        assert found[b, :n].tolist() == named(chain, b, best)
+        assert found[b, :n].tolist() == states(chain, b, best)
         assert logprobs[b].exp().item() == pytest.approx(every[best], rel=1e-9)
 
 
@@ -63,11 +60,6 @@ def test_posterior_sums_the_paths_through_a_state(chain):
     torch.testing.assert_close(gamma, expected, **EXACT)
 
 
-def test_posterior_of_a_text_read_to_its_end_ends_in_the_belief(chain):
-    _, belief = blocks.forward(chain.belief, chain.tiles, chain.pair, chain.emission)
-    torch.testing.assert_close(paths.posterior(chain, torch.full((3,), T))[0][:, -1], belief.exp(), **EXACT)
-
-
 def test_drawn_paths_come_as_often_as_they_are_probable(chain):
     copies, generator = 4000, torch.Generator().manual_seed(0)
     for b, n in enumerate(LENGTHS.tolist()):
@@ -76,7 +68,7 @@ def test_drawn_paths_come_as_often_as_they_are_probable(chain):
             belief=many[0], pair=many[1], emission=many[2], block=chain.block[b : b + 1].expand(copies, T)
         )
         drawn = paths.sample(repeated, LENGTHS[b].expand(copies), generator)[:, :n].tolist()
-        every = {tuple(named(chain, b, path)): p for path, p in joint(chain, b).items()}
+        every = {tuple(states(chain, b, path)): p for path, p in joint(chain, b).items()}
         expected = {path: copies * p / sum(every.values()) for path, p in every.items()}
         common = [path for path, number in expected.items() if number >= 5]
         pearson = sum((drawn.count(list(path)) - expected[path]) ** 2 / expected[path] for path in common)

@@ -87,7 +87,19 @@ def test_em_against_the_exact_one(text: Tensor, observed: tuple[list[Tensor], Te
     for name, mine, theirs in zip(LDS._fields, m_step(expectations), expected, strict=True):
         torch.testing.assert_close(mine, theirs, atol=2e-3, rtol=0, msg=f"{name}: {{}}".format)
     assert abs(expectations.log_density - total / TOKENS) < 1e-3
-    torch.testing.assert_close(vector_gains(Y, lds.C, steady.W), Y @ (steady.W.mT @ lds.C.mT).mT)
+
+
+def test_gains_are_those_of_the_dense_filter(observed: tuple[list[Tensor], Tensor, Tensor]):
+    """K = Σ₁Cᵀ (CΣ₁Cᵀ + D)⁻¹ after so many steps of the filter that its covariance Σ₁ does not change any more."""
+    psi, Y, _ = observed
+    lds = next(em(psi, D, H, 3, 20))[0]
+    A, C, M = (part.numpy() for part in lds)
+    noise, prior, K = np.eye(D) - C @ M @ C.T, M, np.zeros((H, D))
+    for _ in range(1000):
+        K = prior @ C.T @ np.linalg.inv(C @ prior @ C.T + noise)
+        prior = A @ (prior - K @ C @ prior) @ A.T + np.eye(H)
+    gains = vector_gains(Y, lds.C, steady_state(lds).W)
+    torch.testing.assert_close(gains, Y @ torch.from_numpy(K).mT, atol=1e-10, rtol=0)
 
 
 def test_a_system_leaves_the_seed_alone(observed: tuple[list[Tensor], Tensor, Tensor], monkeypatch: pytest.MonkeyPatch):

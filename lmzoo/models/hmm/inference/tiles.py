@@ -1,0 +1,155 @@
+"""Transition tiles: log p(j | i) for all states i of one cluster and all states j of another.
+
+Block-sparse hidden Markov models have M clusters of S states. A text determines the cluster of every state, because a
+word is emitted by the states of its own cluster alone (Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP
+2020, https://aclanthology.org/2020.emnlp-main.103). Of the transition matrix A (MS × MS) a text therefore needs only
+the S × S tiles of cluster pairs that follow each other in it. Nothing of size MS × MS is stored. Log-probabilities
+are in nats.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lmzoo.models.hmm.inference.grouping import by_source
+from lmzoo.models.hmm.inference.precision import single
+
+CHUNK = {"cpu": 2**21, "cuda": 2**26}
+"""How many transition logits exist at a time: enough to keep matrix products busy."""
+
+
+def _chunk(x: Tensor) -> int:
+    """`CHUNK` of a tensor's device."""
+    return CHUNK.get(x.device.type, CHUNK["cpu"])
+
+
+def _in_autocast_dtype(*vectors: Tensor) -> list[Tensor]:
+    """The vectors in autocast's type where it is on: autocast does not reach into the backward pass of a function."""
+    device = vectors[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return list(vectors)
+    return [x.to(torch.get_autocast_dtype(device)) for x in vectors]
+
+
+class _TransitionTiles(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        M, S, _ = U.shape
+        tiles = single(U.new_empty(len(source), S, S))
+        for clusters, pairs in _chunks(source, M, S):
+            logprobs = single(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T).log_softmax(1)  # (cS, MS)
+            local = torch.bucketize(source[pairs], clusters)
+            tiles[pairs] = logprobs.view(-1, S, M, S)[local, :, target[pairs]]
+        ctx.save_for_backward(U, V, source, target)
+        return tiles
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (G,) = upstream  # (P, S, S)
+        U, V, source, target = ctx.saved_tensors
+        M, S, d = U.shape
+        visits = G.new_zeros(M, S).index_add_(0, source, G.sum(2))
+        dU, dV = torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
+        for clusters, pairs in _chunks(source, M, S):
+            rows = U[clusters].flatten(0, 1)
+            probs = single(rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
+            dlogits = probs.mul_(-visits[clusters].view(-1, 1))
+            local = torch.bucketize(source[pairs], clusters)
+            dlogits.view(-1, S, M, S)[local, :, target[pairs]] += G[pairs]  # pairs are distinct
+            dlogits = dlogits.to(U.dtype)
+            dU[clusters] = (dlogits @ V.flatten(0, 1)).view(-1, S, d)
+            dV.flatten(0, 1).add_(dlogits.T @ rows)
+        return dU, dV.to(V.dtype), None, None
+
+
+def _chunks(source: Tensor, M: int, S: int) -> Iterator[tuple[Tensor, slice]]:
+    """The different sources, a few at a time, with the slice of the pairs that leave those few."""
+    clusters, counts = source.unique_consecutive(return_counts=True)
+    size = max(1, _chunk(source) // (M * S * S))
+    start = 0
+    for some, count in zip(clusters.split(size), counts.split(size), strict=True):
+        stop = start + int(count.sum())
+        yield some, slice(start, stop)
+        start = stop
+
+
+def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """log p(j | i) = u_i·v_j - log Σ_k exp(u_i·v_k) of the given cluster pairs; k runs over all MS states.
+
+    The rows of a few clusters are computed at a time, normalised, and the tiles are cut out of them. The backward pass
+    computes them again. Beside tiles and vectors, memory is that of one cluster's rows, S × MS, or of as many rows as
+    `CHUNK` has room for. The rows of a cluster that no pair leaves are not computed.
+
+    Args:
+        U, V: (M, S, d) vectors of the states as origin and as destination.
+        source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
+
+    Returns:
+        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
+    """
+    tiles: Any = _TransitionTiles.apply(*_in_autocast_dtype(U, V), source, target)
+    return tiles
+
+
+def normaliser(U: Tensor, V: Tensor) -> Tensor:
+    """(M, S) log Σ_k exp(u_i·v_k) of every state i, computed once for many calls of `normalised_tiles`."""
+    rows = U.flatten(0, 1).split(max(1, _chunk(U) // U.shape[:2].numel()))
+    return torch.cat([single(some @ V.flatten(0, 1).T).logsumexp(1) for some in rows]).view(U.shape[:2])
+
+
+def normalised_tiles(U: Tensor, V: Tensor, total: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """The tiles of `transition_tiles`, given the (M, S) `normaliser`."""
+    return single(torch.bmm(U[source], V[target].mT)).sub_(total[source][:, :, None])
+
+
+class _LocalTiles(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        S = U.shape[1]
+        tiles = arrival.new_empty(len(source), S, S)
+        for c, pairs in by_source(source):
+            out, targets = tiles[pairs], target[pairs]
+            logits = (U[c] @ V[targets].flatten(0, 1).T).view(S, -1, S)  # [i, n, j]: to state j of the n-th target
+            torch.log_softmax(logits.transpose(0, 1).to(out.dtype), 2, out=out)
+            out += arrival[c, :, targets].T[:, :, None]
+        ctx.save_for_backward(arrival, U, V, source, target, tiles)
+        return tiles
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (G,) = upstream  # (P, S, S)
+        arrival, U, V, source, target, tiles = ctx.saved_tensors
+        S, d = U.shape[1:]
+        visits = G.sum(2)  # (P, S)
+        darrival, dU, dV = torch.zeros_like(arrival), torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
+        for c, pairs in by_source(source):
+            n, targets = visits[pairs], target[pairs]
+            darrival[c, :, targets] = n.T
+            probs = (tiles[pairs] - arrival[c, :, targets].T[:, :, None]).exp_()
+            dlogits = torch.addcmul(G[pairs], probs, n[:, :, None], value=-1).to(U.dtype)  # (n, S, S)
+            flat = dlogits.transpose(0, 1).flatten(1)  # (S, nS)
+            dU[c] = flat @ V[targets].flatten(0, 1)
+            dV.index_add_(0, targets, (flat.T @ U[c]).view(-1, S, d).to(dV.dtype))
+        return darrival, dU, dV.to(V.dtype), None, None
+
+
+def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """log p(j | i) = log p(c | i) + u_i·v_j - log Σ_k exp(u_i·v_k) of the given cluster pairs.
+
+    c is the cluster of j, and k runs over the S states of c alone.
+
+    Args:
+        arrival: (M, S, M) log p(c | i).
+        U, V: (M, S, d) vectors of the states as origin and as destination.
+        source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
+
+    Returns:
+        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
+    """
+    tiles: Any = _LocalTiles.apply(arrival, *_in_autocast_dtype(U, V), source, target)
+    return tiles

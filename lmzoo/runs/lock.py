@@ -1,0 +1,28 @@
+"""One process at a time in a run directory."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from lmzoo.core.errors import UserError
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes of ours out of a run directory. The system lets go of the lock when a process dies.
+
+    Some file systems cannot lock a folder. There is no such protection there.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"run_dir={folder}: another process is training here", "choose another run_dir") from None
+        except OSError:
+            pass  # NFS, for one, locks only what it may write
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,104 @@
+"""Closed outputs, terminals without Unicode, devices and pipes, words that would control the terminal."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import QUICK, ROOT, TEXT, command
+
+from lmzoo import evaluate, export_arpa, generate
+from lmzoo.cli.command import LONGEST, one_line, printable
+from lmzoo.core.errors import UserError
+
+NGRAM = ["model=ngram", "model.order=2", "model.discount_fallback=true"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    assert command(*TEXT, *QUICK, *NGRAM, f"run_dir={tmp_path / 'run'}").code == 0
+    return tmp_path / "run"
+
+
+def shell(line: str, **surroundings: str) -> subprocess.CompletedProcess:
+    """A shell's line with ``python`` in it, as a terminal would run it."""
+    line = line.replace("python", sys.executable)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **surroundings}
+    return subprocess.run(line, shell=True, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_output_that_is_closed_is_dropped(run: Path):
+    done = shell(f"python -m lmzoo.evaluate {run} --device cpu >&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_without_unicode_gets_escapes(run: Path):
+    done = shell(f"python -m lmzoo.evaluate {run} Σ.txt", PYTHONIOENCODING="latin-1")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: \\u03a3.txt: neither a split (train, valid, test) nor a file\n",
+    )
+
+
+def test_the_written_default_of_the_experiment_can_be_written(run: Path):
+    assert "already finished" in command(*TEXT, *QUICK, *NGRAM, "experiment=null", f"run_dir={run}").out
+
+
+@pytest.mark.parametrize("file", [".", "/"])
+def test_a_folder_is_no_output(run: Path, file: str):
+    assert "Is a directory" in command(str(run), file, main=export_arpa.main).refused()
+
+
+def test_a_pipe_is_written_to_and_not_replaced(run: Path, tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    assert command(str(run), str(pipe), main=export_arpa.main).code == 0
+    assert reader.communicate()[0].startswith(b"\\data\\")
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("text", ["/dev/zero", "pipe"])
+def test_a_text_without_an_end_is_refused(run: Path, text: str, tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    where = str(tmp_path / text)  # an absolute path stays as it is
+    assert "not an ordinary file" in command(str(run), where, main=evaluate.main).refused()
+
+
+def test_words_cannot_control_the_terminal(run: Path, tmp_path: Path):
+    assert printable("a\x1b[31m\tb\u202e") == "a\\x1b[31m\\tb\\u202e"
+    vocabulary = [f"\x1b[{number}m" for number in range(40)]
+    for split in ("train", "valid", "test"):
+        (tmp_path / split).write_text("\n".join(" ".join(vocabulary[i:] + vocabulary[:i]) for i in range(40)) + "\n")
+    texts = [f"corpus.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
+    red = tmp_path / "red"
+    assert command("corpus=text", *texts, *QUICK, *NGRAM, f"run_dir={red}").code == 0
+    for main, arguments in ((generate.main, ["--tokens", "9"]), (evaluate.main, ["--lines"])):
+        out = command(str(red), *arguments, main=main).out
+        assert "\\x1b[" in out
+        assert "\x1b" not in out
+
+
+def test_a_message_is_one_line_of_bounded_length():
+    message = one_line(UserError("x\n" * 4000, "choose another"))
+    assert len(message) <= LONGEST
+    assert "\n" not in message
+    assert message.endswith("choose another")
+    refused = command(*TEXT, "seed=" + "q" * 5000).refused()
+    assert refused.endswith("must be an integer")
+    assert len(refused) <= 300
+
+
+def test_numbers_that_nothing_can_hold_are_refused():
+    for option in ("model.hidden=" + "9" * 4000, f"model.layers={2**64}", "optimizer.lr=inf", "trainer.clip=1e400"):
+        line = command(*TEXT, *QUICK, option).refused()
+        assert option.partition("=")[0] in line
+        assert "must be at most" in line
+    assert "cannot be read" in command(*TEXT, *QUICK, "model.hidden=" + "9" * 5000).refused()
+
+
+def test_a_model_that_does_not_fit_into_memory_is_refused(tmp_path: Path):
+    sizes = ["model=rnn", "model.tied=false", "model.embedding=2000000000", "model.hidden=2000000000"]
+    assert "not enough memory" in command(*TEXT, *QUICK, *sizes, f"run_dir={tmp_path / 'run'}").refused()
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,78 @@
+"""Every mistake among the options of a command: one line that names the way out, and nothing left behind."""
+
+import re
+from pathlib import Path
+
+import pytest
+from command_line import SMALL, command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        # misspelt options, groups and models
+        ("model.hiden=3", "model.hiden: no such option; did you mean 'model.hidden'?"),
+        ("+model.hiden=3", "model.hiden: no such option; did you mean 'model.hidden'?"),
+        ("++model.hiden=3", "model.hiden: no such option; did you mean 'model.hidden'?"),
+        ("~model.hiden", "model.hiden: no such option; did you mean 'model.hidden'?"),
+        ("sed=3", "sed: no such option; did you mean 'seed'?"),
+        ("modl=lstm", "modl: no such option; did you mean 'model'?"),
+        ("+modl=lstm", "modl: no such option; did you mean 'model'?"),
+        ("++modl=lstm", "modl: no such option; did you mean 'model'?"),
+        ("modl.hidden=3", "modl.hidden: no such option; did you mean 'model'?"),
+        ("model=lstmm", "model=lstmm: no such model; did you mean 'lstm'?"),
+        ("corpus=pydocs", "corpus=pydocs: no such corpus; did you mean 'pydoc'?"),
+        ("+model=lstm", "+model=lstm: every run has one model; choose it with model=NAME"),
+        ("++model=lstm", "++model=lstm: every run has one model; choose it with model=NAME"),
+        ("~model", "~model: every run has one model; choose it with model=NAME"),
+        ("model=null", "model=null: no such model; "),
+        ("model.name=lstmm", "model.name=lstmm: no such model; did you mean 'lstm'?"),
+        ("model=gru model.order=3", "model.order: no such option; "),
+        ("-m model=lstm,rn", "model=rn: no such model; did you mean 'rnn'?"),
+        ("-m model=lstm,rnn modle.hidden=3", "modle.hidden: no such option; did you mean 'model'?"),
+        ("-m model=lstm,rnn ++model.hiden=3,4", "model.hiden: no such option; did you mean 'model.hidden'?"),
+        ("-m model=lstm,ngram model.hidden=3", "model.hidden: no such option"),
+        ("-m model=glob(*x)", "model=glob(*x): no such model; "),
+        ("hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
+        ("+hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
+        ("-m model=lstm,rnn hydra.sweep.dri=x", "Could not override 'hydra.sweep.dri'."),
+        ("hydra/launcher=bsic", "Could not find 'hydra/launcher/bsic'"),
+        # what is no option at all
+        ("lstm", "'lstm': write options as key=value, such as model=lstm"),
+        ("model.hidden=[1", "'model.hidden=[1': cannot be read"),
+        ("--multirn model=rnn,lstm", "unrecognized arguments: --multirn; --help shows what there is"),
+        ("model=rnn,lstm", "model=rnn,lstm: several values make a sweep, which needs -m before it"),
+        ("--run --multirun", "Only one of --run, --multirun"),
+        ("run_dir=${nope}", "Interpolation key 'nope' not found"),
+        # wrong types and sizes
+        ("model.hidden=many", "model.hidden=many: must be an integer"),
+        ("model.hidden=", "model.hidden=: must be an integer"),
+        ("model.hidden=1e2", "model.hidden=100.0: must be an integer"),
+        ("model.hidden=true", "model.hidden=True: must be an integer"),
+        ("model.tied=3", "model.tied=3: must be true or false"),
+        ("run_dir=3", "run_dir=3: must be a string"),
+        ("trainer.precision=float16", "trainer.precision=float16: must be one of float32, bfloat16"),
+        ("~model.hidden", "model.hidden is missing: it must be an integer"),
+        ("model.hidden=-3", "model.hidden=-3: must be at least 1"),
+        ("model.dropout=1", "model.dropout=1: must be below 1"),
+        ("model.dropout=-0.1", "model.dropout=-0.1: must be at least 0"),
+        ("optimizer.lr=nan", "optimizer.lr=nan: must be a number"),
+        ("trainer.epochs=0", "trainer.epochs=0: must be at least 1"),
+        ("trainer.clip=-1", "trainer.clip=-1: must be at least 0"),
+        ("corpus.train=-1", "corpus.train=-1: must be at least 1"),
+        ("seed=-1", "seed=-1: must be at least 0"),
+        ("seed=4294967296", "seed=4294967296: must be at most 4294967295"),
+        ("trainer.batch_size=1000", "trainer.batch_size=1000: train has only "),
+        ("model.embedding=9", "model.tied=true needs model.embedding=9 and model.hidden=8 to be equal"),
+        # absent devices
+        ("device=cuda:63", "device=cuda:63: there is no such device here; there are: auto, cpu"),
+        ("device=gpu", "device=gpu: there is no such device here; there are: auto, cpu"),
+    ],
+)
+def test_a_mistake_on_the_command_line(arguments: str, message: str, folder: Path):
+    flags = [word for word in arguments.split() if word.startswith("-")]
+    overrides = [word for word in arguments.split() if not word.startswith("-")]
+    groups = [word for word in overrides if re.fullmatch(r"(\+\+|\+|~)?(model|corpus)(=.*)?", word)]
+    small = SMALL if not groups else [word for word in SMALL if not word.startswith(("model", "corpus"))]
+    assert message in command(*flags, *small, *overrides).refused()
+    assert not list(folder.iterdir())

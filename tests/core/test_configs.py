@@ -1,0 +1,42 @@
+"""configs/: a file for every entry of every registry, and presets of options that exist."""
+
+import pytest
+import torch
+from command_line import configuration
+
+import lmzoo.models  # noqa: F401 - its import registers them
+from lmzoo.core.configs import CONFIGS, completed, defaults
+from lmzoo.core.options import call
+from lmzoo.core.registry import Registry, models
+from lmzoo.corpus.entries import corpora
+from lmzoo.corpus.vocabulary import Vocabulary
+from lmzoo.runs.loading import build_model
+from lmzoo.training.optimization import optimizers, schedules
+from lmzoo.training.options import TrainerOptions
+
+PRESETS = sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("registry", [models, corpora, optimizers, schedules], ids=lambda registry: registry.kind)
+def test_every_entry_has_a_file_of_its_name(registry: Registry):
+    names = {path.stem for path in (CONFIGS / registry.kind).glob("*.yaml")}
+    assert names == set(registry.entries)
+    assert all(defaults(registry.kind, name)["name"] == name for name in names)
+
+
+def test_a_model_gets_the_options_that_it_lacks():
+    lstm = defaults("model", "lstm")
+    assert completed({"name": "lstm", "hidden": 3, "classes": None}) == lstm | {"hidden": 3, "classes": None}
+    assert completed({"name": "lstm", "former": 1}) == lstm | {"former": 1}
+    assert completed({"name": "no model", "hidden": 3}) == {"name": "no model", "hidden": 3}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_can_be_built(name: str, tmp_path):
+    config = configuration(tmp_path, f"experiment={name}")
+    model = build_model(config, Vocabulary(["<eos>", *(f"w{i}" for i in range(999))]))
+    options = call(TrainerOptions, config["trainer"], "trainer.")
+    assert model.autocast or options.precision == "float32"
+    parameters = list(model.parameters()) or [torch.nn.Parameter(torch.zeros(1))]
+    optimizer = optimizers.build(config["optimizer"], parameters=parameters)
+    schedules.build(config["schedule"], optimizer=optimizer, steps_per_epoch=10, steps=100)

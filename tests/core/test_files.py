@@ -1,0 +1,86 @@
+"""Files: written whole or not at all, read with errors a user understands."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import atomic_stream, read_lines, sha256, write_atomic, write_output
+
+
+def test_a_file_is_written_whole(tmp_path: Path):
+    write_atomic(tmp_path / "file", b"first")
+    write_atomic(tmp_path / "file", b"second")
+    assert (tmp_path / "file").read_bytes() == b"second"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) & 0o400
+
+
+def test_until_it_is_whole_the_file_is_what_it_was(tmp_path: Path):
+    write_atomic(tmp_path / "file", b"first")
+    with atomic_stream(tmp_path / "file") as stream:
+        stream.write(b"second")
+        stream.flush()
+        assert (tmp_path / "file").read_bytes() == b"first"
+    assert (tmp_path / "file").read_bytes() == b"second"
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_an_error_leaves_what_was_there_and_nothing_else(error: type[BaseException], tmp_path: Path):
+    def fail() -> None:
+        with atomic_stream(tmp_path / "file") as stream:
+            stream.write(b"second")
+            raise error
+
+    write_atomic(tmp_path / "file", b"first")
+    with pytest.raises(error):
+        fail()
+    assert (tmp_path / "file").read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path):
+    with atomic_stream(tmp_path / "file") as first, atomic_stream(tmp_path / "file") as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert (tmp_path / "file").read_bytes() == b"first"  # which was closed last
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_output_that_cannot_be_written_is_a_mistake_of_the_user_s(tmp_path: Path):
+    with pytest.raises(UserError, match=r"nowhere/file: cannot be written \(No such file or directory\)"):
+        write_output(tmp_path / "nowhere" / "file", b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [(b"a b\nc\n", ["a b", "c"]), (b"a b\nc", ["a b", "c"]), (b"a\n\nc\n", ["a", "", "c"]), ("é\n".encode(), ["é"])],
+)
+def test_lines_are_read(data: bytes, lines: list[str], tmp_path: Path):
+    (tmp_path / "text").write_bytes(data)
+    assert read_lines(tmp_path / "text") == lines
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "text: no such file"),
+        (b" \n", "text: empty; a split needs at least one line of text"),
+        (b"a\nb \xff\n", r"text: not UTF-8 \(line 2, byte 4\); convert it first"),
+    ],
+)
+def test_a_text_that_cannot_be_read(data: bytes | None, message: str, tmp_path: Path):
+    if data is not None:
+        (tmp_path / "text").write_bytes(data)
+    with pytest.raises(UserError, match=message):
+        read_lines(tmp_path / "text")
+
+
+def test_a_folder_is_no_text(tmp_path: Path):
+    with pytest.raises(UserError, match=r"cannot be read \(Is a directory\)"):
+        read_lines(tmp_path)
+
+
+def test_checksums():
+    assert sha256(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, B.1

@@ -1,0 +1,46 @@
+"""Names and what they build."""
+
+import pytest
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Size
+from lmzoo.core.registry import Registry
+
+
+@pytest.fixture
+def machines() -> Registry:
+    registry = Registry("machine")
+
+    @registry.register("adder")
+    def adder(*, size: Size, given: str) -> tuple[int, str]:
+        return size, given
+
+    return registry
+
+
+def test_a_name_builds_its_entry(machines: Registry):
+    assert machines.build({"name": "adder", "size": 3}, given="by the program") == (3, "by the program")
+
+
+def test_a_name_can_be_registered_only_once(machines: Registry):
+    first = machines.entries["adder"]
+    with pytest.raises(ValueError, match="machine 'adder' is registered twice"):
+        machines.register("adder")(lambda: None)
+    assert machines.entries == {"adder": first}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "addr", "size": 3}, "machine.name=addr: no such machine; did you mean 'adder'?"),
+        ({"size": 3}, "machine.name=None: no such machine; there are: adder"),
+        ({"name": "adder", "siz": 3}, "machine.siz: no such option; did you mean 'size'?"),
+        ({"name": "adder", "size": 3, "given": "by the user"}, "machine.given: no such option; there are: size"),
+        ({"name": "adder", "size": 0}, "machine.size=0: must be at least 1"),
+        ({"name": "adder"}, "machine.size is missing: it must be an integer"),
+    ],
+)
+def test_mistakes_are_named(machines: Registry, options: dict, message: str):
+    with pytest.raises(UserError) as raised:
+        machines.build(options, given="by the program")
+    assert str(raised.value) == message

@@ -1,0 +1,52 @@
+"""The HMM with tables: how EM estimates it from a text."""
+
+import dataclasses
+import logging
+import math
+import re
+
+import pytest
+import torch
+
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.protocol.perplexity import score
+
+
+def test_estimate_adds_its_pseudocount(corpus: Corpus):
+    options = {"name": "hmm", "states": 1, "begin": "random", "iterations": 1, "gradient": False}
+    model = models.build(options | {"pseudocount": 2.5}, vocabulary_size=150)
+    model.estimate(dataclasses.replace(corpus, context="sentence"))
+    counts = torch.bincount(corpus.train, minlength=150) + 2.5
+    torch.testing.assert_close(model.tables().emission[:, 0].exp(), counts / counts.sum())
+
+
+@pytest.mark.parametrize("begin", ["random", "clusters"])
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_em_learns_from_a_text_and_reports_it(corpus: Corpus, begin, context, caplog):
+    corpus = dataclasses.replace(corpus, context=context)
+    options = {"name": "hmm", "states": 7, "begin": begin, "iterations": 15, "pseudocount": 0.0, "gradient": False}
+    torch.manual_seed(0)
+    model = models.build(options, vocabulary_size=150).double()
+    with caplog.at_level(logging.INFO):
+        model.estimate(corpus)
+    reported = torch.tensor([float(x) for x in re.findall(r"log-likelihood of (-[\d.]+)", caplog.text)])
+    assert len(reported) == 15
+    assert reported.diff().min() >= 0
+    assert reported[-1] - reported[0] > 0.05
+    if context == "sentence":  # in which EM and `score` begin at the same places
+        assert score(model, corpus.train, context).perplexity < math.exp(-float(reported[-1]))
+
+
+def test_gradient_training_starts_where_em_stops(corpus: Corpus):
+    pair = []
+    for gradient_training in (False, True):
+        torch.manual_seed(0)
+        options = {"name": "hmm", "states": 4, "begin": "random", "iterations": 2, "pseudocount": 0.1}
+        pair.append(models.build(options | {"gradient": gradient_training}, vocabulary_size=150))
+        pair[-1].estimate(corpus)
+    fixed, learning = pair
+    assert not list(fixed.parameters())
+    assert {name for name, _ in learning.named_parameters()} == {"start", "transition", "emission"}
+    for name, table in learning.named_parameters():
+        torch.testing.assert_close(table.detach(), fixed.get_buffer(name))

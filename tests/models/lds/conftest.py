@@ -1,0 +1,15 @@
+"""A text from a known HMM, which a linear system describes exactly."""
+
+import pytest
+from lds_oracle import HMM
+
+from lmzoo.corpus import Corpus, Vocabulary
+
+
+@pytest.fixture(scope="session")
+def hmm_corpus() -> Corpus:
+    """20 words of an HMM of 4 states; `<eos>` is one of them."""
+    hmm = HMM.draw(stay=0.3, turn=0.6)
+    splits = {split: hmm.sample(20_000, seed) for seed, split in enumerate(("train", "valid", "test"))}
+    words = ["<eos>", *(f"w{i}" for i in range(19))]
+    return Corpus(name="hmm", context="stream", vocabulary=Vocabulary(words), splits=splits, sha256={})

@@ -1,0 +1,106 @@
+"""The recurrent network that starts from a linear dynamical system."""
+
+import dataclasses
+from typing import Any, Literal
+
+import pytest
+import torch
+
+from lmzoo.corpus import Corpus
+from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.models.lds.lds_rnn import LDSRNN
+from lmzoo.models.neural.recurrent import RNN
+
+SYSTEM: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "classes": None}
+NETWORK: dict[str, Any] = {"cell": "rnn", "layers": 1, "dropout": 0.0, "init": 0.1}
+
+
+def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:
+    model = LinearDynamicalSystem(vocabulary_size=20, **SYSTEM | changed).double()
+    model.estimate(corpus)
+    return model
+
+
+def network(corpus: Corpus, dynamics: bool = True, input: bool = True, head: int = 0, **changed: Any) -> LDSRNN:
+    torch.manual_seed(0)
+    options = NETWORK | SYSTEM | changed
+    model = LDSRNN(vocabulary_size=20, dynamics=dynamics, input=input, head=head, **options).double()
+    model.estimate(corpus)
+    return model
+
+
+def test_without_tanh_the_network_is_the_kalman_filter(hmm_corpus: Corpus):
+    filtering, model = system(hmm_corpus), network(hmm_corpus)
+    tokens = hmm_corpus.train[None, :500]
+    f = filtering.filter(tokens, (torch.zeros(1, 3).double(),))[0]
+    layer, h, states = model.recurrent, torch.zeros(3).double(), []
+    for x in model.embedding(tokens[0]):
+        h = layer.weight_ih_l0 @ x + layer.bias_ih_l0 + layer.weight_hh_l0 @ h + layer.bias_hh_l0
+        states.append(h)
+    torch.testing.assert_close(torch.stack(states), f @ (0.5 * filtering.whitener), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_with_gates_wide_open_or_shut_a_cell_is_the_rnn(hmm_corpus: Corpus, cell: Literal["gru", "lstm"]):
+    plain, tokens = network(hmm_corpus), hmm_corpus.train[None, :200]
+    torch.manual_seed(0)
+    gated = LDSRNN(vocabulary_size=20, dynamics=True, input=True, head=0, **NETWORK | SYSTEM | {"cell": cell}).double()
+    gated.gates = tuple(bias and 20 * bias for bias in gated.gates)
+    gated.estimate(hmm_corpus)
+    layer, h, states = plain.recurrent, torch.zeros(3).double(), []
+    for x in plain.embedding(tokens[0]):
+        h = torch.tanh(layer.weight_ih_l0 @ x + layer.weight_hh_l0 @ h)
+        h = torch.tanh(h) if cell == "lstm" else h
+        states.append(h)
+    found, _ = gated.recurrent(gated.embedding(tokens))
+    torch.testing.assert_close(found[0], torch.stack(states), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize(("dynamics", "input"), [(True, False), (False, True), (False, False)])
+def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dynamics: bool, input: bool):
+    whole, model = network(hmm_corpus), network(hmm_corpus, dynamics, input)
+    torch.manual_seed(0)
+    plain = RNN(
+        vocabulary_size=20, embedding=3, tied=False, hidden=3, layers=1, dropout=0.0, classes=None, init=0.1
+    ).double()
+    for name, mine in {
+        "recurrent.weight_hh_l0": dynamics,
+        "embedding.weight": input,
+        "recurrent.weight_ih_l0": input,
+        "output.weight": False,
+        "output.bias": dynamics or input,
+    }.items():
+        expected = (whole if mine else plain).get_parameter(name)
+        torch.testing.assert_close(model.get_parameter(name), expected, atol=1e-10, rtol=0, msg=name)
+
+
+def test_the_vector_of_a_rare_word_is_cut(hmm_corpus: Corpus):
+    """The last word occurs once: what the filter takes from it is far beyond tanh."""
+    text = hmm_corpus.train.clamp(max=18)
+    text[1000] = 19
+    corpus = dataclasses.replace(hmm_corpus, splits={"train": text})
+    filtering, model = (make(corpus, hidden=8, pseudocount=0.0) for make in (system, network))
+    free = filtering.gains @ filtering.whitener / 2
+    cut = model.embedding.weight.detach()
+    assert float(free[19].norm()) > 1.5 * 8**0.5
+    torch.testing.assert_close(cut[19], free[19] * (8**0.5 / free[19].norm()))
+    torch.testing.assert_close(cut[:19], free[:19])
+
+
+def test_a_fitted_head_predicts_better_and_leaves_the_rest_alone(hmm_corpus: Corpus):
+    random, fitted = network(hmm_corpus), network(hmm_corpus, head=100)
+    tokens = hmm_corpus.splits["valid"][None]
+    with torch.no_grad():
+        before, after = (-model(tokens, model.initial_state(1))[0].mean() for model in (random, fitted))
+    assert after < before - 0.05
+    for name, parameter in fitted.named_parameters():
+        assert parameter.requires_grad
+        same = torch.allclose(parameter, random.get_parameter(name), atol=1e-10, rtol=0)
+        assert same == (not name.startswith("output")), name
+
+
+def test_classes_start_from_their_words_frequencies(hmm_corpus: Corpus):
+    model = network(hmm_corpus, classes=4)
+    whole = torch.zeros(4).double().index_add(0, model.output.classes.word_class, model.output.bias.exp())
+    torch.testing.assert_close(model.output.classes.S.bias.exp(), whole, atol=1e-10, rtol=0)
+    assert model.output.classes.S.bias.exp().sum().item() == pytest.approx(1, abs=1e-6)

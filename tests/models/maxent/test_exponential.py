@@ -1,0 +1,114 @@
+"""Exponential models against a dense softmax, their optimum against scipy's, and their checkpoints."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from maxent_oracle import NGRAMS, TEMPLATES, Dense, V, columns, draw, exponential, lines, possible, stream, text_of
+from scipy.optimize import minimize
+from torch import Tensor
+
+from lmzoo.corpus import Corpus
+from lmzoo.models.maxent.exponential import Exponential
+
+
+@settings(deadline=None, max_examples=60)
+@given(lines, lines, st.sampled_from(TEMPLATES))
+def test_distributions_over_contexts_never_seen_are_the_dense_softmax_s(
+    lines: list[list[int]], others: list[list[int]], templates: tuple[list[str], list[str]]
+):
+    dense, tokens = Dense(stream(lines), *templates), stream(others)
+    model = exponential(*templates)
+    model.collect(text_of(stream(lines)), possible())
+    numbers = dense.numbers(model.features)
+    weights = draw(len(numbers))
+    model.weights.data = weights[numbers]
+    x, y = text_of(tokens)
+    logprobs = model.predict(x)
+    expected = dense.scorer(tokens)(weights)
+    torch.testing.assert_close(logprobs, expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(logprobs.exp().sum(1), torch.ones(len(x), dtype=torch.float64), rtol=1e-9, atol=0)
+    torch.testing.assert_close(model(x, y), expected.gather(1, y[:, None])[:, 0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("base", "templates", "l2", "l1"),
+    [
+        ([], NGRAMS[:2], 0.3, 0.0),
+        ([], NGRAMS[:2], 0.05, 0.4),
+        ([], NGRAMS[:2], 0.0, 0.7),
+        (["c0"], ["w1", "c1 w2"], 0.3, 0.4),
+    ],
+)
+def test_the_optimum_is_scipy_s(corpus: Corpus, base: list[str], templates: list[str], l2: float, l1: float):
+    tokens = torch.cat([corpus.train[:200] % V, torch.tensor([0])])
+    dense = Dense(tokens, base, templates)
+    scorer, observed, K = dense.scorer(tokens), dense.observed(tokens)[:, None], len(dense.index)
+
+    def smooth(weights: Tensor) -> Tensor:
+        return l2 / 2 * (weights**2).sum() - scorer(weights).gather(1, observed).sum()
+
+    def of_halves(halves: np.ndarray) -> tuple[float, np.ndarray]:
+        """The objective at λ = positive half - negative half, both at least 0, which makes |λ| smooth."""
+        both = torch.tensor(halves, requires_grad=True)
+        value = smooth(both[:K] - both[K:]) + l1 * both.sum()
+        value.backward()
+        return float(value.detach()), both.grad.numpy()
+
+    limits = {"ftol": 1e-15, "gtol": 1e-8, "maxiter": 20_000, "maxfun": 20_000}
+    expected = minimize(
+        of_halves, np.zeros(2 * K), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * K), options=limits
+    )
+    model = exponential(base, templates, l2=l2, l1=l1)
+    model.fit(text_of(tokens), possible(), tolerance=1e-13, max_iterations=5000)
+    weights = torch.zeros(K, dtype=torch.float64)
+    weights[dense.numbers(model.features)] = model.weights
+    weights.requires_grad_()
+    value = smooth(weights)
+    value.backward()
+    assert float(value.detach()) + l1 * float(weights.detach().abs().sum()) == pytest.approx(expected.fun, rel=1e-6)
+    zero = weights == 0
+    assert (weights.grad[zero].abs() <= l1 + 1e-3).all()
+    torch.testing.assert_close(weights.grad[~zero], -l1 * weights.detach()[~zero].sign(), atol=2e-3, rtol=0)
+    assert zero.any() or l1 == 0
+
+
+def test_a_checkpoint_with_the_same_features_is_taken():
+    trained, fresh = (exponential(["c0"], ["w1", "w1 c3"]) for _ in range(2))
+    trained.collect(text_of(stream([[1, 2, 3, 1], [4]])), possible())
+    fresh.load_state_dict(trained.state_dict())
+    assert torch.equal(fresh.pairs, trained.pairs)
+
+
+def untrained(outcomes: int, size: int, templates: list[str]) -> Exponential:
+    x = torch.full((outcomes, 8), size - 1)
+    ours = [columns(text.split()) for text in ["", *templates]]
+    return Exponential((x, torch.arange(outcomes)), size=size, templates=ours, l2=[0.0], l1=[0.0], trainable=False)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "size", "templates", "problem"),
+    [
+        (2, V + 1, ["w1", "w1 w3"], "has 5 outcomes, and this model has 2$"),
+        (V, V + 1, ["w1"], "has 3 templates, and this model has 2$"),
+        (V, V + 1, ["w2", "w1 w3"], "template 1 of the checkpoint looks at column 3, this model's at 5$"),
+        (V, V + 1, ["w1", "w1 w2", "w3"], "template 2 of the checkpoint looks at column 7, this model's at 5$"),
+        (V, V + 1, ["w1", "w1 w2 w3"], "template 2 of the checkpoint looks at column 3, this model's at 5$"),
+        (V, V + 1, ["w1", "w3"], "template 2 of the checkpoint looks at column 3, this model's at -1$"),
+        (V, 3, ["w1", "w1 w3"], "of another size than this model's 3$"),
+        (V, 9, ["w1", "w1 w3"], "template 1 of the checkpoint looks at column 2, this model's at 3$"),
+    ],
+)
+def test_a_checkpoint_with_other_features_is_refused(outcomes: int, size: int, templates: list[str], problem: str):
+    trained = untrained(V, V + 1, ["w1", "w1 w3"])
+    trained.collect(text_of(stream([[1, 2, 3, 1], [4, 4, 4]])), possible())
+    with pytest.raises(RuntimeError, match=problem):
+        untrained(outcomes, size, templates).load_state_dict(trained.state_dict())
+
+
+def test_a_checkpoint_without_features_is_refused_by_their_names():
+    model = untrained(V, V + 1, ["w1"])
+    saved = {name: value for name, value in model.state_dict().items() if name != "place"}
+    with pytest.raises(RuntimeError, match=r'Missing key.*"place"'):
+        untrained(2, V + 1, ["w1"]).load_state_dict(saved)

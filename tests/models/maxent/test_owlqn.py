@@ -1,0 +1,50 @@
+"""OWL-QN on functions whose minimum is known."""
+
+import pytest
+import torch
+from maxent_oracle import draw
+
+from lmzoo.models.maxent.owlqn import minimise
+
+
+def test_minimise_finds_a_known_minimum():
+    """Separable: the minimum of a/2 x² - b x + l1 |x| is b shrunk by l1, over a."""
+    a, b = draw(50).exp(), draw(51)[:50]
+    l1 = torch.linspace(0, 1, 50, dtype=torch.float64)
+    found = minimise(
+        lambda x: (float(a @ x**2) / 2 - float(b @ x), a * x - b),
+        torch.zeros_like(a),
+        l1=l1,
+        curvature=torch.ones_like(a),
+        tolerance=1e-15,
+        max_iterations=500,
+    )
+    expected = b.sign() * (b.abs() - l1).clamp(min=0) / a
+    torch.testing.assert_close(found.x, expected, atol=1e-6, rtol=0)
+    assert torch.equal(found.x == 0, expected == 0)
+
+
+@pytest.mark.parametrize("iterations", [0, 2])
+def test_the_search_ends_after_its_last_iteration(iterations: int):
+    a = draw(50).exp()
+    one = torch.ones_like(a)
+    found = minimise(
+        lambda x: (float(a @ (x - 1) ** 4), 4 * a * (x - 1) ** 3),
+        torch.zeros_like(a),
+        l1=torch.zeros_like(a),
+        curvature=one,
+        tolerance=0.0,
+        max_iterations=iterations,
+    )
+    assert (found.iterations, found.converged) == (iterations, False)
+    assert found.value == pytest.approx(float(a @ (found.x - 1) ** 4))
+    assert found.value < float(a.sum()) or not iterations
+
+
+def test_a_search_that_begins_at_the_minimum_ends_there():
+    zero = torch.zeros(3, dtype=torch.float64)
+    found = minimise(
+        lambda x: (float(x @ x), 2 * x), zero, l1=zero, curvature=zero + 1, tolerance=0.0, max_iterations=9
+    )
+    assert found.converged
+    assert torch.equal(found.x, zero)

@@ -1,0 +1,113 @@
+"""TensorBoard: tags, steps, and what becomes of points whose work is done again."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import SMALL, configuration
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lmzoo.corpus import load_corpus
+from lmzoo.runs.board import Board
+from lmzoo.training.session import train
+from lmzoo.training.trainer import Trainer
+
+
+def events(folder: Path) -> EventAccumulator:
+    found = EventAccumulator(str(folder))
+    found.Reload()
+    return found
+
+
+def steps(folder: Path, tag: str) -> list[int]:
+    return [point.step for point in events(folder).Scalars(tag)]
+
+
+def test_nothing_is_written_before_the_first_point(tmp_path: Path):
+    board = Board(tmp_path / "run")
+    board.close()
+    assert not (tmp_path / "run").exists()
+
+
+def test_points_that_come_again_are_purged(tmp_path: Path):
+    first = Board(tmp_path)
+    for step in (10, 20, 30, 40):
+        first.scalars({"loss": 1.0}, step)
+    first.close()
+    second = Board(tmp_path)
+    for step in (30, 40, 50):
+        second.scalars({"loss": 2.0}, step)
+    second.close()
+    points = [(point.step, point.value) for point in events(tmp_path).Scalars("loss")]
+    assert points == [(10, 1.0), (20, 1.0), (30, 2.0), (40, 2.0), (50, 2.0)]
+
+
+def test_the_figures_of_a_finished_run_purge_no_point(tmp_path: Path):
+    first = Board(tmp_path)
+    first.scalars({"perplexity/valid": 9.0}, 30)
+    first.close()
+    second = Board(tmp_path)
+    second.hyperparameters({"seed": 0, "model.l2": [1]}, {"final/valid": 9.0}, 30)
+    second.close()
+    assert steps(tmp_path, "perplexity/valid") == steps(tmp_path, "final/valid") == [30]
+    assert any("hparams" in str(tag) for tag in events(tmp_path).summary_metadata)
+
+
+@pytest.mark.parametrize(("shape", "pixels"), [((2, 4), (256, 512)), ((600, 3), (600, 3))])
+def test_images_are_black_at_0_and_white_at_1(shape: tuple[int, int], pixels: tuple[int, int], tmp_path: Path):
+    matrix = torch.zeros(shape)
+    matrix[0, 1] = 1.0
+    board = Board(tmp_path)
+    board.image("matrix", matrix, 7)
+    board.close()
+    (image,) = events(tmp_path).Images("matrix")
+    assert (image.step, image.height, image.width) == (7, *pixels)
+    picture = Image.open(io.BytesIO(image.encoded_image_string)).convert("L")
+    enlarged = pixels[1] // shape[1]
+    assert picture.getpixel((enlarged, 0)) == 255
+    assert picture.getpixel((enlarged - 1, 0)) == picture.getpixel((0, pixels[0] - 1)) == 0
+
+
+def test_a_run_has_the_tags_that_all_runs_have(tmp_path: Path):
+    results = train(configuration(tmp_path / "run", *SMALL, "trainer.checks_per_epoch=2"))
+    found = events(tmp_path / "run")
+    assert set(found.Tags()["scalars"]) == {
+        "perplexity/valid", "perplexity/train", "train/learning_rate", "train/gradient_norm", "train/tokens_per_second",
+        "final/valid", "final/test",
+    }  # fmt: skip
+    assert "sample/text_summary" in found.Tags()["tensors"]
+    assert any("hparams" in str(tag) for tag in found.summary_metadata)
+    valid = [point.value for point in found.Scalars("perplexity/valid")]
+    assert min(valid) == pytest.approx(results["perplexity"]["valid"], rel=1e-5)
+    assert found.Scalars("final/test")[0].value == pytest.approx(results["perplexity"]["test"], rel=1e-5)
+
+
+class Killed(BaseException):
+    """Nothing that runs after it may matter."""
+
+
+def test_steps_are_tokens_seen_and_a_killed_run_leaves_no_point_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lmzoo.training.session.STEPS_PER_POINT", 1)
+    config, folder = configuration(tmp_path / "run", *SMALL), tmp_path / "run"
+    length = len(load_corpus(config["corpus"]).train) // 4  # tokens of each of the four rows
+    ends = [4 * min(20 * (window + 1), length) for window in range(-(-length // 20))]
+    expected = ends + [4 * length + end for end in ends]
+    take = Trainer._step
+
+    def step(self: Trainer, *arguments: Any) -> dict[str, float]:
+        if self.progress.step == len(ends) + 2:  # the last checkpoint is that of the first epoch's end
+            raise Killed
+        return take(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_step", step)
+        with pytest.raises(Killed):
+            train(config)
+    assert steps(folder, "perplexity/train") == expected[: len(ends) + 2]
+    train(config)
+    assert steps(folder, "perplexity/train") == expected
+    assert steps(folder, "perplexity/valid") == [4 * length, 8 * length]
+    assert steps(folder, "final/valid") == [8 * length]

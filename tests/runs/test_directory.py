@@ -1,0 +1,71 @@
+"""What a run directory is, where it may be, and which run may go on in it."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from command_line import MODELS, QUICK, SMALL, command, contents, stop_at
+
+TEXT_FILE = ["corpus=text", *(f"corpus.{split}=text.txt" for split in ("train", "valid", "test"))]
+
+
+def test_resuming_with_another_configuration_shows_the_difference(run: Path):
+    before = contents(run)
+    message = command(*SMALL, "optimizer.lr=0.5", "schedule=constant", f"run_dir={run}").refused()
+    assert "holds a run with another configuration (optimizer.lr: 0.003 -> 0.5; schedule.name: cosine" in message
+    assert message.endswith("choose another run_dir, or repeat the options it was started with")
+    assert contents(run) == before
+
+
+def test_resuming_on_another_text(folder: Path):
+    Path("text.txt").write_text("a b a b\nb a\n" * 9)
+    options = [*QUICK, *MODELS["lstm"], *TEXT_FILE, "run_dir=run"]
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 1)
+        assert command(*options).code == 130
+    before = contents(folder / "run")
+    Path("text.txt").write_text("b b a\n" * 18)
+    message = command(*options).refused()
+    assert "run: was trained on another text than corpus text is now" in message
+    assert "bring that text back, or choose another run_dir" in message
+    assert contents(folder / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("file", "file is no folder that can be written to; choose another"),
+        ("file/run", "file is no folder that can be written to; choose another"),
+        ("/proc/none/run", "/proc/none: cannot be written (No such file or directory)"),
+        ("a" * 300, "cannot be used (File name too long); choose another"),
+        ("full", "run_dir=full: holds other files and no run; choose another"),
+    ],
+)
+def test_a_run_directory_that_cannot_be_written(place: str, message: str, folder: Path):
+    Path("file").write_text("text")
+    Path("full").mkdir()
+    Path("full/letter.txt").write_text("text")
+    before = contents(folder)
+    outcome = command(*SMALL, f"run_dir={place}")
+    assert message in outcome.refused()
+    assert "choose another" in outcome.err
+    assert contents(folder) == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_the_right_to_write(folder: Path):
+    folder.chmod(0o555)
+    assert "is no folder that can be written to" in command(*SMALL, "run_dir=run").refused()
+
+
+def test_estimation_that_fails_leaves_nothing(folder: Path):
+    Path("text.txt").write_text("a b a b\nb a\n" * 9)
+    message = command(*QUICK, *TEXT_FILE, "model=ngram", "model.discount_fallback=false", "run_dir=run").refused()
+    assert "set model.discount_fallback=true" in message
+    assert not Path("run").exists()
+
+
+def test_saved_files_follow_the_umask(run: Path):
+    os.umask(umask := os.umask(0))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in run.iterdir()} == {0o666 & ~umask}

@@ -1,0 +1,45 @@
+"""What came out of runs, in words."""
+
+import math
+
+from lmzoo.runs.results import comparison, finite, summary
+
+RESULTS = {
+    "model": "ngram",
+    "corpus": "ptb",
+    "context": "sentence",
+    "parameters": 0,
+    "perplexity": {"valid": 140.004, "test": None},
+    "tokens": {"valid": 73760, "test": 82430},
+    "seconds": 2.6,
+    "tokens_per_second": 1234567.8,
+    "device": "cpu",
+    "seed": 3,
+}
+
+
+def test_infinity_is_kept_as_none():
+    assert [finite(number) for number in (2.5, math.inf, math.nan)] == [2.5, None, None]
+
+
+def test_a_summary_has_every_figure():
+    assert summary(RESULTS).splitlines() == [
+        "ngram on ptb (context sentence): valid perplexity 140.00, test perplexity inf",
+        "0 parameters, 3 s of training at 1,234,568 tokens/s on cpu, seed 3",
+    ]
+    more = {"impossible_tokens": {"test": 1000}, "true_perplexity": {"valid": 9.0, "test": 8.125}}
+    assert summary(RESULTS | more).splitlines()[2:] == [
+        "1,000 of 82,430 test tokens have probability 0: try smoothing",
+        "the text's own model: valid perplexity 9.00, test perplexity 8.12",
+    ]
+
+
+def test_runs_are_ranked_by_validation_and_not_by_test():
+    perplexities = {"middle": (20.0, 1.0), "impossible": (None, 2.0), "best": (10.0, 30.0)}
+    done = {run: {"perplexity": {"valid": valid, "test": test}} for run, (valid, test) in perplexities.items()}
+    assert comparison(done).splitlines() == [
+        "    valid      test  run",
+        "    10.00     30.00  best",
+        "    20.00      1.00  middle",
+        "      inf      2.00  impossible",
+    ]

@@ -1,0 +1,160 @@
+"""Run folders whose files can be read and are not what a run writes; folders that are somebody else's."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from command_line import MODELS, QUICK, TEXT, command, contents
+
+from lmzoo import evaluate, generate
+
+SMALL = [*TEXT, *QUICK, *MODELS["rnn"]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    assert command(*SMALL, f"run_dir={folder}").code == 0
+    return folder
+
+
+def edit(file: Path, change: Callable[[Any], Any]) -> None:
+    """Read a file of a run, change what is in it, and write it again."""
+    if file.suffix == ".pt":
+        saved = torch.load(file, weights_only=True)
+        torch.save(change(saved) or saved, file)
+    else:
+        reader, writer = (json.loads, json.dumps) if file.suffix == ".json" else (yaml.safe_load, yaml.safe_dump)
+        read = reader(file.read_text())
+        file.write_text(writer(change(read) or read))
+
+
+def put(*keys: Any, value: Any) -> Callable[[Any], None]:
+    """A change that puts a value deep into dictionaries and lists."""
+
+    def change(node: Any) -> None:
+        for key in keys[:-1]:
+            node = node[key]
+        node[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("config.yaml", put("model", value=["rnn"])),
+        ("config.yaml", put("model", value=None)),
+        ("config.yaml", put("model", "name", value=["rnn"])),
+        ("config.yaml", put("model", "name", value={"rnn": 1})),
+        ("config.yaml", put("corpus", value="markov")),
+        ("config.yaml", lambda _: [1, 2]),
+        ("vocabulary.txt", None),
+        ("best.pt", put("model", value=3)),
+        ("best.pt", put("model", "embedding.weight", value=torch.tensor(1.0))),
+        ("best.pt", put("model", "embedding.weight", value="nothing")),
+        ("best.pt", put("config", value=[])),
+        ("best.pt", lambda _: [1]),
+    ],
+)
+def test_a_run_of_another_shape_cannot_be_opened(run: Path, name: str, change: Callable | None):
+    if change is None:
+        (run / name).write_text((run / name).read_text().replace("w1\nw2\n", "w2\nw1\n"))
+    else:
+        edit(run / name, change)
+    for main, arguments in ((evaluate.main, ["test"]), (generate.main, ["--tokens", "3"])):
+        assert str(run) in command(str(run), *arguments, main=main).refused()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("results.json", put("perplexity", value=3.0)),
+        ("results.json", put("perplexity", value={"valid": 3.0})),
+        ("results.json", put("perplexity", "test", value="low")),
+        ("results.json", put("seconds", value="soon")),
+        ("results.json", put("parameters", value=[1])),
+        ("results.json", lambda _: [1]),
+        ("provenance.json", lambda _: {"corpus": 1}),
+        ("provenance.json", lambda _: [1]),
+        ("provenance.json", put(0, "corpus", value="markov")),
+    ],
+)
+def test_a_run_of_another_shape_is_not_taken_for_a_finished_one(run: Path, name: str, change: Callable):
+    edit(run / name, change)
+    assert f"{run / name}: " in command(*SMALL, f"run_dir={run}").refused()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("progress", value=[]),
+        put("progress", value={"step": 3}),
+        put("progress", "step", value="many"),
+        put("random", value=None),
+        put("random", "cpu", value=torch.zeros(3)),
+        put("optimizer", value={}),
+        put("state", value=3),
+        put("schedule", value=None),
+    ],
+)
+def test_a_checkpoint_of_another_shape_is_not_gone_on_from(run: Path, change: Callable):
+    (run / "results.json").unlink()
+    edit(run / "last.pt", change)
+    before = contents(run)
+    assert f"{run / 'last.pt'}: " in command(*SMALL, f"run_dir={run}").refused()
+    assert contents(run) == before
+
+
+def test_weights_that_are_no_numbers_have_no_perplexity(run: Path):
+    bias = torch.load(run / "best.pt", weights_only=True)["model"]["output.bias"]
+    edit(run / "best.pt", put("model", "output.bias", value=torch.full_like(bias, torch.nan)))
+    assert "are no numbers" in command(str(run), main=evaluate.main).refused()
+
+
+def test_words_in_another_order_are_noticed(run: Path):
+    words = (run / "vocabulary.txt").read_text().split("\n")
+    words[1], words[2] = words[2], words[1]
+    (run / "vocabulary.txt").write_text("\n".join(words))
+    line = command(str(run), main=evaluate.main).refused()
+    assert "vocabulary.txt: not the words that best.pt was trained with" in line
+
+
+def test_a_log_that_leads_out_of_the_folder_is_not_written_to(tmp_path: Path):
+    other, folder = tmp_path / "other.txt", tmp_path / "run"
+    other.write_text("mine\n")
+    folder.mkdir()
+    (folder / "train.log").symlink_to(other)
+    assert "train.log: cannot be written" in command(*SMALL, f"run_dir={folder}").refused()
+    assert other.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("options", [["model.hidden=0"], ["trainer.batch_size=1000"], ["optimizer.lr=-1"], []])
+def test_files_of_somebody_else_stay_as_they_are(tmp_path: Path, options: list[str]):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name in ("vocabulary.txt", "train.log", ".movie.mp4.part"):
+        (folder / name).write_text("mine")
+    before = contents(folder)
+    command(*SMALL, *options, f"run_dir={folder}").refused()
+    assert contents(folder) == before
+
+
+def test_a_part_of_a_download_is_not_ours(tmp_path: Path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".movie.mp4.part").write_text("mine")
+    assert command(*SMALL, f"run_dir={folder}").code == 0
+    assert (folder / ".movie.mp4.part").read_text() == "mine"
+
+
+def test_a_refusal_leaves_folders_as_they_were(tmp_path: Path):
+    refused = ["model=hmm", "model.begin=clusters", "model.states=500"]  # refused by estimation, within the folder
+    (tmp_path / "empty").mkdir()
+    for folder in ("empty", "new/deep/run"):
+        command(*TEXT, *QUICK, *refused, f"run_dir={tmp_path / folder}").refused()
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]

@@ -1,0 +1,96 @@
+"""The evaluate command: a split or a file, all of it or line by line, measured by the best weights of a run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import QUICK, SMALL, TEXT, configuration, stop_at
+
+import lmzoo
+from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.evaluate import evaluate, main
+from lmzoo.runs.directory import Run
+from lmzoo.training.session import train
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    path = tmp_path_factory.mktemp("runs") / "lstm"
+    return path, train(configuration(path, *SMALL))
+
+
+def test_the_best_weights_are_the_ones_reported(finished):
+    path, results = finished
+    assert evaluate(path, "test", device="cpu")["perplexity"] == pytest.approx(results["perplexity"]["test"], rel=1e-6)
+    model, vocabulary = lmzoo.load(path)
+    assert not model.training
+    assert len(vocabulary) == 21
+
+
+def test_a_file_is_evaluated_with_the_run_s_vocabulary(finished, tmp_path):
+    path, results = finished
+    _, vocabulary = lmzoo.load(path)
+    corpus_text = tmp_path / "text.txt"
+    split = Run(path).corpus().splits["test"]
+    corpus_text.write_text(vocabulary.decode(split.tolist()).replace(" <eos>", "").replace("<eos>", ""))
+    figures = evaluate(path, str(corpus_text), device="cpu")
+    assert figures["tokens"] == results["tokens"]["test"]
+    assert figures["perplexity"] == pytest.approx(results["perplexity"]["test"], rel=1e-6)
+    corpus_text.write_text("w1 nonsense\n")
+    with pytest.raises(UserError, match="'nonsense' is not in the vocabulary"):
+        evaluate(path, str(corpus_text), device="cpu")
+
+
+def test_every_line_has_its_own_score(finished, tmp_path, monkeypatch, capsys):
+    path, _ = finished
+    file = tmp_path / "text.txt"
+    file.write_text("w1 w2  w3\n\nw4\n")
+    figures = evaluate(path, str(file), "sentence", "cpu", lines=True)
+    alone = []
+    for row in ("w1 w2 w3", "w4"):
+        (tmp_path / "alone.txt").write_text(f"{row}\n")
+        alone.append(evaluate(path, str(tmp_path / "alone.txt"), "sentence", "cpu")["logprob"])
+    assert [line["text"] for line in figures["lines"]] == ["w1 w2 w3", "", "w4"]
+    assert [line["tokens"] for line in figures["lines"]] == [4, 1, 2]
+    assert [line["logprob"] for line in figures["lines"] if line["text"]] == pytest.approx(alone, rel=1e-6)
+    assert sum(line["logprob"] for line in figures["lines"]) == pytest.approx(figures["logprob"], rel=1e-9)
+    monkeypatch.setattr("sys.argv", ["evaluate", str(path), str(file), "--context", "sentence", "--lines"])
+    assert main() == 0
+    printed = capsys.readouterr()
+    rows = printed.out.splitlines()
+    assert rows[2] == f"{figures['lines'][2]['logprob']:.4f}\t2\tw4"
+    assert len(rows) == 3
+    assert printed.err.startswith("lstm on ")
+
+
+def test_an_unfinished_run_is_evaluated_and_called_so(tmp_path, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        stop_at(patch, 7)
+        with pytest.raises(Interrupted):
+            train(configuration(tmp_path / "run", *SMALL))
+    monkeypatch.setattr("sys.argv", ["evaluate", str(tmp_path / "run"), "valid"])
+    assert main() == 0
+    assert (
+        capsys.readouterr().err == f"{tmp_path}/run: its training is not finished; these are the best weights so far\n"
+    )
+
+
+def test_an_impossible_token_makes_perplexity_infinite_and_is_counted(tmp_path, capsys, monkeypatch):
+    results = train(
+        configuration(tmp_path / "run", *TEXT, *QUICK, "model=ngram", "model.smoothing=mle", "model.order=4")
+    )
+    assert results["perplexity"]["test"] is None
+    assert 0 < results["impossible_tokens"]["test"] < results["tokens"]["test"]
+    assert "Infinity" not in (tmp_path / "run" / "results.json").read_text()
+    assert "test perplexity inf" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["evaluate", str(tmp_path / "run"), "--json"])
+    assert main() == 0
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert printed["perplexity"] is None
+    assert printed["impossible"] == results["impossible_tokens"]["test"]
+    monkeypatch.setattr("sys.argv", ["evaluate", str(tmp_path / "run"), "--json", "--lines"])
+    assert main() == 0
+    lines = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["lines"]
+    assert None in {line["logprob"] for line in lines}
+    assert sum(line["tokens"] for line in lines) == results["tokens"]["test"]

@@ -1,0 +1,130 @@
+"""A run from its configuration to its results: what it measures, publishes, reports and refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import MODELS, QUICK, SMALL, TEXT, configuration, stop_at
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.runs.board import Board
+from lmzoo.training import session
+from lmzoo.training.session import described, train
+from lmzoo.training.trainer import Trainer
+
+CHECKS = [*SMALL, "trainer.checks_per_epoch=2"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    path = tmp_path_factory.mktemp("runs") / "lstm"
+    return path, train(configuration(path, *CHECKS))
+
+
+def test_results_say_what_was_measured(finished):
+    path, results = finished
+    assert json.loads((path / "results.json").read_text()) == results
+    assert results["model"] == "lstm"
+    assert results["corpus"] == "markov"
+    assert results["context"] == "stream"
+    assert results["seed"] == 0
+    assert results["device"] == "cpu"
+    assert results["tokens"]["test"] >= 60
+    assert results["parameters"] == 21 * 8 + 21 + 4 * 8 * (8 + 8) + 2 * 4 * 8
+    assert results["perplexity"]["test"] > 0.9 * results["true_perplexity"]["test"] > 1
+    progress = torch.load(path / "last.pt", weights_only=True)["progress"]
+    assert results["seconds"] == round(progress["seconds"], 3) > progress["step_seconds"]
+    assert results["tokens_per_second"] == round(progress["tokens"] / progress["step_seconds"], 1)
+
+
+def test_a_finished_run_is_reported_and_not_repeated(finished, capsys):
+    path, results = finished
+    before = (path / "last.pt").stat().st_mtime_ns
+    assert train(configuration(path, *CHECKS)) == results
+    assert (path / "last.pt").stat().st_mtime_ns == before
+    assert "already finished" in capsys.readouterr().out
+
+
+def test_the_log_ends_with_what_ended_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    stop_at(monkeypatch, 3)
+    with pytest.raises(Interrupted):
+        train(configuration(tmp_path / "run", *SMALL))
+    assert (tmp_path / "run" / "train.log").read_text().endswith(" interrupted\n")
+
+
+def test_bfloat16_is_for_models_that_allow_it(tmp_path: Path):
+    exact = [*TEXT, *QUICK, "model=loglinear", "model.training=minibatch"]
+    with pytest.raises(UserError, match=r"trainer\.precision=bfloat16"):
+        train(configuration(tmp_path / "exact", *exact, "trainer.precision=bfloat16"))
+    assert not (tmp_path / "exact").exists()
+
+
+def test_what_the_vocabulary_does_not_know_is_said():
+    corpus = Corpus("two", "sentence", Vocabulary(["<eos>", "<unk>", "a"]), {}, {})
+    corpus.splits["train"], corpus.splits["test"] = torch.tensor([2, 2, 0, 1]), torch.tensor([1, 1, 0])
+    assert described(corpus) == "4 tokens of 3 words; <unk> is 25.0% of train, 66.7% of test"
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_algorithms_are_deterministic_where_that_is_asked_for(
+    deterministic: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen, take = [], Trainer._step
+
+    def step(self: Trainer, *arguments: Any) -> dict[str, float]:
+        seen.append(torch.are_deterministic_algorithms_enabled())
+        return take(self, *arguments)
+
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else the run would set it for all tests after this one
+    monkeypatch.setattr(Trainer, "_step", step)
+    torch.use_deterministic_algorithms(not deterministic)
+    try:
+        train(configuration(tmp_path / "run", *SMALL, f"deterministic={str(deterministic).lower()}"))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert set(seen) == {deterministic}
+
+
+def test_what_a_run_shows_as_it_learns_is_drawn_in_its_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    contexts, draw = [], session.sample
+    monkeypatch.setattr(
+        session, "sample", lambda *arguments, context: contexts.append(context) or draw(*arguments, context=context)
+    )
+    for context in ("sentence", "stream"):
+        train(configuration(tmp_path / context, *TEXT, *QUICK, *MODELS["rnn"], f"corpus.context={context}"))
+    assert contexts == ["sentence"] * 2 + ["stream"] * 2
+
+
+class Killed(BaseException):
+    """Nothing that runs after it may matter."""
+
+
+def test_images_are_drawn_before_a_run_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = configuration(tmp_path / "run", *TEXT, *QUICK, *MODELS["vlhmm"])
+    names, draw = [], Board.image
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Board, "image", killed)
+        with pytest.raises(Killed):
+            train(config)
+    assert (tmp_path / "run" / "last.pt").exists()
+    assert not (tmp_path / "run" / "results.json").exists()
+
+    def image(self: Board, name: str, *arguments: Any) -> None:
+        assert not (tmp_path / "run" / "results.json").exists()
+        names.append(name)
+        draw(self, name, *arguments)
+
+    monkeypatch.setattr(Board, "image", image)
+    train(config)
+    events = EventAccumulator(str(tmp_path / "run"))
+    events.Reload()
+    assert names
+    assert set(events.Tags()["images"]) == set(names)

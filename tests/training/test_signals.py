@@ -1,0 +1,27 @@
+"""SIGINT and SIGTERM while a model learns: the first one is noted, the second one acts."""
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from lmzoo.training.signals import stop_signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_is_not_held_back(number: int):
+    def handler(*_: Any) -> None:
+        raise InterruptedError
+
+    before = signal.signal(number, handler)
+    try:
+        with stop_signals() as stopped:
+            assert not stopped()
+            os.kill(os.getpid(), number)
+            assert stopped()
+            with pytest.raises(InterruptedError):
+                os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is handler
+    finally:
+        signal.signal(number, before)
