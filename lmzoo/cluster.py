@@ -1,13 +1,12 @@
 """Cluster the words of a text: ``python -m lmzoo.cluster --corpus ptb --clusters 128 ptb-clusters.tsv``."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output, run_command
 from lmzoo.core.configs import CONFIGS, defaults
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines, write_output
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.words.brown import average_mutual_information
@@ -37,7 +36,7 @@ def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path) ->
     lines: list[str] = []
     for number, words in enumerate(members(found, counts)):
         more = f" … ({len(words)} words)" if len(words) > SHOWN else ""
-        print(f"{number:4d}  {' '.join(vocabulary.words[word] for word in words[:SHOWN])}{more}")
+        print(f"{number:4d}  {printable(' '.join(vocabulary.words[word] for word in words[:SHOWN]))}{more}")
         lines += [f"{vocabulary.words[word]}\t{number}\t{counts[word]}\n" for word in words]
     write_output(out, "".join(lines).encode())
     information = average_mutual_information(tokens, found)
@@ -47,7 +46,7 @@ def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path) ->
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="python -m lmzoo.cluster",
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     source.add_argument("--text", type=Path, metavar="FILE", help="a sentence a line, words separated by spaces, UTF-8")
     parser.add_argument("--clusters", type=int, required=True, help="their number, such as 128")
     parser.add_argument("out", type=Path, help="file to write: a line 'word<TAB>cluster<TAB>count' for each word")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     check_output(options.out, *filter(None, [options.text]))
     if options.text:
         lines = read_lines(options.text)

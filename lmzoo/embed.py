@@ -1,15 +1,14 @@
 """Embed the tokens of a text: ``python -m lmzoo.embed RUN TEXT FILE``."""
 
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, run_command, warn_if_unfinished
-from lmzoo.core.errors import UserError
+from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, run_command, warn
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines, write_output
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.protocol.encoder import Encoder, embed_lines
@@ -71,7 +70,7 @@ class EmbeddedText:
         return " ".join(word for word, same in zip(words, line.tolist(), strict=True) if same)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="python -m lmzoo.embed",
@@ -87,13 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npz")
     out.add_argument("--neighbours", metavar="WORD", help="instead print the tokens nearest to those of a word")
     parser.add_device()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.file:
         check_output(options.file, options.text)
     run, model, vocabulary = open_run(options.run, options.device)
     encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
     text = EmbeddedText.of(encoder, vocabulary, options.text)
-    warn_if_unfinished(run)
+    warn(run.unfinished())
     if options.file:
         text.write(options.file)
         lines, dimensions = len(text.lines.unique()), text.embeddings.shape[1]
@@ -103,11 +102,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not places:
         raise UserError(f"{options.text}: does not contain '{options.neighbours}'")
     for place in places[:OCCURRENCES]:
-        print(f"line {int(text.lines[place]) + 1}: {text.passage(place)}")
+        print(f"line {int(text.lines[place]) + 1}: {printable(text.passage(place))}")
         for cosine, other in text.neighbours(place, NEIGHBOURS):
-            print(f"  {cosine:.2f}  {text.passage(other)}")
+            print(f"  {cosine:.2f}  {printable(text.passage(other))}")
     if len(places) > OCCURRENCES:
-        print(f"… and {len(places) - OCCURRENCES:,} more of '{options.neighbours}'")
+        print(f"… and {len(places) - OCCURRENCES:,} more of '{printable(options.neighbours)}'")
     return 0
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, open_run, printable, run_command, warn_if_unfinished
-from lmzoo.core.errors import UserError
+from lmzoo.cli.command import CommandParser, open_run, run_command, warn
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
@@ -106,8 +106,9 @@ def main() -> int:
     )
     parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()
+    unfinished = Run(arguments.run).unfinished()
     figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device, arguments.lines)
-    warn_if_unfinished(Run(arguments.run))
+    warn(unfinished)
     if arguments.json:
         print(json.dumps(_for_json(figures), indent=2, allow_nan=False))
         return 0

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from lmzoo.cli.command import CommandParser, open_run, printable, run_command, warn_if_unfinished
-from lmzoo.core.errors import UserError
+from lmzoo.cli.command import CommandParser, open_run, run_command, warn
+from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.protocol.sampling import sample
 
@@ -32,7 +32,7 @@ def main() -> int:
     if not 0 <= options.seed < 2**63:
         raise UserError(f"--seed {options.seed}: must be at least 0 and below 2^63")
     run, model, vocabulary = open_run(options.run, options.device)
-    words = options.prompt.split()
+    unfinished, words = run.unfinished(), options.prompt.split()
     for word in words:
         if word not in vocabulary.index or word == EOS:
             raise UserError(
@@ -47,7 +47,7 @@ def main() -> int:
         temperature=options.temperature,
         prompt=prompt if words else None,
     )
-    warn_if_unfinished(run)
+    warn(unfinished)
     for line in vocabulary.decode([*prompt.tolist(), *drawn.tolist()]).split("\n"):
         print(printable(line.removesuffix(EOS).rstrip()))
     return 0

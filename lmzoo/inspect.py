@@ -1,12 +1,11 @@
 """Show what is inside a hidden Markov model: ``python -m lmzoo.inspect RUN``."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 
-from lmzoo.cli.command import CommandParser, open_run, require_kind, run_command, warn_if_unfinished
-from lmzoo.core.errors import UserError
+from lmzoo.cli.command import CommandParser, open_run, require_kind, run_command, warn
+from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
@@ -23,7 +22,7 @@ class Inspector:
         """The likeliest words by (V,) log-probabilities, with their percentages; words of 0% are left out."""
         top = logprobs.exp().topk(min(shown or self.shown, len(self.vocabulary)))
         return ", ".join(
-            f"{self.vocabulary.words[word]} {100 * p:.0f}"
+            f"{printable(self.vocabulary.words[word])} {100 * p:.0f}"
             for word, p in zip(top.indices.tolist(), top.values.tolist(), strict=True)
             if p >= 0.005
         )
@@ -62,7 +61,7 @@ class Inspector:
         lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} the state emits, in %"]
         for token, z, p in zip(tokens.tolist(), path[0].tolist(), gamma[on_path].tolist(), strict=True):
             emitted = self.words(self.model.words(z), 5)
-            lines.append(f"{self.vocabulary.words[token]:>16}  {z:<7d} {p:<7.2f} {emitted}")
+            lines.append(f"{printable(self.vocabulary.words[token]):>16}  {z:<7d} {p:<7.2f} {emitted}")
         share = math.exp(min(0.0, float(logprob) - whole))
         lines.append(f"log p(x) = {whole:.2f} nats, of which this path has {100 * share:.2g}%")
         return lines
@@ -82,7 +81,7 @@ class Inspector:
         return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="python -m lmzoo.inspect",
@@ -99,12 +98,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--split", choices=splits, default="valid", help="whose use of states is shown (valid)")
     parser.add_argument("--shown", type=int, default=12, help="how many words or states each list has (12)")
     parser.add_device()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.shown < 1:
         raise UserError(f"--shown {options.shown}: must be at least 1")
     run, opened, vocabulary = open_run(options.run, options.device)
     model = require_kind(run, opened, HiddenMarkovModel, "a hidden Markov model, such as model=vlhmm")
-    warn_if_unfinished(run)
+    warn(run.unfinished())
     inspector = Inspector(model, vocabulary, options.shown)
     with model.frozen():
         if not options.state and not options.sentence:

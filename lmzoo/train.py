@@ -10,9 +10,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.cli.command import INTERRUPTED, one_line, run_command
+from lmzoo.cli.command import INTERRUPTED, run_command
 from lmzoo.cli.hydra import run_hydra
-from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.errors import Interrupted, UserError, one_line
 from lmzoo.runs.log import log_failure
 from lmzoo.runs.results import comparison
 from lmzoo.training.session import train

@@ -1,8 +1,7 @@
 """Which words follow which in a linear dynamical system: ``python -m lmzoo.transitions RUN``."""
 
-from collections.abc import Sequence
-
-from lmzoo.cli.command import CommandParser, open_run, require_kind, run_command, warn_if_unfinished
+from lmzoo.cli.command import CommandParser, open_run, require_kind, run_command, warn
+from lmzoo.core.errors import printable
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 
@@ -10,7 +9,7 @@ PAIRS, WORDS, COMMON = 10, 6, 3000
 """How many pairs of singular vectors are printed, how many words for each end, and from how many frequent words."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="python -m lmzoo.transitions",
@@ -19,14 +18,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="example: python -m lmzoo.transitions outputs/ptb/lds",
     )
     parser.add_run("outputs/ptb/lds", "the run directory of model=lds")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     run, opened, vocabulary = open_run(options.run, "cpu")
     model = require_kind(run, opened, LinearDynamicalSystem, "a linear dynamical system, such as model=lds")
-    warn_if_unfinished(run)
+    warn(run.unfinished())
     A, C, R = (part.double() for part in (model.A, model.C[:COMMON], model.spherical))
     for sigma, now, following in singular_words(A, C, R, PAIRS, min(WORDS, len(vocabulary))):
         left, right = (" ".join(vocabulary.words[word] for word in end.tolist()) for end in (now, following))
-        print(f"{sigma:.2f}  {left}  →  {right}")
+        print(f"{sigma:.2f}  {printable(left)}  →  {printable(right)}")
     return 0
 
 

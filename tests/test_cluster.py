@@ -1,9 +1,10 @@
+import re
 from pathlib import Path
 
 import pytest
+from command_line import command
 
 from lmzoo.cluster import main
-from lmzoo.core.errors import UserError
 
 # Three animals, each before three verbs. <eos> has neighbours like those of no other word.
 TEXT = "\n".join(f"{who} {does}" for who in ("cat", "cat", "dog", "cow") for does in ("eats", "sleeps", "runs"))
@@ -16,25 +17,24 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "text.txt"
 
 
-def test_prints_and_writes_the_clusters_of_a_file(text: Path, capsys: pytest.CaptureFixture[str]):
+def test_prints_and_writes_the_clusters_of_a_file(text: Path):
     out = text.with_name("clusters.tsv")
-    assert main(["--text", str(text), "--clusters", "3", str(out)]) == 0
+    printed = command("--text", str(text), "--clusters", "3", str(out), main=main).out
     rows = [line.split("\t") for line in out.read_text().splitlines()]
     groups = {number: [(word, int(count)) for word, n, count in rows if n == number] for _, number, _ in rows}
     assert groups["2"] == [("<eos>", 12)]
     animals, verbs = sorted((groups["0"], groups["1"]), key=lambda words: words[0][0])
     assert animals == [("cat", 6), ("dog", 3), ("cow", 3)]
     assert verbs == [("eats", 4), ("sleeps", 4), ("runs", 4)]
-    printed = capsys.readouterr().out
     assert "cat dog cow\n" in printed
     assert "3 clusters of 7 words in 36 tokens: average mutual information 1.0986 nats" in printed  # log 3
 
 
 @pytest.mark.usefixtures("text")
-def test_clusters_the_training_text_of_a_named_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["--corpus", "markov", "--clusters", "1", str(tmp_path / "out")]) == 0
+def test_clusters_the_training_text_of_a_named_corpus(tmp_path: Path):
+    printed = command("--corpus", "markov", "--clusters", "1", str(tmp_path / "out"), main=main).out
     assert len((tmp_path / "out").read_text().splitlines()) == 101
-    assert "… (101 words)" in capsys.readouterr().out
+    assert "… (101 words)" in printed
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,7 @@ def test_clusters_the_training_text_of_a_named_corpus(tmp_path: Path, capsys: py
     ],
 )
 def test_mistakes_are_told_in_one_line(text: Path, options: list[str], message: str):
-    with pytest.raises(UserError, match=message) as error:
-        main([option.format(folder=text.parent, name=text.parent.name) for option in options])
-    assert "\n" not in str(error.value)
+    line = command(*(o.format(folder=text.parent, name=text.parent.name) for o in options), main=main).refused()
+    assert re.search(message, line)
     assert not (text.parent / "out").exists()
     assert text.read_text() == f"{TEXT}\n"

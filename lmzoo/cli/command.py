@@ -1,6 +1,7 @@
 """What every command shares: its arguments, the way it opens a run, and the way it ends."""
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -8,19 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-import torch
-
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, one_line, out_of_memory, printable
 from lmzoo.corpus import Vocabulary
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.runs.directory import Run
+from lmzoo.runs.directory import FILES, Run
 from lmzoo.runs.loading import load
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as in shells, and after any signal on which a run was saved."""
-
-LONGEST = 290
-"""Signs of an error message."""
 
 Kind = TypeVar("Kind")
 
@@ -46,10 +42,10 @@ def open_run(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary]
     return Run(folder), model, vocabulary
 
 
-def warn_if_unfinished(run: Run) -> None:
-    """Warn on standard error where a run's training is not finished."""
-    if unfinished := run.unfinished():
-        print(unfinished, file=sys.stderr)
+def warn(warning: str | None) -> None:
+    """Print a warning, such as `Run.unfinished`, on standard error."""
+    if warning is not None:
+        print(printable(warning), file=sys.stderr)
 
 
 def require_kind(run: Run, model: LanguageModel, kind: type[Kind], needed: str) -> Kind:
@@ -70,7 +66,7 @@ def check_output(file: Path, *inputs: Path) -> None:
     """
     if file.exists() and any(file.samefile(text) for text in inputs if text.exists()):
         raise UserError(f"{file}: is the text to be read", "name another file to write")
-    if file.exists() and Run(file.parent).config_file.exists():
+    if Run(file.parent).config_file.exists() and (file.name in FILES or file.name.startswith("events.out.")):
         raise UserError(f"{file}: is a part of the run in {file.parent}", "name another file to write")
 
 
@@ -88,7 +84,9 @@ def run_command(main: Callable[[], int]) -> None:
     except BrokenPipeError:
         _drop_output()
         code = 1
-    except OSError as error:  # standard output on a full disk
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):  # as where standard output is on a full disk
+            raise
         _drop_output()
         code = _refuse(one_line(error))
     except (MemoryError, RuntimeError, ValueError) as error:
@@ -105,8 +103,7 @@ def _refuse(message: str) -> int:
 
 def _foreign_mistake(error: Exception) -> str | None:
     """A message for an error that a library raises after a user's mistake; None for any other error."""
-    too_large = any(sign in str(error) for sign in ("can't allocate memory", "calculation overflowed"))
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or too_large:
+    if out_of_memory(error):
         return "not enough memory; make the model, the batch or the text smaller"
     if "null byte" in str(error):
         return "a null byte cannot be a part of a name"
@@ -127,14 +124,3 @@ def _prepare_streams() -> None:
 
 def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def printable(text: str) -> str:
-    """A text without signs that would control the terminal; they are written as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def one_line(error: Exception) -> str:
-    """What an exception says: one line of at most `LONGEST` signs, the end of a longer one left whole."""
-    text = printable(" ".join(str(error).split())) or type(error).__name__
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[3 - LONGEST // 2 :]}"

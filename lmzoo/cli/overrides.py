@@ -12,9 +12,8 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.cli.command import one_line
 from lmzoo.core.configs import CONFIGS
-from lmzoo.core.errors import UserError, nearest, shortened
+from lmzoo.core.errors import UserError, nearest, one_line, shortened
 
 
 def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, configs: Path = CONFIGS) -> None:

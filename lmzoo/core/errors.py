@@ -1,7 +1,11 @@
-"""The one exception a user may see."""
+"""The one exception a user may see, and what makes a message readable."""
 
+import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+LONGEST = 290
+"""Signs of an error message."""
 
 
 class UserError(ValueError):
@@ -37,3 +41,25 @@ def nearest(word: str, names: Iterable[str]) -> str:
 
 class Interrupted(Exception):  # noqa: N818 - not an error
     """SIGINT or SIGTERM came while a model was learning by gradient; everything is saved."""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether Python, PyTorch's allocator for the CPU, or that for a GPU had no memory left."""
+    signs = ("out of memory", "can't allocate memory", "calculation overflowed")
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+def printable(text: str) -> str:
+    """A text in which signs that would control a terminal, or turn its lines around, are written as escapes."""
+    return "".join(c.encode("unicode_escape").decode() if _controls(c) else c for c in text)
+
+
+def _controls(c: str) -> bool:
+    turns = 0x202A <= ord(c) <= 0x202E or 0x2066 <= ord(c) <= 0x2069  # the direction in which a line is written
+    return turns or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an exception: one line of at most `LONGEST` signs, cut in the middle where it is longer."""
+    text = printable(" ".join(str(error).split())) or type(error).__name__
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[3 - LONGEST // 2 :]}"

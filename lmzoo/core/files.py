@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from lmzoo.core.errors import UserError
 
-PIPES = (Path("/dev/fd"), Path("/proc/self/fd"))
+PIPES = {Path("/dev/stdin"), Path("/dev/fd"), Path("/proc/self/fd")}
 """Where a shell has the pipes between its commands, as of ``<(zcat book.gz)``."""
 
 
@@ -26,7 +26,8 @@ def read_bytes(path: Path) -> bytes:
     Raises: UserError where it cannot be read, or is a device or a pipe on disk, which might never end.
     """
     try:
-        if path.exists() and not path.is_dir() and not path.is_file() and path.parent not in PIPES:
+        ordinary = path.is_file() or path.is_dir() or not path.exists()
+        if not ordinary and not PIPES.intersection((path, path.parent)):
             raise UserError(f"{path}: not an ordinary file", "copy its text into one")
         return path.read_bytes()
     except FileNotFoundError:

@@ -22,8 +22,9 @@ class Trained(NamedTuple):
 
     folder: str
     options: Mapping[str, Any]
-    """Those of its model, the name among them."""
+    """The options of its model, and the model's name."""
     model: "LanguageModel"
+    """With its best weights, in evaluation mode."""
 
 
 class LanguageModel(nn.Module, ABC):

@@ -56,8 +56,9 @@ class Board:
     def close(self) -> None:
         """Flush and close the event file."""
         if self.writer is not None:
+            writer, self.writer = self.writer, None
             try:
-                self.writer.close()
+                writer.close()
             finally:
                 threading.excepthook = self.excepthook
 

@@ -11,6 +11,7 @@ events.out.*      TensorBoard
 """
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -23,7 +24,7 @@ import torch
 from omegaconf import OmegaConf
 
 from lmzoo.core.configs import completed
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import read_bytes, read_lines, sha256, write_atomic
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.protocol.model import LanguageModel
@@ -37,8 +38,15 @@ WRITTEN_FIRST = ("config.yaml", "vocabulary.txt", "provenance.json", "train.log"
 
 FILES = (*WRITTEN_FIRST, "last.pt", "best.pt", "results.json")
 
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
+"""What the system says where a disk is full, broken, or not to be written to."""
+
 _WRONG_SHAPES = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
 """What Python and PyTorch raise for things of another shape than was expected."""
+
+
+class _Unusable(UserError):  # noqa: N818 - it is one
+    """A file of a run that cannot be used, and its name."""
 
 
 class Run:
@@ -81,7 +89,7 @@ class Run:
 
     def check_text(self, corpus: Corpus) -> None:
         """Raise a UserError where the run was trained on another text than the corpus is now."""
-        if not (self.path / "provenance.json").exists():  # nothing has been trained yet
+        if not self._names() & {"last.pt", "best.pt", "results.json"}:  # nothing has been learnt yet
             return
         with self.reading("provenance.json", "says nothing of a corpus"):
             known = self._read_json("provenance.json")[0]["corpus"]
@@ -96,28 +104,37 @@ class Run:
     def alone(self) -> Iterator[None]:
         """Keep other processes out of the folder, which is made where there is none.
 
-        After an error the folder is as it was before, unless something has been learnt by then.
+        After an error whatever `begin` has added is removed, unless something has been learnt by then.
 
         Raises: UserError where another process is at work in the folder, or where it cannot be written.
         """
-        before = self._names()
         new = [folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with locked(self.path):
+                before = self._names()
                 try:
                     yield
-                except (OSError, UserError, KeyboardInterrupt):
-                    self._discard(before, new)
+                except BaseException as error:
+                    mistake = isinstance(error, UserError | KeyboardInterrupt) or out_of_memory(error)
+                    if mistake or self._cannot_write(error):
+                        self._discard(before, new)
                     raise
-        except BrokenPipeError:
-            raise
         except OSError as error:
+            if not self._cannot_write(error):
+                raise
             raise UserError(
                 f"{error.filename or self.path}: cannot be written ({error.strerror or error})",
                 "what was saved before is still good: make room and run the same command again, or choose another "
                 "run_dir",
             ) from None
+
+    def _cannot_write(self, error: BaseException) -> bool:
+        """Whether it is the run's own files that cannot be written."""
+        if not isinstance(error, OSError):
+            return False
+        file = Path(str(error.filename or os.devnull))
+        return error.errno in _NO_ROOM or self.path in (file, *file.parents) or file in self.path.parents
 
     def begin(self, config: Mapping[str, Any], corpus: Corpus) -> None:
         """Write what a run has from its start, or note that it goes on. Call it inside `alone`.
@@ -146,8 +163,9 @@ class Run:
         with contextlib.suppress(OSError):
             added = self._names() - before
             if added <= set(WRITTEN_FIRST):
-                for name in added:
-                    (self.path / name).unlink()
+                for name in reversed(WRITTEN_FIRST):  # while config.yaml is there the folder is a run
+                    if name in added:
+                        (self.path / name).unlink()
                 for folder in new:
                     folder.rmdir()
 
@@ -163,10 +181,11 @@ class Run:
         """
         if not self.config_file.exists():
             raise UserError(f"{self.path}: not a run directory (it has no config.yaml)")
+        data = read_bytes(self.config_file)
         try:
-            config = OmegaConf.to_container(OmegaConf.create(read_bytes(self.config_file).decode()))
+            config = OmegaConf.to_container(OmegaConf.create(data.decode()))
         except Exception as error:
-            raise UserError(f"{self.config_file}: cannot be read ({str(error).splitlines()[0]})") from None
+            raise UserError(f"{self.config_file}: cannot be read ({one_line(error)})") from None
         with self.reading(self.config_file.name, "no configuration of a run"):
             return _with_defaults(config)
 
@@ -191,8 +210,9 @@ class Run:
         """The results of a finished run; None before."""
         if not (self.path / "results.json").exists():
             return None
+        results = self._read_json("results.json")
         try:
-            return checked(self._read_json("results.json"))
+            return checked(results)
         except ValueError as error:
             raise self._unusable("results.json", f"damaged ({error})") from None
 
@@ -249,7 +269,11 @@ class Run:
                 if archive.testzip():  # torch does not compare checksums
                     raise zipfile.BadZipFile
             checkpoint = torch.load(path, map_location=device, weights_only=True)
-        except Exception:  # the unpickler fails in every way there is
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+        except Exception as error:  # the unpickler fails in every way there is
+            if out_of_memory(error):
+                raise
             raise self._unusable(name, "damaged, or no checkpoint of lmzoo") from None
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *parts}:
             raise self._unusable(name, "no checkpoint of lmzoo")
@@ -267,6 +291,8 @@ class Run:
             try:
                 model.load_state_dict(checkpoint["model"])
             except RuntimeError as error:
+                if out_of_memory(error):
+                    raise
                 raise self._unusable(name, f"not this model's weights ({' '.join(str(error).split())[:200]})") from None
 
     @contextlib.contextmanager
@@ -274,13 +300,17 @@ class Run:
         """While the context lasts, a file of the run whose parts have another shape than expected is a UserError."""
         try:
             yield
+        except _Unusable:
+            raise
         except UserError as error:
-            raise error if str(self.path) in error.problem else self._unusable(name, error.problem) from None
-        except _WRONG_SHAPES:
-            raise self._unusable(name, problem) from None
+            raise self._unusable(name, error.problem) from None
+        except _WRONG_SHAPES as error:
+            if out_of_memory(error):
+                raise
+            raise self._unusable(name, problem) from error
 
-    def _unusable(self, name: str, reason: str) -> UserError:
-        return UserError(f"{self.path / name}: {reason}", "delete the folder to start again, or choose another run_dir")
+    def _unusable(self, name: str, reason: str) -> "_Unusable":
+        return _Unusable(f"{self.path / name}: {reason}", "delete the folder to start again, or choose another run_dir")
 
 
 def _with_defaults(config: Any) -> dict[str, Any]:

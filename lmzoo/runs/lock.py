@@ -23,6 +23,8 @@ def locked(folder: Path) -> Iterator[None]:
             raise UserError(f"run_dir={folder}: another process is training here", "choose another run_dir") from None
         except OSError:
             pass  # NFS, for one, locks only what it may write
+        if not os.path.samestat(os.fstat(handle), folder.stat()):  # removed and made anew since it was opened
+            raise UserError(f"run_dir={folder}: another process is training here", "choose another run_dir")
         yield
     finally:
         os.close(handle)

@@ -53,7 +53,8 @@ def logging_to(path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         log.handlers[:] = [file]
-        log.error(reason(error))
+        with contextlib.suppress(OSError):  # a full disk must not hide the error
+            log.error(reason(error))
         raise
     finally:
         log.handlers.clear()

@@ -1,4 +1,4 @@
-"""The results of a run: their check, and their summary in words."""
+"""The results of a run, checked and put in words. ``training/session.py`` measures and writes them."""
 
 import math
 from collections.abc import Mapping

@@ -9,14 +9,15 @@ class Progress:
     """What a resumed run has to know beside the weights.
 
     Attributes:
-        epoch: whole epochs that are done.
+        epoch: epochs that are done.
         window: windows of the current epoch that are done.
-        step: windows that are done.
-        tokens: that were seen.
-        best: the best validation perplexity.
-        stale: checks since then.
-        seconds: wall-clock, checks included.
-        step_seconds: of these, in estimation and steps.
+        step: windows of all epochs that are done.
+        tokens: tokens seen so far.
+        best: the best validation perplexity so far.
+        stale: checks since the best one.
+        seconds: wall-clock time of training, checks included.
+        step_seconds: wall-clock time of estimation and steps alone.
+        finished: whether training is over.
     """
 
     epoch: int = 0

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -142,6 +143,8 @@ def _report_finished(run: Run, results: dict[str, Any]) -> dict[str, Any]:
 def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
     """The figures of a trained model."""
     scores = {split: score(model, corpus.splits[split], corpus.context) for split in ("valid", "test")}
+    if any(math.isnan(measured.logprob) for measured in scores.values()):
+        raise UserError("the model's log-probabilities are no numbers", "choose other options and another run_dir")
     figures: dict[str, Any] = {
         "corpus": corpus.name,
         "context": corpus.context,
@@ -167,3 +170,4 @@ def _publish(
     board.hyperparameters(flatten(config), metrics, step)
     for name, matrix in model.images(corpus).items():
         board.image(name, matrix, step)
+    board.close()  # what is not on the disk yet would be lost if ``results.json`` were there first

@@ -116,11 +116,11 @@ class Trainer:
                 self.save()
             elif time.monotonic() - self.saved_at >= self.options.checkpoint_seconds:
                 self.save()
-            if progress.finished:
-                return
             if stopped():
                 self.save()
                 raise Interrupted
+            if progress.finished:
+                return
 
     def _step(self, descent: Descent, window: Window) -> dict[str, float]:
         try:

@@ -9,8 +9,7 @@ import pytest
 from command_line import QUICK, ROOT, TEXT, command
 
 from lmzoo import evaluate, export_arpa, generate
-from lmzoo.cli.command import LONGEST, one_line, printable
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import LONGEST, UserError, one_line, printable
 
 NGRAM = ["model=ngram", "model.order=2", "model.discount_fallback=true"]
 
@@ -68,6 +67,7 @@ def test_a_text_without_an_end_is_refused(run: Path, text: str, tmp_path: Path):
 
 def test_words_cannot_control_the_terminal(run: Path, tmp_path: Path):
     assert printable("a\x1b[31m\tb\u202e") == "a\\x1b[31m\\tb\\u202e"
+    assert printable("می\u200cخواهم, soft\u00adhyphen") == "می\u200cخواهم, soft\u00adhyphen"
     vocabulary = [f"\x1b[{number}m" for number in range(40)]
     for split in ("train", "valid", "test"):
         (tmp_path / split).write_text("\n".join(" ".join(vocabulary[i:] + vocabulary[:i]) for i in range(40)) + "\n")
@@ -102,3 +102,15 @@ def test_a_model_that_does_not_fit_into_memory_is_refused(tmp_path: Path):
     sizes = ["model=rnn", "model.tied=false", "model.embedding=2000000000", "model.hidden=2000000000"]
     assert "not enough memory" in command(*TEXT, *QUICK, *sizes, f"run_dir={tmp_path / 'run'}").refused()
     assert not (tmp_path / "run").exists()
+
+
+def test_a_text_may_come_through_a_pipe_of_the_shell(run: Path):
+    done = shell(f"echo w1 w2 | python -m lmzoo.evaluate {run} /dev/stdin --device cpu")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "over 3 tokens" in done.stdout
+
+
+def test_an_output_may_lie_beside_a_configuration(run: Path, tmp_path: Path):
+    for name, code in (("mine.arpa", 0), ("results.json", 2), ("last.pt", 2), ("events.out.tfevents.1", 2)):
+        assert command(str(run), str(run / name), main=export_arpa.main).code == code
+    assert command(str(run), str(run / "mine.arpa"), main=export_arpa.main).code == 0

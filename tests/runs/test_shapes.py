@@ -10,7 +10,8 @@ import torch
 import yaml
 from command_line import MODELS, QUICK, TEXT, command, contents
 
-from lmzoo import evaluate, generate
+from lmzoo import evaluate, generate, train
+from lmzoo.models.neural.recurrent import RNN
 
 SMALL = [*TEXT, *QUICK, *MODELS["rnn"]]
 
@@ -158,3 +159,53 @@ def test_a_refusal_leaves_folders_as_they_were(tmp_path: Path):
     for folder in ("empty", "new/deep/run"):
         command(*TEXT, *QUICK, *refused, f"run_dir={tmp_path / folder}").refused()
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_a_trained_run_without_provenance_is_not_taken_for_a_new_one(run: Path):
+    (run / "provenance.json").unlink()
+    for arguments, main in (([str(run)], evaluate.main), ([*SMALL, f"run_dir={run}"], train.main)):
+        assert "provenance.json: no such file" in command(*arguments, main=main).refused()
+
+
+def test_damaged_results_are_told_once(run: Path):
+    (run / "results.json").write_text('{"a":')
+    assert command(*SMALL, f"run_dir={run}").refused().count("delete the folder") == 1
+
+
+@pytest.mark.parametrize("content", ["5", "", "[", "- 1"])
+def test_a_configuration_that_is_none(run: Path, content: str):
+    (run / "config.yaml").write_text(content)
+    assert "config.yaml: " in command(str(run), main=evaluate.main).refused()
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+@pytest.mark.parametrize("function", ["load", "set_rng_state"])
+def test_a_run_that_does_not_fit_into_memory_is_not_called_damaged(
+    run: Path, error: Exception, function: str, monkeypatch: pytest.MonkeyPatch
+):
+    (run / "results.json").unlink()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(torch, function, fail)
+    line = command(*SMALL, f"run_dir={run}").refused()
+    assert "not enough memory" in line
+    assert "delete" not in line
+
+
+def test_after_too_large_a_model_a_smaller_one_may_have_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RNN, "estimate", fail)
+        assert "not enough memory" in command(*SMALL, f"run_dir={tmp_path / 'run'}").refused()
+    assert command(*SMALL, "model.dropout=0.1", f"run_dir={tmp_path / 'run'}").code == 0
+
+
+def test_an_error_that_is_not_the_user_s_leaves_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(RNN, "estimate", lambda *_: open(tmp_path / "absent"))  # noqa: PTH123, SIM115
+    with pytest.raises(FileNotFoundError):
+        command(*SMALL, f"run_dir={tmp_path / 'run'}")
+    assert "Traceback" in (tmp_path / "run" / "train.log").read_text()
