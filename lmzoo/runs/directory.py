@@ -148,7 +148,8 @@ class Run:
             self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
         started = []
         if (self.path / "provenance.json").exists():
-            started = self._read_json("provenance.json")
+            with self.reading("provenance.json"):
+                started = list(self._read_json("provenance.json"))
         else:
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
         self.write_json("provenance.json", [*started, provenance(corpus)])
