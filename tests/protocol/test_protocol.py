@@ -128,6 +128,11 @@ def test_a_state_of_another_batch_is_an_error(model: LanguageModel, tokens: torc
             model(tokens, model.initial_state(1))
 
 
+def test_a_batch_of_no_rows_has_no_predictions(model: LanguageModel):
+    with torch.no_grad():
+        assert model.predict(model.initial_state(0)).shape == (0, model.vocabulary_size)
+
+
 def test_window_cuts_do_not_matter(model: LanguageModel, tokens: torch.Tensor):
     whole, state, parts = score(model, tokens), model.initial_state(3), []
     with torch.no_grad():

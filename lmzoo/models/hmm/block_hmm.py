@@ -148,14 +148,14 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
 
     def predict(self, state: State) -> Tensor:
         tables = self.current()
-        rows = []
+        rows = [tables.emission.new_empty(0, self.vocabulary_size)]  # of a batch without rows
         for belief, previous in zip(self._kept_belief(state, tables.kept), state[1].tolist(), strict=True):
             if previous == self.clusters:
                 prior = tables.start
             else:
                 prior = (belief[:, None, None] + tables.transitions.leaving(previous)).logsumexp(0)  # (M, K)
-            rows.append((prior[self.cluster] + tables.emission).logsumexp(1))
-        return torch.stack(rows)
+            rows.append((prior[self.cluster] + tables.emission).logsumexp(1)[None])
+        return torch.cat(rows)
 
     def words(self, z: int) -> Tensor:
         tables = self.current()

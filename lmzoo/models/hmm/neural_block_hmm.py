@@ -34,6 +34,7 @@ class NeuralBlockHMM(BlockHMM):
 
         p(z_1 = i) ∝ exp(w·Res_s(e_i)),
         p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over the words of i's cluster.
+
     The subclass defines the transitions, from e_i and from the vectors v_j of the states as destination. It may replace
     p(z_1), too.
 
