@@ -34,7 +34,7 @@ class Window:
     @property
     def count(self) -> int:
         """Tokens that are not padding."""
-        return int(self.inside.sum())
+        return self.tokens.numel() if self.mask is None else int(self.mask.sum())
 
 
 class StreamWindows:

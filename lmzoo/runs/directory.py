@@ -282,7 +282,7 @@ class Run:
             changed = differences(_with_defaults(checkpoint["config"]), self.config())
         if changed:
             raise self._unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
-        if checkpoint.get("vocabulary", self._vocabulary_sha256()) != self._vocabulary_sha256():
+        if "vocabulary" in checkpoint and checkpoint["vocabulary"] != self._vocabulary_sha256():
             raise self._unusable("vocabulary.txt", f"not the words that {name} was trained with")
         return checkpoint
 
