@@ -19,7 +19,7 @@ def provenance(corpus: Corpus) -> dict[str, Any]:
     """The facts about this process, and about the corpus that it reads."""
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "argv": sys.argv,
+        "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "git": _git_state(),
         "versions": {
             "lmzoo": __version__,
@@ -30,11 +30,22 @@ def provenance(corpus: Corpus) -> dict[str, Any]:
         },
         "machine": {
             "platform": platform.platform(),
+            "cpu": _cpu(),
             "threads": torch.get_num_threads(),
             "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         },
         "corpus": {"name": corpus.name, "sha256": corpus.sha256, **corpus.notes},
     }
+
+
+def _cpu() -> str:
+    """The name of the processor, as far as the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return f"{next(names, platform.processor())}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _git_state() -> dict[str, Any] | None:
