@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 TEXT = "corpus=markov corpus.words=200 corpus.train=20000 corpus.valid=2000 corpus.test=2000"
-QUICK = "trainer.epochs=3 trainer.max_tokens=256 trainer.checks_per_epoch=2 device=cpu"
+QUICK = "trainer.epochs=3 trainer.max_tokens=256 trainer.checks_per_epoch=2 trainer.precision=float32 device=cpu"
 SENTENCES = "corpus.context=sentence"
 HMM = "model.states=256 model.clusters=16 model.dim=32"
 CASES = {

@@ -1,4 +1,4 @@
-"""What every test shares: one thread, no cached clusters of the user's, and a small text from a known HMM."""
+"""What every test shares: one thread, float32, no cached clusters of the user's, and a small text from a known HMM."""
 
 import os
 from pathlib import Path
@@ -9,12 +9,16 @@ from command_line import MODELS, QUICK, command
 
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.markov import MarkovSource
+from lmzoo.training import precision
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _surroundings(tmp_path_factory: pytest.TempPathFactory):
     os.environ["LMZOO_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(precision, "faster_in_bfloat16", lambda _: False)  # the same figures on every machine
+        yield
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ class _Results:
     seed: int
     impossible_tokens: dict[str, int]
     true_perplexity: dict[str, float]
+    precision: str
 
 
 def checked(results: Any) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def checked(results: Any) -> dict[str, Any]:
     """
     if not isinstance(results, dict):
         raise ValueError("no results of a run")
-    entries = {"impossible_tokens": {}, "true_perplexity": {}, **results}
+    entries = {"impossible_tokens": {}, "true_perplexity": {}, "precision": "", **results}
     call(_Results, {name: entries[name] for name in schema(_Results) if name in entries}, "")
     for name in ("perplexity", "tokens"):
         if not {"valid", "test"} <= results[name].keys():
@@ -54,11 +55,12 @@ def _perplexity(results: Mapping[str, Any]) -> dict[str, float]:
 def summary(results: Mapping[str, Any]) -> str:
     """A finished run in a few lines."""
     perplexity = _perplexity(results)
+    device = " in ".join(results[name] for name in ("device", "precision") if name in results)
     lines = [
         f"{results['model']} on {results['corpus']} (context {results['context']}): "
         f"valid perplexity {perplexity['valid']:.2f}, test perplexity {perplexity['test']:.2f}",
         f"{results['parameters']:,} parameters, {results['seconds']:.0f} s of training "
-        f"at {results['tokens_per_second']:,.0f} tokens/s on {results['device']}, seed {results['seed']}",
+        f"at {results['tokens_per_second']:,.0f} tokens/s on {device}, seed {results['seed']}",
     ]
     for split, number in results.get("impossible_tokens", {}).items():
         lines.append(f"{number:,} of {results['tokens'][split]:,} {split} tokens have probability 0: try smoothing")

@@ -25,8 +25,13 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """The options in which two configurations differ, as ``key: old -> new``, without those that are free to change."""
+    """The options in which two configurations differ, as ``key: old -> new``, without those that are free to change.
+
+    ``trainer.precision=auto`` is whatever a run began with.
+    """
     before, after = flatten(old), flatten(new)
+    if "trainer.precision" in before and after.get("trainer.precision") == "auto":
+        del after["trainer.precision"], before["trainer.precision"]
     keys = [key for key in {**before, **after} if key not in FREE_TO_CHANGE]
     return [
         f"{key}: {before.get(key, 'absent')} -> {after.get(key, 'absent')}"

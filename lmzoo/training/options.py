@@ -17,5 +17,5 @@ class TrainerOptions:
     checks_per_epoch: Annotated[int, Bounds(low=1, high=10_000)]
     patience: Size | None
     clip: NonNegative | None
-    precision: Literal["float32", "bfloat16"]
+    precision: Literal["auto", "float32", "bfloat16"]
     checkpoint_seconds: NonNegative

@@ -68,6 +68,7 @@ def train(config: Mapping[str, Any]) -> dict[str, Any]:
         return _report_finished(run, results)
     board = Board(run.path)
     trainer = _prepare(settings, corpus, run, board)
+    config = {**config, "trainer": {**config["trainer"], "precision": trainer.options.precision}}
     with run.alone():
         run.check(config)  # again, as another process may have worked here since
         run.check_text(corpus)
@@ -84,15 +85,16 @@ def train(config: Mapping[str, Any]) -> dict[str, Any]:
 def _work(trainer: Trainer, settings: Settings, config: Mapping[str, Any], board: Board) -> dict[str, Any]:
     """Fit, measure, publish."""
     model, corpus, run = trainer.model, trainer.corpus, trainer.run
-    log.info(
-        "%s on %s, context %s, %s: %s", settings.model["name"], corpus.name, corpus.context, model.device, run.path
-    )
+    device = f"{model.device}" if trainer.descent is None else f"{model.device} in {trainer.options.precision}"
+    log.info("%s on %s, context %s, %s: %s", settings.model["name"], corpus.name, corpus.context, device, run.path)
     log.info("%s", described(corpus))
     trainer.fit()
     best = run.restore("best.pt", model.device, "model")
     if best is not None:
         run.load_weights(model, best, "best.pt")
     results = {**_measure(model, corpus, trainer.progress), "model": settings.model["name"], "seed": settings.seed}
+    if trainer.descent is not None:
+        results["precision"] = trainer.options.precision
     _publish(results, config, model, corpus, trainer.progress.tokens, board)
     run.write_json("results.json", results)
     return results

@@ -20,6 +20,7 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import hand_over
 from lmzoo.training.descent import Descent, NotFinite
 from lmzoo.training.options import TrainerOptions
+from lmzoo.training.precision import settled
 from lmzoo.training.progress import Progress
 from lmzoo.training.signals import stop_signals
 
@@ -47,6 +48,7 @@ class Trainer:
         seed: int,
         observe: Callable[[Progress, dict[str, float]], None],
     ):
+        options = settled(options, model, run)
         if options.precision == "bfloat16" and not model.autocast:
             raise UserError(
                 f"trainer.precision=bfloat16: {type(model).__name__} computes in float32 alone",

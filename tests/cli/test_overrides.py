@@ -51,7 +51,7 @@ from command_line import SMALL, command
         ("model.hidden=true", "model.hidden=True: must be an integer"),
         ("model.tied=3", "model.tied=3: must be true or false"),
         ("run_dir=3", "run_dir=3: must be a string"),
-        ("trainer.precision=float16", "trainer.precision=float16: must be one of float32, bfloat16"),
+        ("trainer.precision=float16", "trainer.precision=float16: must be one of auto, float32, bfloat16"),
         ("~model.hidden", "model.hidden is missing: it must be an integer"),
         ("model.hidden=-3", "model.hidden=-3: must be at least 1"),
         ("model.dropout=1", "model.dropout=1: must be below 1"),

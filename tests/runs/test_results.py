@@ -27,6 +27,7 @@ def test_a_summary_has_every_figure():
         "ngram on ptb (context sentence): valid perplexity 140.00, test perplexity inf",
         "0 parameters, 3 s of training at 1,234,568 tokens/s on cpu, seed 3",
     ]
+    assert summary(RESULTS | {"precision": "bfloat16"}).splitlines()[1].endswith(" tokens/s on cpu in bfloat16, seed 3")
     more = {"impossible_tokens": {"test": 1000}, "true_perplexity": {"valid": 9.0, "test": 8.125}}
     assert summary(RESULTS | more).splitlines()[2:] == [
         "1,000 of 82,430 test tokens have probability 0: try smoothing",

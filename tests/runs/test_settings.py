@@ -22,6 +22,13 @@ def test_differences_are_those_that_results_depend_on():
     ]
 
 
+def test_an_automatic_precision_is_the_one_that_a_run_has():
+    float32, bfloat16, auto = ({"trainer": {"precision": p}} for p in ("float32", "bfloat16", "auto"))
+    assert differences(bfloat16, auto) == []
+    assert differences(bfloat16, float32) == ["trainer.precision: bfloat16 -> float32"]
+    assert differences({}, auto) == ["trainer.precision: absent -> auto"]
+
+
 def test_run_names_are_short_and_fit_for_a_file_system():
     assert run_name([]) == ""
     assert run_name(["seed=3", "optimizer.lr=0.1"]) == ",optimizer.lr=0.1,seed=3"

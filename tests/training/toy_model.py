@@ -75,7 +75,8 @@ def corpus_of(train: list[int], context: str = "stream", words: int = 4) -> Corp
 
 
 def trainer_options(**changed: Any) -> TrainerOptions:
-    options = {**defaults("trainer", "default"), "batch_size": 1, "bptt": 4, "clip": None, **changed}
+    options = {**defaults("trainer", "default"), "batch_size": 1, "bptt": 4, "clip": None}
+    options |= {"precision": "float32"} | changed
     return call(TrainerOptions, options, "trainer.")
 
 
