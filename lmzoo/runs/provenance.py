@@ -29,7 +29,7 @@ def provenance(corpus: Corpus) -> dict[str, Any]:
             "omegaconf": omegaconf.__version__,
         },
         "machine": {
-            "platform": platform.platform(),
+            "platform": f"{platform.system()} {platform.machine()}",
             "cpu": _cpu(),
             "threads": torch.get_num_threads(),
             "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
