@@ -1,0 +1,179 @@
+"""Evidence for the figures of docs/results.md: what the runs behind them wrote, in docs/results/NAME.
+
+``python scripts/evidence.py keep NAME RUN…`` copies a finished run's results, configuration, provenance and log there,
+with ``code.json``: a digest of each module that can move its figures, as it was at the run's commit. Of several runs,
+which are of one model, each gets a folder of its own below.
+``python scripts/evidence.py mark`` puts † into each row of the page whose code has changed since, and takes it off
+where it has not. ``tests/scripts/test_evidence.py`` compares page and evidence.
+"""
+
+import argparse
+import ast
+import functools
+import inspect
+import io
+import json
+import re
+import shutil
+import subprocess
+import tokenize
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import lmzoo.models
+from lmzoo.cli.command import CommandParser, run_command
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.runs.directory import Run
+
+ROOT = Path(inspect.getfile(lmzoo)).parent.parent
+PAGE = ROOT / "docs" / "results.md"
+KEPT = ("results.json", "config.yaml", "provenance.json", "train.log")
+CHANGED = "†"
+
+ROOMS = ("corpus", "words", "protocol", "models", "training")
+"""The parts of the package that can move a figure, but for downloads, whose texts have checksums."""
+
+LINK = re.compile(r"\]\(results/([\w./-]+)\)( †)?")
+
+
+@functools.cache
+def fingerprint(source: str) -> str:
+    """A digest of what a module does: without comments, docstrings, blanks and the texts of errors."""
+    left_out = set()
+    for node in ast.walk(ast.parse(source)):
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if text or isinstance(node, ast.Raise):
+            left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = dict(token.start for token in tokens if token.type == tokenize.COMMENT)  # the column by the line
+    lines = enumerate(source.splitlines(), 1)
+    left = "".join(line[: comments.get(number)] for number, line in lines if number not in left_out)
+    return sha256("".join(left.split()).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def imported(source: str) -> list[str]:
+    """The modules of the package that a module imports, as files that may be there."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            module = node.module.replace(".", "/")
+            found += [f"{module}.py", f"{module}/__init__.py", *(f"{module}/{alias.name}.py" for alias in node.names)]
+    return found
+
+
+def code(model: str, read: Callable[[str], str | None]) -> dict[str, str]:
+    """The digests of the modules that a model's figures come from.
+
+    Args:
+        read: the text of a file of the checkout, by its path; None where there is none.
+    """
+    entry = inspect.getsourcefile(models.entries[model])
+    found: dict[str, str] = {}
+    waiting = [Path(entry or "").relative_to(ROOT).as_posix(), "lmzoo/training/trainer.py", "lmzoo/corpus/entries.py"]
+    while waiting:
+        path = waiting.pop()
+        matters = path.startswith(tuple(f"lmzoo/{room}/" for room in ROOMS)) and path != "lmzoo/corpus/sources.py"
+        if path in found or not matters:
+            continue
+        source = read(path)
+        if source is not None:
+            found[path] = fingerprint(source)
+            waiting += imported(source)
+    return dict(sorted(found.items()))
+
+
+def today(path: str) -> str | None:
+    """A file of the working tree."""
+    file = ROOT / path
+    return file.read_text(encoding="utf-8") if file.is_file() else None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A folder below docs/results."""
+
+    path: Path
+
+    @property
+    def runs(self) -> list[Path]:
+        """The folders of single runs: this one, or those below it."""
+        return sorted(file.parent for file in self.path.rglob("results.json"))
+
+    def perplexities(self, split: str) -> list[float | None]:
+        """Of each run, None for infinity."""
+        return [json.loads((run / "results.json").read_text())["perplexity"][split] for run in self.runs]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the code is not what it was."""
+        model = json.loads((self.runs[0] / "results.json").read_text())["model"]
+        return json.loads((self.path / "code.json").read_text()) != code(model, today)
+
+
+def keep(name: str, runs: Sequence[Path]) -> None:
+    """Copy what finished runs say of themselves."""
+    models_and_commits = {_origin(run) for run in runs}
+    if len(models_and_commits) > 1:
+        raise UserError(
+            f"the runs are of several models or commits: {sorted(models_and_commits)}", "keep each by itself"
+        )
+    model, commit = models_and_commits.pop()
+
+    def then(path: str) -> str | None:
+        git = ["git", "show", f"{commit}:{path}"]
+        shown = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False)
+        return shown.stdout if shown.returncode == 0 else None
+
+    folder = PAGE.with_suffix("") / name
+    shutil.rmtree(folder, ignore_errors=True)
+    for run in runs:
+        copy = folder / run.name if len(runs) > 1 else folder
+        copy.mkdir(parents=True)
+        for file in KEPT:
+            shutil.copyfile(run / file, copy / file)
+    (folder / "code.json").write_text(json.dumps(code(model, then), indent=2) + "\n", encoding="utf-8")
+
+
+def _origin(run: Path) -> tuple[str, str]:
+    """The model of a finished run and the commit that ended it."""
+    results = Run(run).results()
+    if results is None:
+        raise UserError(f"{run}: is not finished")
+    commits = [entry["git"] for entry in json.loads((run / "provenance.json").read_text())]
+    if any(commit is None or commit["dirty"] for commit in commits):
+        raise UserError(f"{run}: its code was no commit", "run it in a checkout without changes")
+    return results["model"], commits[-1]["commit"]
+
+
+def marked(page: str) -> str:
+    """The page, with each link to evidence marked where the code has changed."""
+
+    def mark(link: re.Match[str]) -> str:
+        changed = Evidence(PAGE.with_suffix("") / link[1]).changed
+        return f"](results/{link[1]})" + (f" {CHANGED}" if changed else "")
+
+    return LINK.sub(mark, page)
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(description=(__doc__ or "").partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
+    keeping = commands.add_parser("keep", help="copy what a run says of itself")
+    keeping.add_argument("name", help="the folder below docs/results")
+    keeping.add_argument("runs", type=Path, nargs="+", help="finished runs of one model")
+    commands.add_parser("mark", help="mark the rows whose code has changed")
+    arguments = parser.parse_args()
+    if arguments.command == "keep":
+        keep(arguments.name, arguments.runs)
+    else:
+        PAGE.write_text(marked(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    run_command(main)
