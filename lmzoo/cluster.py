@@ -1,10 +1,15 @@
 """Cluster the words of a text: ``python -m lmzoo.cluster --corpus ptb --clusters 128 ptb-clusters.tsv``."""
 
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.cluster")
+
 from pathlib import Path
 
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_output, run_command
+from lmzoo.cli.command import CommandParser, check_output
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines, write_output
@@ -73,7 +78,3 @@ def main() -> int:
         vocabulary, tokens = corpus.vocabulary, corpus.train
     cluster(vocabulary, tokens, options.clusters, options.out)
     return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

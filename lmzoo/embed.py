@@ -1,5 +1,10 @@
 """Embed the tokens of a text: ``python -m lmzoo.embed RUN TEXT FILE``."""
 
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.embed")
+
 import io
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, run_command, warn
+from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines, write_output
 from lmzoo.corpus import EOS_ID, Vocabulary
@@ -108,7 +113,3 @@ def main() -> int:
     if len(places) > OCCURRENCES:
         print(f"… and {len(places) - OCCURRENCES:,} more of '{printable(options.neighbours)}'")
     return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

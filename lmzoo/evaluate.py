@@ -1,5 +1,10 @@
 """Measure a trained model: ``python -m lmzoo.evaluate RUN [SPLIT or FILE]``."""
 
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.evaluate")
+
 import json
 import math
 import sys
@@ -9,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, open_run, run_command, warn
+from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import Context, Vocabulary
@@ -124,7 +129,3 @@ def main() -> int:
         summary.append(f"{figures['impossible']:,} tokens have probability 0")
     print("\n".join(summary), file=sys.stderr if arguments.lines else sys.stdout)
     return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

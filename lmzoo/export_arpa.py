@@ -1,8 +1,13 @@
 """Write a trained n-gram model as an ARPA file: ``python -m lmzoo.export_arpa RUN FILE``."""
 
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.export_arpa")
+
 from pathlib import Path
 
-from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, run_command
+from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.models.ngram.arpa_file import write_arpa
 from lmzoo.models.ngram.ngram import NGram
@@ -38,7 +43,3 @@ def main() -> int:
     export_arpa(arguments.run, arguments.file)
     print(arguments.file)
     return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

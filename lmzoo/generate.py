@@ -1,10 +1,15 @@
 """Draw text from a trained model: ``python -m lmzoo.generate RUN``."""
 
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.generate")
+
 import math
 
 import torch
 
-from lmzoo.cli.command import CommandParser, open_run, run_command, warn
+from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.protocol.sampling import sample
@@ -51,7 +56,3 @@ def main() -> int:
     for line in vocabulary.decode([*prompt.tolist(), *drawn.tolist()]).split("\n"):
         print(printable(line.removesuffix(EOS).rstrip()))
     return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -1,10 +1,15 @@
 """Show what is inside a hidden Markov model: ``python -m lmzoo.inspect RUN``."""
 
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.inspect")
+
 import math
 
 import torch
 
-from lmzoo.cli.command import CommandParser, open_run, require_kind, run_command, warn
+from lmzoo.cli.command import CommandParser, open_run, require_kind, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
@@ -114,7 +119,3 @@ def main() -> int:
         for sentence in options.sentence:
             print("\n".join(inspector.sentence(sentence)))
     return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

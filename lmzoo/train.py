@@ -1,7 +1,12 @@
 """Train a model: ``python -m lmzoo.train model=lstm corpus=ptb``; ``--help`` tells the rest."""
 
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.train")
+
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +15,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.cli.command import INTERRUPTED, run_command
 from lmzoo.cli.hydra import run_hydra
+from lmzoo.cli.start import INTERRUPTED, leaving_at_once
 from lmzoo.core.errors import Interrupted, UserError, one_line
 from lmzoo.runs.log import log_failure
 from lmzoo.runs.results import comparison
-from lmzoo.training.session import train
+
+Train = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def main() -> int:
@@ -29,10 +35,12 @@ def main() -> int:
         if stop:
             return
         try:
+            with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
+                from lmzoo.training.session import train
             options: Any = OmegaConf.to_container(config, resolve=True)
             if HydraConfig.get().mode == RunMode.MULTIRUN:
                 folder = str(options["run_dir"])
-                if results := _train_in_sweep(options):
+                if results := _noting_failure(train, options):
                     done[folder] = results
                 else:
                     failed.append(folder)
@@ -56,8 +64,8 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _train_in_sweep(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`train`, where a failure is noted in the run's own folder, and None is returned."""
+def _noting_failure(train: Train, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`train` in a sweep, where a failure is noted in the run's own folder, and None is returned."""
     print(f"\n[{HydraConfig.get().job.num}] {options['run_dir']}", flush=True)
     try:
         return train(options)
@@ -67,7 +75,3 @@ def _train_in_sweep(options: Mapping[str, Any]) -> dict[str, Any] | None:
         log_failure(Path(str(options["run_dir"])), error)
         print(f"failed: {one_line(error)}", file=sys.stderr)
         return None
-
-
-if __name__ == "__main__":
-    run_command(main)

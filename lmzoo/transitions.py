@@ -1,6 +1,11 @@
 """Which words follow which in a linear dynamical system: ``python -m lmzoo.transitions RUN``."""
 
-from lmzoo.cli.command import CommandParser, open_run, require_kind, run_command, warn
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.transitions")
+
+from lmzoo.cli.command import CommandParser, open_run, require_kind, warn
 from lmzoo.core.errors import printable
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
@@ -27,7 +32,3 @@ def main() -> int:
         left, right = (" ".join(vocabulary.words[word] for word in end.tolist()) for end in (now, following))
         print(f"{sigma:.2f}  {printable(left)}  →  {printable(right)}")
     return 0
-
-
-if __name__ == "__main__":
-    run_command(main)

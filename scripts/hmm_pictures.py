@@ -10,7 +10,8 @@ import matplotlib as mpl
 import torch
 
 import lmzoo
-from lmzoo.cli.command import CommandParser, run_command
+from lmzoo.cli.command import CommandParser
+from lmzoo.cli.ending import run_command
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm.block_hmm import BlockHMM

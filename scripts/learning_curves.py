@@ -16,7 +16,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from lmzoo.cli.command import CommandParser, run_command
+from lmzoo.cli.command import CommandParser
+from lmzoo.cli.ending import run_command
 from lmzoo.core.errors import UserError
 from lmzoo.runs.directory import Run
 

@@ -15,7 +15,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from lmzoo import train
-from lmzoo.cli.command import run_command
+from lmzoo.cli.ending import run_command
 from lmzoo.core.configs import CONFIGS
 from lmzoo.training.trainer import Trainer
 

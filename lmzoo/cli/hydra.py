@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -12,7 +13,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.cli.command import CommandParser
+import lmzoo.runs.settings  # noqa: F401 - its import registers run_name, which a run_dir calls
 from lmzoo.cli.overrides import check_overrides, hydra_message, parse
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
@@ -69,6 +70,9 @@ def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
 def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line as Hydra reads it; a UserError where Hydra would print its usage."""
     parser = get_args_parser()
-
-    parser.error = CommandParser().error
+    parser.error = _refuse
     return parser.parse_args(arguments)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise UserError(message, "--help shows what there is")

@@ -1,0 +1,57 @@
+"""The start of a command, and Ctrl-C from then on. Few imports: Ctrl-C while they last would be a traceback."""
+
+import contextlib
+import importlib
+import os
+import signal
+from collections.abc import Iterator
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as in shells, and after any signal on which a run was saved."""
+
+
+def start(command: str) -> None:
+    """Import the module of a command, run its ``main`` and exit with its code.
+
+    The file of a command calls this before its own imports, since they take long. Ctrl-C while they last ends the
+    process at once. Later the first Ctrl-C raises KeyboardInterrupt, so that nothing half done is left, and the second
+    ends the process. Where a shell has told it to ignore Ctrl-C, a command does.
+    """
+    heeded = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    if heeded:
+        signal.signal(signal.SIGINT, _leave)
+    main = importlib.import_module(command).main
+    run_command = importlib.import_module("lmzoo.cli.ending").run_command
+
+    def work() -> int:
+        if heeded:
+            signal.signal(signal.SIGINT, _interrupt)
+        return main()
+
+    try:
+        run_command(work)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to be stopped
+
+
+@contextlib.contextmanager
+def leaving_at_once() -> Iterator[None]:
+    """A context for imports that take long: Ctrl-C ends the process, since libraries may catch an exception."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(*_: object) -> None:
+    signal.signal(signal.SIGINT, _leave)
+    raise KeyboardInterrupt
+
+
+def _leave(*_: object) -> None:
+    with contextlib.suppress(OSError):  # a closed stderr
+        os.write(2, b"interrupted\n")
+    os._exit(INTERRUPTED)

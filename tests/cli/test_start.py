@@ -1,0 +1,79 @@
+"""The first second of a command: what it does not import, and Ctrl-C while it imports and while it closes."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import ROOT
+
+COMMANDS = sorted(path.stem for path in (ROOT / "lmzoo").glob("*.py") if path.stem != "__init__")
+CTRL_C = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+
+
+def python(folder: Path, *arguments: str, **modules: str) -> subprocess.CompletedProcess:
+    """A process that finds some modules by these texts."""
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=120, check=False, cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])},
+    )  # fmt: skip
+
+
+def started(folder: Path, main: str) -> tuple[int, str, str]:
+    """What the start of a command gives whose ``main`` has these lines."""
+    lines = "".join(f"    {line}\n" for line in main.splitlines())
+    module = f"import atexit, os, signal\n\ndef ctrl_c(): os.kill(os.getpid(), signal.SIGINT)\n\ndef main():\n{lines}"
+    done = python(folder, "-c", "from lmzoo.cli.start import start; start('work')", work=module)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_package_and_the_options_of_training_need_no_pytorch(tmp_path: Path):
+    assert python(tmp_path, "-c", "import lmzoo; lmzoo.__version__", torch="1 / 0").stderr == ""
+    helped = python(tmp_path, "-m", "lmzoo.train", "--help")
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert "embedding: 200" in helped.stdout
+    assert "did you mean 'model.hidden'?" in python(tmp_path, "-m", "lmzoo.train", "model.hiden=3").stderr
+
+
+def test_the_package_loads_models():
+    import lmzoo
+    from lmzoo.runs.loading import load
+
+    assert lmzoo.load is load
+    with pytest.raises(AttributeError, match="module 'lmzoo' has no attribute 'lode'"):
+        _ = lmzoo.lode
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_ctrl_c_while_a_command_imports_is_one_word(command: str, tmp_path: Path):
+    swallowed = "try:\n    import interrupt\nexcept BaseException:\n    pass\nimport time\ntime.sleep(60)\n"
+    done = python(tmp_path, "-m", f"lmzoo.{command}", torch=swallowed, interrupt=CTRL_C)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_the_first_ctrl_c_lets_a_command_tidy_up(tmp_path: Path):
+    main = "try: ctrl_c()\nfinally: print('tidied up')"
+    assert started(tmp_path, main) == (130, "tidied up\n", "interrupted\n")
+
+
+def test_the_second_ctrl_c_ends_a_command_that_is_slow_to_tidy_up(tmp_path: Path):
+    main = "try: ctrl_c()\nfinally:\n ctrl_c()\n print('tidied up')"
+    assert started(tmp_path, main) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize(("end", "code", "err"), [("return 1", 1, ""), ("ctrl_c()", 130, "interrupted\n")])
+def test_ctrl_c_does_nothing_to_a_process_that_closes(end: str, code: int, err: str, tmp_path: Path):
+    assert started(tmp_path, f"atexit.register(ctrl_c)\n{end}") == (code, "", err)
+
+
+def test_a_command_ignores_ctrl_c_where_a_shell_tells_it_to(tmp_path: Path):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert started(tmp_path, "ctrl_c()\nprint('on')\nreturn 0") == (0, "on\n", "")
+    finally:
+        signal.signal(signal.SIGINT, before)
