@@ -23,7 +23,8 @@ from hashlib import sha256
 from pathlib import Path
 
 import lmzoo.models
-from lmzoo.cli.command import CommandParser, run_command
+from lmzoo.cli.command import CommandParser
+from lmzoo.cli.ending import run_command
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.runs.directory import Run
