@@ -5,54 +5,102 @@ if __name__ == "__main__":
 
     start("lmzoo.generate")
 
-import math
+import argparse
 
 import torch
+from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, open_run, warn
-from lmzoo.core.errors import UserError, printable
-from lmzoo.corpus.vocabulary import EOS
-from lmzoo.protocol.sampling import sample
+from lmzoo.core.errors import UserError, printable, shortened
+from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus.vocabulary import EOS, UNK
+from lmzoo.protocol.sampling import Decoding, beam_search, sample
 
 
 def main() -> int:
     """The command: returns its exit code."""
+    options, decoding = _read_command_line()
+    run, model, vocabulary = open_run(options.run, options.device)
+    unfinished = run.unfinished()
+    prompt = _encoded(options.prompt, vocabulary)
+    if options.beam:
+        found = beam_search(model, options.beam, options.tokens, prompt=prompt)
+        texts = [[(sentence.logprob, sentence.tokens)] for sentence in found]
+    else:
+        context = run.config()["corpus"]["context"]
+        drawn = sample(
+            model, options.tokens, options.seed,
+            context=context, decoding=decoding, prompt=prompt, samples=options.samples,
+        )  # fmt: skip
+        texts = [_lines(tokens, logprobs) for tokens, logprobs in zip(*drawn, strict=True)]
+    warn(unfinished)
+    for number, lines in enumerate(texts):
+        if number and not options.beam:
+            print()
+        for place, (logprob, tokens) in enumerate(lines):
+            begun = [] if place or prompt is None else prompt.tolist()
+            text = printable(vocabulary.decode([*begun, *tokens]).removesuffix(EOS).rstrip())
+            print(f"{logprob:.4f}\t{text}" if options.scores else text)
+    return 0
+
+
+def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser = CommandParser(
         prog="python -m lmzoo.generate",
         description="Print text drawn from a trained model word by word, a sentence a line.",
         epilog="examples: python -m lmzoo.generate outputs/pydoc/lstm; "
-        'python -m lmzoo.generate outputs/ptb/vlhmm --prompt "the company said" --temperature 0.7 --seed 3',
+        'python -m lmzoo.generate outputs/ptb/vlhmm --prompt "the company said" --top-p 0.9 --samples 5 --scores; '
+        "python -m lmzoo.generate outputs/pydoc/lstm --beam 10 --tokens 30",
     )
     parser.add_run("outputs/pydoc/lstm")
     parser.add_argument("--tokens", type=int, default=200, help="how many, ends of lines included (200)")
-    parser.add_argument("--prompt", default="", help="the first sentence's first words, all known to the model")
+    parser.add_argument("--samples", type=int, default=1, help="how many texts, an empty line between them (1)")
+    parser.add_argument(
+        "--prompt", default="", help="the first words of each text; those unknown to the model become <unk>"
+    )
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
+    parser.add_argument("--top-k", type=int, help="draw from the K likeliest words alone; 1 is greedy")
+    parser.add_argument(
+        "--top-p", type=float, default=1.0, help="from the fewest words with this probability together (1)"
+    )
+    parser.add_argument("--typical", type=float, default=1.0, help="likewise, words of typical information first (1)")
+    parser.add_argument("--beam", type=int, help="print the likeliest sentences that a beam search of this width finds")
     parser.add_argument("--seed", type=int, default=0, help="another seed draws another text (0)")
+    parser.add_argument(
+        "--scores", action="store_true", help="print log p of each line in nats before it, without the prompt's"
+    )
     parser.add_device()
     options = parser.parse_args()
-    if options.tokens < 1:
-        raise UserError(f"--tokens {options.tokens}: must be at least 1")
-    if not 0 < options.temperature < math.inf:
-        raise UserError(f"--temperature {options.temperature}: must be a positive number")
+    for name in ("tokens", "samples", "beam"):
+        if (number := getattr(options, name)) is not None and number < 1:
+            raise UserError(f"--{name} {number}: must be at least 1")
     if not 0 <= options.seed < 2**63:
         raise UserError(f"--seed {options.seed}: must be at least 0 and below 2^63")
-    run, model, vocabulary = open_run(options.run, options.device)
-    unfinished, words = run.unfinished(), options.prompt.split()
-    for word in words:
-        if word not in vocabulary.index or word == EOS:
-            raise UserError(
-                f"--prompt: '{word}' is not among the model's words, {run.path / 'vocabulary.txt'}", "use others"
-            )
-    prompt = torch.tensor([vocabulary.index[word] for word in words])
-    drawn = sample(
-        model,
-        options.tokens,
-        options.seed,
-        context=run.config()["corpus"]["context"],
-        temperature=options.temperature,
-        prompt=prompt if words else None,
-    )
-    warn(unfinished)
-    for line in vocabulary.decode([*prompt.tolist(), *drawn.tolist()]).split("\n"):
-        print(printable(line.removesuffix(EOS).rstrip()))
-    return 0
+    try:
+        decoding = Decoding(
+            temperature=options.temperature, top_k=options.top_k, top_p=options.top_p, typical=options.typical
+        )
+    except ValueError as error:
+        raise UserError(f"--{error}".replace("_", "-", 1)) from None
+    if options.beam and (decoding != Decoding() or options.samples > 1):
+        raise UserError("--beam draws nothing", "leave out --samples, --temperature, --top-k, --top-p and --typical")
+    return options, decoding
+
+
+def _encoded(prompt: str, vocabulary: Vocabulary) -> Tensor | None:
+    """The (N,) words of a prompt, unknown ones as `<unk>`; None where there is no word."""
+    words = prompt.split()
+    unknown = [word for word in words if word not in vocabulary.index]
+    if EOS in words or (unknown and UNK not in vocabulary.index):
+        wrong = EOS if EOS in words else unknown[0]
+        raise UserError(f"--prompt: '{shortened(wrong)}' is not among the model's words", "use words of vocabulary.txt")
+    if unknown:
+        warn(f"--prompt: {', '.join(map(shortened, unknown))}: read as {UNK}, since the model does not know it")
+    return torch.tensor([vocabulary.index.get(word, vocabulary.index.get(UNK, 0)) for word in words]) if words else None
+
+
+def _lines(tokens: Tensor, logprobs: Tensor) -> list[tuple[float, list[int]]]:
+    """log p and words of each line of a (N,) text, from the (N,) log p of its tokens; the last line may be cut."""
+    ends = (tokens == EOS_ID).nonzero()[:, 0] + 1
+    lines = zip(tokens.tensor_split(ends), logprobs.tensor_split(ends), strict=True)
+    return [(float(scores.sum()), line.tolist()) for line, scores in lines if len(line)]

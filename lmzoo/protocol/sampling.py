@@ -1,13 +1,78 @@
-"""Text drawn from any language model."""
+"""Text drawn from any language model, and its likeliest sentences."""
 
 import math
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Context
-from lmzoo.protocol.model import LanguageModel, evaluating
+from lmzoo.protocol.model import LanguageModel, State, evaluating
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """Which of the next words may be drawn, and how often; the default draws from the model as it is.
+
+    The temperature comes first, then each rule in the order given here; ``top_k=1`` is greedy.
+
+    Attributes:
+        temperature: τ; p(x)^(1/τ) / Σ p^(1/τ) takes the place of p.
+        top_k: the k likeliest words alone (Fan et al. 2018).
+        top_p: the fewest likeliest words that have this probability together (Holtzman et al. 2020).
+        typical: the fewest words with this probability together whose -log p is nearest to the entropy (Meister et
+            al. 2023).
+
+    Raises: ValueError for a value that cannot be.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    typical: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature}: must be positive and finite")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k={self.top_k}: must be at least 1")
+        for name in ("top_p", "typical"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)}: must be above 0 and at most 1")
+
+    def weights(self, logprobs: Tensor) -> Tensor:
+        """(B, V) log-probabilities in nats -> (B, V) float64, in proportion to how often each word is drawn."""
+        logprobs = logprobs.double()
+        p = ((logprobs - logprobs.amax(1, keepdim=True)) / self.temperature).exp()
+        if self.top_k is not None and self.top_k < p.shape[1]:
+            likeliest = p.topk(self.top_k, dim=1)
+            p = torch.zeros_like(p).scatter(1, likeliest.indices, likeliest.values)
+        if self.top_p < 1:
+            p = _nucleus(p, p.argsort(dim=1, descending=True, stable=True), self.top_p)
+        if self.typical < 1:
+            surprisal = -(p / p.sum(1, keepdim=True)).log()  # (B, V)
+            entropy = torch.special.entr(p / p.sum(1, keepdim=True)).sum(1, keepdim=True)
+            p = _nucleus(p, (surprisal - entropy).abs().argsort(dim=1, stable=True), self.typical)
+        return p
+
+
+def _nucleus(p: Tensor, order: Tensor, mass: float) -> Tensor:
+    """Weights p (B, V) of the first words in an order (B, V) that have this share of them together; 0 for the rest."""
+    ordered = p.gather(1, order)
+    before = ordered.cumsum(1) - ordered
+    kept = ordered.where(before < mass * ordered.sum(1, keepdim=True), 0)
+    return torch.zeros_like(p).scatter(1, order, kept)
+
+
+class Texts(NamedTuple):
+    """S texts of N tokens."""
+
+    tokens: Tensor
+    """(S, N) int64 word numbers."""
+    logprobs: Tensor
+    """(S, N) their log-probabilities in nats under the model, whatever the decoding; float64."""
 
 
 @torch.no_grad()
@@ -17,39 +82,106 @@ def sample(
     seed: int,
     *,
     context: Context,
-    temperature: float = 1.0,
+    decoding: Decoding | None = None,
     prompt: Tensor | None = None,
-) -> Tensor:
-    """(tokens,) int64 word numbers drawn one by one, beginning at a sentence boundary.
+    samples: int = 1,
+) -> Texts:
+    """Texts drawn word by word side by side, each beginning at a sentence boundary.
 
     Afterwards the model has the mode (training or evaluation) it had before.
 
     Args:
         context: with ``sentence`` the model forgets everything at each `<eos>`.
-        temperature: τ; words are drawn from p(x)^(1/τ) / Σ p^(1/τ).
-        prompt: (N,) words that the first sentence begins with, N at least 1; they are read and not drawn.
+        decoding: which words may be drawn; None draws from the model as it is.
+        prompt: (P,) words that each first sentence begins with, P at least 1; they are read and not drawn.
 
-    Raises: ValueError where tokens is less than 1, or temperature not positive and finite; UserError where the model
-        gives every next word probability 0.
+    Raises: ValueError where tokens or samples is less than 1; UserError where the model gives every next word
+        probability 0.
     """
-    if tokens < 1:
-        raise ValueError(f"tokens={tokens}: must be at least 1")
-    if not 0 < temperature < math.inf:
-        raise ValueError(f"temperature={temperature}: must be positive and finite")
+    for name, number in (("tokens", tokens), ("samples", samples)):
+        if number < 1:
+            raise ValueError(f"{name}={number}: must be at least 1")
+    decoding = decoding or Decoding()
     random = torch.Generator().manual_seed(seed)
-    state, drawn = model.initial_state(1), []
+    drawn, scores = [], []
     with evaluating(model):
-        if prompt is not None:
-            _, state = model(prompt[None].to(model.device), state)
+        state = _after(model, prompt, samples)
         for _ in range(tokens):
-            logprobs = model.predict(state).cpu().double()
-            if not bool(logprobs.max() > -math.inf):  # nor where they are no numbers
-                raise UserError("the model gives every next word probability 0, so that none can be drawn")
-            p = ((logprobs - logprobs.max()) / temperature).softmax(1)
-            token = torch.multinomial(p, 1, generator=random)  # (1, 1)
+            logprobs = _next(model, state)  # (S, V)
+            total = decoding.weights(logprobs).cumsum(1)
+            at = 1 - torch.rand(samples, 1, generator=random, dtype=torch.float64)  # above 0, at most 1
+            token = torch.searchsorted(total, at * total[:, -1:])  # (S, 1), a word of weight 0 never
             drawn.append(token)
-            if context == "sentence" and int(token) == EOS_ID:
-                state = model.initial_state(1)
-            else:
-                _, state = model(token.to(model.device), state)
-    return torch.cat(drawn, 1)[0]
+            scores.append(logprobs.gather(1, token).double())
+            _, state = model(token.to(model.device), state)
+            if context == "sentence" and bool((ended := token == EOS_ID).any()):
+                state = _restarted(model, state, ended[:, 0].to(model.device))
+    return Texts(torch.cat(drawn, 1), torch.cat(scores, 1))
+
+
+class Sentence(NamedTuple):
+    """A sentence that a search found."""
+
+    tokens: list[int]
+    """Word numbers without the prompt; `<eos>` is the last one unless the sentence was cut off."""
+    logprob: float
+    """Of these tokens given the prompt, in nats."""
+
+
+@torch.no_grad()
+def beam_search(model: LanguageModel, width: int, longest: int, *, prompt: Tensor | None = None) -> list[Sentence]:
+    """The likeliest sentences that a beam search finds (Lowerre 1976), the best first; ``width`` 1 is greedy.
+
+    In each step the ``width`` likeliest continuations of all beginnings are kept. Those that end are set aside, and the
+    search is over once no beginning can become one of the ``width`` best.
+
+    Args:
+        longest: most tokens of a sentence, `<eos>` included; what is not over by then is cut off.
+        prompt: as in `sample`.
+
+    Raises: ValueError where width or longest is less than 1; UserError as `sample` does.
+    """
+    for name, number in (("width", width), ("longest", longest)):
+        if number < 1:
+            raise ValueError(f"{name}={number}: must be at least 1")
+    ended: list[Sentence] = []
+    begun = torch.empty(1, 0, dtype=torch.int64)  # (beginnings, length)
+    scores = torch.zeros(1, dtype=torch.float64)  # (beginnings,)
+    with evaluating(model):
+        state = _after(model, prompt, 1)
+        for _ in range(longest):
+            total = (scores[:, None] + _next(model, state)).flatten()  # (beginnings V,)
+            best = total.topk(min(width, int((total > -math.inf).sum())))
+            rows, words = best.indices // model.vocabulary_size, best.indices % model.vocabulary_size
+            begun, scores = torch.cat([begun[rows], words[:, None]], 1), best.values
+            over = words == EOS_ID
+            ended += map(Sentence, begun[over].tolist(), scores[over].tolist())
+            ended = sorted(ended, key=lambda sentence: -sentence.logprob)[:width]
+            begun, scores, rows, words = begun[~over], scores[~over], rows[~over], words[~over]
+            if not len(scores) or (len(ended) == width and float(scores[0]) <= ended[-1].logprob):
+                return ended
+            _, state = model(words[:, None].to(model.device), tuple(part[rows.to(part.device)] for part in state))
+    cut = list(map(Sentence, begun.tolist(), scores.tolist()))
+    return sorted(ended + cut, key=lambda sentence: -sentence.logprob)[:width]
+
+
+def _after(model: LanguageModel, prompt: Tensor | None, rows: int) -> State:
+    """The state in which each of so many rows has read the prompt."""
+    state = model.initial_state(rows)
+    if prompt is not None:
+        _, state = model(prompt.expand(rows, -1).to(model.device), state)
+    return state
+
+
+def _next(model: LanguageModel, state: State) -> Tensor:
+    """(B, V) log-probabilities of the next word, on the CPU; a UserError where no word is possible in a row."""
+    logprobs = model.predict(state).cpu()
+    if not bool((logprobs.amax(1) > -math.inf).all()):  # nor where they are no numbers
+        raise UserError("the model gives every next word probability 0, so that none can be drawn")
+    return logprobs
+
+
+def _restarted(model: LanguageModel, state: State, ended: Tensor) -> State:
+    """The state with the initial one in the rows where ``ended`` (B,) is true."""
+    rows = [ended.view(-1, *[1] * (part.ndim - 1)) for part in state]
+    return tuple(map(torch.where, rows, model.initial_state(len(ended)), state))

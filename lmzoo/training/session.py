@@ -116,7 +116,7 @@ def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trai
                      f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
             with contextlib.suppress(UserError):  # some n-gram models cannot be drawn from
                 drawn = sample(model, SAMPLE_TOKENS, settings.seed, context=corpus.context)
-                board.text("sample", corpus.vocabulary.decode(drawn.tolist()), progress.tokens)
+                board.text("sample", corpus.vocabulary.decode(drawn.tokens[0].tolist()), progress.tokens)
         if "perplexity/valid" in metrics or progress.step % STEPS_PER_POINT == 0:
             board.scalars(metrics, progress.tokens)
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from lmzoo.protocol.model import LanguageModel, State, WindowModel
-from lmzoo.protocol.sampling import sample
+from lmzoo.protocol.perplexity import text_logprobs
+from lmzoo.protocol.sampling import Decoding, beam_search, sample
 
 P = torch.tensor([[0.0, 0.2, 0.8, 0.0], [0.1, 0.2, 0.3, 0.4], [0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
 LOG_P = P.log()
@@ -42,9 +43,11 @@ class Boundary(WindowModel):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 3.0])
 def test_words_are_drawn_as_often_as_the_model_and_the_temperature_have_it(temperature: float):
-    drawn = sample(Bigrams(), 20_000, seed=1, context="stream", temperature=temperature)
-    before = torch.cat([torch.tensor([0]), drawn[:-1]])
-    counts = torch.zeros(4, 4).index_put_((before, drawn), torch.ones(()), accumulate=True)
+    decoding = Decoding(temperature=temperature)
+    texts = sample(Bigrams(), 200, seed=1, context="stream", decoding=decoding, samples=100).tokens  # (100, 200)
+    assert len(set(map(tuple, texts.tolist()))) == 100
+    before = torch.cat([torch.zeros(100, 1, dtype=torch.int64), texts[:, :-1]], 1)
+    counts = torch.zeros(4, 4).index_put_((before.flatten(), texts.flatten()), torch.ones(()), accumulate=True)
     expected = P ** (1 / temperature)
     expected /= expected.sum(1, keepdim=True)
     times = counts.sum(1, keepdim=True)
@@ -53,26 +56,118 @@ def test_words_are_drawn_as_often_as_the_model_and_the_temperature_have_it(tempe
 
 
 def test_what_is_remembered_at_the_end_of_a_sentence_is_the_context_s():
-    assert sample(Boundary(), 6, seed=0, context="stream").tolist() == [1, 0, 2, 0, 2, 0]
-    assert sample(Boundary(), 6, seed=0, context="sentence").tolist() == [1, 0, 1, 0, 1, 0]
+    assert sample(Boundary(), 6, seed=0, context="stream").tokens[0].tolist() == [1, 0, 2, 0, 2, 0]
+    assert sample(Boundary(), 6, seed=0, context="sentence").tokens[0].tolist() == [1, 0, 1, 0, 1, 0]
 
 
 def test_a_prompt_is_read_first():
-    assert sample(Boundary(), 2, seed=0, context="stream", prompt=torch.tensor([3])).tolist() == [0, 2]
+    assert sample(Boundary(), 2, seed=0, context="stream", prompt=torch.tensor([3])).tokens[0].tolist() == [0, 2]
 
 
 def test_a_seed_draws_the_same_again_and_another_something_else():
-    texts = [sample(Bigrams(), 100, seed, context="stream").tolist() for seed in (0, 0, 1)]
+    texts = [sample(Bigrams(), 100, seed, context="stream").tokens[0].tolist() for seed in (0, 0, 1)]
     assert texts[0] == texts[1] != texts[2]
 
 
 def test_next_to_no_temperature_takes_the_likeliest_word():
-    assert sample(Bigrams(), 6, seed=0, context="stream", temperature=1e-300).tolist() == [2, 0] * 3
+    assert (
+        sample(Bigrams(), 6, seed=0, context="stream", decoding=Decoding(temperature=1e-300)).tokens[0].tolist()
+        == [2, 0] * 3
+    )
+
+
+def test_each_text_forgets_at_its_own_boundaries():
+    texts = sample(Mixed(), 40, seed=0, context="sentence", samples=8).tokens
+    assert len(set(map(tuple, texts.tolist()))) == 8
+    for text in texts.tolist():
+        for line in " ".join(map(str, text)).split("0"):
+            assert "2" not in line.split()[:1], "the sentence before was remembered"
+    assert any(2 in text for text in sample(Mixed(), 40, seed=0, context="stream", samples=8).tokens.tolist())
+
+
+class Mixed(Boundary):
+    """As Boundary, but a sentence goes on with 3 half of the time."""
+
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        goes_on = torch.tensor([-torch.inf, -torch.inf, -torch.inf, math.log(0.5)])
+        certain = super().next_logprobs(context)
+        return torch.where((context[:, 1:] > 0), torch.logaddexp(certain + math.log(0.5), goes_on), certain)
+
+
+def test_scores_are_the_model_s_own_whatever_the_decoding():
+    texts = sample(Bigrams(), 50, seed=0, context="stream", decoding=Decoding(temperature=3.0, top_k=3), samples=3)
+    for tokens, logprobs in zip(texts.tokens, texts.logprobs, strict=True):
+        assert torch.allclose(text_logprobs(Bigrams(), tokens, "stream").double(), logprobs)
+
+
+LOGPROBS = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2], [0.9, 0.0, 0.02, 0.05, 0.03]]).log()
+
+
+@pytest.mark.parametrize(
+    ("decoding", "kept"),
+    [
+        (Decoding(), [{0, 1, 2, 3, 4}, {0, 2, 3, 4}]),
+        (Decoding(top_k=2), [{1, 3}, {0, 3}]),
+        (Decoding(top_k=9), [{0, 1, 2, 3, 4}, {0, 2, 3, 4}]),
+        (Decoding(top_p=0.5), [{1, 3}, {0}]),
+        (Decoding(top_p=0.4), [{1}, {0}]),
+        (Decoding(top_p=0.95), [{0, 1, 3, 4}, {0, 3}]),
+        (Decoding(top_k=3, top_p=0.7), [{1, 3}, {0}]),  # 0.65 of 0.85, 0.9 of 0.98
+        (Decoding(typical=0.4), [{3, 4}, {0}]),  # H is 1.41: -log p is 1.39 for 3, 1.61 for 4
+        (Decoding(typical=0.5), [{1, 3, 4}, {0}]),  # 0.92 for 1 is nearer than 2.30 for 0
+    ],
+)
+def test_words_that_may_be_drawn(decoding: Decoding, kept: list[set[int]]):
+    weights = decoding.weights(LOGPROBS)
+    for row, logprobs, expected in zip(weights, LOGPROBS, kept, strict=True):
+        assert set(row.nonzero()[:, 0].tolist()) == expected
+        among = logprobs.exp().double()[sorted(expected)]
+        assert torch.allclose(row[sorted(expected)] / row.sum(), among / among.sum(), rtol=1e-5)
+
+
+def sentences(length: int) -> dict[tuple[int, ...], float]:
+    """Every sentence of Bigrams with at most so many tokens, and its log-probability, by enumeration."""
+    found, begun = {}, {(): 0.0}
+    for _ in range(length):
+        begun = {(*b, w): score + float(LOG_P[b[-1] if b else 0, w]) for b, score in begun.items() for w in range(4)}
+        found |= {b: score for b, score in begun.items() if b[-1] == 0 and score > -math.inf}
+        begun = {b: score for b, score in begun.items() if b[-1] != 0 and score > -math.inf}
+    return found
+
+
+def test_a_wide_beam_finds_the_likeliest_sentences():
+    best = sorted(sentences(6).items(), key=lambda sentence: -sentence[1])[:5]
+    found = [sentence for sentence in beam_search(Bigrams(), 200, 6) if sentence.tokens[-1] == 0][:5]
+    assert [round(sentence.logprob, 5) for sentence in found] == [round(score, 5) for _, score in best]
+    for sentence in found:
+        assert sentence.logprob == pytest.approx(sentences(6)[tuple(sentence.tokens)])
+
+
+def test_a_beam_of_one_is_greedy_and_so_is_the_likeliest_word_alone():
+    (found,) = beam_search(Bigrams(), 1, 20)
+    greedy = sample(Bigrams(), 2, seed=0, context="sentence", decoding=Decoding(top_k=1))
+    assert found.tokens == greedy.tokens[0].tolist() == [2, 0]
+    assert found.logprob == pytest.approx(float(greedy.logprobs.sum()))
+
+
+def test_a_beam_search_reads_the_prompt_and_cuts_off():
+    assert [sentence.tokens for sentence in beam_search(Bigrams(), 3, 9, prompt=torch.tensor([3]))] == [[0]]
+    assert [len(sentence.tokens) for sentence in beam_search(Bigrams(), 2, 1)] == [1, 1]
+    (ended, cut) = beam_search(Mixed(), 2, 2)
+    assert {tuple(ended.tokens), tuple(cut.tokens)} == {(1, 0), (1, 3)}
 
 
 def test_arguments_that_cannot_be():
     with pytest.raises(ValueError, match="tokens=0: must be at least 1"):
         sample(Bigrams(), 0, seed=0, context="stream")
+    with pytest.raises(ValueError, match="samples=0: must be at least 1"):
+        sample(Bigrams(), 1, seed=0, context="stream", samples=0)
     for temperature in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="must be positive and finite"):
-            sample(Bigrams(), 1, seed=0, context="stream", temperature=temperature)
+            Decoding(temperature=temperature)
+    for wrong in ({"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"typical": math.nan}):
+        with pytest.raises(ValueError, match="must be"):
+            Decoding(**wrong)
+    for width, longest in ((0, 1), (1, 0)):
+        with pytest.raises(ValueError, match="=0: must be at least 1"):
+            beam_search(Bigrams(), width, longest)
