@@ -9,6 +9,7 @@ from command_line import MODELS, QUICK, TEXT, command
 
 from lmzoo import embed, load, transitions
 from lmzoo.embed import EmbeddedText
+from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 
 LINES = ["w1 w2 w3", "w4", "", "w1 w5 w6 w7 w8 w1", "w2 w9"]
@@ -92,8 +93,14 @@ def test_mistakes_are_told_in_one_line(run: Path, text: Path, arguments: list[st
     assert message in done.refused()
 
 
-def test_prints_the_words_that_follow(run: Path):
-    lines = command(str(run), main=transitions.main).out.splitlines()
-    assert len(lines) == 12
-    assert all("→" in line for line in lines)
+def test_prints_the_words_that_follow(run: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transitions, "COMMON", 10)
+    model, vocabulary = load(run)
+    parts = (model.A.double(), model.C[:10].double(), model.spherical.double())
+    expected = [
+        f"{sigma:.2f}  {'  →  '.join(' '.join(vocabulary.words[word] for word in end) for end in ends)}"
+        for sigma, *ends in singular_words(*parts, pairs=10, words=6)
+    ]
+    assert command(str(run), main=transitions.main).out.splitlines() == expected
+    assert len(expected) == 12
     assert "needs a linear dynamical system" in command(f"{run}/../ngram", main=transitions.main).refused()

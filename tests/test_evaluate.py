@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import QUICK, SMALL, TEXT, configuration, stop_at
+from command_line import MODELS, QUICK, SMALL, TEXT, command, configuration, stop_at
 
 import lmzoo
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.evaluate import evaluate, main
+from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
 from lmzoo.training.session import train
 
@@ -40,6 +41,33 @@ def test_a_file_is_evaluated_with_the_run_s_vocabulary(finished, tmp_path):
     corpus_text.write_text("w1 nonsense\n")
     with pytest.raises(UserError, match="'nonsense' is not in the vocabulary"):
         evaluate(path, str(corpus_text), device="cpu")
+
+
+def test_words_contexts_and_splits_are_those_asked_for(tmp_path: Path):
+    """Every figure again, from the model and the tokens themselves."""
+    texts = {
+        "train": "a b a <unk>\nb a\n" * 20,
+        "valid": "a b\nb <unk> a\n",
+        "test": "b b a\n",
+        "text": "a x b x\nb\ny b a\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    paths = [f"corpus.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
+    path = tmp_path / "run"
+    train(configuration(path, *QUICK, *MODELS["rnn"], "model.init=1", "corpus=text", *paths, "corpus.context=sentence"))
+    model, vocabulary = lmzoo.load(path)
+    tokens = vocabulary.encode(["a <unk> b <unk>", "b", "<unk> b a"])
+    expected = {context: score(model, tokens, context).logprob for context in ("stream", "sentence")}
+    assert expected["stream"] != pytest.approx(expected["sentence"], rel=1e-4)
+    for asked, context in ((None, "sentence"), ("stream", "stream"), ("sentence", "sentence")):
+        figures = evaluate(path, str(tmp_path / "text"), asked, "cpu")
+        assert figures["logprob"] == pytest.approx(expected[context], rel=1e-6)
+        assert (figures["context"], figures["tokens"], figures["unknown"]) == (context, 11, 3)
+    assert "\n3 words are not in the model's vocabulary" in command(str(path), str(tmp_path / "text"), main=main).out
+    for split, text in Run(path).corpus().splits.items():
+        logprob = score(model, text, "sentence").logprob
+        assert evaluate(path, split, device="cpu")["logprob"] == pytest.approx(logprob, rel=1e-6)
 
 
 def test_every_line_has_its_own_score(finished, tmp_path, monkeypatch, capsys):

@@ -54,6 +54,23 @@ def test_usage_is_the_sum_of_posteriors(model):
     assert visits.sum().item() == pytest.approx(12, rel=1e-5)
 
 
+def test_the_use_of_states_is_told_in_shares_of_all_visits(model):
+    tokens = torch.tensor([1, 3, 5, 0])
+    visits = expected_visits(model, tokens)
+    used = [int((visits >= least).sum()) for least in (1, 0.5)]
+    assert 0 < used[0] < used[1]
+    inspector = inspect.Inspector(model, WORDS, 5)
+    first, _, *states = inspector.usage(tokens, "test")
+    p = (visits / 4).tolist()
+    nats = -sum(share * math.log(share) for share in p)
+    assert first == (
+        f"4 tokens of test visit {used[0]} of 6 states at least once on average; entropy {nats:.3f} nats, "
+        f"as of {math.exp(nats):.0f} equally used states"
+    )
+    ranked = sorted(range(6), key=lambda z: -p[z])[:5]
+    assert states == [f"{100 * p[z]:6.2f}%  state {z:<7d} {inspector.words(model.words(z))}" for z in ranked]
+
+
 def test_lines_of_probability_0_are_left_out_and_have_no_path():
     torch.manual_seed(0)
     options = {"name": "hmm", "states": 2, "begin": "random", "iterations": 0, "pseudocount": 0.0, "gradient": True}
@@ -88,6 +105,13 @@ def test_words_and_successors_of_a_state_are_printed(model):
     assert [int(line.split()[2]) for line in following] == top.indices.tolist()
     assert following[0].startswith(f"{100 * top.values[0]:6.1f}%")
     assert set(top.indices[:2].tolist()) == {2, 3}
+    two = inspect.Inspector(model, WORDS, 2)
+    assert two.state(0)[4:] == [
+        f"{100 * p:6.1f}%  state {z:<7d} {two.words(model.words(z), 5)}"
+        for p, z in zip(top.values[:2].tolist(), top.indices[:2].tolist(), strict=True)
+    ]
+    assert two.words(model.words(2), 1) in two.words(model.words(2)).split(", ")
+    assert len(two.words(torch.full((6,), 1 / 6).log()).split(", ")) == 2
 
 
 def test_a_sentence_is_shown_with_its_path(model):

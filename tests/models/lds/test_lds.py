@@ -12,7 +12,10 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.lds import lds
+from lmzoo.models.lds.estimation.asos import e_step
 from lmzoo.models.lds.estimation.fit import fit
+from lmzoo.models.lds.estimation.statistics import Counts, whiten
+from lmzoo.models.lds.inference import smooth
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 
 SMALL: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "classes": None}
@@ -44,6 +47,37 @@ def test_whitened_means_are_white_over_the_text(hmm_corpus: Corpus):
     model = system(hmm_corpus)
     white = model.filter(hmm_corpus.train[None], model.initial_state(1))[0] @ model.whitener
     torch.testing.assert_close(white.mT @ white / len(white), torch.eye(3).double(), atol=0.02, rtol=0)
+
+
+def test_a_mean_longer_than_its_root_mean_square_is_cut_to_it(hmm_corpus: Corpus):
+    model = system(hmm_corpus)
+    white = torch.tensor([[1.0, 0.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, -0.5]]).double()
+    cut = white * torch.tensor([[1.0], [3**0.5 / 5], [1.0]]).double()
+    torch.testing.assert_close(model.features(white @ torch.linalg.inv(model.whitener)), cut)
+
+
+def test_before_a_text_the_state_is_what_one_end_of_a_line_leaves(hmm_corpus: Corpus):
+    model = system(hmm_corpus)
+    after = model.filter(torch.zeros(2, 1, dtype=torch.int64), (torch.zeros(2, 3).double(),))[:, -1]
+    torch.testing.assert_close(model.initial_state(2)[0], after)
+    assert float(after.norm()) > 0.01
+
+
+def test_smoothed_means_are_spherical_over_the_text(hmm_corpus: Corpus):
+    model = system(hmm_corpus)
+    filtered = model.filter(hmm_corpus.train[None], model.initial_state(1))
+    spherical = smooth(model.J, model.A, filtered)[0] @ model.spherical
+    torch.testing.assert_close(spherical.mT @ spherical / spherical.shape[0], torch.eye(3).double(), atol=0.02, rtol=0)
+
+
+def test_em_sees_its_own_lags_and_a_dimension_less_than_words(hmm_corpus: Corpus):
+    """One-hot words lie in V - 1 dimensions; identification has counted seven lags."""
+    counts = Counts.of(hmm_corpus.train, 20, 7)
+    fitted = fit(counts, hidden=3, blocks=4, lags=2, pseudocount=1.0, iterations=1)
+    seen = e_step(whiten(counts, 1.0).psi[:2], fitted.lds, fitted.steady, 19)
+    assert fitted.expectations.log_density == pytest.approx(seen.log_density, rel=1e-9)
+    torch.testing.assert_close(fitted.expectations.xx, seen.xx)
+    torch.testing.assert_close(system(hmm_corpus, lags=2, iterations=1).A, fitted.lds.A)
 
 
 def test_embeddings_of_tokens_see_both_sides_and_no_padding(hmm_corpus: Corpus):

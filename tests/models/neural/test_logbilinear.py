@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from layers import assert_dropped, watched
 
 from lmzoo.models.neural.logbilinear import LogBilinear
 
@@ -57,3 +58,17 @@ def test_dropout_acts_in_training_alone():
     assert not torch.equal(model(tokens, state)[0], model(tokens, state)[0])
     model.eval()
     assert torch.equal(model(tokens, state)[0], model(tokens, state)[0])
+
+
+def test_dropout_is_after_the_words_and_after_the_prediction():
+    torch.manual_seed(0)
+    model = LogBilinear(**SMALL | {"dropout": 0.5, "embedding": 20})
+    seen = watched(model, "R", "C")
+    features = model.features(torch.tensor([[0, 0, 0, 1, 2, 3]]))
+    assert_dropped(seen["R"][1], seen["C"][0])
+    assert_dropped(seen["C"][1], features)
+
+
+def test_vectors_fill_the_range_of_init():
+    torch.manual_seed(0)
+    assert 0.4 < LogBilinear(**SMALL).R.weight.abs().max() <= 0.5

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from layers import assert_dropped, watched
 
 from lmzoo.models.neural.nnlm import NNLM
 
@@ -91,3 +92,20 @@ def test_dropout_acts_in_training_alone():
     assert not torch.equal(model(tokens, state)[0], model(tokens, state)[0])
     model.eval()
     assert torch.equal(model(tokens, state)[0], model(tokens, state)[0])
+
+
+def test_dropout_is_after_the_words_and_after_every_hidden_layer():
+    torch.manual_seed(0)
+    model = NNLM(**SMALL | {"dropout": 0.5, "layers": 2, "direct": False, "hidden": 20})
+    seen = watched(model, "C", "context", "H", "deeper.0", "deeper.0.2")
+    model(torch.tensor([[1, 2, 3, 4]]), model.initial_state(1))
+    assert_dropped(seen["C"][1], seen["context"][0])
+    assert_dropped(seen["H"][1].tanh(), seen["deeper.0"][0])
+    assert_dropped(seen["deeper.0.2"][1], seen["deeper.0"][1])
+
+
+def test_biases_start_at_zero_and_weights_fill_the_range_of_init():
+    torch.manual_seed(0)
+    for name, parameter in NNLM(**SMALL | {"hidden": 20, "gated": True}).named_parameters():
+        largest = parameter.abs().max()
+        assert largest == 0 if "bias" in name else 0.4 < largest <= 0.5, name

@@ -4,9 +4,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
 from lmzoo.models.neural import softmax
 from lmzoo.models.neural.output import Output, WordClasses
+from lmzoo.words.cache import cached_brown_clusters
 
 N, D, V = 23, 4, 11
 CLASSES = torch.tensor([2, 0, 1, 0, 2, 2, 3, 0, 1, 1, 2])  # the words' own; word 6 is alone, class 4 is empty
@@ -121,6 +125,25 @@ def test_classes_are_found_in_the_text():
     classes.estimate(torch.tensor([0, 2, 3, 0, 1, 3, 0, 2, 3, 0, 1, 3]))
     assert classes.word_class[1] == classes.word_class[2]
     assert sorted(classes.word_class.unique().tolist()) == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["lstm", "nnlm", "logbilinear", "lds", "lds_rnn"])
+def test_every_model_with_classes_finds_them_in_its_text(name: str, corpus: Corpus):
+    small = {"hidden": 4, "iterations": 1} if name.startswith("lds") else {}
+    model = models.build(defaults("model", name) | small | {"classes": 4}, vocabulary_size=150)
+    model.estimate(corpus)
+    assert torch.equal(model.output.classes.word_class, cached_brown_clusters(corpus.train, 150, 4))
+
+
+def test_biases_start_at_the_frequencies_of_words_and_classes():
+    classes = classed(torch.float32)
+    output = Output(torch.zeros(V, D), torch.zeros(V), classes=None)
+    output.classes = classes
+    frequency = torch.arange(1, V + 1) / torch.arange(1, V + 1).sum()
+    output.start_from_frequencies(frequency)
+    torch.testing.assert_close(output.bias, frequency.log())
+    expected = [frequency[c == CLASSES].sum().log() for c in range(4)]
+    torch.testing.assert_close(classes.S.bias[:4].detach(), torch.stack(expected))
 
 
 def test_under_autocast_two_levels_stay_close():

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from layers import assert_dropped, watched
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
@@ -72,6 +73,17 @@ def test_dropout_acts_in_training_alone():
     assert not torch.equal(first, second)
     model.eval()
     assert torch.equal(model(tokens, state)[0], model(tokens, state)[0])
+
+
+def test_dropout_is_before_between_and_after_the_layers():
+    torch.manual_seed(0)
+    model = LSTM(**SMALL | {"dropout": 0.5})
+    seen = watched(model, "embedding", "recurrent", "output")
+    model(torch.tensor([[1, 2, 3, 4]]), model.initial_state(1))
+    (_, vectors), (inputs, hidden), (outputs, _) = (seen[name] for name in ("embedding", "recurrent", "output"))
+    assert_dropped(vectors, inputs)
+    assert_dropped(hidden.flatten(0, 1), outputs)
+    assert not torch.equal(model.recurrent(inputs)[0], model.recurrent(inputs)[0])
 
 
 def test_biases_start_at_zero_and_weights_fill_the_range_of_init():

@@ -1,0 +1,28 @@
+"""Where a model computes, by the names of devices."""
+
+import pytest
+import torch
+
+from lmzoo.core.errors import UserError
+from lmzoo.runs.device import resolve_device
+
+
+@pytest.mark.parametrize(
+    ("gpus", "mps", "names"),
+    [
+        (0, False, {"auto": "cpu", "cpu": "cpu"}),
+        (0, True, {"auto": "cpu", "mps": "mps"}),
+        (1, False, {"auto": "cuda", "cuda": "cuda", "cuda:0": "cuda:0", "cpu": "cpu"}),
+        (2, False, {"auto": "cuda", "cuda:1": "cuda:1"}),
+    ],
+)
+def test_a_name_is_a_device_that_is_there(gpus: int, mps: bool, names: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert {name: str(resolve_device(name)) for name in names} == names
+    absent = f"cuda:{gpus}"
+    with pytest.raises(UserError, match=f"device={absent}: there is no such device here; there are: auto, cpu"):
+        resolve_device(absent)
+    if not gpus:
+        with pytest.raises(UserError, match="device=cuda: there is no such device here"):
+            resolve_device("cuda")

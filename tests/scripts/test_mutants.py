@@ -1,0 +1,19 @@
+"""scripts/mutants.py: every mutant of its list can still be made, and names tests that are there."""
+
+import pytest
+from mutants import ROOT, Mutant, read
+
+
+def test_every_mutant_can_be_made_and_names_its_tests():
+    listed = read()
+    assert len(listed) > 150
+    for mutant in [*listed, *read("equivalent")]:
+        mutant.applied()
+        assert all((ROOT / test.partition("::")[0]).exists() for test in mutant.tests)
+    assert len({(mutant.file, mutant.old, mutant.new) for mutant in listed}) == len(listed)
+
+
+@pytest.mark.parametrize(("old", "times"), [("text that is gone", 0), ("import", 14)])
+def test_a_mutant_whose_text_is_not_there_once_is_refused(old: str, times: int):
+    with pytest.raises(ValueError, match=rf"lmzoo/train\.py: what: '{old}' is there {times} times"):
+        Mutant("lmzoo/train.py", "what", old, "", []).applied()
