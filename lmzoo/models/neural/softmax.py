@@ -1,11 +1,12 @@
 """The log-softmax of an affine map: scores of the given tokens alone, in chunks, with their gradient."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-CHUNK_ELEMENTS = 1 << 22
+CHUNK_ELEMENTS = 1 << 23
 """How many logits exist at once."""
 
 
@@ -64,50 +65,62 @@ def _score(
     There is no gradient, an empty list, where the (N,) weights ``g`` are None.
     """
     if word_class is None:
-        return _score_over_all_words(hidden, weight, bias, tokens, g)
-    return _score_within_classes(hidden, weight, bias, tokens, word_class, g)
-
-
-def _score_over_all_words(
-    hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, g: Tensor | None
-) -> tuple[Tensor, list[Tensor]]:
-    rows = max(1, CHUNK_ELEMENTS // len(weight))
-    whole = torch.promote_types(hidden.dtype, torch.float32)
-    logprobs = hidden.new_empty(len(hidden), dtype=whole)
-    gradients = []
-    if g is not None:
-        sums = (torch.zeros_like(part, dtype=whole) for part in (weight, bias))
-        gradients = [torch.empty_like(hidden), *sums]
-    for start in range(0, len(hidden), rows):
-        chunk = slice(start, start + rows)
-        h, x = hidden[chunk], tokens[chunk, None]
-        scores = torch.addmm(bias, h, weight.T).to(whole).log_softmax(1)  # (rows, V)
-        logprobs[chunk] = scores.gather(1, x)[:, 0]
-        if g is not None:  # -d log p(x) / d logit(v) = p(v) - [v = x]
-            push = scores.exp_().scatter_add_(1, x, -torch.ones_like(x, dtype=whole)).to(h.dtype)
-            weighed = -g[chunk, None].to(h.dtype)
-            to_hidden, to_weight, to_bias = gradients
-            to_hidden[chunk] = (push @ weight) * weighed
-            to_weight += push.T @ (h * weighed)
-            to_bias += (push.T @ weighed)[:, 0]
-    return logprobs, [total.to(part.dtype) for total, part in zip(gradients, (hidden, weight, bias), strict=False)]
-
-
-def _score_within_classes(
-    hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor, g: Tensor | None
-) -> tuple[Tensor, list[Tensor]]:
+        return _score_blocks(hidden, weight, bias, tokens, [(len(hidden), len(weight))], g)
     words, sizes, place = _grouped(word_class)
     rows, counts, _ = _grouped(word_class[tokens], len(sizes))
-    logprobs = hidden.new_zeros(len(hidden), dtype=torch.promote_types(hidden.dtype, torch.float32))
-    gradients = [] if g is None else [torch.zeros_like(part) for part in (hidden, weight, bias)]
-    for r, w in zip(rows.split(counts.tolist()), words.split(sizes.tolist()), strict=True):
-        if len(r) == 0 or len(w) == 1:  # no token is of this class, or its only word is certain
-            continue
-        weights = None if g is None else g[r]
-        logprobs[r], found = _score_over_all_words(hidden[r], weight[w], bias[w], place[tokens[r]], weights)
-        for gradient, part, where in zip(gradients, found, (r, w, w), strict=False):
-            gradient[where] = part
-    return logprobs, gradients
+    logprobs, gradients = _score_blocks(
+        hidden[rows], weight[words], bias[words], place[tokens[rows]],
+        zip(counts.tolist(), sizes.tolist(), strict=True), None if g is None else g[rows],
+    )  # fmt: skip
+    of_row, of_word = rows.argsort(), words.argsort()
+    return logprobs[of_row], [part[of] for part, of in zip(gradients, (of_row, of_word, of_word), strict=False)]
+
+
+def _score_blocks(
+    hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, blocks: Iterable[tuple[int, int]], g: Tensor | None
+) -> tuple[Tensor, list[Tensor]]:
+    """`_score` where the first n tokens are told from the first m words alone, and so on: (n, m) is a block.
+
+    Args:
+        tokens: (N,) int64 place of x among the words of its block.
+    """
+    whole = torch.promote_types(hidden.dtype, torch.float32)
+    own, largest = hidden.new_zeros(2, len(hidden), 1, dtype=whole)
+    total = torch.ones_like(own)
+    to_hidden, to_weight, to_bias = (
+        torch.zeros_like(part, dtype=whole) if g is not None else part for part in (hidden, weight, bias)
+    )
+    for n, m in _chunks(blocks):
+        h, W, x = hidden[n], weight[m], tokens[n, None]
+        scores = torch.addmm(bias[m], h, W.T).to(whole)  # (rows, words)
+        torch.gather(scores, 1, x, out=own[n])
+        torch.amax(scores, 1, keepdim=True, out=largest[n])
+        odds = scores.sub_(largest[n]).exp_()
+        torch.sum(odds, 1, keepdim=True, out=total[n])
+        if g is not None:  # -d log p(x) / d logit(v) = p(v) - [v = x], where p(v) = odds(v) / total
+            push = odds.scatter_add_(1, x, -total[n]).to(h.dtype)
+            weighed = (-g[n, None] / total[n]).to(h.dtype)
+            to_hidden[n] = (push @ W) * weighed
+            to_weight[m] += push.T @ (h * weighed)
+            to_bias[m] += (push.T @ weighed)[:, 0]
+    logprobs = (own - largest - total.log())[:, 0]
+    if g is None:
+        return logprobs, []
+    return logprobs, [to_hidden.to(hidden.dtype), to_weight.to(weight.dtype), to_bias.to(bias.dtype)]
+
+
+def _chunks(blocks: Iterable[tuple[int, int]]) -> Iterator[tuple[slice, slice]]:
+    """The tokens and the words of each block, in as many parts of tokens as keep the logits few.
+
+    Blocks of one word are left out: it is certain.
+    """
+    token = word = 0
+    for n, m in blocks:
+        rows = max(1, CHUNK_ELEMENTS // max(1, m))
+        if m > 1:
+            for start in range(token, token + n, rows):
+                yield slice(start, min(start + rows, token + n)), slice(word, word + m)
+        token, word = token + n, word + m
 
 
 def _grouped(group: Tensor, groups: int = 0) -> tuple[Tensor, Tensor, Tensor]:

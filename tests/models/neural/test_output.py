@@ -175,14 +175,39 @@ def test_under_autocast_products_are_rounded_and_sums_are_not(weights: torch.Ten
         assert (ours - theirs).norm() < 0.03 * theirs.norm()
 
 
-def test_no_more_logits_than_a_chunk(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("two_levels", [False, True])
+def test_no_more_logits_than_a_chunk(two_levels: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(softmax, "CHUNK_ELEMENTS", 2 * V)
     seen = []
     addmm = torch.addmm
     monkeypatch.setattr(torch, "addmm", lambda *matrices: seen.append(addmm(*matrices)) or seen[-1])
     inputs, tokens = draw()
-    layer(inputs)(inputs[0], tokens).sum().backward()
-    assert sum(len(logits) for logits in seen) == N
+    layer(inputs, classed() if two_levels else None)(inputs[0], tokens).sum().backward()
+    certain = int((CLASSES[tokens] == CLASSES[6]).sum()) if two_levels else 0
+    assert sum(len(logits) for logits in seen) == (2 * N - certain if two_levels else N)
     assert max(logits.numel() for logits in seen) <= softmax.CHUNK_ELEMENTS
+
+
+@pytest.mark.parametrize("two_levels", [False, True])
+def test_large_logits_stay_finite(two_levels: bool):
+    inputs, tokens = draw(torch.float32)
+    large = [inputs[0] * 1000, *inputs[1:]]
+    exact = [part.detach().double().requires_grad_() for part in inputs]
+    single, double = (classed(dtype) if two_levels else None for dtype in (torch.float32, torch.float64))
+    scores = layer(large, single)(large[0], tokens)
+    expected = layer(exact, double)(exact[0] * 1000, tokens)
+    torch.testing.assert_close(scores.double(), expected, rtol=1e-4, atol=1e-3)
+    gradients, wanted = torch.autograd.grad(scores.sum(), inputs), torch.autograd.grad(expected.sum(), exact)
+    for ours, theirs in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-3, atol=1e-2)
+
+
+def test_a_word_alone_in_its_class_is_certain_whatever_its_logit():
+    inputs, _ = draw()
+    bias = inputs[2].detach().index_fill(0, torch.tensor(6), -torch.inf)
+    within = softmax.token_logprobs(inputs[0], inputs[1], bias, torch.full((N,), 6), CLASSES)
+    assert torch.equal(within, torch.zeros(N).double())
+    assert torch.equal(torch.autograd.grad(within.sum(), inputs[1])[0], torch.zeros(V, D).double())
 
 
 def test_more_classes_than_the_text_has_words_is_said():
