@@ -12,11 +12,13 @@ from omegaconf import OmegaConf
 import lmzoo
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.registry import models
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.ngram.arpa_file import write_arpa
 from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.perplexity import text_logprobs
+from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.loading import hand_over
 
 NAMES = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
@@ -152,6 +154,20 @@ def test_the_future_does_not_change_the_past(model: LanguageModel, tokens: torch
     changed = tokens.clone()
     changed[:, 12:] = tokens[:, 12:].flip(1)
     torch.testing.assert_close(score(model, changed)[:, :12], score(model, tokens)[:, :12], atol=1e-5, rtol=0)
+
+
+def test_texts_drawn_side_by_side_are_those_drawn_alone(model: LanguageModel):
+    """The likeliest words alone make the sentence that a beam of one finds, and it over and over again."""
+    texts = sample(model, 30, 0, context="sentence", decoding=Decoding(top_k=1), samples=3)
+    assert (texts.tokens == texts.tokens[0]).all()
+    (sentence,) = beam_search(model, 1, 30)
+    expected = (sentence.tokens * 30)[:30]
+    assert texts.tokens[0].tolist() == expected
+    assert float(texts.logprobs[0, : len(sentence.tokens)].sum()) == pytest.approx(sentence.logprob, rel=1e-5)
+    drawn = sample(model, 30, 0, context="sentence", samples=4)
+    for text, logprobs in zip(drawn.tokens, drawn.logprobs, strict=True):
+        ends = torch.cat([text, torch.tensor([EOS_ID])])
+        torch.testing.assert_close(text_logprobs(model, ends, "sentence").cpu()[:30], logprobs.float())
 
 
 def test_frozen_changes_nothing(model: LanguageModel, tokens: torch.Tensor):
