@@ -55,7 +55,9 @@ def test_words_contexts_and_splits_are_those_asked_for(tmp_path: Path):
         (tmp_path / name).write_text(text)
     paths = [f"corpus.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
     path = tmp_path / "run"
-    train(configuration(path, *QUICK, *MODELS["rnn"], "model.init=1", "corpus=text", *paths, "corpus.context=sentence"))
+    results = train(
+        configuration(path, *QUICK, *MODELS["rnn"], "model.init=1", "corpus=text", *paths, "corpus.context=sentence")
+    )
     model, vocabulary = lmzoo.load(path)
     tokens = vocabulary.encode(["a <unk> b <unk>", "b", "<unk> b a"])
     expected = {context: score(model, tokens, context).logprob for context in ("stream", "sentence")}
@@ -67,7 +69,11 @@ def test_words_contexts_and_splits_are_those_asked_for(tmp_path: Path):
     assert "\n3 words are not in the model's vocabulary" in command(str(path), str(tmp_path / "text"), main=main).out
     for split, text in Run(path).corpus().splits.items():
         logprob = score(model, text, "sentence").logprob
-        assert evaluate(path, split, device="cpu")["logprob"] == pytest.approx(logprob, rel=1e-6)
+        figures = evaluate(path, split, device="cpu")
+        assert figures["logprob"] == pytest.approx(logprob, rel=1e-6)
+        if split != "train":
+            assert results["perplexity"][split] == pytest.approx(figures["perplexity"], rel=1e-6)
+            assert results["tokens"][split] == figures["tokens"] == len(text)
 
 
 def test_every_line_has_its_own_score(finished, tmp_path, monkeypatch, capsys):

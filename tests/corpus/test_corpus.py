@@ -1,5 +1,6 @@
 """Corpora: counts, rules, and the known source."""
 
+import hashlib
 import itertools
 import math
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from lmzoo.core.errors import UserError
-from lmzoo.corpus import EOS_ID, Vocabulary, load_corpus
+from lmzoo.corpus import EOS_ID, Corpus, Vocabulary, load_corpus, pydoc
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.pydoc import pydoc_lines
 
@@ -58,6 +59,9 @@ def test_text_files_become_three_splits(tmp_path):
     assert corpus.vocabulary.words == ["<eos>", "<unk>", "b"]
     assert corpus.train.tolist() == [1, 2, 0, 0, 2, 2, 0, 1, 0]
     assert corpus.splits["test"].tolist() == [2, 1, 0]
+    assert corpus.sha256["valid"] == hashlib.sha256(b"a\n").hexdigest()
+    limited = load_corpus({"name": "text", "context": "sentence", "min_count": 1, "max_size": 3, **paths})
+    assert limited.vocabulary.words == ["<eos>", "<unk>", "b"]
 
 
 def test_a_line_ends_with_a_line_feed_alone_and_empty_lines_count(tmp_path):
@@ -82,6 +86,21 @@ def test_pydoc_is_english_with_the_stated_unknowns():
     assert counts["the"] > 1000
     known = set(words)
     assert {word for split in ("valid", "test") for line in lines[split] for word in line.split()} <= known
+
+
+def test_help_topics_become_lower_cased_sentences_in_three_splits(monkeypatch: pytest.MonkeyPatch):
+    """By hand: from ten paragraphs the ninth is for valid and the tenth for test; what train has once is unknown."""
+    paragraphs = [f"The Cat_1 eats\n12.5 fish! Only{letter} rests." for letter in "abcdefghij"]
+    paragraphs[0] += " Rare."
+    paragraphs[8] += " Rare."
+    grammar = "x ::= ( [ 1 | 2 ] ) + { 3 }"
+    topics = {
+        "second": "\n\n".join([*paragraphs[5:], paragraphs[0]]),
+        "first": "\n \n".join([grammar, *paragraphs[:5]]),
+    }
+    monkeypatch.setattr(pydoc, "topics", topics)
+    lines = ["the cat_1 eats N fish !", "<unk> rests ."]
+    assert pydoc_lines() == {"train": [*lines, "<unk> .", *lines * 7], "valid": [*lines, "<unk> ."], "test": lines}
 
 
 def test_penn_treebank_has_its_published_counts(ptb):
@@ -113,6 +132,23 @@ def test_true_perplexity_equals_the_sum_over_paths():
     text = [2, 4, 0, 1, 1, 0]
     expected = brute_force(source, text) ** (-1 / len(text))
     assert math.isclose(source.perplexity(torch.tensor(text)), expected, rel_tol=1e-12)
+
+
+def test_a_source_has_the_length_of_sentences_and_the_concentration_asked_for():
+    few, many = (MarkovSource.draw(8, 40, 5, concentration, seed=0) for concentration in (0.02, 50.0))
+    for source in (few, many):
+        torch.testing.assert_close(source.transition[:, 0], torch.tensor([0.0, *[1 / 5] * 8]).double())
+        assert source.emission[0].tolist() == [1.0, *[0.0] * 40]
+        assert not source.emission[1:, 0].any()
+    assert few.emission[1:].amax(1).mean() > 0.5 > 0.1 > many.emission[1:].amax(1).mean()
+
+
+def test_the_splits_of_a_drawn_text_are_different_and_have_their_own_perplexity(corpus: Corpus, source: MarkovSource):
+    assert len({tuple(tokens[:100].tolist()) for tokens in corpus.splits.values()}) == 3
+    assert len(set(corpus.sha256.values())) == 3
+    for split in ("valid", "test"):
+        assert corpus.true_perplexity[split] == pytest.approx(source.perplexity(corpus.splits[split]))
+    assert all(tokens[-1] == EOS_ID for tokens in corpus.splits.values())
 
 
 def test_sampled_words_have_the_source_s_frequencies():

@@ -25,6 +25,12 @@ def test_stream_rows_are_consecutive_and_windows_cover_them():
     assert torch.equal(torch.cat([window.tokens for window in seen], 1), tokens[:21].view(3, 7))
 
 
+@pytest.mark.parametrize("windows", [SentenceWindows(text(), 30, 1), StreamWindows(text(), 4, 7)])
+def test_positions_are_the_places_of_tokens_in_the_text(windows):
+    for window in windows.epoch(0):
+        assert torch.equal(text()[window.positions[window.inside]], window.tokens[window.inside])
+
+
 def test_one_row_leaves_nothing_out():
     tokens = torch.arange(1, 24)
     assert torch.equal(torch.cat([w.tokens for w in StreamWindows(tokens, 1, 5).epoch(0)], 1)[0], tokens)

@@ -40,6 +40,31 @@ def test_a_step_follows_the_gradient_of_the_mean_loss():
     }
 
 
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_the_text_that_is_learnt_from_is_that_for_training(context: str):
+    corpus = corpus_of([1, 1, 2, 0], context)
+    corpus.splits.update(valid=torch.tensor([3, 3, 3, 0]), test=torch.tensor([3, 2, 3, 0]))
+    (window,) = descent_of(Unigram(4), corpus).windows.epoch(0)
+    assert window.tokens.tolist() == [[1, 1, 2, 0]]
+
+
+def test_every_step_follows_its_own_gradient():
+    model, w = Unigram(4), torch.zeros(4)
+    descent = descent_of(model, corpus_of([1, 1, 2, 0]), optimizer=SGD | {"lr": 0.5})
+    for epoch in range(3):
+        descent.step(next(descent.windows.epoch(epoch)))
+        w = w - 0.5 * (w.softmax(0) - torch.tensor([1, 2, 1, 0]) / 4)
+    torch.testing.assert_close(model.w.detach(), w)
+
+
+def test_the_rate_follows_its_schedule_through_all_epochs():
+    schedule = {"name": "cosine", "warmup": 1, "floor": 0.0}
+    descent = descent_of(Unigram(4), corpus_of([1, 2, 3, 0] * 2), epochs=3, schedule=schedule)
+    windows = [window for epoch in range(3) for window in descent.windows.epoch(epoch)]
+    rates = [descent.step(window)["train/learning_rate"] for window in windows]
+    assert rates == pytest.approx([0.5, *((1 + math.cos(math.pi * step / 5)) / 2 for step in range(5))])
+
+
 def test_padding_has_no_part_in_the_loss():
     model = Unigram(4)
     descent = descent_of(model, corpus_of(LINES, "sentence"), max_tokens=12)

@@ -41,6 +41,16 @@ def test_results_say_what_was_measured(finished):
     assert results["tokens_per_second"] == round(progress["tokens"] / progress["step_seconds"], 1)
 
 
+def test_the_best_weights_are_measured_and_not_the_last(tmp_path: Path):
+    large = ["trainer.epochs=6", "optimizer.lr=0.5", "schedule=constant"]
+    results = train(configuration(tmp_path / "run", *SMALL, *large))
+    events = EventAccumulator(str(tmp_path / "run"))
+    events.Reload()
+    checks = [point.value for point in events.Scalars("perplexity/valid")]
+    assert checks[-1] > 1.01 * min(checks)
+    assert results["perplexity"]["valid"] == pytest.approx(min(checks), rel=1e-5)
+
+
 def test_a_finished_run_is_reported_and_not_repeated(finished, capsys):
     path, results = finished
     before = (path / "last.pt").stat().st_mtime_ns

@@ -74,6 +74,22 @@ def test_the_optimum_is_scipy_s(corpus: Corpus, base: list[str], templates: list
     assert zero.any() or l1 == 0
 
 
+def test_the_penalty_is_a_token_s_share_of_that_of_all_weights():
+    model = exponential([], ["w1", "w1 w2"], l2=0.3, l1=0.4)
+    model.collect(text_of(stream([[1, 2], [3]])), possible())
+    weights = model.weights.data = draw(len(model.weights))
+    of_text = sum(0.3 / 2 * w**2 + 0.4 * abs(w) for w in weights.tolist())
+    assert float(model.penalty()) == pytest.approx(of_text / 5)  # with two ends of lines
+
+
+def test_unigrams_begin_at_their_log_counts_and_longer_features_at_zero():
+    model = exponential([], ["w1"])
+    model.collect(text_of(stream([[1, 2], [3]])), possible())
+    counts = torch.tensor([3.0, 2.0, 2.0, 2.0, 1.0]).double()  # each word is possible once more
+    torch.testing.assert_close(model.weights[model.place == 0], counts.log() - counts.log().mean())
+    assert not model.weights[model.place > 0].any()
+
+
 def test_a_checkpoint_with_the_same_features_is_taken():
     trained, fresh = (exponential(["c0"], ["w1", "w1 c3"]) for _ in range(2))
     trained.collect(text_of(stream([[1, 2, 3, 1], [4]])), possible())

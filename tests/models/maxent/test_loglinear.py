@@ -18,6 +18,7 @@ from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.protocol.perplexity import score
 from lmzoo.training.session import train
+from lmzoo.words.cache import cached_brown_clusters
 
 V = 5
 OPTIONS = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "loglinear.yaml")) | {
@@ -50,6 +51,19 @@ def test_strengths_are_for_each_length_the_last_for_all_longer(option: str):
         assert getattr(model.exponential, option) == expected
     with pytest.raises(UserError, match=rf"model\.{option}"):
         LogLinear(vocabulary_size=V, **OPTIONS | {option: []})
+
+
+def test_classes_are_the_brown_clusters_of_the_text(corpus: Corpus):
+    changed = {"order": 2, "templates": ["c1"], "classes": 3, "max_iterations": 1}
+    model = LogLinear(vocabulary_size=150, **OPTIONS | changed)
+    model.estimate(corpus)
+    assert torch.equal(model.word_class, cached_brown_clusters(corpus.train, 150, 3))
+
+
+def test_a_word_that_the_text_lacks_is_possible():
+    model = LogLinear(vocabulary_size=V, **OPTIONS)
+    model.estimate(SimpleNamespace(train=torch.tensor([1, 2, 0])))
+    assert bool(torch.isfinite(model.predict(model.initial_state(1))).all())
 
 
 @pytest.mark.parametrize("text", ["", "w", "w0", "x1", "w1w2", "w1,w2", "c0 w1", "w3"])

@@ -13,6 +13,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.maxent.model_m import ModelM
 from lmzoo.protocol.perplexity import score
+from lmzoo.words.cache import cached_brown_clusters
 
 
 def options(name: str, **changed) -> dict:
@@ -35,6 +36,20 @@ def test_features_are_the_class_s_ngrams_after_classes_and_after_words_and_the_w
     c0, c1, w1, c2, w2 = 0, 2, 3, 4, 5
     assert model.class_model.templates == [(), (c1,), (w1,), (c1, c2), (w1, w2)]
     assert model.word_model.templates == [(c0,), (c0, w1), (c0, w1, w2)]
+
+
+def test_templates_and_classes_are_those_asked_for(model: ModelM, corpus: Corpus):
+    c0, c1, c2, w2 = 0, 2, 4, 5
+    assert {(w2,), (c1, w2)} <= set(model.class_model.templates)
+    assert {(c0, w2), (c0, c1, c2)} <= set(model.word_model.templates)
+    assert torch.equal(model.word_class, cached_brown_clusters(corpus.train, 150, 7))
+
+
+def test_each_factor_has_strengths_of_its_own():
+    strengths = {"class_l2": [1.0], "class_l1": [2.0], "word_l2": [3.0], "word_l1": [4.0]}
+    model = ModelM(vocabulary_size=20, **options("model_m", order=2, classes=4, **strengths))
+    both = (model.class_model, model.word_model)
+    assert [(set(part.l2), set(part.l1)) for part in both] == [({1.0}, {2.0}), ({3.0}, {4.0})]
 
 
 @pytest.mark.parametrize("option", ["class_l2", "class_l1", "word_l2", "word_l1"])

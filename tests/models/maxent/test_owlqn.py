@@ -48,3 +48,22 @@ def test_a_search_that_begins_at_the_minimum_ends_there():
     )
     assert found.converged
     assert torch.equal(found.x, zero)
+
+
+def test_the_search_ends_where_the_value_hardly_falls():
+    """A quartic falls by a share in every iteration; the search ends once that share is small."""
+    a = draw(50).exp()
+    values = []
+
+    def quartic(x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        values.append(float(a @ (x - 1) ** 4) + 1.0)
+        return values[-1], 4 * a * (x - 1) ** 3
+
+    zero = torch.zeros_like(a)
+    ends = [
+        minimise(quartic, zero, l1=zero, curvature=zero + 1, tolerance=tolerance, max_iterations=500)
+        for tolerance in (0.1, 1e-6)
+    ]
+    assert all(end.converged for end in ends)
+    assert ends[0].iterations < ends[1].iterations < 500
+    assert ends[0].value > ends[1].value

@@ -153,6 +153,17 @@ def test_under_autocast_two_levels_stay_close():
         scores = layer(inputs, classes)(inputs[0], tokens)
     assert scores.dtype == torch.float32
     torch.testing.assert_close(scores, two_level(inputs, tokens, classes), rtol=0.03, atol=0.05)
+    assert (scores - two_level(inputs, tokens, classes)).abs().max() > 1e-3
+
+
+def test_under_autocast_the_second_level_is_exact():
+    """Words of one class after one h have the class's factor in common."""
+    inputs, _ = draw(torch.float32)
+    own = (CLASSES == 2).nonzero()[:, 0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = layer(inputs, classed(torch.float32))(inputs[0][:1].expand(len(own), -1), own)
+    logits = inputs[1][own] @ inputs[0][0] + inputs[2][own]
+    torch.testing.assert_close(scores - scores[0], logits - logits[0], rtol=1e-5, atol=1e-5)
 
 
 def test_without_gradients_the_scores_are_the_same():
@@ -169,6 +180,7 @@ def test_under_autocast_products_are_rounded_and_sums_are_not(weights: torch.Ten
     assert scores.dtype == torch.float32
     expected = dense(inputs, tokens)
     torch.testing.assert_close(scores.double(), expected, rtol=0.03, atol=0.05)
+    assert (scores - expected).abs().max() > 1e-3
     gradients, wanted = (torch.autograd.grad((weights * s).sum(), inputs) for s in (scores, expected))
     for ours, theirs in zip(gradients, wanted, strict=True):
         assert ours.dtype == torch.float32
