@@ -12,7 +12,7 @@ from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.markov import MarkovSource
-from lmzoo.corpus.sources import fetch_splits
+from lmzoo.corpus.sources import Pinned, fetch_splits
 from lmzoo.corpus.vocabulary import EOS, Vocabulary
 
 corpora = Registry("corpus")
@@ -28,53 +28,47 @@ def _encode(name: str, context: Context, vocabulary: Vocabulary, lines: dict[str
     return Corpus(name=name, context=context, vocabulary=vocabulary, splits=splits, **known)
 
 
-def _pinned(
-    name: str, context: Context, folder: str, files: dict[str, str], checksums: dict[str, str],
-    urls: list[str], tokens: dict[str, int],
-) -> Corpus:  # fmt: skip
-    """A public corpus, whose checksums and token counts are known.
-
-    Args:
-        folder, files, checksums, urls: see `fetch_splits`.
-        tokens: the known number of tokens of each split.
+def _pinned(name: str, context: Context, folder: str, files: dict[str, Pinned], urls: list[str]) -> Corpus:
+    """A public corpus, whose checksums and token counts are known; see `fetch_splits`.
 
     Raises: RuntimeError if a split has another number of tokens.
     """
-    data = fetch_splits(folder, files, checksums, urls)
-    lines = {split: text_lines(data[split], files[split]) for split in SPLITS}
-    corpus = _encode(name, context, Vocabulary.of(lines["train"]), lines, sha256=dict(checksums))
-    for split, expected in tokens.items():
-        if len(corpus.splits[split]) != expected:
-            raise RuntimeError(f"{name} {split}: {len(corpus.splits[split])} tokens where there must be {expected}")
+    data = fetch_splits(folder, files, urls)
+    lines = {split: text_lines(data[split], files[split].name) for split in SPLITS}
+    checksums = {split: files[split].sha256 for split in SPLITS}
+    corpus = _encode(name, context, Vocabulary.of(lines["train"]), lines, sha256=checksums)
+    for split, file in files.items():
+        if len(corpus.splits[split]) != file.tokens:
+            raise RuntimeError(f"{name} {split}: {len(corpus.splits[split])} tokens where there must be {file.tokens}")
     return corpus
 
 
 @corpora.register("ptb")
 def ptb(*, context: Context, urls: list[str]) -> Corpus:
     """Penn Treebank as Mikolov et al. (2010) prepared it: 10,000 words, `<eos>` included."""
-    return _pinned(
-        "ptb", context, "ptb", {split: f"ptb.{split}.txt" for split in SPLITS},
-        {
-            "train": "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
-            "valid": "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
-            "test": "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
-        },
-        urls, {"train": 929_589, "valid": 73_760, "test": 82_430},
-    )  # fmt: skip
+    train = "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"
+    valid = "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"
+    test = "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"
+    files = {
+        "train": Pinned("ptb.train.txt", train, 5_101_618, tokens=929_589),
+        "valid": Pinned("ptb.valid.txt", valid, 399_782, tokens=73_760),
+        "test": Pinned("ptb.test.txt", test, 449_945, tokens=82_430),
+    }
+    return _pinned("ptb", context, "ptb", files, urls)
 
 
 @corpora.register("wikitext2")
 def wikitext2(*, context: Context, urls: list[str]) -> Corpus:
     """WikiText-2, word level (Merity et al. 2017): 33,278 words, `<eos>` included."""
-    return _pinned(
-        "wikitext2", context, "wikitext-2", {split: f"{split}.txt" for split in SPLITS},
-        {
-            "train": "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
-            "valid": "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
-            "test": "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
-        },
-        urls, {"train": 2_088_628, "valid": 217_646, "test": 245_569},
-    )  # fmt: skip
+    train = "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f"
+    valid = "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8"
+    test = "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0"
+    files = {
+        "train": Pinned("train.txt", train, 12_000_000, tokens=2_088_628),
+        "valid": Pinned("valid.txt", valid, 1_300_000, tokens=217_646),
+        "test": Pinned("test.txt", test, 1_400_000, tokens=245_569),
+    }
+    return _pinned("wikitext2", context, "wikitext-2", files, urls)
 
 
 @corpora.register("pydoc")

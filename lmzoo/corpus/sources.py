@@ -1,14 +1,27 @@
 """Public texts with pinned checksums, found in a folder of data or downloaded once."""
 
-import http.client
+import logging
 import os
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, one_line
 from lmzoo.core.files import read_bytes, sha256, write_atomic
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.download import DownloadError, download
+
+log = logging.getLogger(__name__)
+
+
+class Pinned(NamedTuple):
+    """What is known of a file of a public corpus."""
+
+    name: str
+    sha256: str
+    limit: int
+    """The file has at most so many bytes."""
+    tokens: int
 
 
 def data_folders() -> list[Path]:
@@ -17,57 +30,67 @@ def data_folders() -> list[Path]:
     return [*([Path(named)] if named else []), Path("data")]
 
 
-def fetch(folder: str, file: str, checksum: str, urls: list[str]) -> bytes:
+def fetch(folder: str, file: Pinned, urls: list[str]) -> bytes:
     """The contents of ``folder/file`` under the first data folder that has it.
 
-    If no folder has it, it is downloaded into the first one, from the first URL that has it.
+    If no folder has it, it is taken from the first of ``urls`` that has it, and kept in the first folder.
 
     Args:
-        checksum: the SHA-256 of the file.
+        urls: https addresses, or paths of files.
 
     Raises: UserError for a file with another checksum, if no folder and no URL has the file, and if the downloaded file
         cannot be written.
     """
     for root in data_folders():
-        path = root / folder / file
+        path = root / folder / file.name
         if os.path.lexists(path):
             data = read_bytes(path)
-            if sha256(data) != checksum:
+            if sha256(data) != file.sha256:
                 raise UserError(
-                    f"{path}: sha256 is {sha256(data)[:12]}…, not the pinned {checksum[:12]}…",
+                    f"{path}: sha256 is {sha256(data)[:12]}…, not the pinned {file.sha256[:12]}…",
                     "delete the file to download it again, or use corpus=text for another text",
                 )
             return data
-    target = data_folders()[0] / folder / file
-    reasons = []
+    target = data_folders()[0] / folder / file.name
+    try:
+        data = _copy(file, urls)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(target, data)
+    except DownloadError as error:
+        raise UserError(
+            f"{file.name} is in none of {', '.join(str(root / folder) for root in data_folders())} and no copy could "
+            f"be downloaded ({error})",
+            f"put the file into {target.parent}, set LMZOO_DATA "
+            "to the folder that has it, or use corpus=pydoc, which needs no network",
+        ) from None
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written ({error.strerror})", "set LMZOO_DATA to a folder") from None
+    return data
+
+
+def _copy(file: Pinned, urls: list[str]) -> bytes:
+    """The file from the first URL that has it. Those before it are named in the log."""
+    failures: dict[str, str] = {}
     for url in urls:
         try:
-            with urllib.request.urlopen(url, timeout=30) as response:
-                data = response.read()
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            reasons.append(str(getattr(error, "reason", error)))
+            data = download(url, file.limit) if "://" in url else read_bytes(Path(url))
+        except (DownloadError, UserError) as error:
+            failures[url] = str(error).removeprefix(f"{url}: ")
             continue
-        if sha256(data) != checksum:
-            reasons.append(f"{url} has another sha256")
-            continue
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(target, data)
-        except OSError as error:
-            raise UserError(f"{target}: cannot be written ({error.strerror})", "set LMZOO_DATA to a folder") from None
-        return data
-    raise UserError(
-        f"{file} is in none of {', '.join(str(root / folder) for root in data_folders())} and no copy could be "
-        f"downloaded ({'; '.join(dict.fromkeys(reasons))})",
-        f"put the file into {target.parent}, set LMZOO_DATA "
-        "to the folder that has it, or use corpus=pydoc, which needs no network",
-    )
+        if sha256(data) == file.sha256:
+            for failed, reason in failures.items():
+                log.warning(one_line(UserError(f"{file.name} cannot be taken from {failed}: {reason}")))
+            return data
+        failures[url] = f"{len(data)} bytes with another sha256"
+    hosts = {url: url.partition("://")[2].partition("/")[0] or url for url in urls}
+    reasons = dict.fromkeys(f"{hosts[url]}: {reason}" for url, reason in failures.items())
+    raise DownloadError("; ".join(reasons) or "corpus.urls names none")
 
 
-def fetch_splits(folder: str, files: Mapping[str, str], checksums: Mapping[str, str], urls: list[str]) -> dict:
+def fetch_splits(folder: str, files: Mapping[str, Pinned], urls: list[str]) -> dict[str, bytes]:
     """`fetch` the file of each split. ``{file}`` and ``{split}`` in a URL are filled in."""
     data = {}
     for split in SPLITS:
-        filled = [url.replace("{file}", files[split]).replace("{split}", split) for url in urls]
-        data[split] = fetch(folder, files[split], checksums[split], filled)
+        filled = [url.replace("{file}", files[split].name).replace("{split}", split) for url in urls]
+        data[split] = fetch(folder, files[split], filled)
     return data

@@ -51,7 +51,7 @@ def test_a_pinned_corpus_with_other_bytes(folder: Path):
 @pytest.mark.parametrize("corpus", ["ptb", "wikitext2"])
 def test_no_network_and_no_data(corpus: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LMZOO_DATA", "texts")
-    urls = 'corpus.urls=["http://127.0.0.1:9/{file}","http://127.0.0.1:9/{split}"]'
+    urls = 'corpus.urls=["https://127.0.0.1:9/{file}","https://127.0.0.1:9/{split}"]'
     message = command(f"corpus={corpus}", urls).refused()
     assert "Connection refused" in message
     assert re.search(

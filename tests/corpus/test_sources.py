@@ -1,7 +1,7 @@
 """Files of pinned corpora: where they are found, how they are downloaded, and that nobody ever sees half of one."""
 
-import http.server
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -11,66 +11,37 @@ from pathlib import Path
 
 import pytest
 from command_line import ROOT
+from https_server import CERTIFICATE, Server, page, serving
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import sha256, write_atomic
-from lmzoo.corpus.sources import fetch, fetch_splits
+from lmzoo.corpus.sources import Pinned, fetch, fetch_splits
 
 TEXT = b"the cat sat\n" * 20_000
-SUM = sha256(TEXT)
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """``/good`` has the text, ``/other`` another one, ``/short`` breaks off, ``/slow`` waits for a second reader."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.requests: list[str] = []
-        self.second_reader = threading.Barrier(2, timeout=120)
-
-    def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.server_port}{path}"
-
-    def handle_error(self, request, client_address):
-        raise
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self):
-        self.server.requests.append(self.path)
-        pages = {"/good": TEXT, "/other": b"other\n", "/short": TEXT[:100], "/slow": TEXT, "/corpus/a.txt/train": TEXT}
-        if self.path not in pages:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(pages[self.path if self.path != "/short" else "/good"])))
-        self.end_headers()
-        half = len(pages[self.path]) // 2
-        self.wfile.write(pages[self.path][:half])
-        if self.path == "/slow":
-            self.server.second_reader.wait()
-        self.wfile.write(pages[self.path][half:])
-
-    def log_message(self, format, *args):
-        pass
+FILE = Pinned("a.txt", sha256(TEXT), limit=len(TEXT), tokens=80_000)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    """``/good`` has the text, ``/other`` another one, ``/short`` breaks off, ``/slow`` waits for a second reader."""
+    second_reader = threading.Barrier(2, timeout=120)
+
+    def slow(connection: socket.socket) -> None:
+        connection.sendall(page(TEXT)[:1000])
+        second_reader.wait()
+        connection.sendall(page(TEXT)[1000:])
+
+    answers = {"/good": page(TEXT), "/other": page(b"other\n"), "/short": page(TEXT)[:1000], "/slow": slow}
+    with serving(answers | {"/corpus/a.txt/train": page(TEXT)}) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder; ``LMZOO_DATA`` is ``texts`` in it."""
+    """The current folder; ``LMZOO_DATA`` is ``texts`` in it. The server is trusted."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("LMZOO_DATA", "texts")
     return tmp_path
 
@@ -83,7 +54,7 @@ def put(place: str, data: bytes = TEXT) -> None:
 @pytest.mark.parametrize("root", ["texts", "data"])
 def test_a_file_is_found_where_it_lies(root: str, server: Server):
     put(f"{root}/corpus/a.txt")
-    assert fetch("corpus", "a.txt", SUM, [server.url("/good")]) == TEXT
+    assert fetch("corpus", FILE, [server.url("/good")]) == TEXT
     assert not server.requests
 
 
@@ -91,27 +62,27 @@ def test_the_named_folder_comes_first():
     put("texts/corpus/a.txt", b"other")
     put("data/corpus/a.txt")
     with pytest.raises(UserError, match=r"texts/corpus/a.txt: sha256 is d9298a10d1b0…, not the pinned "):
-        fetch("corpus", "a.txt", SUM, [])
+        fetch("corpus", FILE, [])
 
 
 def test_without_a_named_folder_it_is_data(server: Server, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("LMZOO_DATA")
-    assert fetch("corpus", "a.txt", SUM, [server.url("/good")]) == TEXT
+    assert fetch("corpus", FILE, [server.url("/good")]) == TEXT
     assert Path("data/corpus/a.txt").read_bytes() == TEXT
 
 
 def test_a_file_of_another_text_is_refused_and_left_alone(server: Server):
     put("texts/corpus/a.txt", b"other")
     with pytest.raises(UserError, match="delete the file to download it again"):
-        fetch("corpus", "a.txt", SUM, [server.url("/good")])
+        fetch("corpus", FILE, [server.url("/good")])
     assert Path("texts/corpus/a.txt").read_bytes() == b"other"
     assert not server.requests
 
 
 @pytest.mark.parametrize("first", ["/none", "/other", "/short", "refused", "nonsense"])
 def test_the_next_copy_is_taken_where_one_fails(first: str, server: Server):
-    urls = {"refused": "http://127.0.0.1:9/a.txt", "nonsense": "nonsense"}
-    assert fetch("corpus", "a.txt", SUM, [urls.get(first, server.url(first)), server.url("/good")]) == TEXT
+    urls = {"refused": "https://127.0.0.1:9/a.txt", "nonsense": "nonsense"}
+    assert fetch("corpus", FILE, [urls.get(first, server.url(first)), server.url("/good")]) == TEXT
     assert server.requests[-1] == "/good"
     assert [path.name for path in Path("texts/corpus").iterdir()] == ["a.txt"]
     assert Path("texts/corpus/a.txt").read_bytes() == TEXT
@@ -119,22 +90,27 @@ def test_the_next_copy_is_taken_where_one_fails(first: str, server: Server):
 
 def test_where_no_copy_is_good_each_reason_is_told_and_nothing_is_kept(server: Server, folder: Path):
     with pytest.raises(UserError) as refused:
-        fetch("corpus", "a.txt", SUM, [server.url(path) for path in ("/none", "/other", "/short")])
+        fetch("corpus", FILE, [server.url(path) for path in ("/none", "/other", "/short")])
     message = str(refused.value)
-    assert message.startswith(
-        "a.txt is in none of texts/corpus, data/corpus and no copy could be downloaded (Not Found; "
-    )
-    assert f"{server.url('/other')} has another sha256" in message
-    assert "IncompleteRead" in message
+    assert message.startswith("a.txt is in none of texts/corpus, data/corpus and no copy could be downloaded (")
+    host = f"127.0.0.1:{server.server_address[1]}"
+    reasons = ["HTTP 404 Not Found", "6 bytes with another sha256", "broke off after "]
+    assert "; ".join(f"{host}: {reason}" for reason in reasons) in message
     assert message.endswith("set LMZOO_DATA to the folder that has it, or use corpus=pydoc, which needs no network")
     assert "\n" not in message
     assert not list(folder.iterdir())
 
 
+def test_a_copy_may_be_a_file():
+    put("copies/a.txt")
+    assert fetch("corpus", FILE, ["copies/none.txt", "copies/a.txt"]) == TEXT
+    assert Path("texts/corpus/a.txt").read_bytes() == TEXT
+
+
 def test_addresses_are_filled_in_for_each_split(server: Server):
-    files = {"train": "a.txt", "valid": "b.txt", "test": "b.txt"}
+    files = {"train": FILE, "valid": FILE._replace(name="b.txt"), "test": FILE._replace(name="b.txt")}
     put("texts/corpus/b.txt")
-    found = fetch_splits("corpus", files, dict.fromkeys(files, SUM), [server.url("/corpus/{file}/{split}")])
+    found = fetch_splits("corpus", files, [server.url("/corpus/{file}/{split}")])
     assert found == dict.fromkeys(files, TEXT)
     assert server.requests == ["/corpus/a.txt/train"]
 
@@ -143,15 +119,16 @@ def test_a_folder_that_cannot_be_written_is_named(server: Server, monkeypatch: p
     Path("file").write_text("text")
     monkeypatch.setenv("LMZOO_DATA", "file")
     with pytest.raises(UserError, match=r"file/corpus/a.txt: cannot be written \(.*\); set LMZOO_DATA to a folder"):
-        fetch("corpus", "a.txt", SUM, [server.url("/good")])
+        fetch("corpus", FILE, [server.url("/good")])
 
 
 def test_two_processes_download_the_same_file_at_once(server: Server):
     code = (
-        "import sys; from lmzoo.corpus.sources import fetch; assert len(fetch(*sys.argv[1:4], sys.argv[4:])) == 240000"
+        "import sys; from lmzoo.corpus.sources import Pinned, fetch;"
+        f"assert len(fetch('corpus', Pinned{tuple(FILE)}, sys.argv[1:])) == {len(TEXT)}"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    words = [sys.executable, "-c", code, "corpus", "a.txt", SUM, server.url("/slow")]
+    words = [sys.executable, "-c", code, server.url("/slow")]
     processes = [subprocess.Popen(words, env=environment) for _ in range(2)]
     file = Path("texts/corpus/a.txt")
     while any(process.poll() is None for process in processes):
