@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output
 from lmzoo.core.configs import CONFIGS, defaults
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import printable
 from lmzoo.core.files import read_lines, write_output
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.words.brown import average_mutual_information
@@ -34,8 +34,6 @@ def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path) ->
 
     Raises: UserError if there are more clusters than words, or if the file cannot be written.
     """
-    if out.is_dir() or not out.parent.is_dir():
-        raise UserError(f"{out}: cannot be written ({'is a folder' if out.is_dir() else 'no such folder'})")
     found = cached_brown_clusters(tokens, len(vocabulary), clusters, "--clusters")
     counts = tokens.bincount(minlength=len(vocabulary))
     lines: list[str] = []

@@ -5,7 +5,7 @@ if __name__ == "__main__":
 
     start("lmzoo.embed")
 
-import io
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +14,15 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import read_lines, write_output
+from lmzoo.core.files import output_stream, read_lines
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.protocol.encoder import Encoder, embed_lines
 
 OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
 """How many tokens of a word are printed, how many neighbours of each, and how many words on either side of a token."""
+
+MOST_BYTES = 1 << 32
+"""Of the words in a file; numpy keeps as much room for each as for the longest."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,21 @@ class EmbeddedText:
 
     @classmethod
     def of(cls, encoder: Encoder, vocabulary: Vocabulary, file: Path) -> "EmbeddedText":
-        """Embed a file that has a sentence on each line."""
+        """Embed a file that has a sentence on each line.
+
+        Raises: UserError for a word that is so long that the words would not fit into `MOST_BYTES`.
+        """
         text = read_lines(file)
         tokens = vocabulary.encode(text, str(file))
         words = [word for line in text for word in line.split()]
+        longest = max(words, key=len, default="")
+        if (room := len(words) * np.array(longest).nbytes) > MOST_BYTES:
+            number = next(i for i, line in enumerate(text, start=1) if longest in line)
+            raise UserError(
+                f"{file}, line {number}: a word of {len(longest):,} signs, and numpy would take {room / 1e9:,.0f} GB "
+                f"to keep as much room for each of the {len(words):,} words",
+                "shorten it, or embed the text in parts",
+            )
         embedded = embed_lines(encoder, tokens)
         is_word = tokens != EOS_ID
         return cls(words, (~is_word).cumsum(0)[is_word], embedded[is_word])
@@ -51,9 +65,11 @@ class EmbeddedText:
 
         Raises: UserError where the file cannot be written.
         """
-        buffer = io.BytesIO()
-        np.savez(buffer, words=self.words, lines=self.lines.numpy(), embeddings=self.embeddings.numpy())
-        write_output(file, buffer.getvalue())
+        arrays = {"words": np.array(self.words), "lines": self.lines.numpy(), "embeddings": self.embeddings.numpy()}
+        with output_stream(file) as stream, zipfile.ZipFile(stream, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                    np.lib.format.write_array(part, array, allow_pickle=False)
 
     def neighbours(self, place: int, count: int) -> list[tuple[float, int]]:
         """The cosine and the place of the ``count`` nearest tokens, nearest first; every word occurs once at most."""

@@ -1,5 +1,6 @@
 """The commands that write and print embeddings of a text, and print which words follow which."""
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,8 @@ def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):
         ),
         (["{run}/absent", "{text}", "out.npz"], "absent"),
         (["{run}", "{text}.absent", "out.npz"], "no such file"),
-        (["{run}", "{text}", "{text}/no/out.npz"], "cannot be written"),
+        (["{run}", "{text}", "{text}/no/out.npz"], "cannot be written (no such folder)"),
+        (["{run}", "{text}", "."], "cannot be written (is a folder)"),
         (["{run}", "{text}", "{text}"], "is the text to be read; name another file"),
         (["{run}", "{text}", "{run}/best.pt"], "is a part of the run in"),
         (["{run}", "{text}"], "required"),
@@ -104,3 +106,28 @@ def test_prints_the_words_that_follow(run: Path, monkeypatch: pytest.MonkeyPatch
     assert command(str(run), main=transitions.main).out.splitlines() == expected
     assert len(expected) == 12
     assert "needs a linear dynamical system" in command(f"{run}/../ngram", main=transitions.main).refused()
+
+
+def test_words_of_which_one_is_very_long_are_refused(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
+    """numpy takes 4 bytes for each of the 12 words' 2 signs."""
+    arguments = [str(run), str(text), str(text.with_name("out.npz")), "--device", "cpu"]
+    monkeypatch.setattr(embed, "MOST_BYTES", 12 * 2 * 4)
+    assert command(*arguments, main=embed.main).code == 0
+    text.write_text(text.read_text().replace("w9", "w19"))
+    line = command(*arguments, main=embed.main).refused()
+    assert "text.txt, line 5: a word of 3 signs" in line
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(MemoryError(), "not enough memory"), (OSError(errno.ENOSPC, "No space left on device"), "No space left")],
+)
+def test_a_file_that_finds_no_room_is_told_in_one_line(
+    run: Path, text: Path, error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(np.lib.format, "write_array", fail)
+    assert message in command(str(run), str(text), str(text.with_name("out.npz")), main=embed.main).refused()
+    assert [path.name for path in text.parent.iterdir()] == ["text.txt"]

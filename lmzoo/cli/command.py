@@ -55,8 +55,10 @@ def require_kind(run: Run, model: LanguageModel, kind: type[Kind], needed: str) 
 def check_output(file: Path, *inputs: Path) -> None:
     """Before a command writes ``file``.
 
-    Raises: UserError where that is one of the command's ``inputs``, or a part of a run.
+    Raises: UserError where that is a folder or in none, one of the command's ``inputs``, or a part of a run.
     """
+    if file.is_dir() or not file.parent.is_dir():
+        raise UserError(f"{file}: cannot be written ({'is a folder' if file.is_dir() else 'no such folder'})")
     if file.exists() and any(file.samefile(text) for text in inputs if text.exists()):
         raise UserError(f"{file}: is the text to be read", "name another file to write")
     if Run(file.parent).config_file.exists() and (file.name in FILES or file.name.startswith("events.out.")):

@@ -4,15 +4,20 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from lmzoo.core.errors import UserError
 
-PIPES = {Path("/dev/stdin"), Path("/dev/fd"), Path("/proc/self/fd")}
+PIPES = {*map(Path, ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"))}
 """Where a shell has the pipes between its commands, as of ``<(zcat book.gz)``."""
+
+LONGEST_WORD = 1 << 20
+"""So many bytes without a space or the end of a line are no text, such as a file of zeros."""
 
 
 def sha256(data: bytes) -> str:
@@ -20,8 +25,9 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def read_bytes(path: Path) -> bytes:
-    """A file's contents.
+@contextlib.contextmanager
+def input_stream(path: Path) -> Iterator[BinaryIO]:
+    """A stream from a file that the user has named.
 
     Raises: UserError where it cannot be read, or is a device or a pipe on disk, which might never end.
     """
@@ -29,19 +35,46 @@ def read_bytes(path: Path) -> bytes:
         ordinary = path.is_file() or path.is_dir() or not path.exists()
         if not ordinary and not PIPES.intersection((path, path.parent)):
             raise UserError(f"{path}: not an ordinary file", "copy its text into one")
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            yield stream
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 
 
+def read_bytes(path: Path, most: int = sys.maxsize) -> bytes:
+    """The contents of a file that has at most so many bytes.
+
+    Raises: UserError as `input_stream` does, and for a larger file.
+    """
+    with input_stream(path) as stream:
+        data = stream.read(most + 1) if most < sys.maxsize else stream.read()
+    if len(data) > most:
+        raise UserError(f"{path}: damaged, as it is larger than {most:,} bytes")
+    return data
+
+
+def read_text(path: Path) -> bytes:
+    """The contents of a text, which has words.
+
+    Raises: UserError as `input_stream` does, and for what is no text, as `LONGEST_WORD` shows.
+    """
+    pieces = []
+    with input_stream(path) as stream:
+        while piece := stream.read(LONGEST_WORD):
+            pieces.append(piece)
+            if len(piece) == LONGEST_WORD and not re.search(rb"\s", piece):
+                raise UserError(f"{path}: no text of words, as {LONGEST_WORD:,} bytes of it have no space")
+    return b"".join(pieces)
+
+
 def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 text file, an empty line being an empty sentence.
 
-    Raises: UserError for a file that is missing, a folder, unreadable, empty or not UTF-8.
+    Raises: UserError for a file that is missing, a folder, unreadable, empty or not UTF-8, and as `read_text` does.
     """
-    return text_lines(read_bytes(path), str(path))
+    return text_lines(read_text(path), str(path))
 
 
 def text_lines(data: bytes, where: str) -> list[str]:
@@ -85,13 +118,15 @@ def write_atomic(path: Path, data: bytes) -> None:
 def output_stream(path: Path) -> Iterator[BinaryIO]:
     """`atomic_stream` into a file that the user has asked for. A device or a pipe is written to as it is.
 
+    A symbolic link stays; the file that it leads to is written.
+
     Raises: UserError where it cannot be written.
     """
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        special = path.exists() and not path.is_file()
-        with path.open("wb") if special else atomic_stream(path) as stream:
+        special = (path.exists() and not path.is_file()) or PIPES.intersection((path, path.parent))
+        with path.open("wb") if special else atomic_stream(path.resolve()) as stream:
             yield stream
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import read_bytes, sha256, text_lines
+from lmzoo.core.files import read_text, sha256, text_lines
 from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
@@ -103,7 +103,7 @@ def text(
     for split, path in paths.items():
         if path is None:
             raise UserError(f"corpus=text needs corpus.{split}=FILE, one sentence a line, words separated by spaces")
-    data = {split: read_bytes(Path(str(path))) for split, path in paths.items()}
+    data = {split: read_text(Path(str(path))) for split, path in paths.items()}
     lines = {split: text_lines(data[split], str(paths[split])) for split in SPLITS}
     vocabulary = Vocabulary.of(lines["train"], min_count=min_count, max_size=max_size)
     return _encode("text", context, vocabulary, lines, sha256={split: sha256(data[split]) for split in SPLITS})

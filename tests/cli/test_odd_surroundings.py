@@ -46,7 +46,14 @@ def test_the_written_default_of_the_experiment_can_be_written(run: Path):
 
 @pytest.mark.parametrize("file", [".", "/"])
 def test_a_folder_is_no_output(run: Path, file: str):
-    assert "Is a directory" in command(str(run), file, main=export_arpa.main).refused()
+    assert "cannot be written (is a folder)" in command(str(run), file, main=export_arpa.main).refused()
+
+
+def test_a_symbolic_link_is_followed_and_not_replaced(run: Path, tmp_path: Path):
+    (tmp_path / "link.arpa").symlink_to(tmp_path / "model.arpa")
+    assert command(str(run), str(tmp_path / "link.arpa"), main=export_arpa.main).code == 0
+    assert (tmp_path / "link.arpa").is_symlink()
+    assert (tmp_path / "model.arpa").read_text().startswith("\\data\\")
 
 
 def test_a_pipe_is_written_to_and_not_replaced(run: Path, tmp_path: Path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import atomic_stream, read_lines, sha256, write_atomic, write_output
+from lmzoo.core.files import atomic_stream, read_bytes, read_lines, sha256, write_atomic, write_output
 
 
 def test_a_file_is_written_whole(tmp_path: Path):
@@ -75,6 +75,26 @@ def test_a_text_that_cannot_be_read(data: bytes | None, message: str, tmp_path: 
         (tmp_path / "text").write_bytes(data)
     with pytest.raises(UserError, match=message):
         read_lines(tmp_path / "text")
+
+
+def test_what_has_no_words_is_refused_before_it_is_read_to_its_end(tmp_path: Path):
+    """A file of zeros takes no room on the disk, and 2**40 bytes would not fit into memory."""
+    with (tmp_path / "zeros").open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(UserError, match="zeros: no text of words, as 1,048,576 bytes of it have no space"):
+        read_lines(tmp_path / "zeros")
+
+
+def test_a_text_may_be_one_long_line(tmp_path: Path):
+    (tmp_path / "text").write_bytes(b"word " * 500_000)  # such as text8, of 100 MB
+    assert len(read_lines(tmp_path / "text")[0]) == 2_500_000
+
+
+def test_a_file_has_at_most_so_many_bytes(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"abc")
+    assert read_bytes(tmp_path / "file", most=3) == b"abc"
+    with pytest.raises(UserError, match="file: damaged, as it is larger than 2 bytes"):
+        read_bytes(tmp_path / "file", most=2)
 
 
 def test_a_folder_is_no_text(tmp_path: Path):
