@@ -2,11 +2,13 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus import Vocabulary
+from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.directory import FILES, Run
 from lmzoo.runs.loading import load
@@ -27,6 +29,30 @@ class CommandParser(argparse.ArgumentParser):
     def add_device(self) -> None:
         """Where to compute: ``--device``."""
         self.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
+
+    def add_text(self, what: str) -> None:
+        """A text, by default standard input: ``text``, which `text_file` finds; and ``--tokenize``."""
+        self.add_argument("text", nargs="?", default="-", help=f"{what}; - is standard input, the default")
+        self.add_tokenize()
+
+    def add_tokenize(self) -> None:
+        """How a text is cut into words, for `tokenized`: ``--tokenize``."""
+        self.add_argument(
+            "--tokenize",
+            choices=sorted(TOKENIZERS),
+            help="cut plain text into words first; ptb: as Penn Treebank was prepared; where not given, words are "
+            "separated by spaces",
+        )
+
+
+def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
+    """Lines as ``--tokenize`` asks for them."""
+    return list(map(TOKENIZERS[arguments.tokenize], lines)) if arguments.tokenize else list(lines)
+
+
+def text_file(arguments: argparse.Namespace) -> Path:
+    """The file that ``text`` names."""
+    return Path("/dev/stdin" if arguments.text == "-" else arguments.text)
 
 
 def open_run(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary]:

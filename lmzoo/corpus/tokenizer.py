@@ -1,0 +1,25 @@
+"""Plain text cut into the words of a corpus."""
+
+import re
+from collections.abc import Callable, Mapping
+
+_PTB = re.compile(
+    r"n't|'(?:s|re|ve|ll|d|m)\b|[$%#&]|(?:[a-z]\.){2,}|(?:mr|mrs|ms|dr|jr|sr|st|inc|corp|co|ltd)\.(?!\w)"
+    r"|N(?!\w)|[a-z0-9]+?(?=n't\b)|[a-z0-9]+(?:[-/&.][a-z0-9]+)*"
+)
+_NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])")
+_WORDS = re.compile(r"\d+(?:[.,]\d+)+(?!\w)|\w+(?:['’-]\w+)*|[^\w\s]")
+
+
+def ptb(line: str) -> str:
+    """As Mikolov et al. (2010) prepared Penn Treebank: lower case, clitics apart, no punctuation, numbers as N."""
+    return " ".join(_PTB.findall(_NUMBER.sub("N", line.lower().replace("’", "'"))))
+
+
+def words(line: str) -> str:
+    """Words and signs of punctuation apart; a word keeps the apostrophes and hyphens inside it."""
+    return " ".join(_WORDS.findall(line))
+
+
+TOKENIZERS: Mapping[str, Callable[[str], str]] = {"ptb": ptb, "words": words}
+"""A line of plain text -> words separated by spaces."""

@@ -1,0 +1,103 @@
+"""Score each word of a text: ``python -m lmzoo.score RUN [FILE]``."""
+
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.score")
+
+import argparse
+import json
+import math
+import sys
+from typing import Any
+
+from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, warn
+from lmzoo.core.errors import printable
+from lmzoo.core.files import read_lines
+from lmzoo.protocol.lines import Line, scored
+from lmzoo.runs.results import finite
+
+UNITS = {"nats": 1.0, "bits": 1 / math.log(2), "log10": 1 / math.log(10)}
+"""What a nat is in each unit."""
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="python -m lmzoo.score",
+        description="Print log p of each word of a text given the words before it, and whether the model knows the "
+        "word; an empty line follows each line of the text. Sums of all go to stderr.",
+        epilog='examples: echo "the company said" | python -m lmzoo.score outputs/ptb/lstm; '
+        "python -m lmzoo.score outputs/ptb/lstm book.txt --sums --log10",
+    )
+    parser.add_run("outputs/pydoc/lstm")
+    parser.add_text("a sentence a line")
+    parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
+    parser.add_argument(
+        "--sums",
+        action="store_true",
+        help="print for each line log p, log p without unknown words, tokens, unknown words, and the line",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
+    parser.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
+    parser.add_argument("--log10", dest="unit", action="store_const", const="log10", help="not in nats")
+    parser.add_device()
+    arguments = parser.parse_args()
+    run, model, vocabulary = open_run(arguments.run, arguments.device)
+    unfinished = run.unfinished()
+    context = arguments.context or run.config()["corpus"]["context"]
+    lines = tokenized(arguments, read_lines(text_file(arguments)))
+    text = scored(model, vocabulary, lines, context, arguments.text)
+    warn(unfinished)
+    for line in text:
+        print(_as_json(line, arguments) if arguments.json else _as_table(line, arguments))
+    print(_summary(text, arguments.unit), file=sys.stderr)
+    return 0
+
+
+def _as_table(line: Line, arguments: argparse.Namespace) -> str:
+    """A word a line, or the sums in one line; in the unit asked for."""
+    unit = UNITS[arguments.unit]
+    if arguments.sums:
+        words = printable(" ".join(line.words[:-1]))
+        return (
+            f"{line.logprob * unit:.4f}\t{line.logprob_of_known * unit:.4f}\t{len(line.words)}\t{line.unknown}\t{words}"
+        )
+    each = zip(line.words, line.logprobs.tolist(), line.known.tolist(), strict=True)
+    rows = (
+        f"{printable(word)}\t{logprob * unit:.4f}\t{'known' if known else 'unknown'}\n" for word, logprob, known in each
+    )
+    return "".join(rows)
+
+
+def _as_json(line: Line, arguments: argparse.Namespace) -> str:
+    """The same as an object of JSON."""
+    unit = UNITS[arguments.unit]
+    entry: dict[str, Any] = {
+        "logprob": finite(line.logprob * unit),
+        "logprob_of_known": finite(line.logprob_of_known * unit),
+        "tokens": len(line.words),
+        "unknown": line.unknown,
+    }
+    if not arguments.sums:
+        each = zip(line.words, line.logprobs.tolist(), line.known.tolist(), strict=True)
+        entry["words"] = [
+            {"word": word, "logprob": finite(value * unit), "known": known} for word, value, known in each
+        ]
+    return json.dumps(entry, ensure_ascii=False)
+
+
+def _summary(text: list[Line], unit: str) -> str:
+    """Sums over the whole text, with and without unknown words."""
+    tokens, unknown = sum(len(line.words) for line in text), sum(line.unknown for line in text)
+    all_words, known = sum(line.logprob for line in text), sum(line.logprob_of_known for line in text)
+    return (
+        f"{tokens:,} tokens in {len(text):,} lines: log p {all_words * UNITS[unit]:.4f} {unit}, perplexity "
+        f"{_perplexity(all_words, tokens):.2f}; without the {unknown:,} unknown words {known * UNITS[unit]:.4f}, "
+        f"{_perplexity(known, tokens - unknown):.2f}"
+    )
+
+
+def _perplexity(logprob: float, tokens: int) -> float:
+    """exp(-log p / N), with infinity where no number is large enough."""
+    return math.exp(min(-logprob / tokens, 700)) if logprob > -math.inf else math.inf
