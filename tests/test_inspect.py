@@ -1,6 +1,7 @@
 """The description of an HMM's hidden states, for a toy whose states are known, and the command on a small run."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from lmzoo import inspect
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
+from lmzoo.models.hmm import block_hmm
 from lmzoo.models.hmm.block_hmm import BlockHMMOptions
 from lmzoo.models.hmm.usage import entropy, expected_visits, first_lines
 from lmzoo.models.hmm.vlhmm import TableHMM
@@ -154,6 +156,19 @@ def test_the_picture_is_of_transitions_between_clusters_with_all_states(run):
     expected = model.cluster_transitions(expected_visits(model, corpus.splits["valid"]))
     torch.testing.assert_close(matrix**2, expected)
     torch.testing.assert_close(expected.sum(1), torch.ones(6))
+
+
+def test_the_picture_weights_states_by_their_visits_in_the_first_lines(model, monkeypatch):
+    lines = [torch.tensor(line) for line in ([1, 3, 0], [2, 4, 5, 0], [2, 2, 0])]
+    monkeypatch.setattr(block_hmm, "LINES_READ", 2)
+    few, all_lines, equal = (
+        model.cluster_transitions(visits)
+        for visits in (*(expected_visits(model, torch.cat(some)) for some in (lines[:2], lines)), torch.ones(6))
+    )
+    picture = model.images(SimpleNamespace(splits={"valid": torch.cat(lines)}))["transitions/clusters"]
+    torch.testing.assert_close(picture**2, few)
+    assert not torch.allclose(few, all_lines, rtol=1e-3)
+    assert not torch.allclose(few, equal, rtol=1e-3)
 
 
 def look(*arguments: str):

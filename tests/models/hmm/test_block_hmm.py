@@ -1,6 +1,7 @@
 """Block-sparse HMMs against plain sums over dense tables at small size."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from hmm_oracle import (
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.inference import paths
+from lmzoo.words.clusters import word_clusters
 
 
 @pytest.fixture(params=OF_MODEL)
@@ -96,6 +98,24 @@ def test_frozen_tables_score_alike_and_thaw(build):
     with torch.no_grad():
         model.word.bias += torch.randn(8)
     assert not model(tokens, model.initial_state(3))[0].isclose(before).any()
+
+
+@pytest.mark.parametrize("clustering", ["brown", "frequency"])
+def test_words_are_put_into_the_clusters_of_the_text(clustering):
+    text, model = words(100), make("vlhmm", clustering=clustering)
+    before = model.cluster.clone()
+    model.estimate(SimpleNamespace(train=text))
+    assert model.cluster.equal(word_clusters(clustering, text, V, 3))
+    assert not model.cluster.equal(before)
+
+
+def test_normalisers_are_computed_once_while_a_model_is_frozen():
+    model = make("vlhmm").eval()
+    with model.frozen():
+        tables = model.current()
+        _, transition, _ = dense_tables(model, tables.kept)
+        u, v = tables.transitions.U.flatten(0, 1), tables.transitions.V.flatten(0, 1)
+        torch.testing.assert_close(tables.transitions.total.flatten()[:, None].expand(12, 12), u @ v.T - transition)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])

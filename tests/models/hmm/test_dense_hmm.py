@@ -113,6 +113,16 @@ def test_rows_at_a_start_and_rows_going_on_share_a_batch(build):
     assert_rows_at_a_start_and_rows_going_on_share_a_batch(build().eval())
 
 
+@pytest.mark.parametrize(("dropout", "kept"), [(0.0, 6), (0.25, 4), (0.8, 1)])
+def test_dropout_keeps_its_share_of_the_states_and_all_are_back_in_evaluation(dropout, kept):
+    model = make_neural(state_dropout=dropout)
+    draws = torch.stack([model.tables().kept for _ in range(300)])
+    assert draws.shape[1] == kept
+    times = torch.bincount(draws.flatten(), minlength=Z) / 300
+    torch.testing.assert_close(times, torch.full((Z,), kept / Z), atol=0.1, rtol=0)
+    assert model.eval().tables().kept.tolist() == list(range(Z))
+
+
 def test_belief_is_carried_on_to_the_states_newly_kept(build):
     """The belief in the states of another draw, renormalised, or uniform over them where nothing of it is left."""
     model = build()

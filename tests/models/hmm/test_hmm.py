@@ -10,15 +10,38 @@ import torch
 
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
+from lmzoo.models.hmm.hmm import ROW_TOKENS
+from lmzoo.models.hmm.inference.baum_welch import cluster_start, random_start
 from lmzoo.protocol.perplexity import score
+from lmzoo.words.cache import cached_brown_clusters
 
 
-def test_estimate_adds_its_pseudocount(corpus: Corpus):
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_estimate_counts_its_text_and_adds_its_pseudocount(corpus: Corpus, context):
+    """A single state emits words as often as they occur; a stream is cut into rows of equal length."""
     options = {"name": "hmm", "states": 1, "begin": "random", "iterations": 1, "gradient": False}
     model = models.build(options | {"pseudocount": 2.5}, vocabulary_size=150)
-    model.estimate(dataclasses.replace(corpus, context="sentence"))
-    counts = torch.bincount(corpus.train, minlength=150) + 2.5
+    model.estimate(dataclasses.replace(corpus, context=context))
+    rows = len(corpus.train) // ROW_TOKENS
+    read = corpus.train[: len(corpus.train) // rows * rows] if context == "stream" else corpus.train
+    assert len(read) < len(corpus.train) or context == "sentence"
+    counts = torch.bincount(read, minlength=150) + 2.5
     torch.testing.assert_close(model.tables().emission[:, 0].exp(), counts / counts.sum())
+
+
+@pytest.mark.parametrize("begin", ["random", "clusters"])
+def test_em_begins_as_asked_for(corpus: Corpus, begin):
+    options = {"name": "hmm", "states": 4, "iterations": 0, "pseudocount": 0.0, "gradient": False}
+    model = models.build(options | {"begin": begin}, vocabulary_size=150)
+    torch.manual_seed(0)
+    model.estimate(corpus)
+    torch.manual_seed(0)
+    if begin == "random":
+        expected = random_start(corpus.train, 150, 4)
+    else:
+        expected = cluster_start(corpus.train, cached_brown_clusters(corpus.train, 150, 4), 4)
+    for name, table in expected._asdict().items():
+        torch.testing.assert_close(model.get_buffer(name), table)
 
 
 @pytest.mark.parametrize("begin", ["random", "clusters"])
