@@ -25,6 +25,14 @@ def test_a_mistake_is_one_line_and_exit_code_2():
     assert (outcome.code, outcome.out, outcome.err) == (2, "", "error: seed=-1: must be at least 0; choose another\n")
 
 
+def test_an_error_that_is_not_the_user_s_keeps_its_traceback():
+    def boom() -> int:
+        raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom"):
+        command(main=boom)
+
+
 def test_ctrl_c_is_exit_code_130():
     outcome = command(main=ctrl_c)
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "interrupted\n")

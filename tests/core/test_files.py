@@ -104,3 +104,8 @@ def test_a_folder_is_no_text(tmp_path: Path):
 
 def test_checksums():
     assert sha256(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, B.1
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path):
+    (tmp_path / "text").write_bytes("\ufeffa b\nc\n".encode())
+    assert read_lines(tmp_path / "text") == ["a b", "c"]

@@ -33,6 +33,7 @@ def test_a_name_can_be_registered_only_once(machines: Registry):
     ("options", "message"),
     [
         ({"name": "addr", "size": 3}, "machine.name=addr: no such machine; did you mean 'adder'?"),
+        ({"name": ["adder"], "size": 3}, "machine.name=['adder']: no such machine; did you mean 'adder'?"),
         ({"size": 3}, "machine.name=None: no such machine; there are: adder"),
         ({"name": "adder", "siz": 3}, "machine.siz: no such option; did you mean 'size'?"),
         ({"name": "adder", "size": 3, "given": "by the user"}, "machine.given: no such option; there are: size"),

@@ -35,6 +35,7 @@ def test_limits_leave_rare_words_to_unk(limits: dict, expected: list[str]):
 
 
 def test_unk_in_the_text_is_an_ordinary_word():
+    assert Vocabulary.of(["a a <unk>"], min_count=2).words == ["<eos>", "a", "<unk>"]
     assert Vocabulary.of(["a a <unk>"], max_size=3).words == ["<eos>", "a", "<unk>"]
     assert Vocabulary.of(["a a b b <unk>"], max_size=3).words == ["<eos>", "<unk>", "a"]
 

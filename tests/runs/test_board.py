@@ -85,6 +85,14 @@ def test_a_run_has_the_tags_that_all_runs_have(tmp_path: Path):
     assert found.Scalars("final/test")[0].value == pytest.approx(results["perplexity"]["test"], rel=1e-5)
 
 
+def test_a_text_is_shown_line_by_line_as_it_is(tmp_path: Path):
+    board = Board(tmp_path)
+    board.text("sample", "a b\nc", 7)
+    board.close()
+    (point,) = events(tmp_path).Tensors("sample/text_summary")
+    assert (point.step, point.tensor_proto.string_val) == (7, [b"    a b\n    c"])
+
+
 class Killed(BaseException):
     """Nothing that runs after it may matter."""
 

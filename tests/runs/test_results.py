@@ -2,7 +2,9 @@
 
 import math
 
-from lmzoo.runs.results import comparison, finite, summary
+import pytest
+
+from lmzoo.runs.results import checked, comparison, finite, summary
 
 RESULTS = {
     "model": "ngram",
@@ -44,3 +46,10 @@ def test_runs_are_ranked_by_validation_and_not_by_test():
         "    20.00      1.00  middle",
         "      inf      2.00  impossible",
     ]
+
+
+@pytest.mark.parametrize("name", ["perplexity", "tokens"])
+def test_results_have_figures_of_both_splits(name: str):
+    assert checked(RESULTS) == RESULTS
+    with pytest.raises(ValueError, match=f"{name} of valid and test is missing"):
+        checked(RESULTS | {name: {"valid": 3}})

@@ -1,6 +1,7 @@
 """A run from its configuration to its results: what it measures, publishes, reports and refuses."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.protocol.perplexity import Score
 from lmzoo.runs.board import Board
 from lmzoo.training import session
 from lmzoo.training.session import described, train
@@ -49,6 +51,13 @@ def test_the_best_weights_are_measured_and_not_the_last(tmp_path: Path):
     checks = [point.value for point in events.Scalars("perplexity/valid")]
     assert checks[-1] > 1.01 * min(checks)
     assert results["perplexity"]["valid"] == pytest.approx(min(checks), rel=1e-5)
+
+
+def test_figures_that_are_no_numbers_are_no_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session, "score", lambda *_: Score(math.nan, 60, 0))
+    with pytest.raises(UserError, match="the model's log-probabilities are no numbers"):
+        train(configuration(tmp_path / "run", *SMALL))
+    assert not (tmp_path / "run" / "results.json").exists()
 
 
 def test_a_finished_run_is_reported_and_not_repeated(finished, capsys):

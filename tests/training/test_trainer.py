@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.neural import recurrent
 from lmzoo.protocol.perplexity import score
+from lmzoo.training import trainer as trainer_module
 from lmzoo.training.session import train
 
 TOKENS = [1, 2, 3, 1, 0] * 8
@@ -89,6 +91,25 @@ def test_early_stopping_counts_checks_without_a_better_one():
     assert trainer.progress.epoch == 3  # the first check is the best, then two that are not better
     assert trainer.progress.stale == 2
     assert trainer.progress.finished
+
+
+def test_a_better_check_makes_patience_begin_again(monkeypatch: pytest.MonkeyPatch):
+    perplexities = iter([9.0, 10.0, 8.0, 9.0, 9.0, 7.0])
+    monkeypatch.setattr(trainer_module, "score", lambda *_: SimpleNamespace(perplexity=next(perplexities)))
+    trainer = trainer_of(Unigram(4), corpus_of([1, 2, 3, 0]), epochs=50, patience=2)
+    trainer.fit()
+    assert (trainer.progress.epoch, trainer.progress.stale, trainer.progress.best) == (5, 2, 8.0)
+
+
+def test_checks_measure_the_valid_split():
+    corpus, checks = corpus_of(TOKENS), []
+    corpus.splits.update(valid=torch.tensor([3, 3, 0]), test=torch.tensor([2, 0]))
+    trainer = trainer_of(
+        Unigram(4), corpus, epochs=1,
+        observe=lambda progress, metrics: checks.extend(v for tag, v in metrics.items() if tag == "perplexity/valid"),
+    )  # fmt: skip
+    trainer.fit()
+    assert checks == [score(trainer.model, corpus.splits["valid"], "stream").perplexity]
 
 
 def sentences_of(corpus: Corpus, seed: int = 0) -> list[list[list[list[int]]]]:

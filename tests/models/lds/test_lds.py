@@ -28,9 +28,9 @@ def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:
 
 
 def test_before_training_a_system_predicts_frequencies(hmm_corpus: Corpus):
-    frequency = (hmm_corpus.train.bincount(minlength=20) + 1.0) / (len(hmm_corpus.train) + 20)
+    frequency = (hmm_corpus.train.bincount(minlength=20) + 30.0) / (len(hmm_corpus.train) + 20 * 30.0)
     for classes in (None, 4):
-        model = system(hmm_corpus, classes=classes)
+        model = system(hmm_corpus, classes=classes, pseudocount=30.0)
         torch.testing.assert_close(
             model.predict(model.initial_state(1))[0].exp(), frequency.double(), atol=1e-6, rtol=0
         )
@@ -157,3 +157,11 @@ def test_texts_far_too_small_for_the_system_still_give_one(hmm_corpus: Corpus, s
 def test_options_of_the_system_are_checked_in_both_models(name: str, changed: dict, message: str):
     with pytest.raises(UserError, match=message):
         models.build(defaults("model", name) | changed, vocabulary_size=200)
+
+
+def test_under_autocast_the_filter_stays_in_single_precision(hmm_corpus: Corpus):
+    model, tokens = system(hmm_corpus).float(), hmm_corpus.train[None, :300]
+    _, (exact,) = model(tokens, model.initial_state(1))
+    with torch.autocast("cpu", torch.bfloat16):
+        _, (state,) = model(tokens, model.initial_state(1))
+    assert state.equal(exact)

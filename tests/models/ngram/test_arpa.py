@@ -127,6 +127,25 @@ def test_a_file_of_srilm_s(tmp_path: Path):
     assert math.isinf(measured.perplexity)
 
 
+def test_boundaries_where_no_sentence_has_them_say_nothing(tmp_path: Path):
+    words = ["<eos>", "a", "b", "<unk>"]
+    more = KENLM.replace("ngram 2=4", "ngram 2=5").replace("ngram 3=2", "ngram 3=3")
+    more = more.replace("-0.6\ta </s>\t0\n", "-0.6\ta </s>\t0\n-0.01\tb <s>\t0\n")
+    more = more.replace("-0.05\ta b </s>\n", "-0.05\ta b </s>\n-0.01\ta </s> b\n")
+    contexts = torch.tensor(list(product(range(4), repeat=2)))
+    plain, other = (model_of(text, words, tmp_path).next_logprobs(contexts) for text in (KENLM, more))
+    assert torch.equal(other, plain)
+
+
+def test_what_is_impossible_is_written_as_99(tmp_path: Path):
+    table = estimate(stream([[1, 2], [2]]), vocabulary_size=4, order=2, **DEFAULTS | {"smoothing": "mle"})
+    assert table.logprob.isneginf().any()
+    write_arpa(tmp_path / "model.arpa", table, WORDS[:4])
+    text = (tmp_path / "model.arpa").read_text()
+    assert "inf" not in text
+    assert "-99\tc" in text
+
+
 def test_a_checkpoint_needs_no_file(tmp_path: Path):
     model = model_of(KENLM, ["<eos>", "a", "b", "<unk>"], tmp_path)
     fresh = Arpa(vocabulary_size=4, path="gone")

@@ -116,8 +116,10 @@ def test_fallback_only_for_the_orders_that_need_it(caplog: pytest.LogCaptureFixt
     with pytest.raises(UserError, match=r"for 1-grams .*set model\.discount_fallback=true"):
         discounts(TEXT, 5, counts, "kneser_ney", fallback=False)
     assert discounts(TEXT, 5, counts, "kneser_ney", fallback=True) == [[0.5] * 3, [0.6] * 3]
+    assert discounts(torch.tensor([1, 0]), 2, [torch.tensor([1, 1])], "modified_kneser_ney", True) == [[0.5, 1.0, 1.5]]
     assert [record.args[0] for record in caplog.records] == [
-        "the training text gives no kneser_ney discounts for 1-grams (no n-gram has count 1)"
+        "the training text gives no kneser_ney discounts for 1-grams (no n-gram has count 1)",
+        "the training text gives no modified_kneser_ney discounts for 1-grams (no n-gram has adjusted count 2)",
     ]
 
 

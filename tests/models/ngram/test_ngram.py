@@ -72,6 +72,7 @@ def remembered(context: tuple[int, ...]) -> tuple:
 @example([[1, 2]] * 9, DEFAULT_4, 5)  # one line again and again
 @example([[], [1, 2], [], [], [3]], DEFAULT_4, 5)  # empty lines
 @example([[1, 1]], DEFAULT_4 | {"interpolated": False}, 5)  # a backoff above 1
+@example([[1, 1, 2, 1, 3, 1, 4, 1]], DEFAULT_4 | {"order": 2, "smoothing": "absolute", "interpolated": False}, 5)
 def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: dict, types: int):
     tokens = stream(lines)
     order = options["order"]
@@ -129,6 +130,12 @@ def test_an_unknown_type_takes_its_share(corpus: Corpus):
     assert closed.predict(state).exp().sum().item() == pytest.approx(1, abs=1e-6)
     assert opened.predict(state).shape == closed.predict(state).shape
     assert opened.predict(state).exp().sum().item() < 1 - 1e-6
+
+
+def test_a_model_without_a_text_is_uniform():
+    for unknown in (False, True):
+        model = NGram(vocabulary_size=5, order=3, unknown=unknown, **DEFAULTS)
+        torch.testing.assert_close(model.predict(model.initial_state(2)).exp(), torch.full((2, 5), 1 / (5 + unknown)))
 
 
 def test_a_checkpoint_of_another_vocabulary_is_refused():
