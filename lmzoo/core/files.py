@@ -40,7 +40,7 @@ def input_stream(path: Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def read_bytes(path: Path, most: int = sys.maxsize) -> bytes:

@@ -1,5 +1,7 @@
 """An n-gram model read from an ARPA file."""
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,16 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.models.ngram.arpa_file import read_arpa
 from lmzoo.models.ngram.ngram import BackoffModel
+from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.model import State
+
+log = logging.getLogger(__name__)
+
+SAMPLED = 50
+"""How many of the commonest words, and of all contexts, are those after which probabilities are summed."""
+
+NOT_ONE, NO_MODEL = 0.01, 1.1
+"""From what difference a sum of probabilities is not 1 by rounding, and from what sum they are not those of a model."""
 
 
 @models.register("arpa")
@@ -43,6 +54,7 @@ class Arpa(BackoffModel):
                 "model=arpa needs model.path=FILE, an ARPA file as SRILM, KenLM and lmzoo.export_arpa write it"
             )
         words, table = read_arpa(Path(self.path))
+        check_sums(self.path, words, table)
         number = {word: i for i, word in enumerate(words)}
         entry = [number.get(word, number[UNK]) for word in corpus.vocabulary.words]
         entry[EOS_ID] = EOS_ID
@@ -56,6 +68,33 @@ class Arpa(BackoffModel):
 
     def next_logprobs(self, context: Tensor) -> Tensor:
         return self.table.predict(self.entry[context])[:, self.entry]
+
+
+def check_sums(path: str, words: Sequence[str], table: NGramTable) -> None:
+    """Test whether probabilities sum to 1 after a sample of contexts: none, ``<s>``, common words, any n-grams.
+
+    What a file's own rounding and pruning do to a sum is far below `NOT_ONE`. The log warns of other sums.
+
+    Raises: UserError for a sum above `NO_MODEL`, since a perplexity would say nothing.
+    """
+    V, unknown = len(words), words.index(UNK)
+    random = torch.Generator().manual_seed(0)
+    rows = torch.randint(max(1, len(table.backoff)), (SAMPLED,), generator=random)
+    common = table.logprob[:V].topk(min(V, SAMPLED)).indices
+    rows = torch.cat([torch.tensor([unknown, EOS_ID]), common, rows])
+    contexts = table.contexts(rows, unknown)
+    at_once = max(1, (1 << 24) // V)
+    sums = torch.cat([table.predict(part).double().logsumexp(1).exp() for part in contexts.split(at_once)])
+    highest, farthest = int(sums.argmax()), int((sums - 1).abs().argmax())
+
+    def told(place: int) -> str:
+        after = " ".join("<s>" if word == EOS_ID else words[int(word)] for word in contexts[place].tolist())
+        return f"{path}: the probabilities of all words after '{after}' sum to {float(sums[place]):.4g}"
+
+    if not sums[highest] <= NO_MODEL:
+        raise UserError(told(highest), "those of a model sum to 1; make the file again")
+    if abs(sums[farthest] - 1) > NOT_ONE:
+        log.warning("%s, not to 1", told(farthest))
 
 
 def _measure(model: Arpa, *_: Any) -> None:

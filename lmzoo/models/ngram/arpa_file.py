@@ -12,17 +12,18 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from io import BufferedIOBase, TextIOWrapper
+from functools import partial
+from io import TextIOWrapper
 from itertools import islice, pairwise, repeat
 from operator import itemgetter
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import BinaryIO, NoReturn, TextIO
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import output_stream
+from lmzoo.core.files import input_stream, output_stream
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.models.ngram.table import NGramTable
 
@@ -38,6 +39,17 @@ MISPLACED = -1
 
 CHUNK = 1 << 12
 """Lines parsed at a time."""
+
+LONGEST_LINE = 1 << 16
+"""In bytes; no n-gram is that long."""
+
+MOST_ORDERS = 100
+
+MOST_BLANK = 1000
+"""Lines without an n-gram between two parts of a file."""
+
+INFLATED, SMALL = 50, 1 << 22
+"""A compressed file that gives more than so many times its own bytes, and more than a small file, has no n-grams."""
 
 
 def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
@@ -95,37 +107,50 @@ def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
 
     Raises: UserError for a file that cannot be read. It names the first line that is not as expected.
     """
-    try:
-        with path.open("rb") as file:
-            compressed = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            return _Reader(path, gzip.GzipFile(fileobj=file) if compressed else file).read()
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise UserError(f"{path}: the compressed file is damaged or incomplete") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    with input_stream(path) as file:
+        try:
+            return _Reader(path, file).read()
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise UserError(f"{path}: the compressed file is damaged or incomplete") from None
 
 
 class _Reader:
     """A file that is being read, and the number of the line."""
 
-    def __init__(self, path: Path, file: BufferedIOBase):
+    def __init__(self, path: Path, file: BinaryIO):
         self.path = path
         self.file = file
+        compressed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        self.text = gzip.GzipFile(fileobj=file) if compressed else file
+        self.lines = self.all_lines()
         self.line = 0  # the number of the line that was read last
+
+    def all_lines(self) -> Iterator[bytes]:
+        for number, line in enumerate(iter(partial(self.text.readline, LONGEST_LINE), b""), start=1):
+            if len(line) == LONGEST_LINE:
+                self.fail(number, f"expected a line of fewer than {LONGEST_LINE:,} bytes")
+            yield line
+
+    def next_lines(self, most: int) -> list[bytes]:
+        """The next lines, none at the end of the file; `line` stays."""
+        lines = list(islice(self.lines, most))
+        if self.text.tell() > INFLATED * self.file.tell() + SMALL:
+            self.fail(self.line + 1, f"more than {INFLATED} times the bytes of the compressed file, so no n-grams")
+        return lines
 
     def fail(self, line: int, problem: str) -> NoReturn:
         raise UserError(f"{self.path}, line {line}: {problem}")
 
     def next_line(self, expected: str) -> bytes:
         """The next line that is not blank."""
-        for line in self.file:
+        for _ in range(MOST_BLANK):
+            if not (lines := self.next_lines(1)):
+                self.fail(self.line + 1, f"expected {expected}, but the file ends here")
             self.line += 1
-            if line.strip():
-                return line.strip()
-        self.fail(self.line + 1, f"expected {expected}, but the file ends here")
+            if line := lines[0].strip():
+                return line
+        self.fail(self.line, f"expected {expected} by now")
 
     def expect(self, line: bytes, expected: str) -> None:
         if line != expected.encode():
@@ -150,12 +175,12 @@ class _Reader:
     def sizes(self) -> tuple[list[int], bytes]:
         """How many n-grams of each order the file announces, and the line after that."""
         while self.next_line("\\data\\") != b"\\data\\":
-            if self.line > 1000:
+            if self.line > MOST_BLANK:
                 self.fail(self.line, "expected \\data\\ by now; is this an ARPA file, not one in a binary format?")
         sizes: list[int] = []
-        while match := re.fullmatch(rb"ngram\s+(\d+)\s*=\s*(\d+)", line := self.next_line("ngram 1=…")):
+        while match := re.fullmatch(rb"ngram\s+(\d{1,9})\s*=\s*(\d{1,18})", line := self.next_line("ngram 1=…")):
             n, size = map(int, match.groups())
-            if n != len(sizes) + 1:
+            if n != len(sizes) + 1 or n > MOST_ORDERS:
                 self.fail(self.line, f"expected the number of {len(sizes) + 1}-grams, found {_shown(line)}")
             sizes.append(size)
         if not sizes:
@@ -166,7 +191,7 @@ class _Reader:
         """The fields of a section's lines, `CHUNK` lines at a time; meanwhile `line` is the line before the chunk."""
         done = 0
         while done < size:
-            rows = [line.split() for line in islice(self.file, min(CHUNK, size - done))]
+            rows = [line.split() for line in self.next_lines(min(CHUNK, size - done))]
             if not rows:
                 self.fail(self.line + 1, f"expected {size - done:,} more {n}-grams, but the file ends here")
             if not {n + 1, n + 2}.issuperset(map(len, rows)):

@@ -53,6 +53,17 @@ class NGramTable:
         place = torch.searchsorted(self.keys, wanted).clamp_(max=len(self.keys) - 1)
         return torch.where(self.keys[place] == wanted, place + self.vocabulary_size, -1)
 
+    def contexts(self, rows: Tensor, before: int) -> Tensor:
+        """(B,) rows below order N -> (B, N - 1) their words; ``before`` stands before the words of a shorter one."""
+        columns = [rows.new_empty(len(rows), 0)]
+        for _ in range(self.order - 1):
+            longer = rows >= self.vocabulary_size
+            keys = torch.zeros_like(rows)
+            keys[longer] = self.keys[rows[longer] - self.vocabulary_size]
+            columns.insert(1, torch.where(longer, keys % self.vocabulary_size, rows)[:, None])
+            rows = torch.where(longer, keys // self.vocabulary_size, before)
+        return torch.cat(columns, 1)
+
     def score(self, words: Tensor, context_length: int) -> Tensor:
         """(B, C + T) words -> (B, T) log p in nats of the last T words, each after at least C = N - 1 others.
 
