@@ -9,6 +9,6 @@ def __getattr__(name: str):
     """`load`, imported when it is first needed: it takes seconds, and every command imports this package first."""
     if name != "load":
         raise AttributeError(f"module 'lmzoo' has no attribute '{name}'")
-    from lmzoo.runs.loading import load
+    from lmzoo.api import load
 
     return load

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import ROOT
 
-COMMANDS = sorted(path.stem for path in (ROOT / "lmzoo").glob("*.py") if path.stem != "__init__")
+COMMANDS = sorted(path.stem for path in (ROOT / "lmzoo").glob("*.py") if path.stem not in ("__init__", "api"))
 CTRL_C = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
 
 
@@ -41,7 +41,7 @@ def test_the_package_and_the_options_of_training_need_no_pytorch(tmp_path: Path)
 
 def test_the_package_loads_models():
     import lmzoo
-    from lmzoo.runs.loading import load
+    from lmzoo.api import load
 
     assert lmzoo.load is load
     with pytest.raises(AttributeError, match="module 'lmzoo' has no attribute 'lode'"):

@@ -1,0 +1,103 @@
+"""A trained model in a notebook: ``lm = lmzoo.load("outputs/pydoc/lstm")``."""
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_lines
+from lmzoo.corpus import Context, Vocabulary
+from lmzoo.corpus.corpus import SPLITS
+from lmzoo.protocol.lines import Line, scored
+from lmzoo.protocol.model import LanguageModel, evaluating
+from lmzoo.protocol.perplexity import score
+from lmzoo.protocol.sampling import Decoding, sample
+from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import load as load_weights
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A trained model, its vocabulary, and what one asks of them. Words that the model does not know are `<unk>`.
+
+    ``model, vocabulary = lmzoo.load(RUN)`` takes the two out of it.
+    """
+
+    model: LanguageModel
+    vocabulary: Vocabulary
+    run: Run
+    context: Context
+    """What the model was trained with; `perplexity` and `sample` keep to it."""
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (self.model, self.vocabulary)
+
+    def score(self, text: str) -> float:
+        """log p in nats of a line that stands alone, `<eos>` included."""
+        return self._line(text).logprob
+
+    def surprisal(self, text: str) -> list[tuple[str, float]]:
+        """-log2 p in bits of each word of a line that stands alone, and of its `<eos>`."""
+        line = self._line(text)
+        return list(zip(line.words, (-line.logprobs / math.log(2)).tolist(), strict=True))
+
+    @torch.no_grad()
+    def next_words(self, text: str, number: int = 10) -> list[tuple[str, float]]:
+        """The likeliest words after the beginning of a sentence, and their probabilities."""
+        with evaluating(self.model):
+            state = self.model.initial_state(1)
+            if (begun := self._beginning(text)) is not None:
+                _, state = self.model(begun[None].to(self.model.device), state)
+            p = self.model.predict(state)[0].double().exp().cpu()
+        best = p.topk(min(number, len(p)))
+        return [(self.vocabulary.words[word], value) for value, word in zip(*map(Tensor.tolist, best), strict=True)]
+
+    def sample(
+        self, tokens: int = 60, seed: int = 0, *, prompt: str = "", samples: int = 1, **decoding: Any
+    ) -> list[str]:
+        """Texts drawn side by side.
+
+        Args:
+            decoding: ``temperature``, ``top_k``, ``top_p``, ``typical``; see `lmzoo.protocol.sampling.Decoding`.
+        """
+        begun = self._beginning(prompt)
+        drawn = sample(
+            self.model, tokens, seed,
+            context=self.context, decoding=Decoding(**decoding), prompt=begun, samples=samples,
+        )  # fmt: skip
+        first = [] if begun is None else begun.tolist()
+        return [self.vocabulary.decode([*first, *text]) for text in drawn.tokens.tolist()]
+
+    def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
+        """The perplexity of ``train``, ``valid`` or ``test``, or of a file with a sentence a line."""
+        if str(text) in SPLITS:
+            tokens = self.run.corpus().splits[str(text)]
+        else:
+            tokens = self.vocabulary.encode(read_lines(Path(text)), str(text))
+        return score(self.model, tokens, context or self.context).perplexity
+
+    def _line(self, text: str) -> Line:
+        if "\n" in text:
+            raise UserError("a line is asked for, not several", "call this for each, or `perplexity` with a file")
+        return scored(self.model, self.vocabulary, [text], "sentence")[0]
+
+    def _beginning(self, text: str) -> Tensor | None:
+        """(N,) words, without `<eos>`; None where there is none."""
+        tokens = self.vocabulary.encode([text], "text")[:-1]
+        return tokens if len(tokens) else None
+
+
+def load(run: str | os.PathLike[str], device: str = "cpu") -> Loaded:
+    """A trained model with the best weights of its run.
+
+    Raises: UserError where the folder is no run, or holds no trained weights yet.
+    """
+    folder = Run(Path(run))
+    model, vocabulary = load_weights(folder.path, device)
+    return Loaded(model, vocabulary, folder, folder.config()["corpus"]["context"])

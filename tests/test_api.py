@@ -1,0 +1,72 @@
+"""A trained model in a notebook."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import SMALL, command
+
+import lmzoo
+from lmzoo import evaluate
+from lmzoo.core.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    assert command(*SMALL, f"run_dir={folder}").code == 0
+    return folder
+
+
+def test_scores_are_those_of_predict_word_by_word(run: Path):
+    lm = lmzoo.load(run)
+    model, vocabulary = lm
+    assert (model, vocabulary) == (lm.model, lm.vocabulary)
+    text = vocabulary.decode([3, 5, 4])
+    state, total = model.initial_state(1), 0.0
+    for token, (word, bits) in zip([3, 5, 4, 0], lm.surprisal(text), strict=True):
+        with torch.no_grad():
+            logprob = float(model.predict(state)[0, token])
+            _, state = model(torch.tensor([[token]]), state)
+        assert (word, bits) == (vocabulary.words[token], pytest.approx(-logprob / math.log(2), rel=1e-4))
+        total += logprob
+    assert lm.score(text) == pytest.approx(total, rel=1e-5)
+
+
+def test_the_likeliest_next_words(run: Path):
+    lm = lmzoo.load(run)
+    words = lm.next_words(lm.vocabulary.decode([3, 5]), 4)
+    with torch.no_grad():
+        _, state = lm.model(torch.tensor([[3, 5]]), lm.model.initial_state(1))
+        p = lm.model.predict(state)[0].exp()
+    best = p.argsort(descending=True)[:4].tolist()
+    assert [word for word, _ in words] == [lm.vocabulary.words[token] for token in best]
+    assert [value for _, value in words] == pytest.approx(p[best].tolist(), rel=1e-5)
+    assert len(lm.next_words("", 10_000)) == len(lm.vocabulary)
+
+
+def test_perplexity_is_evaluate_s(run: Path, tmp_path: Path):
+    lm = lmzoo.load(run)
+    assert lm.perplexity() == evaluate.evaluate(run, "test")["perplexity"]
+    (tmp_path / "text").write_text(lm.vocabulary.decode([3, 5, 4]) + "\n")
+    assert lm.perplexity(tmp_path / "text") == pytest.approx(math.exp(-lm.score(lm.vocabulary.decode([3, 5, 4])) / 4))
+
+
+def test_samples_begin_with_the_prompt(run: Path):
+    lm = lmzoo.load(run)
+    prompt = lm.vocabulary.decode([3, 5])
+    texts = lm.sample(8, prompt=prompt, samples=3, top_k=2)
+    assert len(texts) == 3
+    assert all(text.startswith(prompt) for text in texts)
+    assert texts == lm.sample(8, prompt=prompt, samples=3, top_k=2) != lm.sample(8, seed=1, prompt=prompt, samples=3)
+
+
+def test_mistakes(run: Path):
+    lm = lmzoo.load(run)
+    with pytest.raises(UserError, match="is not in the vocabulary"):
+        lm.score("nowhere")
+    with pytest.raises(UserError, match="a line is asked for"):
+        lm.score("a\nb")
+    with pytest.raises(AttributeError, match="no attribute 'lod'"):
+        lmzoo.lod  # noqa: B018
