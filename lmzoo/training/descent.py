@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lmzoo.core.errors import UserError
@@ -78,8 +79,10 @@ class Descent:
         _require_finite(loss, "the loss")
         self.optimizer.zero_grad(set_to_none=True)
         (loss + self.model.penalty()).backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        norm = get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
         _require_finite(norm, "the gradient")
+        if norm > self.clip:
+            clip_grads_with_norm_(self.parameters, self.clip, norm)
         rate = self.optimizer.param_groups[0]["lr"]
         self.optimizer.step()
         if not isinstance(self.schedule, ReduceLROnPlateau):
@@ -109,7 +112,9 @@ class Descent:
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on from `state_dict`."""
         self.state = tuple(part.to(self.model.device) for part in saved["state"])
-        self.optimizer.load_state_dict(saved["optimizer"])
+        fused = {"fused": self.optimizer.defaults["fused"]}  # this device's, which may be another than the saved one
+        groups = [group | fused for group in saved["optimizer"]["param_groups"]]
+        self.optimizer.load_state_dict(saved["optimizer"] | {"param_groups": groups})
         self.schedule.load_state_dict(saved["schedule"])
 
 

@@ -1,7 +1,7 @@
 """Optimizers and learning-rate schedules that configuration can name, all of them PyTorch's."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from torch.nn import Parameter
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
@@ -16,32 +16,34 @@ schedules = Registry("schedule")
 
 @optimizers.register("adam")
 def adam(
-    *, parameters: Iterable[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
+    *, parameters: Sequence[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
     """Kingma & Ba (2015)."""
-    return Adam(parameters, lr=float(lr), betas=(float(beta1), float(beta2)), weight_decay=weight_decay)
+    betas = (float(beta1), float(beta2))
+    return Adam(parameters, lr=float(lr), betas=betas, weight_decay=weight_decay, fused=_fused(parameters))
 
 
 @optimizers.register("adamw")
 def adamw(
-    *, parameters: Iterable[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
+    *, parameters: Sequence[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
     """Loshchilov & Hutter (2019)."""
-    return AdamW(parameters, lr=float(lr), betas=(float(beta1), float(beta2)), weight_decay=weight_decay)
+    betas = (float(beta1), float(beta2))
+    return AdamW(parameters, lr=float(lr), betas=betas, weight_decay=weight_decay, fused=_fused(parameters))
 
 
 @optimizers.register("sgd")
 def sgd(
-    *, parameters: Iterable[Parameter], lr: NonNegative, momentum: BelowOne, weight_decay: NonNegative
+    *, parameters: Sequence[Parameter], lr: NonNegative, momentum: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
     """Stochastic gradient descent, with Polyak's momentum where it is above 0."""
-    return SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+    return SGD(parameters, lr=float(lr), momentum=momentum, weight_decay=weight_decay, fused=_fused(parameters))
 
 
 @optimizers.register("adagrad")
-def adagrad(*, parameters: Iterable[Parameter], lr: NonNegative, weight_decay: NonNegative) -> Optimizer:
+def adagrad(*, parameters: Sequence[Parameter], lr: NonNegative, weight_decay: NonNegative) -> Optimizer:
     """Duchi, Hazan & Singer (2011): each weight's rate falls with the gradients it has had."""
-    return Adagrad(parameters, lr=float(lr), weight_decay=weight_decay)
+    return Adagrad(parameters, lr=float(lr), weight_decay=weight_decay, fused=_fused(parameters, on=["cpu"]))
 
 
 @schedules.register("constant")
@@ -79,3 +81,8 @@ def plateau(
 
 def _warm(step: int, warmup: int) -> float:
     return min(1.0, (step + 1) / (warmup + 1))
+
+
+def _fused(parameters: Sequence[Parameter], on: Sequence[str] = ("cpu", "cuda")) -> bool:
+    """Whether a step can be one pass over the weights: on these devices, since PyTorch 2.6 or before."""
+    return all(parameter.device.type in on for parameter in parameters)

@@ -50,6 +50,26 @@ def test_the_optimum_of_a_convex_problem_is_found(optimizer: str, schedule: str)
     assert perplexity == pytest.approx(math.exp(-sum(p * math.log(p) for p in shares)), rel=1e-5)
 
 
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_checkpoint_whose_steps_were_not_fused_goes_on(optimizer: str):
+    """As from an earlier version, or from a device on which PyTorch cannot fuse them."""
+    options: dict[str, Any] = {"optimizer": {"name": optimizer, **OPTIMIZERS[optimizer]}, "schedule": CONSTANT}
+    text = corpus_of([1, 2, 3, 1, 0] * 4)
+    whole, begun, resumed = (Descent(Unigram(4), text, trainer_options(), seed=0, **options) for _ in range(3))
+    windows = list(whole.windows.epoch(0))
+    for window in windows:
+        whole.step(window)
+    begun.optimizer.param_groups[0]["fused"] = False
+    for window in windows[:2]:
+        begun.step(window)
+    resumed.model.load_state_dict(begun.model.state_dict())
+    resumed.load_state_dict(begun.state_dict())
+    for window in windows[2:]:
+        resumed.step(window)
+    assert resumed.optimizer.param_groups[0]["fused"] is True
+    torch.testing.assert_close(resumed.model.state_dict(), whole.model.state_dict())
+
+
 def steps_of(name: str, gradients: Sequence[float], start: float, **options: float) -> list[float]:
     """A single weight after each of some steps."""
     weight = torch.nn.Parameter(torch.tensor([start], dtype=torch.float64))
