@@ -9,11 +9,13 @@ from pathlib import Path
 
 from lmzoo.cli.start import INTERRUPTED
 from lmzoo.core.errors import UserError, one_line, out_of_memory
+from lmzoo.core.memory import keep_freed_memory
 
 
 def run_command(main: Callable[[], int]) -> None:
     """Exit with ``main``'s code: 2 after one line on stderr for a user's mistake, 130 for Ctrl-C."""
     _prepare_streams()
+    keep_freed_memory()
     try:
         code = main()
         sys.stdout.flush()

@@ -1,0 +1,39 @@
+"""The memory of freed tensors is kept for the next ones."""
+
+import ctypes
+import platform
+
+import pytest
+import torch
+from command_line import command
+
+from lmzoo.cli import ending
+from lmzoo.core.memory import keep_freed_memory
+
+resource = pytest.importorskip("resource")
+
+
+def page_faults() -> int:
+    """How many pages the system clears for a tensor of 160 MB, which is freed then."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.ones(40_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
+def test_pages_are_cleared_once():
+    keep_freed_memory()
+    assert min(page_faults() for _ in range(5)) < 1000  # 39,000 otherwise
+
+
+def test_other_allocators_are_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: pytest.fail("there is no glibc"))
+    keep_freed_memory()
+
+
+def test_every_command_keeps_it(monkeypatch: pytest.MonkeyPatch):
+    called = []
+    monkeypatch.setattr(ending, "keep_freed_memory", lambda: called.append(True))
+    assert command(main=lambda: 0).code == 0
+    assert called == [True]
