@@ -71,11 +71,12 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     )
     parser.add_device()
     options = parser.parse_args()
-    for name in ("tokens", "samples", "beam"):
-        if (number := getattr(options, name)) is not None and number < 1:
-            raise UserError(f"--{name} {number}: must be at least 1")
+    for name in ("tokens", "samples", "top_k", "beam"):
+        if (number := getattr(options, name)) is not None and not 1 <= number < 2**31:
+            option = name.replace("_", "-")
+            raise UserError(f"--{option} {shortened(number)}: must be at least 1 and below 2^31")
     if not 0 <= options.seed < 2**63:
-        raise UserError(f"--seed {options.seed}: must be at least 0 and below 2^63")
+        raise UserError(f"--seed {shortened(options.seed)}: must be at least 0 and below 2^63")
     try:
         decoding = Decoding(
             temperature=options.temperature, top_k=options.top_k, top_p=options.top_p, typical=options.typical
@@ -95,7 +96,7 @@ def _encoded(prompt: str, vocabulary: Vocabulary) -> Tensor | None:
         wrong = EOS if EOS in words else unknown[0]
         raise UserError(f"--prompt: '{shortened(wrong)}' is not among the model's words", "use words of vocabulary.txt")
     if unknown:
-        warn(f"--prompt: {', '.join(map(shortened, unknown))}: read as {UNK}, since the model does not know it")
+        warn(f"--prompt: {shortened(', '.join(unknown))}: read as {UNK}, since the model does not know it")
     return torch.tensor([vocabulary.index.get(word, vocabulary.index.get(UNK, 0)) for word in words]) if words else None
 
 

@@ -76,6 +76,7 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
     ("arguments", "message"),
     [
         (["--tokens", "0"], "--tokens 0: must be at least 1"),
+        (["--tokens", "9" * 4300], "must be at least 1 and below 2^31"),
         (["--temperature", "0"], "--temperature=0.0: must be positive and finite"),
         (["--temperature", "nan"], "--temperature=nan: must be positive and finite"),
         (["--seed", "-1"], "--seed -1: must be at least 0"),
@@ -83,7 +84,7 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
         (["--prompt", "w1 nowhere"], "--prompt: 'nowhere' is not among the model's words; "),
         (["--prompt", "<eos>"], "--prompt: '<eos>' is not among the model's words; "),
         (["--samples", "0"], "--samples 0: must be at least 1"),
-        (["--top-k", "0"], "--top-k=0: must be at least 1"),
+        (["--top-k", "0"], "--top-k 0: must be at least 1"),
         (["--top-p", "1.5"], "--top-p=1.5: must be above 0 and at most 1"),
         (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--beam", "2", "--top-k", "3"], "--beam draws nothing; leave out"),

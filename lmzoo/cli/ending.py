@@ -8,8 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lmzoo.cli.start import INTERRUPTED
-from lmzoo.core.errors import UserError, one_line, out_of_memory
+from lmzoo.core.errors import UserError, one_line, out_of_memory, printable, shortened
 from lmzoo.core.memory import keep_freed_memory
+
+_OUTPUT_LOST = (errno.ENOSPC, errno.EIO, errno.EBADF)
+"""What the system says where standard output is closed, or on a full disk."""
 
 
 def run_command(main: Callable[[], int]) -> None:
@@ -27,14 +30,11 @@ def run_command(main: Callable[[], int]) -> None:
     except BrokenPipeError:
         _drop_output()
         code = 1
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):  # as where standard output is on a full disk
-            raise
-        _drop_output()
-        code = _refuse(one_line(error))
-    except (MemoryError, RuntimeError, ValueError) as error:
+    except (MemoryError, OSError, RuntimeError, ValueError) as error:
         if not (reason := _foreign_mistake(error)):
             raise
+        if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
+            _drop_output()
         code = _refuse(reason)
     sys.exit(code)
 
@@ -48,6 +48,10 @@ def _foreign_mistake(error: Exception) -> str | None:
     """A message for an error that a library raises after a user's mistake; None for any other error."""
     if out_of_memory(error):
         return "not enough memory; make the model, the batch or the text smaller"
+    if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
+        return one_line(error)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"{printable(shortened(error.filename))}: the name is too long; choose a shorter one"
     if "null byte" in str(error):
         return "a null byte cannot be a part of a name"
     if isinstance(error, UnicodeEncodeError):

@@ -15,6 +15,9 @@ from omegaconf.errors import OmegaConfBaseException
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, nearest, one_line, shortened
 
+FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"}
+"""Where Hydra would make folders, and write files, before a mistake is found."""
+
 
 def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, configs: Path = CONFIGS) -> None:
     """Find a misspelt group, choice or option among overrides ``key=value``.
@@ -28,6 +31,8 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, con
     for override in overrides:
         if override.is_sweep_override() and not sweep:
             raise UserError(f"{override.input_line}: several values make a sweep, which needs -m before it")
+        if override.key_or_group in FOLDERS:
+            raise UserError(f"{override.key_or_group}: Hydra keeps no folders here", "choose run_dir=FOLDER")
     overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
     groups = {path.name for path in configs.iterdir() if path.is_dir() and path.name != "hydra"}
     choices = {o.key_or_group: _choices(o, configs) for o in overrides if o.key_or_group in groups}

@@ -56,6 +56,10 @@ def test_a_symbolic_link_is_followed_and_not_replaced(run: Path, tmp_path: Path)
     assert (tmp_path / "model.arpa").read_text().startswith("\\data\\")
 
 
+def test_a_name_may_be_too_long(run: Path):
+    assert "…: the name is too long" in command(str(run), "x" * 5000, main=export_arpa.main).refused()
+
+
 def test_a_pipe_is_written_to_and_not_replaced(run: Path, tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -37,6 +37,7 @@ from command_line import SMALL, command
         ("+hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
         ("-m model=lstm,rnn hydra.sweep.dri=x", "Could not override 'hydra.sweep.dri'."),
         ("hydra/launcher=bsic", "Could not find 'hydra/launcher/bsic'"),
+        ("hydra.output_subdir=x", "hydra.output_subdir: Hydra keeps no folders here; choose run_dir=FOLDER"),
         # what is no option at all
         ("lstm", "'lstm': write options as key=value, such as model=lstm"),
         ("model.hidden=[1", "'model.hidden=[1': cannot be read"),
