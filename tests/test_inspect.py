@@ -1,6 +1,7 @@
 """The description of an HMM's hidden states, for a toy whose states are known, and the command on a small run."""
 
 import math
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -147,7 +148,7 @@ def test_the_picture_is_of_transitions_between_clusters_with_all_states(run):
     model, _ = lmzoo.load(run)
     corpus = Run(run).corpus()
     model.train()
-    (name, matrix), *others = model.images(corpus).items()
+    (name, (matrix, labels)), *others = model.images(corpus).items()
     assert model.training
     assert (name, others) == ("transitions/clusters", [])
     model.eval()
@@ -155,6 +156,12 @@ def test_the_picture_is_of_transitions_between_clusters_with_all_states(run):
     assert lines < 1000  # all of them are read
     expected = model.cluster_transitions(expected_visits(model, corpus.splits["valid"]))
     torch.testing.assert_close(matrix**2, expected)
+    counts = Counter(corpus.train.tolist())
+    cluster = dict(zip(corpus.vocabulary.words, model.cluster.tolist(), strict=True))
+    assert [cluster[label] for label in labels] == list(range(6))
+    for label in labels:
+        alike = [counts[i] for i, word in enumerate(corpus.vocabulary.words) if cluster[word] == cluster[label]]
+        assert counts[corpus.vocabulary.index[label]] == max(alike)
     torch.testing.assert_close(expected.sum(1), torch.ones(6))
 
 

@@ -1,30 +1,39 @@
 """Hydra reads the train command's options and runs its sweeps."""
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import hydra
+from hydra import compose
 from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import OverrideType
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-import lmzoo.runs.settings  # noqa: F401 - its import registers run_name, which a run_dir calls
 from lmzoo.cli.overrides import check_overrides, hydra_message, parse
+from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
+from lmzoo.runs.settings import flatten
+
+Job = Callable[[dict[str, Any], dict[str, Any], int | None], Any]
+"""What is done with a configuration: with the configuration, the options that tell it from others (see
+`lmzoo.runs.naming.telling`), and in a sweep its number."""
 
 
-def run_hydra(job: Callable[[DictConfig], None], config_name: str) -> None:
+def run_hydra(job: Job, config_name: str) -> None:
     """Call ``job`` with the configuration that the command line asks for; in a sweep, with one after the other.
 
-    A job must catch its own exceptions, since Hydra would print them.
+    Hydra gets what a job returns. The first exception of a job ends a sweep.
 
-    Raises: UserError for a mistake on the command line.
+    Raises: UserError for a mistake on the command line, and what a job raises.
     """
     typed = sys.argv
     told = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
@@ -33,10 +42,21 @@ def run_hydra(job: Callable[[DictConfig], None], config_name: str) -> None:
         check_overrides(arguments.overrides, config_name, sweep=arguments.multirun)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
     along = _swept_along(arguments.overrides) if arguments.multirun else {}
+    stop: list[Exception] = []
+    process = os.getpid()
 
-    def as_typed(config: DictConfig) -> None:
+    def as_typed(config: DictConfig) -> Any:
+        if stop:
+            return None
         sys.argv = typed  # which goes into the run's provenance
-        job(config)
+        try:
+            options, telling = _named(config, arguments.overrides)
+            return job(options, telling, HydraConfig.get().job.num if _in_sweep() else None)
+        except Exception as error:
+            if os.getpid() != process:  # of a launcher, which takes it to ours
+                raise
+            stop.append(error)  # Hydra would print it, and go on with the next job
+            return None
 
     sys.argv = [along.get(argument, argument) for argument in told]
     try:
@@ -45,6 +65,48 @@ def run_hydra(job: Callable[[DictConfig], None], config_name: str) -> None:
         raise UserError(hydra_message(error)) from None
     finally:
         sys.argv = typed
+    if stop and isinstance(stop[0], OmegaConfBaseException):  # an interpolation that leads nowhere
+        raise UserError(str(stop[0]))
+    if stop:
+        raise stop[0]
+
+
+def _in_sweep() -> bool:
+    return HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def _named(config: DictConfig, overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of a job, with the folder of its run, and those that tell it from others: in a sweep what varies."""
+    with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
+        from lmzoo.runs.naming import run_folder, telling
+    options: Any = OmegaConf.to_container(config, resolve=True)
+    settings = HydraConfig.get()
+    choices = _choices(settings)
+    parents = {group: choices[group] for group in ("corpus", "model", "experiment") if group in choices}
+    file = str(settings.job.config_name)
+    usual: Any = OmegaConf.to_container(_composed(file, tuple(choices.items())))
+    usual_choices = _choices(_composed(file, tuple(parents.items())).hydra) | {"experiment": None}
+    varied = []
+    if _in_sweep():
+        params = [f"{key}={value}" for key, value in (settings.sweeper.get("params") or {}).items()]
+        varied = [o.key_or_group for o in map(parse, [*overrides, *params]) if o.is_sweep_override()]
+    flat = flatten(options) | choices
+    told = telling(flat, flatten(usual) | usual_choices, varied)
+    if options["run_dir"] is None:
+        options["run_dir"] = str(run_folder(options, told))
+    return options, telling(flat, flat, varied) if _in_sweep() else told
+
+
+def _choices(settings: Any) -> dict[str, str | None]:
+    """The chosen entry of each group, without Hydra's own."""
+    return {group: choice for group, choice in settings.runtime.choices.items() if "/" not in group}
+
+
+@functools.cache
+def _composed(config_name: str, choices: Sequence[tuple[str, str | None]]) -> DictConfig:
+    """The configuration that a choice of groups makes, without further options."""
+    told = [f"{group}={choice}" for group, choice in choices if choice is not None]
+    return compose(config_name, told, return_hydra_config=True)
 
 
 def _swept_along(arguments: Sequence[str]) -> dict[str, str]:

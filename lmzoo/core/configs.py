@@ -18,8 +18,8 @@ def defaults(group: str, name: str) -> dict[str, Any]:
     return options
 
 
-def completed(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The saved options of a model with those that it has got since, set to their defaults."""
-    name = str(model.get("name"))
-    known = {path.stem for path in (CONFIGS / "model").glob("*.yaml")}
-    return {**(defaults("model", name) if name in known else {}), **model}
+def completed(saved: Mapping[str, Any], group: str = "model") -> dict[str, Any]:
+    """The saved options of a model or a corpus with those that it has got since, set to their defaults."""
+    name = str(saved.get("name"))
+    known = {path.stem for path in (CONFIGS / group).glob("*.yaml")}
+    return {**(defaults(group, name) if name in known else {}), **saved}

@@ -18,7 +18,7 @@ class Corpus:
     """Three splits of one text.
 
     Attributes:
-        name: the name in the configuration.
+        name: what it is called: its name in the configuration, or the label of a text of one's own.
         splits: ``train``, ``valid`` and ``test``, each (N,) int64. Every line is closed by `<eos>` (word 0), so N
             counts every word and one `<eos>` per line.
         context: see `Context`. Every reported figure records it.

@@ -23,6 +23,13 @@ def load_corpus(options: Mapping[str, Any]) -> Corpus:
     return corpora.build(options)
 
 
+def corpus_label(options: Mapping[str, Any]) -> str:
+    """What a corpus is called, by its options: a text of one's own by its label or its train file."""
+    if options.get("name") != "text":
+        return str(options.get("name"))
+    return str(options.get("label") or Path(str(options.get("train") or "text")).stem)
+
+
 def _encode(name: str, context: Context, vocabulary: Vocabulary, lines: dict[str, list[str]], **known: Any) -> Corpus:
     splits = {split: vocabulary.encode(lines[split], f"{name} {split}") for split in SPLITS}
     return Corpus(name=name, context=context, vocabulary=vocabulary, splits=splits, **known)
@@ -86,6 +93,7 @@ def pydoc_corpus(*, context: Context) -> Corpus:
 def text(
     *,
     context: Context,
+    label: str | None,
     train: str | None,
     valid: str | None,
     test: str | None,
@@ -95,6 +103,7 @@ def text(
     """Three UTF-8 files, one sentence a line, words separated by spaces.
 
     Args:
+        label: what it is called; None takes the name of the train file.
         train, valid, test: the files.
         min_count: a word with fewer occurrences in train is `<unk>`.
         max_size: the most words of the vocabulary, `<eos>` and `<unk>` included.
@@ -106,7 +115,8 @@ def text(
     data = {split: read_text(Path(str(path))) for split, path in paths.items()}
     lines = {split: text_lines(data[split], str(paths[split])) for split in SPLITS}
     vocabulary = Vocabulary.of(lines["train"], min_count=min_count, max_size=max_size)
-    return _encode("text", context, vocabulary, lines, sha256={split: sha256(data[split]) for split in SPLITS})
+    name = corpus_label({"name": "text", "label": label, "train": train})
+    return _encode(name, context, vocabulary, lines, sha256={split: sha256(data[split]) for split in SPLITS})
 
 
 @corpora.register("markov")

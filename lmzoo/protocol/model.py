@@ -88,8 +88,11 @@ class LanguageModel(nn.Module, ABC):
         """A regulariser in nats per token, added to the training loss and never to perplexity."""
         return 0.0
 
-    def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
-        """Matrices to look at once training is over, by name: (H, W), where 0 is shown black and 1 white."""
+    def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
+        """Matrices to look at once training is over, by name: (H, W), where 0 is shown black and 1 white.
+
+        A square one may have a label for each of its rows and columns.
+        """
         return {}
 
     def frozen(self) -> AbstractContextManager[None]:

@@ -91,14 +91,21 @@ class Run:
         """Raise a UserError where the run was trained on another text than the corpus is now."""
         if not self._names() & {"last.pt", "best.pt", "results.json"}:  # nothing has been learnt yet
             return
-        with self.reading("provenance.json", "says nothing of a corpus"):
-            known = self._read_json("provenance.json")[0]["corpus"]
-            same = known["sha256"] == corpus.sha256
-        if not same:
+        known = self.trained_on()
+        if known["sha256"] != corpus.sha256:
             raise UserError(
                 f"{self.path}: was trained on another text than corpus {corpus.name} is now (then: {known})",
                 "bring that text back, or choose another run_dir to train, a file to evaluate",
             )
+
+    def trained_on(self) -> dict[str, Any]:
+        """The corpus that the run was started with, as `provenance` has it: its name, ``sha256`` of each split, notes.
+
+        Raises: UserError where the run does not say it.
+        """
+        with self.reading("provenance.json", "says nothing of a corpus"):
+            known = self._read_json("provenance.json")[0]["corpus"]
+            return {**known, "sha256": dict(known["sha256"])}
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -315,11 +322,11 @@ class Run:
 
 
 def _with_defaults(config: Any) -> dict[str, Any]:
-    """A saved configuration, with the options that its model has got since then.
+    """A saved configuration, with the options that its model and its corpus have got since then.
 
     Raises: what reading a thing of another shape raises.
     """
     for group in ("model", "corpus"):
         if not isinstance(config[group]["name"], str):
             raise TypeError(f"{group}.name is no name")
-    return {**config, "model": completed(config["model"])}
+    return {**config, "model": completed(config["model"]), "corpus": completed(config["corpus"], "corpus")}

@@ -25,6 +25,20 @@ class _Results:
     impossible_tokens: dict[str, int]
     true_perplexity: dict[str, float]
     precision: str
+    train_perplexity: float | None
+    best_epoch: float | None
+    checks: list[dict[str, float]]
+
+
+_OPTIONAL = {
+    "impossible_tokens": {},
+    "true_perplexity": {},
+    "precision": "",
+    "train_perplexity": None,
+    "best_epoch": None,
+    "checks": [],
+}
+"""What older results do not have, or only some."""
 
 
 def checked(results: Any) -> dict[str, Any]:
@@ -34,7 +48,7 @@ def checked(results: Any) -> dict[str, Any]:
     """
     if not isinstance(results, dict):
         raise ValueError("no results of a run")
-    entries = {"impossible_tokens": {}, "true_perplexity": {}, "precision": "", **results}
+    entries = _OPTIONAL | results
     call(_Results, {name: entries[name] for name in schema(_Results) if name in entries}, "")
     for name in ("perplexity", "tokens"):
         if not {"valid", "test"} <= results[name].keys():
@@ -47,14 +61,14 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _perplexity(results: Mapping[str, Any]) -> dict[str, float]:
-    """Of each split, infinity where `finite` made it None."""
+def perplexities(results: Mapping[str, Any]) -> dict[str, float]:
+    """The perplexity of valid and of test, infinity where `finite` made it None."""
     return {split: math.inf if value is None else value for split, value in results["perplexity"].items()}
 
 
 def summary(results: Mapping[str, Any]) -> str:
     """A finished run in a few lines."""
-    perplexity = _perplexity(results)
+    perplexity = perplexities(results)
     device = " in ".join(results[name] for name in ("device", "precision") if name in results)
     lines = [
         f"{results['model']} on {results['corpus']} (context {results['context']}): "
@@ -67,11 +81,3 @@ def summary(results: Mapping[str, Any]) -> str:
     if true := results.get("true_perplexity"):
         lines.append(f"the text's own model: valid perplexity {true['valid']:.2f}, test perplexity {true['test']:.2f}")
     return "\n".join(lines)
-
-
-def comparison(done: Mapping[str, Mapping[str, Any]]) -> str:
-    """A table of finished runs by validation perplexity, the best first."""
-    found = {run: _perplexity(results) for run, results in done.items()}
-    best_first = sorted(found.items(), key=lambda item: item[1]["valid"])
-    lines = [f"{perplexity['valid']:9.2f} {perplexity['test']:9.2f}  {run}" for run, perplexity in best_first]
-    return "\n".join([f"{'valid':>9} {'test':>9}  run", *lines])

@@ -1,7 +1,7 @@
 """How far training has come."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass
@@ -18,6 +18,9 @@ class Progress:
         seconds: wall-clock time of training, checks included.
         step_seconds: wall-clock time of estimation and steps alone.
         finished: whether training is over.
+        nats, trained: −Σ log p of the tokens trained on since the last check, and their number.
+        checks: at every check in the descent: epoch, tokens and seconds so far, and the perplexities of train (over the
+            tokens since the check before, as they were learnt from) and valid.
     """
 
     epoch: int = 0
@@ -29,3 +32,18 @@ class Progress:
     seconds: float = 0.0
     step_seconds: float = 0.0
     finished: bool = False
+    nats: float = 0.0
+    trained: int = 0
+    checks: list[dict[str, float]] = field(default_factory=list)
+
+    @property
+    def best_epoch(self) -> float | None:
+        """The epoch of the best check, with the part of it that was done; None where nothing was checked."""
+        return min(self.checks, key=lambda check: check["valid"])["epoch"] if self.checks else None
+
+    def note_check(self, epoch: float, valid: float) -> None:
+        """Add to ``checks``."""
+        train = math.exp(min(self.nats / self.trained, 700))
+        seconds = round(self.seconds, 3)
+        self.checks.append({"epoch": epoch, "tokens": self.tokens, "seconds": seconds, "train": train, "valid": valid})
+        self.nats, self.trained = 0.0, 0

@@ -24,7 +24,6 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.results import finite, summary
-from lmzoo.runs.settings import flatten
 from lmzoo.training.options import TrainerOptions
 from lmzoo.training.progress import Progress
 from lmzoo.training.trainer import Trainer
@@ -51,8 +50,11 @@ class Settings:
     trainer: dict
 
 
-def train(config: Mapping[str, Any]) -> dict[str, Any]:
+def train(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Do the run that a resolved configuration describes, or go on with it. A finished run is only reported.
+
+    Args:
+        told: the options that tell the run from others, which TensorBoard shows; see `lmzoo.runs.naming.telling`.
 
     Returns: the contents of ``results.json``.
 
@@ -77,12 +79,12 @@ def train(config: Mapping[str, Any]) -> dict[str, Any]:
         trainer.restore()
         run.begin(config, corpus)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
-            results = _work(trainer, settings, config, board)
+            results = _work(trainer, settings, told or {}, board)
     print(summary(results))
     return results
 
 
-def _work(trainer: Trainer, settings: Settings, config: Mapping[str, Any], board: Board) -> dict[str, Any]:
+def _work(trainer: Trainer, settings: Settings, told: Mapping[str, Any], board: Board) -> dict[str, Any]:
     """Fit, measure, publish."""
     model, corpus, run = trainer.model, trainer.corpus, trainer.run
     device = f"{model.device}" if trainer.descent is None else f"{model.device} in {trainer.options.precision}"
@@ -95,7 +97,7 @@ def _work(trainer: Trainer, settings: Settings, config: Mapping[str, Any], board
     results = {**_measure(model, corpus, trainer.progress), "model": settings.model["name"], "seed": settings.seed}
     if trainer.descent is not None:
         results["precision"] = trainer.options.precision
-    _publish(results, config, model, corpus, trainer.progress.tokens, board)
+    _publish(results, told, model, corpus, trainer.progress.tokens, board)
     run.write_json("results.json", results)
     return results
 
@@ -153,6 +155,9 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "perplexity": {split: finite(measured.perplexity) for split, measured in scores.items()},
         "tokens": {split: measured.tokens for split, measured in scores.items()},
+        "train_perplexity": progress.checks[-1]["train"] if progress.checks else None,
+        "best_epoch": progress.best_epoch,
+        "checks": progress.checks,
         "seconds": round(progress.seconds, 3),
         "tokens_per_second": round(progress.tokens / max(progress.step_seconds, 1e-9), 1),
         "device": str(model.device),
@@ -165,11 +170,11 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
 
 
 def _publish(
-    results: Mapping[str, Any], config: Mapping[str, Any], model: LanguageModel, corpus: Corpus, step: int, board: Board
+    results: Mapping[str, Any], told: Mapping[str, Any], model: LanguageModel, corpus: Corpus, step: int, board: Board
 ) -> None:
     """Show a finished run in TensorBoard. This comes before ``results.json``, after which nothing is done again."""
-    metrics = {f"final/{split}": value for split, value in results["perplexity"].items() if value is not None}
-    board.hyperparameters(flatten(config), metrics, step)
-    for name, matrix in model.images(corpus).items():
-        board.image(name, matrix, step)
+    metrics = {f"result/{split}": value for split, value in results["perplexity"].items() if value is not None}
+    board.hyperparameters({"model": results["model"], **told}, metrics, step)
+    for name, (matrix, labels) in model.images(corpus).items():
+        board.image(name, matrix, step, labels)
     board.close()  # what is not on the disk yet would be lost if ``results.json`` were there first

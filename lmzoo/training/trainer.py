@@ -103,6 +103,8 @@ class Trainer:
             progress.window += 1
             progress.step += 1
             progress.tokens += window.count
+            progress.nats += window.count * math.log(metrics["perplexity/train"])
+            progress.trained += window.count
             elapsed = time.monotonic() - started
             progress.step_seconds += elapsed
             self.observe(progress, metrics | {"train/tokens_per_second": window.count / elapsed})
@@ -113,6 +115,7 @@ class Trainer:
                 bar.set_postfix(valid=f"{valid:.2f}")
                 if progress.window == len(windows):
                     progress.epoch, progress.window = progress.epoch + 1, 0
+                progress.note_check(round(progress.epoch + progress.window / len(windows), 3), valid)
                 stalled = self.options.patience is not None and progress.stale >= self.options.patience
                 progress.finished = stalled or progress.epoch == self.options.epochs
                 self.save()
@@ -179,7 +182,7 @@ class Trainer:
         device = self.model.device
         self.run.load_weights(self.model, saved, "last.pt")
         with self.run.reading("last.pt"):
-            self.progress = call(Progress, saved["progress"], "progress.")
+            self.progress = call(Progress, asdict(Progress()) | saved["progress"], "progress.")
             torch.set_rng_state(saved["random"]["cpu"])
             if device.type == "cuda" and "cuda" in saved["random"]:
                 torch.cuda.set_rng_state(saved["random"]["cuda"], device)

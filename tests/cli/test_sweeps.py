@@ -1,10 +1,15 @@
 """Sweeps: a failing job is told, logged in its own folder, stops nothing, and alone is tried again."""
 
+import csv
 import json
+import multiprocessing
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import MODELS, QUICK, TEXT, command, stop_at
+from hydra._internal.core_plugins import basic_launcher
 
 from lmzoo.cli.hydra import _swept_along
 from lmzoo.models.neural.recurrent import RNN
@@ -19,7 +24,12 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 def runs() -> dict[str, Path]:
     """The folders of the sweep's runs by the names of their models."""
-    return {path.name.split(",")[0]: path for path in Path("outputs/markov").iterdir()}
+    return {path.name.split(",")[0]: path for path in Path("outputs/markov").iterdir() if path.is_dir()}
+
+
+def table() -> list[dict[str, str]]:
+    """What the sweep has written beside its runs."""
+    return list(csv.DictReader(Path("outputs/markov/sweep.csv").read_text().splitlines()))
 
 
 def boom(*_):
@@ -53,13 +63,17 @@ def test_a_failing_job_stops_nothing_and_alone_is_tried_again(monkeypatch: pytes
     outcome = command(*SWEEP)
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.count("already finished") == 2
-    heading, *rows = [line.split() for line in outcome.out.splitlines()[-3:]]
-    assert heading == ["valid", "test", "run"]
-    assert {row[2] for row in rows} == {str(done), str(failed)}
-    for valid, test, run in rows:
-        perplexity = json.loads((Path(run) / "results.json").read_text())["perplexity"]
-        assert (valid, test) == (f"{perplexity['valid']:.2f}", f"{perplexity['test']:.2f}")
-    assert float(rows[0][0]) <= float(rows[1][0])
+    assert "markov, context stream, 21 words" in outcome.out
+    rows = [line.split() for line in outcome.out.splitlines()[-2:]]
+    assert {row[-1] for row in rows} == {str(done), str(failed)}
+    assert not list(Path().glob(".sweep*"))
+    listed = table()
+    for row, line in zip(rows, listed, strict=True):
+        assert row[-1] == line["run"]
+        perplexity = json.loads((Path(row[-1]) / "results.json").read_text())["perplexity"]
+        assert row[2:4] == [f"{perplexity['valid']:.2f}", f"{perplexity['test']:.2f}"]
+        assert (float(line["valid"]), float(line["test"])) == (perplexity["valid"], perplexity["test"])
+    assert float(listed[0]["valid"]) <= float(listed[1]["valid"])
 
 
 def test_a_refused_job_is_logged_in_one_line():
@@ -78,12 +92,13 @@ def test_a_refused_job_is_logged_in_one_line():
 
 
 def test_a_folder_in_the_way_fails_its_own_job_alone(monkeypatch: pytest.MonkeyPatch):
+    sweep = [*SWEEP, "run_dir=outputs/markov/${model.name}"]
     with monkeypatch.context() as patch:
         patch.setattr(RNN, "initial_state", boom)
-        command(*SWEEP)
+        command(*sweep)
     settings = runs()["rnn"] / "config.yaml"
     settings.write_text(settings.read_text().replace("seed: 0", "seed: 3", 1))
-    outcome = command(*SWEEP)
+    outcome = command(*sweep)
     assert outcome.code == 1
     assert "holds a run with another configuration " in outcome.err
     assert "seed: 3 -> 0" in outcome.err
@@ -102,6 +117,30 @@ def test_a_signal_stops_the_whole_sweep(monkeypatch: pytest.MonkeyPatch):
     assert "resumed at step 3" in outcome.out
     assert all((run / "results.json").exists() for run in runs().values())
     assert set(runs()) == {"rnn", "lstm"}
+
+
+def test_a_launcher_may_have_jobs_done_by_other_processes(monkeypatch: pytest.MonkeyPatch):
+    """Nothing but what a job writes or returns comes back from there."""
+    returned, run_job = multiprocessing.get_context("fork").SimpleQueue(), basic_launcher.run_job
+
+    def elsewhere(*, task_function: Any, **arguments: Any) -> Any:
+        def forked(config: Any) -> None:
+            child = multiprocessing.get_context("fork").Process(target=lambda: returned.put(task_function(config)))
+            with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+                child.start()
+            child.join()
+
+        return run_job(task_function=forked, **arguments)
+
+    monkeypatch.setattr(basic_launcher, "run_job", elsewhere)
+    monkeypatch.setattr(RNN, "initial_state", boom)
+    outcome = command("-m", "model=gru,rnn,lstm", *SWEEP[2:])
+    found, listed = runs(), table()
+    assert (outcome.code, outcome.err) == (1, f"\n1 failed: {found['rnn']}\n")
+    assert {line["run"] for line in listed} == {str(found["gru"]), str(found["lstm"])}
+    gru, rnn, lstm = (returned.get() for _ in range(3))
+    assert rnn is None
+    assert sorted([gru, lstm]) == [float(line["valid"]) for line in listed]
 
 
 def test_options_that_only_the_models_swept_over_have_are_theirs():

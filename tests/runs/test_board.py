@@ -1,19 +1,32 @@
 """TensorBoard: tags, steps, and what becomes of points whose work is done again."""
 
 import io
+import json
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from command_line import SMALL, configuration
 from PIL import Image
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.context import RequestContext
+from tensorboard.plugins.base_plugin import TBContext
 
 from lmzoo.corpus import load_corpus
 from lmzoo.runs.board import Board
 from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
+
+with warnings.catch_warnings(action="ignore"):  # tensorboard's own
+    from tensorboard.plugins.custom_scalar.custom_scalars_plugin import CustomScalarsPlugin
+    from tensorboard.plugins.hparams import api_pb2, get_experiment, list_session_groups
+    from tensorboard.plugins.hparams.backend_context import Context as HParamsContext
+    from tensorboard.plugins.scalar.scalars_plugin import ScalarsPlugin
 
 
 def events(folder: Path) -> EventAccumulator:
@@ -50,10 +63,77 @@ def test_the_figures_of_a_finished_run_purge_no_point(tmp_path: Path):
     first.scalars({"perplexity/valid": 9.0}, 30)
     first.close()
     second = Board(tmp_path)
-    second.hyperparameters({"seed": 0, "model.l2": [1]}, {"final/valid": 9.0}, 30)
+    second.hyperparameters({"seed": 0}, {"result/valid": 9.0}, 30)
     second.close()
-    assert steps(tmp_path, "perplexity/valid") == steps(tmp_path, "final/valid") == [30]
+    assert steps(tmp_path, "perplexity/valid") == steps(tmp_path, "result/valid") == [30]
     assert any("hparams" in str(tag) for tag in events(tmp_path).summary_metadata)
+
+
+def served(folder: Path) -> tuple[MultiplexerDataProvider, RequestContext]:
+    """The runs below a folder, as TensorBoard's plugins get them."""
+    multiplexer = EventMultiplexer().AddRunsFromDirectory(str(folder))
+    multiplexer.Reload()
+    return MultiplexerDataProvider(multiplexer, str(folder)), RequestContext()
+
+
+def test_options_that_differ_are_the_first_columns_and_all_runs_have_rows(tmp_path: Path):
+    for lr in (0.01, 0.1):
+        board = Board(tmp_path / f"lr={lr}")
+        board.scalars({"perplexity/valid": 9.0}, 10)
+        board.hyperparameters(
+            {"model": "lstm", "batch_size": 4, "lr": lr, "tied": lr > 0.05, "prune": [0, 1]}, {"result/valid": lr}, 10
+        )
+        board.close()
+    provider, context = served(tmp_path)
+    backend = HParamsContext(TBContext(data_provider=provider))
+    experiment = get_experiment.Handler(context, backend, "", api_pb2.GetExperimentRequest()).run()
+    assert [info.name for info in experiment.hparam_infos] == ["lr", "tied", "batch_size", "model", "prune"]
+    assert [info.name.tag for info in experiment.metric_infos] == ["perplexity/valid", "result/valid"]
+    asked = api_pb2.ListSessionGroupsRequest(allowed_statuses=[api_pb2.STATUS_SUCCESS], slice_size=9)
+    found = list_session_groups.Handler(context, backend, "", asked).run().session_groups
+    rows = {group.hparams["lr"].number_value: group for group in found}
+    assert {lr: row.hparams["tied"].string_value for lr, row in rows.items()} == {0.01: "false", 0.1: "true"}
+    assert {row.hparams["prune"].string_value for row in rows.values()} == {"[0, 1]"}
+    for lr, row in rows.items():
+        assert {metric.name.tag: metric.value for metric in row.metric_values}["result/valid"] == pytest.approx(lr)
+
+
+def test_one_chart_has_the_perplexity_of_all_runs(tmp_path: Path):
+    for name in ("lstm", "gru"):
+        board = Board(tmp_path / name)
+        for step in (10, 20):
+            board.scalars({"perplexity/valid": 9.0, "perplexity/train": 8.0, "perplexity/valid_other": 1.0}, step)
+        board.close()
+    provider, context = served(tmp_path)
+    loaded = {"scalars": ScalarsPlugin(TBContext(data_provider=provider))}
+    plugin = CustomScalarsPlugin(TBContext(data_provider=provider, plugin_name_to_instance=loaded))
+    (category,) = json.loads(plugin.layout_impl(context, ""))["category"]
+    assert [chart["title"] for chart in category["chart"]] == ["valid", "train"]
+    for run in ("lstm", "gru"):
+        (tag,) = category["chart"][0]["multiline"]["tag"]
+        (line,) = plugin.scalars_impl(context, run, tag, "")["tag_to_events"].items()
+        assert line[0] == "perplexity/valid"
+        assert [point[1] for point in line[1]] == [10, 20]
+
+
+def test_a_matrix_has_labels_at_its_rows_and_columns(tmp_path: Path):
+    board, rows = Board(tmp_path), 64
+    for number in (0, 5):
+        board.image(f"only {number}", torch.eye(rows), 1, ["wi\x1bde" if row == number else "" for row in range(rows)])
+    board.image("many", torch.eye(256), 1, ["x"] * 256)
+    board.close()
+    for number in (0, 5):
+        (image,) = events(tmp_path).Images(f"only {number}")
+        pixels = torch.from_numpy(numpy.asarray(Image.open(io.BytesIO(image.encoded_image_string)).convert("L")).copy())
+        margin = len(pixels) - 13 * rows
+        assert margin == pixels.shape[1] - 13 * rows > 13
+        torch.testing.assert_close(pixels[margin:, margin:], 255 * torch.eye(rows).kron(torch.ones(13, 13)).byte())
+        for ink in (pixels[margin:, :margin], pixels[:margin, margin:].T):  # beside the rows, above the columns
+            inked = ink.view(rows, 13, margin).amax((1, 2)).nonzero().flatten()
+            assert inked.tolist() == [number]
+            assert ink[:, -6:].any()  # near the matrix
+    (many,) = events(tmp_path).Images("many")
+    assert (many.width, many.height) == (512, 512)
 
 
 @pytest.mark.parametrize(("shape", "pixels"), [((2, 4), (256, 512)), ((600, 3), (600, 3))])
@@ -76,13 +156,13 @@ def test_a_run_has_the_tags_that_all_runs_have(tmp_path: Path):
     found = events(tmp_path / "run")
     assert set(found.Tags()["scalars"]) == {
         "perplexity/valid", "perplexity/train", "train/learning_rate", "train/gradient_norm", "train/tokens_per_second",
-        "final/valid", "final/test",
+        "result/valid", "result/test",
     }  # fmt: skip
     assert "sample/text_summary" in found.Tags()["tensors"]
     assert any("hparams" in str(tag) for tag in found.summary_metadata)
     valid = [point.value for point in found.Scalars("perplexity/valid")]
     assert min(valid) == pytest.approx(results["perplexity"]["valid"], rel=1e-5)
-    assert found.Scalars("final/test")[0].value == pytest.approx(results["perplexity"]["test"], rel=1e-5)
+    assert found.Scalars("result/test")[0].value == pytest.approx(results["perplexity"]["test"], rel=1e-5)
 
 
 def test_a_text_is_shown_line_by_line_as_it_is(tmp_path: Path):
@@ -118,4 +198,4 @@ def test_steps_are_tokens_seen_and_a_killed_run_leaves_no_point_twice(tmp_path: 
     train(config)
     assert steps(folder, "perplexity/train") == expected
     assert steps(folder, "perplexity/valid") == [4 * length, 8 * length]
-    assert steps(folder, "final/valid") == [8 * length]
+    assert steps(folder, "result/valid") == [8 * length]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from lmzoo.runs.results import checked, comparison, finite, summary
+from lmzoo.runs.results import checked, finite, summary
 
 RESULTS = {
     "model": "ngram",
@@ -34,17 +34,6 @@ def test_a_summary_has_every_figure():
     assert summary(RESULTS | more).splitlines()[2:] == [
         "1,000 of 82,430 test tokens have probability 0: try smoothing",
         "the text's own model: valid perplexity 9.00, test perplexity 8.12",
-    ]
-
-
-def test_runs_are_ranked_by_validation_and_not_by_test():
-    perplexities = {"middle": (20.0, 1.0), "impossible": (None, 2.0), "best": (10.0, 30.0)}
-    done = {run: {"perplexity": {"valid": valid, "test": test}} for run, (valid, test) in perplexities.items()}
-    assert comparison(done).splitlines() == [
-        "    valid      test  run",
-        "    10.00     30.00  best",
-        "    20.00      1.00  middle",
-        "      inf      2.00  impossible",
     ]
 
 

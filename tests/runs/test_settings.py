@@ -1,6 +1,6 @@
-"""The configuration of a run: what tells two of them apart, and the name that a run has from it."""
+"""The configuration of a run: what tells two of them apart."""
 
-from lmzoo.runs.settings import differences, flatten, run_name
+from lmzoo.runs.settings import differences, flatten, short_names
 
 
 def test_a_configuration_is_flattened():
@@ -29,13 +29,11 @@ def test_an_automatic_precision_is_the_one_that_a_run_has():
     assert differences({}, auto) == ["trainer.precision: absent -> auto"]
 
 
-def test_run_names_are_short_and_fit_for_a_file_system():
-    assert run_name([]) == ""
-    assert run_name(["seed=3", "optimizer.lr=0.1"]) == ",optimizer.lr=0.1,seed=3"
-    assert run_name(["model=lstm", "seed=3", "corpus=ptb", "device=cpu", "trainer.checkpoint_seconds=9"]) == ",seed=3"
-    assert run_name(["model.tied=True", "seed=3", "a=False"]) == run_name(["model.tied=true", "seed=3", "a=false"])
-    assert run_name(["corpus.train=Truest"]) == ",corpus.train=Truest"
-    assert "/" not in run_name(["corpus.train=/a/b.txt"])
-    long = run_name(["corpus.train=" + "x" * 300])
-    assert len(long) <= 100
-    assert long != run_name(["corpus.train=" + "x" * 301])
+def test_short_names_are_unambiguous():
+    assert short_names(["seed", "corpus.seed", "optimizer.lr", "model.states", "corpus.states"]) == {
+        "seed": "seed",
+        "corpus.seed": "corpus.seed",
+        "optimizer.lr": "lr",
+        "model.states": "model.states",
+        "corpus.states": "corpus.states",
+    }

@@ -5,7 +5,7 @@ Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://acla
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypedDict
 
 import torch
@@ -172,11 +172,13 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         return self.predict((belief[None], torch.tensor([z // self.size], device=self.device)))[0]
 
     @torch.no_grad()
-    def images(self, corpus: Corpus) -> Mapping[str, Tensor]:
+    def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
         with evaluating(self):
             visits = expected_visits(self, first_lines(corpus.splits["valid"], LINES_READ))
             matrix = self.cluster_transitions(visits)
-        return {"transitions/clusters": matrix.sqrt()}
+        counts = corpus.train.bincount(minlength=self.vocabulary_size)
+        frequent = [int(torch.where(self.cluster.cpu() == c, counts, -1).argmax()) for c in range(self.clusters)]
+        return {"transitions/clusters": (matrix.sqrt(), [corpus.vocabulary.words[word] for word in frequent])}
 
     def cluster_transitions(self, visits: Tensor) -> Tensor:
         """(M, M) p(c′ | c), the states of c weighted by their (Z,) visits, or equally where c has no visits."""

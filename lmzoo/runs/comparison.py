@@ -1,0 +1,250 @@
+"""Runs side by side: what differs in their options, and their figures."""
+
+import csv
+import io
+import json
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmzoo.core.errors import UserError, one_line, printable
+from lmzoo.core.files import read_lines, sha256
+from lmzoo.runs.directory import Run
+from lmzoo.runs.results import finite, perplexities
+from lmzoo.runs.settings import decisive, short_names
+
+MOST_OPTIONS = 8
+"""The most options that a table for the eye has."""
+
+FIGURES = ("train", "valid", "test", "parameters", "best_epoch", "seconds", "tokens_per_second", "device")
+"""The columns that every table has, in their order."""
+
+_PERPLEXITIES = ("train", "valid", "test")
+
+_HEADINGS = {"best_epoch": "best epoch", "tokens_per_second": "tokens/s"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A finished run.
+
+    Attributes:
+        options: its configuration, flattened, without what results do not depend on.
+        text: what two runs must share to be compared: the texts of valid and test, the vocabulary, the context.
+        words: the size of the vocabulary.
+    """
+
+    folder: Path
+    options: dict[str, Any]
+    results: dict[str, Any]
+    text: str
+    words: int
+
+    @classmethod
+    def of(cls, run: Run) -> "Entry | None":
+        """None for a run that is not finished; a UserError for one whose files are damaged."""
+        options, results = decisive(run.config()), run.results()
+        if results is None:
+            return None
+        words, checksums = read_lines(run.path / "vocabulary.txt"), run.trained_on()["sha256"]
+        text = [checksums.get("valid"), checksums.get("test"), results["context"], words]
+        return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words))
+
+
+@dataclass(frozen=True)
+class Row:
+    """Runs that are alike, or alike but for their seeds: a line of a table.
+
+    Attributes:
+        figures: by `FIGURES`; means over the runs, None where a run does not have it.
+        spread: standard deviations of the perplexities, where there are several runs.
+    """
+
+    entries: Sequence[Entry]
+    figures: dict[str, Any]
+    spread: dict[str, float]
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> "Row":
+        """Mean and standard deviation (of a sample, n - 1) of the figures of some runs."""
+        columns = {name: [_figure(entry, name) for entry in entries] for name in FIGURES}
+        figures = {name: _mean(values) for name, values in columns.items()}
+        measured = {name: columns[name] for name in _PERPLEXITIES if len(entries) > 1 and None not in columns[name]}
+        finite_ones = {name: values for name, values in measured.items() if all(map(math.isfinite, values))}
+        return cls(entries, figures, {name: statistics.stdev(values) for name, values in finite_ones.items()})
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that can be compared, the best first.
+
+    Attributes:
+        options: the keys of the options that differ among these runs, and their short names.
+    """
+
+    title: str
+    options: dict[str, str]
+    rows: list[Row]
+
+
+def collect(folders: Iterable[Path]) -> tuple[list[Entry], dict[Path, str]]:
+    """The finished runs among some folders; of every other folder, why it is not among them."""
+    entries, others = [], {}
+    for folder in folders:
+        try:
+            if entry := Entry.of(Run(folder)):
+                entries.append(entry)
+            else:
+                others[folder] = "unfinished"
+        except UserError as error:
+            others[folder] = one_line(error)
+    return entries, others
+
+
+def groups(entries: Sequence[Entry], seeds: bool = False) -> list[Group]:
+    """Runs in tables, one for each text and context.
+
+    Args:
+        seeds: whether runs that differ in their seed alone have a row each.
+    """
+    texts: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        texts[entry.text].append(entry)
+    titles = {text: _title(members) for text, members in texts.items()}
+    known = Counter(titles.values())
+    found = []
+    for text, members in sorted(texts.items(), key=lambda item: titles[item[0]]):
+        rows = [Row.of(alike) for alike in ([[entry] for entry in members] if seeds else _alike(members))]
+        rows.sort(key=lambda row: row.figures["valid"])
+        title = titles[text] if known[titles[text]] == 1 else f"{titles[text]}, text {text[:6]}"
+        found.append(Group(title, _differing(members, seeds), rows))
+    return found
+
+
+def _title(members: Sequence[Entry]) -> str:
+    names = " and ".join(sorted({entry.results["corpus"] for entry in members}))
+    return f"{names}, context {members[0].results['context']}, {members[0].words:,} words"
+
+
+def _alike(members: Sequence[Entry]) -> list[list[Entry]]:
+    """Runs that differ in their seed alone, together. A second run of the same seed is not counted with the first."""
+    found: dict[str, list[Entry]] = defaultdict(list)
+    times: Counter[str] = Counter()
+    for entry in members:
+        whole, unseeded = (json.dumps({k: v for k, v in entry.options.items() if k != left_out}, sort_keys=True)
+                           for left_out in (None, "seed"))  # fmt: skip
+        times[whole] += 1
+        found[f"{times[whole]} {unseeded}"].append(entry)
+    return list(found.values())
+
+
+def _differing(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
+    """The options with several values among runs that have them: the most common options first."""
+    values: dict[str, list[str]] = defaultdict(list)
+    for entry in members:
+        for key, value in entry.options.items():
+            values[key].append(json.dumps(value))
+    told = [key for key in values if len(set(values[key])) > 1 and (seeds or key != "seed")]
+    names = short_names(values) | {key: key.removesuffix(".name") for key in values if key.endswith(".name")}
+    return {key: names[key] for key in sorted(told, key=lambda key: (key != "model.name", -len(values[key])))}
+
+
+def _figure(entry: Entry, name: str) -> Any:
+    if name in ("valid", "test"):
+        return perplexities(entry.results)[name]
+    return entry.results.get("train_perplexity" if name == "train" else name)
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    if None in values:
+        return None
+    if isinstance(values[0], str):
+        return " ".join(sorted(set(values)))
+    return values[0] if len(set(values)) == 1 else statistics.fmean(values)
+
+
+def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
+    """Tables for the terminal, or in Markdown."""
+    return "\n\n".join(_table(group, markdown) for group in tables)
+
+
+def _table(group: Group, markdown: bool) -> str:
+    shown = dict(list(group.options.items())[:MOST_OPTIONS])
+    several = any(len(row.entries) > 1 for row in group.rows)
+    header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in FIGURES), "run"]
+    cells = [header]
+    for row in group.rows:
+        options = [_value(row, key) for key in shown]
+        figures = [_shown(row, name) for name in FIGURES]
+        cells.append([*options, *([str(len(row.entries))] if several else []), *figures, _runs(row)])
+    cells = [[printable(cell) for cell in line] for line in cells]
+    if markdown:
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in cells]
+        lines.insert(1, "|---" * len(header) + "|")
+        lines = [f"**{group.title}**", "", *lines]
+    else:
+        widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
+        lines = [group.title, *("  ".join(map(str.rjust, line[:-1], widths)) + f"  {line[-1]}" for line in cells)]
+    if more := len(group.options) - len(shown):
+        lines += [*([""] if markdown else []), f"{more} more options differ; --csv FILE has them all"]
+    return "\n".join(lines)
+
+
+def _value(row: Row, key: str) -> str:
+    options = row.entries[0].options
+    value = options.get(key, "")
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _shown(row: Row, name: str) -> str:
+    value = row.figures[name]
+    if value is None or isinstance(value, str):
+        return value or ""
+    if name in _PERPLEXITIES:
+        return f"{value:.2f}" + (f" ± {row.spread[name]:.2f}" if name in row.spread else "")
+    return f"{value:g}" if name == "best_epoch" else f"{value:,.0f}"
+
+
+def _runs(row: Row) -> str:
+    more = len(row.entries) - 1
+    return f"{row.entries[0].folder}{f' and {more} more' if more else ''}"
+
+
+def as_csv(tables: Sequence[Group]) -> bytes:
+    """All tables as one, with the options that differ within any of them."""
+    options = {key: name for group in tables for key, name in group.options.items()}
+    spread = [f"{name}_sd" for name in _PERPLEXITIES]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["corpus", "context", *options.values(), "seeds", *FIGURES, *spread, "run"])
+    for row in (row for group in tables for row in group.rows):
+        first = row.entries[0].results
+        writer.writerow([
+            first["corpus"], first["context"], *(_value(row, key) for key in options), len(row.entries),
+            *(row.figures[name] for name in FIGURES), *(row.spread.get(name) for name in _PERPLEXITIES),
+            " ".join(str(entry.folder) for entry in row.entries),
+        ])  # fmt: skip
+    return stream.getvalue().encode()
+
+
+def as_json(tables: Sequence[Group], others: Mapping[Path, str]) -> bytes:
+    """All rows with the options that differ, and the folders that are not among them."""
+    rows = [
+        {
+            "corpus": row.entries[0].results["corpus"],
+            "context": row.entries[0].results["context"],
+            "options": {key: row.entries[0].options[key] for key in group.options if key in row.entries[0].options},
+            "seeds": [entry.results["seed"] for entry in row.entries],
+            **{k: finite(v) if isinstance(v, float) else v for k, v in row.figures.items()},
+            "sd": row.spread,
+            "runs": [str(entry.folder) for entry in row.entries],
+        }
+        for group in tables
+        for row in group.rows
+    ]
+    content = {"runs": rows, "others": {str(folder): reason for folder, reason in others.items()}}
+    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()

@@ -1,0 +1,132 @@
+"""Tables of runs: which are compared, in which order, and what is told of them."""
+
+import csv
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from lmzoo.runs.comparison import MOST_OPTIONS, as_csv, as_json, as_text, collect, groups
+
+CONFIG = {
+    "seed": 0, "device": "cpu", "run_dir": "x", "optimizer": {"name": "adamw", "lr": 0.003},
+    "model": {"name": "toy", "hidden": 8, "other": 1}, "corpus": {"name": "toy", "context": "stream"},
+}  # fmt: skip
+
+
+def keep(
+    folder: Path, valid: float | None, words: str = "a b", text: str = "t", context: str = "stream", **changes: Any
+) -> Path:
+    """A finished run, as far as a table needs it."""
+    folder.mkdir()
+    config: Any = OmegaConf.create(CONFIG)
+    for key, value in changes.items():
+        OmegaConf.update(config, key.replace("__", "."), value, force_add=True)
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(config))
+    (folder / "vocabulary.txt").write_text("<eos>\n" + words.replace(" ", "\n") + "\n")
+    known = {"corpus": {"name": "toy", "sha256": {"train": folder.name, "valid": text, "test": text}}}
+    (folder / "provenance.json").write_text(json.dumps([known]))
+    results = {
+        "model": config.model.name, "corpus": "toy", "context": context, "parameters": 1234, "seed": config.seed,
+        "perplexity": {"valid": valid, "test": 7.5}, "tokens": {"valid": 1, "test": 1}, "device": "cpu",
+        "seconds": 9.6, "tokens_per_second": 4567.8, "train_perplexity": 5.0, "best_epoch": 1.5,
+    }  # fmt: skip
+    (folder / "results.json").write_text(json.dumps(results))
+    return folder
+
+
+def tables(*folders: Path, seeds: bool = False):
+    entries, others = collect(folders)
+    assert not others
+    return groups(entries, seeds)
+
+
+def test_runs_are_ranked_by_valid_and_show_what_differs(tmp_path: Path):
+    runs = [
+        keep(tmp_path / "middle", 20.0, optimizer__lr=0.01),
+        keep(tmp_path / "never", None),
+        keep(tmp_path / "best", 10.0, model__name="tiny", device="cuda", run_dir="y"),
+    ]
+    lines = as_text(tables(*runs)).splitlines()
+    assert lines[0] == "toy, context stream, 3 words"
+    figures = "parameters  best epoch  seconds  tokens/s  device  run"
+    assert lines[1] == f"model     lr  train  valid  test  {figures}"
+    end = f"     1,234         1.5       10     4,568     cpu  {tmp_path}"
+    assert lines[2:] == [
+        f" tiny  0.003   5.00  10.00  7.50  {end}/best",
+        f"  toy   0.01   5.00  20.00  7.50  {end}/middle",
+        f"  toy  0.003   5.00    inf  7.50  {end}/never",
+    ]
+    markdown = as_text(tables(*runs), markdown=True).splitlines()
+    assert markdown[2] == "| model | lr | train | valid | test | " + figures.replace("  ", " | ") + " |"
+    assert markdown[3] == "|---" * 11 + "|"
+    assert markdown[4].startswith("| tiny | 0.003 | 5.00 | 10.00 |")
+
+
+def test_runs_alike_but_for_the_seed_are_a_row(tmp_path: Path):
+    seeds = [keep(tmp_path / f"{seed}", 10.0 + seed**2, seed=seed) for seed in range(3)]
+    again = keep(tmp_path / "again", 90.0, seed=1)
+    other = keep(tmp_path / "other", 11.0, seed=1, model__hidden=9)
+    (group,) = tables(*seeds, again, other)
+    assert [len(row.entries) for row in group.rows] == [1, 3, 1]
+    row = group.rows[1]
+    assert row.figures["valid"] == statistics.mean([10, 11, 14])
+    assert row.spread == {"train": 0, "valid": statistics.stdev([10, 11, 14]), "test": 0}
+    assert "11.67 ± 2.08  7.50 ± 0.00" in as_text([group])
+    assert as_text([group]).splitlines()[3].endswith(f"{tmp_path}/0 and 2 more")
+    assert "seed " not in as_text([group])
+    (group,) = tables(*seeds, again, other, seeds=True)
+    assert [row.figures["valid"] for row in group.rows] == [10, 11, 11, 14, 90]
+    assert list(group.options.values()) == ["seed", "hidden"]
+
+
+def test_a_seed_without_an_end_spoils_the_mean(tmp_path: Path):
+    (group,) = tables(keep(tmp_path / "0", 10.0), keep(tmp_path / "1", None, seed=1))
+    assert group.rows[0].figures["valid"] == float("inf")
+    assert group.rows[0].spread.keys() == {"train", "test"}
+    assert json.loads(as_json([group], {}))["runs"][0]["valid"] is None
+
+
+@pytest.mark.parametrize("unlike", [{"words": "a c"}, {"text": "u"}, {"context": "sentence"}])
+def test_runs_of_different_texts_are_not_ranked_together(unlike, tmp_path: Path):
+    found = tables(keep(tmp_path / "one", 10.0), keep(tmp_path / "other", 9.0, **unlike))
+    assert len(found) == 2
+    assert len({group.title for group in found}) == 2
+
+
+def test_texts_to_learn_from_may_differ(tmp_path: Path):
+    (group,) = tables(*(keep(tmp_path / f"{size}", 10.0, corpus__train=size) for size in (100, 200)))
+    assert list(group.options.values()) == ["train"]
+
+
+def test_files_have_every_option_that_differs(tmp_path: Path):
+    more = {f"model__option{i}": "a|b" for i in range(MOST_OPTIONS + 2)}
+    found = tables(
+        keep(tmp_path / "one", 10.0, **more), keep(tmp_path / "two", 9.0, **dict.fromkeys(more, True)),
+        keep(tmp_path / "three", 9.0, context="sentence", seed=3),
+    )  # fmt: skip
+    text = as_text(found, markdown=True)
+    assert "2 more options differ" in text
+    assert "a\\|b" in text
+    rows = list(csv.DictReader(as_csv(found).decode().splitlines()))
+    assert [row["run"] for row in rows] == [str(tmp_path / name) for name in ("three", "two", "one")]
+    assert [row["option9"] for row in rows] == ["", "true", "a|b"]
+    assert (rows[0]["context"], rows[0]["valid"], rows[0]["valid_sd"]) == ("sentence", "9.0", "")
+    whole = json.loads(as_json(found, {Path("x"): "unfinished"}))
+    assert whole["others"] == {"x": "unfinished"}
+    assert whole["runs"][1]["options"]["model.option9"] is True
+    assert whole["runs"][0]["seeds"] == [3]
+
+
+def test_runs_that_cannot_be_compared_are_named(tmp_path: Path):
+    good, unfinished, damaged = (keep(tmp_path / name, 9.0) for name in ("good", "unfinished", "damaged"))
+    (unfinished / "results.json").unlink()
+    (damaged / "provenance.json").write_text("[]")
+    entries, others = collect([good, unfinished, damaged, tmp_path])
+    assert [entry.folder for entry in entries] == [good]
+    assert others[unfinished] == "unfinished"
+    assert "provenance.json: says nothing of a corpus" in others[damaged]
+    assert "not a run directory" in others[tmp_path]
