@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.protocol.model import LanguageModel, State, WindowModel
-from lmzoo.protocol.perplexity import text_logprobs
+from lmzoo.protocol.perplexity import score, text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 
 P = torch.tensor([[0.0, 0.2, 0.8, 0.0], [0.1, 0.2, 0.3, 0.4], [0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
@@ -155,6 +155,21 @@ def test_a_beam_search_reads_the_prompt_and_cuts_off():
     assert [len(sentence.tokens) for sentence in beam_search(Bigrams(), 2, 1)] == [1, 1]
     (ended, cut) = beam_search(Mixed(), 2, 2)
     assert {tuple(ended.tokens), tuple(cut.tokens)} == {(1, 0), (1, 3)}
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_text_is_drawn_and_measured_in_evaluation_mode(training: bool):
+    class Watched(Bigrams):
+        def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+            modes.append(self.training)
+            return super().forward(tokens, state)
+
+    modes: list[bool] = []
+    model = Watched().train(training)
+    sample(model, 3, seed=0, context="stream")
+    score(model, torch.tensor([1, 0]), "stream")
+    assert modes == [False] * 4
+    assert model.training == training
 
 
 def test_arguments_that_cannot_be():

@@ -29,7 +29,6 @@ def runs(tmp_path: Path) -> Path:
 def test_curves_are_means_over_seeds(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    pytest.importorskip("matplotlib")
     curves = ["slow=slow-0,slow-1", "fast=fast-0", "never=never-0"]
     monkeypatch.chdir(runs)
     monkeypatch.setattr(sys, "argv", ["learning_curves.py", "curves.png", *curves])

@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -40,6 +41,9 @@ def test_split_states_emit_and_lead_on_as_their_parents(name, options, monkeypat
     child.inherit([Trained("parent", {}, parent)])
     logprobs, _ = child.eval()(tokens, child.initial_state(6))
     assert (logprobs - expected).abs().max() > 1e-6
+    child.parent = "parent"
+    child.estimate(SimpleNamespace(train=words(100)))
+    assert child.cluster.equal(parent.cluster)  # with which its weights were learnt
     twins = vectors(child.origin).view(12, 4, -1)
     assert (twins[:, 0] - twins[:, 1]).norm() < 0.3 * twins[:, 0].norm()
     assert (twins[:, 0] - twins[:, 1]).norm(dim=1).min() > 0

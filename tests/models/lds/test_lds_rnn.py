@@ -1,6 +1,7 @@
 """The recurrent network that starts from a linear dynamical system."""
 
 import dataclasses
+import itertools
 from typing import Any, Literal
 
 import pytest
@@ -10,6 +11,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.models.lds.lds_rnn import LDSRNN
 from lmzoo.models.neural.recurrent import RNN
+from lmzoo.protocol.model import State
 
 SYSTEM: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "classes": None}
 NETWORK: dict[str, Any] = {"cell": "rnn", "layers": 1, "dropout": 0.0, "init": 0.1}
@@ -97,6 +99,23 @@ def test_a_fitted_head_predicts_better_and_leaves_the_rest_alone(hmm_corpus: Cor
         assert parameter.requires_grad
         same = torch.allclose(parameter, random.get_parameter(name), atol=1e-10, rtol=0)
         assert same == (not name.startswith("output")), name
+
+
+def test_the_head_is_learnt_with_the_memory_of_the_text_before(hmm_corpus: Corpus, monkeypatch: pytest.MonkeyPatch):
+    calls, forward = [], LDSRNN.forward
+
+    def noted(self: LDSRNN, tokens: torch.Tensor, state: State) -> tuple[torch.Tensor, State]:
+        logprobs, after = forward(self, tokens, state)
+        calls.append((tokens, state, after))
+        return logprobs, after
+
+    monkeypatch.setattr(LDSRNN, "forward", noted)
+    model = network(hmm_corpus, head=3)
+    assert torch.equal(calls[0][1][1], model.initial_state(20)[1])
+    for (_, _, after), (_, before, _) in itertools.pairwise(calls):
+        assert all(map(torch.equal, before, after))
+    rows = hmm_corpus.train[: len(hmm_corpus.train) // 20 * 20].view(20, -1)
+    assert torch.equal(torch.cat([tokens for tokens, _, _ in calls], 1), rows[:, :105])
 
 
 def test_classes_start_from_their_words_frequencies(hmm_corpus: Corpus):

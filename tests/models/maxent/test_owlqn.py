@@ -50,6 +50,28 @@ def test_a_search_that_begins_at_the_minimum_ends_there():
     assert torch.equal(found.x, zero)
 
 
+def test_no_step_crosses_zero_where_there_is_a_penalty():
+    """From 1 towards the minimum at -1, in steps that are far too long: the penalised variable halts at 0."""
+    points = []
+
+    def parabola(x: torch.Tensor) -> tuple[float, torch.Tensor]:
+        points.append(x.tolist())
+        return float((x + 1) @ (x + 1)) / 2, x + 1
+
+    l1 = torch.tensor([0.25, 0.0]).double()
+    found = minimise(
+        parabola,
+        torch.ones(2).double(),
+        l1=l1,
+        curvature=torch.ones(2).double() / 1.9,
+        tolerance=1e-15,
+        max_iterations=99,
+    )
+    assert points[1][0] == 0
+    assert points[1][1] < 0
+    torch.testing.assert_close(found.x, torch.tensor([-0.75, -1.0]).double())
+
+
 def test_the_search_ends_where_the_value_hardly_falls():
     """A quartic falls by a share in every iteration; the search ends once that share is small."""
     a = draw(50).exp()
