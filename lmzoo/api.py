@@ -1,7 +1,8 @@
-"""A trained model in a notebook: ``lm = lmzoo.load("outputs/pydoc/lstm")``."""
+"""The zoo in a notebook: ``lm = lmzoo.load("outputs/pydoc/lstm")``, ``lm = lmzoo.train("model=ngram")``."""
 
 import math
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import Context, Vocabulary
@@ -20,6 +22,7 @@ from lmzoo.protocol.perplexity import score
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load as load_weights
+from lmzoo.training import session
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,11 @@ class Loaded:
     run: Run
     context: Context
     """What the model was trained with; `perplexity` and `sample` keep to it."""
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        """The contents of ``results.json``; None before training is finished."""
+        return self.run.results()
 
     def __iter__(self) -> Iterator[Any]:
         yield from (self.model, self.vocabulary)
@@ -101,3 +109,25 @@ def load(run: str | os.PathLike[str], device: str = "cpu") -> Loaded:
     folder = Run(Path(run))
     model, vocabulary = load_weights(folder.path, device)
     return Loaded(model, vocabulary, folder, folder.config()["corpus"]["context"])
+
+
+def train(*overrides: str) -> Loaded:
+    """Do the run that ``python -m lmzoo.train OVERRIDES`` does, or go on with it: ``lmzoo.train("model=ngram")``.
+
+    Raises: UserError for a mistake in the options, for a sweep, and as `lmzoo.training.session.train` does.
+    """
+    folders: list[str] = []
+
+    def job(options: dict[str, Any], told: dict[str, Any], number: int | None) -> None:
+        if number is not None:
+            raise UserError("a sweep has more than one model", "call this for each, or sweep from a shell")
+        session.train(options, told)
+        folders.append(options["run_dir"])
+
+    typed = sys.argv
+    sys.argv = ["lmzoo.train", *overrides]
+    try:
+        run_hydra(job, "train")
+    finally:
+        sys.argv = typed
+    return load(folders[0])

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from lmzoo.cli.hydra import run_hydra
@@ -74,3 +75,15 @@ def _report(done: list[str], failed: list[str]) -> int:
     if failed:
         print(f"\n{len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+class _Callable(ModuleType):
+    """`lmzoo.train` is this module, and ``lmzoo.train("model=ngram")`` is `lmzoo.api.train`."""
+
+    def __call__(self, *overrides: str):
+        from lmzoo.api import train
+
+        return train(*overrides)
+
+
+sys.modules[__name__].__class__ = _Callable

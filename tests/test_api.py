@@ -62,6 +62,22 @@ def test_samples_begin_with_the_prompt(run: Path):
     assert texts == lm.sample(8, prompt=prompt, samples=3, top_k=2) != lm.sample(8, seed=1, prompt=prompt, samples=3)
 
 
+def test_a_model_is_trained_as_from_the_shell(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    lm = lmzoo.train(*SMALL, "seed=1")
+    assert lm.run.path.parts[0] == "outputs"
+    assert lm.results == lmzoo.load(lm.run.path).results
+    assert lm.results is not None
+    assert lm.results["seed"] == 1
+    assert lm.perplexity() == pytest.approx(lm.results["perplexity"]["test"])
+    again = lmzoo.train(*SMALL, "seed=0", f"run_dir={run}")
+    assert again.results == lmzoo.load(run).results
+    with pytest.raises(UserError, match=r"model.hiden: no such option; did you mean 'model.hidden'\?"):
+        lmzoo.train("model.hiden=3")
+    with pytest.raises(UserError, match="a sweep has more than one model"):
+        lmzoo.train("-m", *SMALL, "seed=1,2")
+
+
 def test_mistakes(run: Path):
     lm = lmzoo.load(run)
     with pytest.raises(UserError, match="is not in the vocabulary"):
