@@ -33,15 +33,15 @@ def word_clusters(clustering: Clustering, tokens: Tensor, vocabulary_size: int, 
 def frequency_clusters(counts: Tensor, clusters: int) -> Tensor:
     """(V,) counts -> (V,) clusters, filled one after another.
 
-    A cluster is full when it has its share of the counts that the earlier clusters have left.
+    A cluster is full when it has its share of the counts that the earlier clusters have left. Since counts fall from
+    word to word, it is full before there are more clusters than words to come.
     """
     found = torch.empty_like(counts)
     cluster, filled, left = 0, 0, int(counts.sum())
-    order = counts.argsort(descending=True, stable=True).tolist()
-    for rank, word in enumerate(order):
+    for word in counts.argsort(descending=True, stable=True).tolist():
         found[word] = cluster
         filled += int(counts[word])
-        words, others = len(order) - rank - 1, clusters - cluster - 1  # still to come
-        if others and (filled * (others + 1) >= left or words == others):
+        others = clusters - cluster - 1  # still to come
+        if others and filled * (others + 1) >= left:
             cluster, filled, left = cluster + 1, 0, left - filled
     return found

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lmzoo.core.errors import UserError
-from lmzoo.corpus import EOS_ID, Corpus, Vocabulary, load_corpus, pydoc
+from lmzoo.corpus import EOS_ID, Corpus, Vocabulary, entries, load_corpus, pydoc
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.pydoc import pydoc_lines
 
@@ -155,6 +155,7 @@ def test_the_splits_of_a_drawn_text_are_different_and_have_their_own_perplexity(
 def test_sampled_words_have_the_source_s_frequencies():
     source = MarkovSource.draw(states=3, words=4, sentence_length=5, concentration=1.0, seed=0)
     text = source.sample(40_000, seed=1)
+    assert all(source.sample(1024, seed)[-1] == EOS_ID for seed in range(5))
     assert text[-1] == EOS_ID
     chain = torch.linalg.matrix_power(source.transition, 200)[0]  # stationary
     frequencies = torch.bincount(text, minlength=5) / len(text)
@@ -167,3 +168,9 @@ def test_pydoc_s_test_split_does_not_repeat_the_training_text():
     train = set(lines["train"])
     long = [line for line in lines["test"] if len(line.split()) > 10]
     assert sum(line in train for line in long) < 0.03 * len(long)
+
+
+def test_a_known_corpus_with_another_number_of_tokens_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(entries, "fetch_splits", lambda *_: dict.fromkeys(("train", "valid", "test"), b"a b\n"))
+    with pytest.raises(RuntimeError, match="ptb train: 3 tokens where there must be 929589"):
+        load_corpus({"name": "ptb", "context": "sentence", "urls": []})

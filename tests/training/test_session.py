@@ -12,6 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.evaluate import evaluate
 from lmzoo.protocol.perplexity import Score
 from lmzoo.runs.board import Board
 from lmzoo.training import session
@@ -51,6 +52,7 @@ def test_the_best_weights_are_measured_and_not_the_last(tmp_path: Path):
     checks = [point.value for point in events.Scalars("perplexity/valid")]
     assert checks[-1] > 1.01 * min(checks)
     assert results["perplexity"]["valid"] == pytest.approx(min(checks), rel=1e-5)
+    assert evaluate(tmp_path / "run", "valid", device="cpu")["perplexity"] == pytest.approx(min(checks), rel=1e-5)
 
 
 def test_figures_that_are_no_numbers_are_no_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import load_corpus
+from lmzoo.words import brown
 from lmzoo.words.brown import Exchange, average_mutual_information, brown_clusters
 
 
@@ -191,3 +192,12 @@ def test_penn_treebank_clusters_beat_the_published_ones():
     ]
     assert published == pytest.approx([0.9476706683402595, 0.9575592096816635], abs=1e-9)
     assert ours > 0.99
+
+
+def test_the_search_goes_on_until_no_word_moves(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(brown, "ANNEALING_SWEEPS", 1)
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        exchange = Exchange(random_text(500, 30, seed).numpy(), 30, 5)
+        exchange.anneal(random)
+        assert exchange.sweep(0, random) == 0

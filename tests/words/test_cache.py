@@ -32,7 +32,8 @@ def forbid_computing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_cache_is_read_and_keyed_by_all_that_matters(cache: Path, monkeypatch: pytest.MonkeyPatch):
     tokens, other = random_text(seed=0), random_text(seed=1)
-    cases = [(tokens, 12, 3), (tokens, 12, 4), (tokens, 13, 3), (other, 12, 3)]
+    nearly = torch.cat([tokens[:-2], (tokens[-2:-1] + 1) % 12, tokens[-1:]])
+    cases = [(tokens, 12, 3), (tokens, 12, 4), (tokens, 13, 3), (other, 12, 3), (nearly, 12, 3)]
     found = [cached_brown_clusters(*case) for case in cases]
     assert [f.tolist() for f in found] == [brown_clusters(*case).tolist() for case in cases]
     assert len(list(cache.iterdir())) == len(cases)

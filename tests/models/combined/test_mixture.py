@@ -40,6 +40,8 @@ def test_per_token_probabilities_are_mixed(runs: list[str], corpus: Corpus):
     for line in by_line(corpus.splits["valid"], corpus.splits["valid"])[:5]:
         expected = 0.3 * alone(runs[0], line).exp() + 0.7 * alone(runs[1], line).exp()
         torch.testing.assert_close(model(line[None], model.initial_state(1))[0][0].exp(), expected)
+        torch.testing.assert_close(model.predict(model.initial_state(1))[0, line[0]].exp(), expected[0])
+    assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
 def test_per_sentence_whole_sentences_are_mixed(runs: list[str], corpus: Corpus):

@@ -42,3 +42,11 @@ def test_dropout_of_vectors_acts_in_training_alone_and_leaves_strings_certain(na
     assert_dropout_of_vectors_acts_in_training_alone(
         lambda p: make(name, embeddings=embeddings, dropout=p, state_dropout=0.0)
     )
+
+
+def test_destinations_of_the_dense_model_are_short_and_origins_long():
+    torch.manual_seed(0)
+    options = {"states": 600, "dim": 64, "dropout": 0.0, "state_dropout": 0.0}
+    model = models.build({"name": "neural_hmm"} | options, vocabulary_size=V)
+    assert model.origin.weight.std().item() == pytest.approx(1, rel=0.1)
+    assert model.destination.weight.std().item() == pytest.approx(64**-0.5, rel=0.1)

@@ -8,7 +8,8 @@ import torch
 from lds_oracle import HMM, whitened
 from torch import Tensor
 
-from lmzoo.models.lds.estimation.asos import e_step, m_step, of_words
+from lmzoo.models.lds.estimation.asos import Expectations, e_step, m_step, of_words
+from lmzoo.models.lds.estimation.fit import fit
 from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.system import LDS, signal
@@ -96,3 +97,20 @@ def test_density_of_words_does_not_depend_on_the_whitening():
     expected = float((direct.log_prob((torch.eye(20).double() - mu) @ B) * mu).sum())
     white = -0.5 * 19 * (math.log(2 * math.pi) + 1)  # y is white with 19 dimensions, so E|y|² = 19
     assert abs(of_words(white, mu) - expected) < 1e-10
+
+
+def test_the_next_system_is_stable_and_leaves_noise():
+    """From expectations whose A would double the state, and whose CMCᵀ would be 18 times too large."""
+    axes = torch.linalg.qr(torch.randn(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))[0]
+    xx = torch.diag(torch.tensor([1.0, 2.0]).double())
+    lds = m_step(Expectations(xx=xx, next=2 * xx, yx=3 * axes @ xx, filtered=xx, smoothed=xx, log_density=0.0))
+    torch.testing.assert_close(lds.A, 0.9999 * torch.eye(2).double())
+    torch.testing.assert_close(lds.C, 3 * axes)
+    assert torch.linalg.eigvalsh(lds.C @ lds.M @ lds.C.mT)[-1].item() == pytest.approx(1 - 1e-4)
+    torch.testing.assert_close(lds.M, xx * (1 - 1e-4) / 18)
+
+
+def test_smoothed_means_of_a_text_that_is_too_small_have_a_covariance():
+    tokens = torch.randint(20, (60,), generator=torch.Generator().manual_seed(0))
+    smoothed = fit(Counts.of(tokens, 20, 7), 19, 4, 7, 1.0, 10).expectations.smoothed
+    assert torch.linalg.eigvalsh(smoothed)[0] > -1e-9

@@ -1,0 +1,19 @@
+"""Errors: what Python and PyTorch say where there is no memory left."""
+
+import pytest
+
+from lmzoo.core.errors import out_of_memory
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"), True),
+        (RuntimeError("Storage size calculation overflowed with sizes=[1]"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+    ],
+)
+def test_too_little_memory_is_told_from_other_errors(error: Exception, expected: bool):
+    assert out_of_memory(error) is expected
