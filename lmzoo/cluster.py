@@ -12,7 +12,7 @@ from torch import Tensor
 from lmzoo.cli.command import CommandParser, check_output
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.core.errors import printable
-from lmzoo.core.files import read_lines, write_output
+from lmzoo.core.files import read_text, write_output
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.words.brown import average_mutual_information
 from lmzoo.words.cache import cached_brown_clusters
@@ -68,9 +68,9 @@ def main() -> int:
     options = parser.parse_args()
     check_output(options.out, *filter(None, [options.text]))
     if options.text:
-        lines = read_lines(options.text)
-        vocabulary = Vocabulary.of(lines)
-        tokens = vocabulary.encode(lines)
+        text = read_text(options.text)
+        vocabulary = Vocabulary.of(text)
+        tokens = vocabulary.encode(text)
     else:
         corpus = load_corpus(defaults("corpus", options.corpus))
         vocabulary, tokens = corpus.vocabulary, corpus.train

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import output_stream, read_lines
+from lmzoo.core.files import output_stream, read_text
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.protocol.encoder import Encoder, embed_lines
 
@@ -45,12 +45,12 @@ class EmbeddedText:
 
         Raises: UserError for a word that is so long that the words would not fit into `MOST_BYTES`.
         """
-        text = read_lines(file)
+        text = read_text(file)
         tokens = vocabulary.encode(text, str(file))
-        words = [word for line in text for word in line.split()]
+        words = text.decode().split()
         longest = max(words, key=len, default="")
         if (room := len(words) * np.array(longest).nbytes) > MOST_BYTES:
-            number = next(i for i, line in enumerate(text, start=1) if longest in line)
+            number = next(i for i, line in enumerate(text.decode().split("\n"), start=1) if longest in line)
             raise UserError(
                 f"{file}, line {number}: a word of {len(longest):,} signs, and numpy would take {room / 1e9:,.0f} GB "
                 f"to keep as much room for each of the {len(words):,} words",

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import read_lines
+from lmzoo.core.files import read_text
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.perplexity import Score, by_line, text_logprobs
@@ -76,9 +76,8 @@ def _read(text: str, run: Run, vocabulary: Vocabulary) -> tuple[Tensor, int]:
         return run.corpus().splits[text], 0
     if not Path(text).exists():
         raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file")
-    sentences = read_lines(Path(text))
-    unknown = sum(word not in vocabulary.index for line in sentences for word in line.split())
-    return vocabulary.encode(sentences, text), unknown
+    numbers = vocabulary.look_up(read_text(Path(text)), text)
+    return vocabulary.read(numbers), int((numbers < 0).sum())
 
 
 def _for_json(value: Any) -> Any:

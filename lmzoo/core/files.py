@@ -1,5 +1,6 @@
 """Files read with errors a user understands, and written whole or not at all."""
 
+import codecs
 import contextlib
 import errno
 import hashlib
@@ -55,7 +56,7 @@ def read_bytes(path: Path, most: int = sys.maxsize) -> bytes:
     return data
 
 
-def read_text(path: Path) -> bytes:
+def text_bytes(path: Path) -> bytes:
     """The contents of a text, which has words.
 
     Raises: UserError as `input_stream` does, and for what is no text, as `LONGEST_WORD` shows.
@@ -69,24 +70,29 @@ def read_text(path: Path) -> bytes:
     return b"".join(pieces)
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 text file, an empty line being an empty sentence.
+def read_text(path: Path) -> bytes:
+    """The UTF-8 text of a file, without a byte order mark.
 
-    Raises: UserError for a file that is missing, a folder, unreadable, empty or not UTF-8, and as `read_text` does.
+    Raises: UserError for a file that is missing, a folder, unreadable, empty or not UTF-8, and as `text_bytes` does.
     """
-    return text_lines(read_text(path), str(path))
+    return checked_text(text_bytes(path), str(path))
 
 
-def text_lines(data: bytes, where: str) -> list[str]:
-    """UTF-8 bytes, with a byte order mark or without -> lines; a UserError where they are empty or not UTF-8."""
+def read_lines(path: Path) -> list[str]:
+    """The lines of `read_text`, an empty line being an empty sentence."""
+    return read_text(path).decode().removesuffix("\n").split("\n")
+
+
+def checked_text(data: bytes, where: str) -> bytes:
+    """UTF-8 bytes, with a byte order mark or without -> without; a UserError where they are empty or not UTF-8."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise UserError(f"{where}: not UTF-8 (line {line}, byte {error.start})", "convert it first") from None
-    if not text.strip():
+    if not text or text.isspace():
         raise UserError(f"{where}: empty", "a split needs at least one line of text")
-    return text.removesuffix("\n").split("\n")
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 @contextlib.contextmanager

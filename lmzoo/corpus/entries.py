@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import read_text, sha256, text_lines
+from lmzoo.core.files import checked_text, sha256, text_bytes
 from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.sources import Pinned, fetch_splits
-from lmzoo.corpus.vocabulary import EOS, Vocabulary
+from lmzoo.corpus.vocabulary import EOS, Text, Vocabulary
 
 corpora = Registry("corpus")
 
@@ -30,8 +30,8 @@ def corpus_label(options: Mapping[str, Any]) -> str:
     return str(options.get("label") or Path(str(options.get("train") or "text")).stem)
 
 
-def _encode(name: str, context: Context, vocabulary: Vocabulary, lines: dict[str, list[str]], **known: Any) -> Corpus:
-    splits = {split: vocabulary.encode(lines[split], f"{name} {split}") for split in SPLITS}
+def _encode(name: str, context: Context, vocabulary: Vocabulary, texts: Mapping[str, Text], **known: Any) -> Corpus:
+    splits = {split: vocabulary.encode(texts[split], f"{name} {split}") for split in SPLITS}
     return Corpus(name=name, context=context, vocabulary=vocabulary, splits=splits, **known)
 
 
@@ -41,9 +41,9 @@ def _pinned(name: str, context: Context, folder: str, files: dict[str, Pinned], 
     Raises: RuntimeError if a split has another number of tokens.
     """
     data = fetch_splits(folder, files, urls)
-    lines = {split: text_lines(data[split], files[split].name) for split in SPLITS}
+    texts = {split: checked_text(data[split], files[split].name) for split in SPLITS}
     checksums = {split: files[split].sha256 for split in SPLITS}
-    corpus = _encode(name, context, Vocabulary.of(lines["train"]), lines, sha256=checksums)
+    corpus = _encode(name, context, Vocabulary.of(texts["train"]), texts, sha256=checksums)
     for split, file in files.items():
         if len(corpus.splits[split]) != file.tokens:
             raise RuntimeError(f"{name} {split}: {len(corpus.splits[split])} tokens where there must be {file.tokens}")
@@ -112,11 +112,11 @@ def text(
     for split, path in paths.items():
         if path is None:
             raise UserError(f"corpus=text needs corpus.{split}=FILE, one sentence a line, words separated by spaces")
-    data = {split: read_text(Path(str(path))) for split, path in paths.items()}
-    lines = {split: text_lines(data[split], str(paths[split])) for split in SPLITS}
-    vocabulary = Vocabulary.of(lines["train"], min_count=min_count, max_size=max_size)
+    data = {split: text_bytes(Path(str(path))) for split, path in paths.items()}
+    texts = {split: checked_text(data[split], str(paths[split])) for split in SPLITS}
+    vocabulary = Vocabulary.of(texts["train"], min_count=min_count, max_size=max_size)
     name = corpus_label({"name": "text", "label": label, "train": train})
-    return _encode(name, context, vocabulary, lines, sha256={split: sha256(data[split]) for split in SPLITS})
+    return _encode(name, context, vocabulary, texts, sha256={split: sha256(data[split]) for split in SPLITS})
 
 
 @corpora.register("markov")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmzoo.core.errors import UserError, one_line
-from lmzoo.core.files import read_text, sha256, write_atomic
+from lmzoo.core.files import sha256, text_bytes, write_atomic
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.download import DownloadError, download
 
@@ -44,7 +44,7 @@ def fetch(folder: str, file: Pinned, urls: list[str]) -> bytes:
     for root in data_folders():
         path = root / folder / file.name
         if os.path.lexists(path):
-            data = read_text(path)
+            data = text_bytes(path)
             if sha256(data) != file.sha256:
                 raise UserError(
                     f"{path}: sha256 is {sha256(data)[:12]}…, not the pinned {file.sha256[:12]}…",
@@ -73,7 +73,7 @@ def _copy(file: Pinned, urls: list[str]) -> bytes:
     failures: dict[str, str] = {}
     for url in urls:
         try:
-            data = download(url, file.limit) if "://" in url else read_text(Path(url))
+            data = download(url, file.limit) if "://" in url else text_bytes(Path(url))
         except (DownloadError, UserError) as error:
             failures[url] = str(error).removeprefix(f"{url}: ")
             continue

@@ -2,16 +2,23 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.corpus.lookup import Words, WordTable, blocks
 
 EOS = "<eos>"
 UNK = "<unk>"
 EOS_ID = 0
 """`<eos>`, the end of a line, is word 0 of every vocabulary. It also stands before a sentence."""
+
+
+Text = bytes | Iterable[str]
+"""UTF-8 in which each line ends with a line feed, or lines."""
 
 
 class Vocabulary:
@@ -29,16 +36,19 @@ class Vocabulary:
             raise ValueError(f"a vocabulary is a list of distinct words, {EOS} first")
 
     @classmethod
-    def of(cls, lines: Iterable[str], min_count: int = 1, max_size: int | None = None) -> "Vocabulary":
+    def of(cls, text: Text, min_count: int = 1, max_size: int | None = None) -> "Vocabulary":
         """`<eos>` and the words of a text, the most frequent first; among equals, the first seen is first.
 
         If a word is left out, the vocabulary has `<unk>`.
 
         Args:
+            text: as in `encode`.
             min_count: a word with fewer occurrences is left out.
             max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; rarer words are left out.
         """
-        counts = Counter(word for line in lines for word in line.split())
+        counts: Counter[str] = Counter()
+        for _, block in blocks(_utf8(text)):
+            counts.update(block.decode("utf-8", "surrogatepass").split())
         counts.pop(EOS, None)
         ranked = sorted(counts, key=lambda word: -counts[word])
         kept = [word for word in ranked if counts[word] >= min_count or word == UNK]
@@ -51,37 +61,63 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
-    def encode(self, lines: Iterable[str], where: str = "text") -> Tensor:
-        """Lines of space-separated words -> (N,) int64, each line closed by `<eos>`.
+    @cached_property
+    def _table(self) -> WordTable:
+        return WordTable(self.index)
+
+    def encode(self, text: Text, where: str = "text") -> Tensor:
+        """A text -> the (N,) int64 numbers of its words, each line closed by `<eos>`.
 
         Args:
+            text: lines of words that white space parts, as `str.split` has it; or UTF-8, in which a line ends with a
+                line feed alone.
             where: the name of the text in an error.
 
         Raises: UserError that names the line, for `<eos>` inside a line, and for an unknown word if the vocabulary has
             no `<unk>`.
         """
-        if isinstance(lines, str):
-            raise TypeError("encode takes lines, such as ['one line'], and not one string")
-        unk = self.index.get(UNK, -1)
-        numbers: list[int] = []
-        for line_number, line in enumerate(lines, start=1):
-            words = line.split()
-            row = [self.index.get(word, unk) for word in words]
-            if EOS_ID in row:
-                raise UserError(
-                    f"{where}, line {line_number}: {EOS} is added at the end of each line", "remove it there"
-                )
-            if -1 in row:
-                word = words[row.index(-1)]
-                raise UserError(
-                    f"{where}, line {line_number}: '{word}' is not in the vocabulary, which has no {UNK}",
-                    f"replace unknown words before, or raise corpus.min_count: then rare words of train become {UNK}",
-                )
-            numbers += row
-            numbers.append(EOS_ID)
-        return torch.tensor(numbers, dtype=torch.int64)
+        return self.read(self.look_up(text, where))
+
+    def look_up(self, text: Text, where: str = "text") -> Tensor:
+        """`encode`, but -1 for an unknown word."""
+        data, parts = _utf8(text), [torch.empty(0, dtype=torch.int64)]
+        for begin, block in blocks(data):
+            words = Words(block)
+            numbers = self._table.find(words)
+            refused = numbers == EOS_ID if UNK in self.index else numbers <= EOS_ID
+            if refused.any():
+                raise self._refusal(data, begin + int(words.begin[refused.argmax()]), where)
+            parts.append(torch.from_numpy(np.insert(numbers, words.line_ends(), EOS_ID)))
+        return torch.cat(parts)
+
+    def read(self, numbers: Tensor) -> Tensor:
+        """What `look_up` found, with `<unk>` for unknown words."""
+        return numbers.masked_fill(numbers < 0, self.index.get(UNK, -1))
+
+    def _refusal(self, data: bytes, place: int, where: str) -> UserError:
+        """What is wrong with the line of a text that has a wrong word at this place."""
+        number = data.count(b"\n", 0, place) + 1
+        line = data[data.rfind(b"\n", 0, place) + 1 : data.find(b"\n", place)]
+        words = line.decode("utf-8", "surrogatepass").split()
+        if EOS in words:
+            return UserError(f"{where}, line {number}: {EOS} is added at the end of each line", "remove it there")
+        word = next(word for word in words if word not in self.index)
+        return UserError(
+            f"{where}, line {number}: '{word}' is not in the vocabulary, which has no {UNK}",
+            f"replace unknown words before, or raise corpus.min_count: then rare words of train become {UNK}",
+        )
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Word numbers -> text, with a new line after each `<eos>`."""
         text = " ".join(self.words[token] for token in tokens)
         return text.replace(f"{EOS} ", f"{EOS}\n")
+
+
+def _utf8(text: Text) -> bytes:
+    """A text in UTF-8, each of its lines closed by a line feed."""
+    if isinstance(text, str):
+        raise TypeError("a text is lines, such as ['one line'], or UTF-8 bytes, and not one string")
+    if isinstance(text, bytes):
+        return text if text.endswith(b"\n") else text + b"\n"
+    closed = (line.replace("\n", " ") + "\n" for line in text)
+    return "".join(closed).encode("utf-8", "surrogatepass")

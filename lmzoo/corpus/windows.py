@@ -31,6 +31,10 @@ class Window:
         """(B, T) bool, False on padding."""
         return torch.ones_like(self.tokens, dtype=torch.bool) if self.mask is None else self.mask
 
+    def unpadded(self, values: Tensor) -> Tensor:
+        """(B, T, …) values of the tokens -> (N, …) those of the N tokens that are not padding, row by row."""
+        return values.flatten(0, 1) if self.mask is None else values[self.mask.to(values.device)]
+
     @property
     def count(self) -> int:
         """Tokens that are not padding."""

@@ -31,7 +31,7 @@ def embed_lines(encoder: Encoder, tokens: Tensor) -> Tensor:
     places, parts = [], []
     for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
         vectors = encoder.embed(window.tokens.to(encoder.device), window.inside.to(encoder.device))
-        places.append(window.positions[window.inside])
-        parts.append(vectors.cpu()[window.inside])
+        places.append(window.unpadded(window.positions))
+        parts.append(window.unpadded(vectors.cpu()))
     rows = torch.cat(parts)  # (N, h)
     return torch.empty_like(rows).index_copy_(0, torch.cat(places), rows)

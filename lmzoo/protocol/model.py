@@ -41,6 +41,9 @@ class LanguageModel(nn.Module, ABC):
 
     vocabulary_size: int
 
+    forgets_at_eos: bool = False
+    """Whether the state after `<eos>` predicts as `initial_state` does. Then lines can be read as a stream."""
+
     former_names: ClassVar[Mapping[str, str]] = {}
     """Beginnings of names of tensors, and what they were in checkpoints of earlier versions."""
 
@@ -98,6 +101,11 @@ class LanguageModel(nn.Module, ABC):
     def frozen(self) -> AbstractContextManager[None]:
         """A context in which parameters do not change, so that derived tables may be kept."""
         return nullcontext()
+
+    @property
+    def window_tokens(self) -> int:
+        """How many tokens of a text are best scored at once; scores do not depend on it."""
+        return 2048
 
     @property
     def device(self) -> torch.device:

@@ -11,9 +11,6 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.protocol.model import LanguageModel, evaluating
 
-WINDOW_TOKENS = 2048
-"""How many tokens are scored at once. Scores do not depend on it."""
-
 
 @dataclass(frozen=True)
 class Score:
@@ -56,20 +53,20 @@ def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context) -> Ten
         raise ValueError("there is no token to score")
     if context == "sentence" and tokens[-1] != EOS_ID:
         raise ValueError("the last sentence of the text is not closed by <eos>")
-    if context == "stream":
-        windows = StreamWindows(tokens, batch_size=1, bptt=WINDOW_TOKENS)
+    if context == "stream" or model.forgets_at_eos:
+        windows = StreamWindows(tokens, batch_size=1, bptt=model.window_tokens)
     else:
-        windows = SentenceWindows(tokens, max_tokens=WINDOW_TOKENS, seed=None)
-    state, positions, found = (), [], []
+        windows = SentenceWindows(tokens, max_tokens=model.window_tokens, seed=None)
+    state, found = (), torch.empty(0)
     with evaluating(model):
         for window in windows.epoch(0):
             if window.starts:
                 state = model.initial_state(len(window.tokens))
             logprobs, state = model(window.tokens.to(model.device), state)
-            positions.append(window.positions[window.inside])
-            found.append(logprobs[window.inside.to(model.device)])
-    logprobs = torch.cat(found)
-    return torch.empty_like(logprobs).scatter(0, torch.cat(positions).to(model.device), logprobs)
+            if not len(found):
+                found = logprobs.new_empty(len(tokens))
+            found.index_copy_(0, window.unpadded(window.positions).to(model.device), window.unpadded(logprobs))
+    return found
 
 
 def by_line(values: Tensor, tokens: Tensor) -> list[Tensor]:

@@ -74,6 +74,7 @@ class Repeater(LanguageModel):
     """p(x_t) = 1/2 for the previous word, the rest shared: enough memory to notice a cold row."""
 
     vocabulary_size = 9
+    window_tokens = 16
 
     def initial_state(self, batch_size: int):
         return (torch.zeros(batch_size, dtype=torch.int64),)
@@ -87,8 +88,7 @@ class Repeater(LanguageModel):
 
 
 @pytest.mark.parametrize("context", ["stream", "sentence"])
-def test_perplexity_counts_every_token_by_hand(context, monkeypatch):
-    monkeypatch.setattr("lmzoo.protocol.perplexity.WINDOW_TOKENS", 16)
+def test_perplexity_counts_every_token_by_hand(context):
     tokens = text()
     total, before = 0.0, 0
     for token in tokens.tolist():
@@ -101,7 +101,7 @@ def test_perplexity_counts_every_token_by_hand(context, monkeypatch):
 
 
 @pytest.mark.parametrize("context", ["stream", "sentence"])
-def test_log_probabilities_are_in_the_order_of_the_text(context, monkeypatch):
+def test_log_probabilities_are_in_the_order_of_the_text(context):
     class Named(Repeater):
         """-0.01 times the word, and -1 where the state has carried anything on."""
 
@@ -111,7 +111,6 @@ def test_log_probabilities_are_in_the_order_of_the_text(context, monkeypatch):
         def forward(self, tokens, state):
             return -0.01 * tokens - state[0][:, None], (torch.ones(len(tokens)),)
 
-    monkeypatch.setattr("lmzoo.protocol.perplexity.WINDOW_TOKENS", 16)
     tokens = text()
     later = torch.arange(len(tokens)) >= 16 if context == "stream" else torch.zeros(len(tokens))
     torch.testing.assert_close(text_logprobs(Named(), tokens, context), -0.01 * tokens - 1.0 * later)

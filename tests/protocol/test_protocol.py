@@ -16,7 +16,7 @@ from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.ngram.arpa_file import write_arpa
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.loading import hand_over
@@ -70,9 +70,9 @@ def tokens(corpus: Corpus) -> torch.Tensor:
     return corpus.splits["valid"][:60].view(3, 20)
 
 
-def score(model: LanguageModel, tokens: torch.Tensor) -> torch.Tensor:
+def score(model: LanguageModel, tokens: torch.Tensor, state: State | None = None) -> torch.Tensor:
     with torch.no_grad():
-        return model(tokens, model.initial_state(len(tokens)))[0]
+        return model(tokens, model.initial_state(len(tokens)) if state is None else state)[0]
 
 
 def test_configuration_and_registry_agree():
@@ -168,6 +168,13 @@ def test_texts_drawn_side_by_side_are_those_drawn_alone(model: LanguageModel):
     for text, logprobs in zip(drawn.tokens, drawn.logprobs, strict=True):
         ends = torch.cat([text, torch.tensor([EOS_ID])])
         torch.testing.assert_close(text_logprobs(model, ends, "sentence").cpu()[:30], logprobs.float())
+
+
+def test_what_forgets_at_the_end_of_a_line_goes_on_as_it_began(model: LanguageModel, tokens: torch.Tensor):
+    if model.forgets_at_eos:
+        with torch.no_grad():
+            _, state = model(torch.cat([tokens, torch.zeros_like(tokens[:, :1])], 1), model.initial_state(3))
+        torch.testing.assert_close(score(model, tokens, state), score(model, tokens), atol=1e-5, rtol=0)
 
 
 def test_frozen_changes_nothing(model: LanguageModel, tokens: torch.Tensor):

@@ -60,6 +60,7 @@ class Mixture(LanguageModel):
         """Mix these models, which do not learn any more; ``options`` are what each is built from."""
         self.component_options = list(options)
         self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
+        self.forgets_at_eos = all(model.forgets_at_eos for model in self.components)
         self.requires_grad_(False).to(self.weights.device)
 
     def get_extra_state(self) -> list[Mapping[str, Any]]:
@@ -112,6 +113,10 @@ class Mixture(LanguageModel):
     def predict(self, state: State) -> Tensor:
         scores = torch.stack([model.predict(own) for model, own in self._with_states(state)], 2)  # (B, V, K)
         return (scores + state[0][:, None]).logsumexp(2)
+
+    @property
+    def window_tokens(self) -> int:
+        return min(model.window_tokens for model in self.components)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """n-gram models: counts, smoothing, backing off."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from lmzoo.core.options import Count, Depth, NonNegative
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.smoothing import Smoothing, estimate
-from lmzoo.models.ngram.table import NGramTable
+from lmzoo.models.ngram.table import WORTH_HASHING, NGramTable
 from lmzoo.protocol.model import State, WindowModel, sized_by_estimate
 
 
@@ -25,6 +26,7 @@ class BackoffModel(WindowModel):
         types: the number of unigrams in the table.
     """
 
+    forgets_at_eos = True
     keys: Tensor
     logprob: Tensor
     backoff: Tensor
@@ -35,10 +37,26 @@ class BackoffModel(WindowModel):
         self.register_buffer("logprob", torch.zeros(types) - torch.tensor(types).log())
         self.register_buffer("backoff", torch.zeros(types))
         sized_by_estimate(self, "keys", "logprob", "backoff")
+        self._frozen: NGramTable | None = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        before, self._frozen = self._frozen, self.table
+        try:
+            yield
+        finally:
+            self._frozen = before
+
+    @property
+    def window_tokens(self) -> int:
+        """A million, or so many that hashing the table pays; a window never takes more memory than a large table."""
+        return max(2**20, -(-len(self.keys) // WORTH_HASHING))
 
     @property
     def table(self) -> NGramTable:
-        """The buffers as a table."""
+        """The buffers as a table; while they are frozen, the same one."""
+        if self._frozen is not None:
+            return self._frozen
         return NGramTable(len(self.logprob) - len(self.keys), self.keys, self.logprob, self.backoff)
 
     @table.setter

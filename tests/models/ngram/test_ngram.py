@@ -15,11 +15,12 @@ from omegaconf import OmegaConf
 from lmzoo import load
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
+from lmzoo.core.hashing import HashTable
 from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.counts import count_ngrams
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import discounts, estimate, smoothing_counts
-from lmzoo.protocol.perplexity import score
+from lmzoo.protocol.perplexity import score, text_logprobs
 
 KENLM = {  # PTB valid and test, <unk> an ordinary word
     2: (199.01806, 185.70489),
@@ -94,7 +95,12 @@ def test_scores_are_the_predictions_of_the_text(lines: list[list[int]], text: li
     order = options["order"]
     table = estimate(stream(lines), vocabulary_size=WORDS + 1, discount_fallback=True, **options)
     words = torch.tensor([[0] * (order - 1) + text, [1] * (order - 1) + text[::-1]])
-    scores = table.score(words, order - 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzoo.models.ngram.table.WORTH_HASHING", 0)
+        searched = table.score(words, order - 1)
+        patch.setattr("lmzoo.models.ngram.table.WORTH_HASHING", 1000)
+        scores = table.score(words, order - 1)
+    assert torch.equal(scores, searched)
     windows = words.unfold(1, order, 1).reshape(-1, order)
     expected = table.predict(windows[:, :-1]).gather(1, windows[:, -1:]).view_as(scores)
     torch.testing.assert_close(scores, expected, atol=1e-5, rtol=0)
@@ -118,6 +124,18 @@ def test_impossible_tokens_are_counted_not_fatal(corpus: Corpus):
     result = score(model, corpus.splits["test"], "sentence")
     assert math.isinf(result.perplexity)
     assert 0 < result.impossible < result.tokens
+
+
+def test_a_long_text_is_scored_in_large_windows_and_hashes_the_table_once(monkeypatch: pytest.MonkeyPatch):
+    model = NGram(vocabulary_size=5, order=3, unknown=False, **DEFAULTS)
+    assert model.window_tokens == 2**20
+    tokens = stream([[1, 2, 3, 4, 1], [2, 2], [4]] * 20)
+    model.table = estimate(tokens, vocabulary_size=5, order=3, **DEFAULTS)
+    whole, made = text_logprobs(model, tokens, "sentence"), []
+    monkeypatch.setattr(NGram, "window_tokens", 30)
+    monkeypatch.setattr("lmzoo.models.ngram.table.HashTable", lambda keys: made.append(keys) or HashTable(keys))
+    assert torch.equal(text_logprobs(model, tokens, "sentence"), whole)
+    assert len(made) == 1
 
 
 def test_an_unknown_type_takes_its_share(corpus: Corpus):

@@ -1,0 +1,117 @@
+"""The words of a text as numbers, many words at a time."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import torch
+
+from lmzoo.core.hashing import ODD, HashTable
+
+BLOCK = 2**20
+"""How many bytes of a text are looked up at once, about."""
+
+CHUNKS = 4
+"""Words of 8 · CHUNKS bytes or more are looked up one by one."""
+
+SPACE = re.compile(rb"[\t-\r\x1c- ]")
+WIDE_SPACE = re.compile(
+    rb"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80"  # U+0085 … U+3000
+)
+"""With `SPACE`, the UTF-8 of all that parts words in `str.split`."""
+
+KEEP = np.frombuffer(b"".join(b"\xff" * n + b"\0" * (8 - n) for n in range(9)), np.int64)
+FILL = np.frombuffer(b"".join(b"\0" * n + b" " * (8 - n) for n in range(9)), np.int64)
+"""By how many of eight bytes belong to a word: a mask of them, and spaces in place of the others."""
+
+
+def blocks(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Pieces of a text, none of which ends inside a word, and where each begins."""
+    begin = 0
+    while begin < len(text):
+        space = SPACE.search(text, begin + BLOCK)
+        end = len(text) if space is None else space.end()
+        yield begin, text[begin:end]
+        begin = end
+
+
+class Words:
+    """The words of a text as `str.split` finds them, and their bytes in chunks of eight.
+
+    The last chunk of a word is filled up with one space or more, so no two words have the same chunks.
+
+    Attributes:
+        begin: (W,) where each word begins.
+        length: (W,) its bytes.
+    """
+
+    def __init__(self, text: bytes):
+        if not text.isascii():
+            text = WIDE_SPACE.sub(lambda space: b" " * len(space[0]), text)
+        self.text = b" " + text + b" " * 9
+        self.bytes = np.frombuffer(self.text, np.uint8)
+        white = (self.bytes - np.uint8(9) < 5) | (self.bytes - np.uint8(28) < 5)  # 9 … 13 and 28 … 32
+        edges = np.flatnonzero(white[1:] != white[:-1])
+        self.begin = edges[::2].copy()
+        self.length = edges[1::2] - self.begin
+
+    def chunk(self, k: int, which: np.ndarray | slice) -> np.ndarray:
+        """The k-th eight bytes of some words, each of 8k bytes or more."""
+        eights = np.ndarray(len(self.bytes) - 7, np.int64, self.text, strides=(1,))
+        inside = np.minimum(self.length[which] - 8 * k, 8)
+        return eights[self.begin[which] + (1 + 8 * k)] & KEEP[inside] | FILL[inside]
+
+    def line_ends(self) -> np.ndarray:
+        """(L,) how many words stand before each line feed."""
+        return np.searchsorted(self.begin, np.flatnonzero(self.bytes == ord("\n")) - 1)
+
+    def __getitem__(self, number: int) -> str:
+        """One of the words."""
+        begin = self.begin[number] + 1
+        return self.text[begin : begin + self.length[number]].decode("utf-8", "surrogatepass")
+
+
+class WordTable:
+    """The numbers of words.
+
+    Words of up to seven bytes are their own keys in a hash table. The key of a longer word is a hash of its chunks; the
+    word that is found there is compared chunk by chunk, and the dictionary decides where they differ.
+
+    Args:
+        index: the number of each word.
+    """
+
+    def __init__(self, index: Mapping[str, int]):
+        self.index = index
+        plain = [word for word in index if word.split() == [word]]  # a text has no other words
+        words = Words("\n".join(plain).encode("utf-8", "surrogatepass"))
+        keys, place = np.unique(self._keys(words), return_index=True)
+        self.table = HashTable(torch.from_numpy(keys))
+        self.numbers = np.array([index[word] for word in plain], np.int64)[place]
+        self.chunks = np.zeros((CHUNKS, len(plain)), np.int64)
+        for k in range(CHUNKS):
+            which = np.flatnonzero(words.length >= 8 * k)
+            self.chunks[k, which] = words.chunk(k, which)
+        self.chunks = self.chunks[:, place]  # (CHUNKS, keys)
+
+    def find(self, words: Words) -> np.ndarray:
+        """(W,) int64 numbers of words; -1 for those that have none."""
+        found = self.table.find(torch.from_numpy(self._keys(words))).numpy()
+        numbers = np.where(found < 0, -1, self.numbers[found])
+        unsure, which = words.length >= 8 * CHUNKS, np.flatnonzero((words.length >= 8) & (found >= 0))
+        for k in range(CHUNKS):
+            unsure[which] |= words.chunk(k, which) != self.chunks[k, found[which]]
+            which = which[words.length[which] >= 8 * (k + 1)]
+        for i in np.flatnonzero(unsure).tolist():
+            numbers[i] = self.index.get(words[i], -1)
+        return numbers
+
+    @staticmethod
+    def _keys(words: Words) -> np.ndarray:
+        """(W,) int64; two words of up to seven bytes have different keys, and others than longer words."""
+        keys, which = words.chunk(0, slice(None)), np.flatnonzero(words.length >= 8)
+        for k in range(1, CHUNKS):
+            keys[which] = (keys[which] ^ (keys[which] >> 29)) * ODD + words.chunk(k, which)
+            keys[which] &= KEEP[7]  # the last byte of a short word's key is a space
+            which = which[words.length[which] >= 8 * (k + 1)]
+        return keys

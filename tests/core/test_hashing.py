@@ -1,0 +1,46 @@
+"""Hash tables against dictionaries."""
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lmzoo.core.hashing import HashTable
+
+numbers = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 12), max_size=60)
+
+
+@settings(deadline=None)
+@given(numbers.map(set).map(list), numbers)
+@example([], [0, -1])
+@example([0], [0, 0, -1, 1])
+@example([n << 32 for n in range(50)], [3 << 32, 51 << 32])
+def test_places_are_those_of_a_dictionary(keys: list[int], wanted: list[int]):
+    place = {key: i for i, key in enumerate(keys)}
+    wanted = [*wanted, *keys[::2]]
+    table = HashTable(torch.tensor(keys, dtype=torch.int64))
+    found = table.find(torch.tensor(wanted, dtype=torch.int64))
+    assert found.dtype == torch.int64
+    assert found.tolist() == [place.get(number, -1) for number in wanted]
+
+
+@pytest.mark.parametrize("home", [0, -1])
+def test_numbers_with_one_hash_are_told_apart(home: int, monkeypatch: pytest.MonkeyPatch):
+    """Every search begins in the first slot, or in the last."""
+
+    def crowd(table: HashTable, numbers: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(numbers, home % 2**table.bits)
+
+    monkeypatch.setattr(HashTable, "_home", crowd)
+    keys = torch.arange(100) * 7
+    assert torch.equal(HashTable(keys).find(keys), torch.arange(100))
+    assert HashTable(keys).find(keys + 1).eq(-1).all()
+
+
+def test_few_searches_are_long():
+    keys = torch.arange(1000)[:, None] * 10_000 + torch.arange(0, 100, 3)  # as those of n-grams
+    table = HashTable(keys.flatten())
+    away = (table.slots >= 0).nonzero()[:, 0] - table._home(table.keys[table.slots[table.slots >= 0]])
+    assert away.min() >= 0
+    assert away.max() < 20
+    assert away.double().mean() < 0.5

@@ -1,0 +1,112 @@
+"""Texts as numbers, against a loop over their lines and words."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import checked_text
+from lmzoo.corpus import Vocabulary, lookup
+from lmzoo.corpus.lookup import Words, WordTable, blocks
+
+ODD = "ab\x00\x07\x1b\x1c\x1f\x7f\t\r\x0b\x0c  \n\n\x85\xa0\u1680\u2007\u2028\u202f\u205f\u3000\u200b\ufeffé€😀"
+WORDS = [
+    *["a", "ab", "aba", "a\0", "\0", "é", "€uro", "😀", "\ufeffa"],
+    *["abcdefg", "abcdefgh", "abcdefgh\0", "abcdefghi", "abcdefghijklmnop", "abcdefghijklmno", "Donaudampfschiff"],
+    *["x" * n for n in (23, 24, 25, 31, 32, 33, 70)],
+]
+texts = st.lists(st.sampled_from([*ODD, *WORDS, *(f" {word} " for word in WORDS), " <eos> ", "<unk>"]), max_size=40)
+vocabularies = st.lists(st.sampled_from(["<unk>", *WORDS]), unique=True)
+
+
+def outcome(job):
+    try:
+        return job().tolist()
+    except UserError as error:
+        return str(error)
+
+
+def by_loop(vocabulary: Vocabulary, text: str):
+    """The numbers of a text, or what is wrong with its first wrong line."""
+    numbers, unk = [], vocabulary.index.get("<unk>", -1)
+    for line_number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
+        row = [vocabulary.index.get(word, unk) for word in line.split()]
+        if 0 in row:
+            return f"text, line {line_number}: <eos> is added"
+        if -1 in row:
+            return f"text, line {line_number}: '{line.split()[row.index(-1)]}' is not in the vocabulary"
+        numbers += [*row, 0]
+    return numbers
+
+
+@settings(deadline=None, max_examples=150)
+@given(texts.map("".join), vocabularies, st.sampled_from([1, 7, 2**20]))
+@example("a\u2028b\u00a0a\x1cb\r\nab", ["a", "b"], 1)
+@example("\n\n \n", [], 2**20)
+@example(" ".join(WORDS), WORDS, 2**20)
+@example(" ".join(f"{word}b" for word in WORDS), ["<unk>", *WORDS], 2**20)
+def test_every_text_has_the_numbers_of_a_loop(text: str, words: list[str], block: int):
+    vocabulary = Vocabulary(["<eos>", *words])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lookup, "BLOCK", block)
+        as_bytes = outcome(lambda: vocabulary.encode(text.encode()))
+        as_lines = outcome(lambda: vocabulary.encode(text.removesuffix("\n").split("\n")))
+    expected = by_loop(vocabulary, text)
+    assert as_bytes == as_lines
+    assert as_bytes == expected if isinstance(expected, list) else str(as_bytes).startswith(expected)
+
+
+@settings(deadline=None)
+@given(texts.map("".join), st.sampled_from([1, 2**20]))
+def test_a_vocabulary_has_the_words_of_a_loop(text: str, block: int):
+    counts: dict[str, int] = {}
+    for word in text.split():
+        counts[word] = counts.get(word, 0) + 1
+    counts.pop("<eos>", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lookup, "BLOCK", block)
+        assert Vocabulary.of(text.encode()).words == ["<eos>", *sorted(counts, key=lambda word: -counts[word])]
+
+
+def test_words_are_parted_by_what_parts_them_in_python():
+    text = "".join(f"{n:x}{chr(n)}" for n in range(0x110000) if not 0xD800 <= n < 0xE000)
+    words = Words(text.encode())
+    assert [words[i] for i in range(len(words.begin))] == text.split()
+
+
+def test_blocks_end_after_white_space(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lookup, "BLOCK", 4)
+    assert list(blocks(b"ab cde f\n\ng h")) == [(0, b"ab cde "), (7, b"f\n\ng "), (12, b"h")]
+
+
+@pytest.mark.parametrize("key", [0, 5])
+def test_words_whose_hashes_are_equal_are_told_apart(key: int, monkeypatch: pytest.MonkeyPatch):
+    """Every word of eight bytes or more gets one key."""
+    keys = WordTable._keys
+
+    def alike(words: Words) -> np.ndarray:
+        return np.where(words.length >= 8, key, keys(words))
+
+    monkeypatch.setattr(WordTable, "_keys", staticmethod(alike))
+    vocabulary = Vocabulary(["<eos>", "<unk>", *WORDS])
+    assert vocabulary.encode([" ".join(WORDS)]).tolist() == [*range(2, len(WORDS) + 2), 0]
+    assert vocabulary.encode([" ".join(f"{word}b" for word in WORDS if word not in ("a", "\ufeffa"))])[:-1].eq(1).all()
+
+
+def test_words_that_no_text_has_do_no_harm():
+    vocabulary = Vocabulary(["<eos>", "a b", "", "b", "\ud800", "a"])
+    assert vocabulary.encode(["a b", "\ud800"]).tolist() == [5, 3, 0, 4, 0]
+
+
+def test_a_line_feed_within_a_given_line_is_a_space_and_a_byte_order_mark_is_left_out():
+    vocabulary = Vocabulary(["<eos>", "a", "b"])
+    assert vocabulary.encode(["a\nb", "b"]).tolist() == [1, 2, 0, 2, 0]
+    assert vocabulary.encode(checked_text(b"\xef\xbb\xbfa b\n", "text")).tolist() == [1, 2, 0]
+    assert vocabulary.encode([]).tolist() == []
+
+
+def test_unknown_words_are_found_before_they_become_unk():
+    vocabulary = Vocabulary(["<eos>", "<unk>", "a"])
+    assert vocabulary.look_up(["a x <unk>", "abcdefghij"]).tolist() == [2, -1, 1, 0, -1, 0]
+    assert vocabulary.read(vocabulary.look_up(["a x"])).tolist() == [2, 1, 0]
