@@ -88,7 +88,7 @@ def test_every_model_goes_on_exactly_from_where_it_was(model: str, tmp_path: Pat
 
     take = Trainer._step
     small = MODELS.get(model, [f"model={model}"])
-    config = configuration(whole, *LONGER, "corpus.words=60", "corpus.train=1000", *small)
+    config = configuration(whole, *LONGER, "trainer.epochs=2", "corpus.words=60", "corpus.train=1000", *small)
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "_step", step)
         train(config)
