@@ -56,12 +56,16 @@ def test_text_files_become_three_splits(tmp_path):
         (tmp_path / split).write_text(text)
     paths = {split: str(tmp_path / split) for split in ("train", "valid", "test")}
     (tmp_path / "train").write_text("a b\n\nb b\nd")
-    corpus = load_corpus({"name": "text", "context": "sentence", "min_count": 2, "max_size": None, **paths})
+    corpus = load_corpus(
+        {"name": "text", "label": None, "context": "sentence", "min_count": 2, "max_size": None, **paths}
+    )
     assert corpus.vocabulary.words == ["<eos>", "<unk>", "b"]
     assert corpus.train.tolist() == [1, 2, 0, 0, 2, 2, 0, 1, 0]
     assert corpus.splits["test"].tolist() == [2, 1, 0]
     assert corpus.sha256["valid"] == hashlib.sha256(b"a\n").hexdigest()
-    limited = load_corpus({"name": "text", "context": "sentence", "min_count": 1, "max_size": 3, **paths})
+    limited = load_corpus(
+        {"name": "text", "label": None, "context": "sentence", "min_count": 1, "max_size": 3, **paths}
+    )
     assert limited.vocabulary.words == ["<eos>", "<unk>", "b"]
 
 
@@ -69,7 +73,9 @@ def test_a_line_ends_with_a_line_feed_alone_and_empty_lines_count(tmp_path):
     """Form feeds, carriage returns and Unicode's line separators part words; every other line is a sentence."""
     (tmp_path / "text").write_bytes("\n\na\x0bb\x0ca\r\nb\u2028a\x85b\n \n\n".encode())
     paths = dict.fromkeys(("train", "valid", "test"), str(tmp_path / "text"))
-    corpus = load_corpus({"name": "text", "context": "sentence", "min_count": 1, "max_size": None, **paths})
+    corpus = load_corpus(
+        {"name": "text", "label": None, "context": "sentence", "min_count": 1, "max_size": None, **paths}
+    )
     a, b = (corpus.vocabulary.index[word] for word in "ab")
     assert corpus.train.tolist() == [0, 0, a, b, a, 0, b, a, b, 0, 0, 0]
 
