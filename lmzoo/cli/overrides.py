@@ -1,7 +1,7 @@
 """Mistakes among overrides ``key=value``, found before Hydra finds them."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,19 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, con
     overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
     groups = {path.name for path in configs.iterdir() if path.is_dir() and path.name != "hydra"}
     choices = {o.key_or_group: _choices(o, configs) for o in overrides if o.key_or_group in groups}
+    several = [group for group in choices if len(choices[group]) > 1]
+    composed: dict[str, Any] = {}
     with initialize_config_dir(str(configs), version_base="1.3"):
         for combination in itertools.product(*choices.values()):
-            chosen = [f"{group}={choice}" for group, choice in zip(choices, combination, strict=True)]
+            chosen = dict(zip(choices, combination, strict=True))
             try:
-                config = compose(config_name, chosen, return_hydra_config=True)
+                config = compose(config_name, [f"{g}={c}" for g, c in chosen.items()], return_hydra_config=True)
             except (HydraException, OmegaConfBaseException) as error:
                 raise UserError(hydra_message(error)) from None
-            options = OmegaConf.to_container(config)
-            for override in overrides:
-                parts = override.key_or_group.split(".")
-                if override.key_or_group not in groups:
-                    _require_key(parts[:2] if parts[0] == "hydra" else parts, options, groups)
+            composed[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
+    for override in overrides:
+        if override.key_or_group not in groups:
+            _require_key(override.key_or_group, composed, groups)
 
 
 def parse(argument: str) -> Override:
@@ -81,15 +82,34 @@ def _choices(override: Override, configs: Path) -> list[str]:
     return values
 
 
-def _require_key(parts: Sequence[str], options: Any, groups: set[str]) -> None:
-    """Raise a UserError unless the options have the key already."""
+def _require_key(key: str, composed: Mapping[str, Any], groups: set[str]) -> None:
+    """Raise a UserError unless the options have the key, whatever a sweep chooses.
+
+    Args:
+        composed: the options by what the sweep has chosen for them.
+    """
+    parts = key.split(".")
+    parts = parts[:2] if parts[0] == "hydra" else parts
+    advice = {chosen: _advice(parts, options, groups) for chosen, options in composed.items()}
+    lacking = [chosen for chosen in composed if advice[chosen] is not None]
+    if len(lacking) == len(composed):
+        raise UserError(f"{'.'.join(parts)}: no such option", advice[lacking[0]])
+    if lacking:
+        group = parts[0]
+        raise UserError(
+            f"{'.'.join(parts)}: no such option of {lacking[0]}", f"leave it out, or each {group} that does not have it"
+        )
+
+
+def _advice(parts: Sequence[str], options: Any, groups: set[str]) -> str | None:
+    """What to write in place of a key that the options do not have; None for one that they have."""
     node = options
     for depth, part in enumerate(parts):
         if not isinstance(node, dict) or part not in node:
             names = [".".join([*parts[:depth], str(name)]) for name in node] if isinstance(node, dict) else []
-            advice = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
-            raise UserError(f"{'.'.join(parts)}: no such option", advice)
+            return nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
         node = node[part]
+    return None
 
 
 def hydra_message(error: Exception) -> str:

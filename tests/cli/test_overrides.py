@@ -31,7 +31,15 @@ from command_line import SMALL, command
         ("-m model=lstm,rn", "model=rn: no such model; did you mean 'rnn'?"),
         ("-m model=lstm,rnn modle.hidden=3", "modle.hidden: no such option; did you mean 'model'?"),
         ("-m model=lstm,rnn ++model.hiden=3,4", "model.hiden: no such option; did you mean 'model.hidden'?"),
-        ("-m model=lstm,ngram model.hidden=3", "model.hidden: no such option"),
+        (
+            "-m model=lstm,ngram model.hidden=3",
+            "model.hidden: no such option of model=ngram; leave it out, or each model that does not have it",
+        ),
+        ("-m model=lstm,ngram model.hiden=3", "model.hiden: no such option; did you mean 'model.hidden'?"),
+        (
+            "-m model=hmm,lstm trainer=default,debug model.states=3",
+            "no such option of model=lstm trainer=default; leave it out",
+        ),
         ("-m model=glob(*x)", "model=glob(*x): no such model; "),
         ("hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
         ("+hydra.swep.dir=x", "hydra.swep: no such option; did you mean 'hydra.sweep'?"),
