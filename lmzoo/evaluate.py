@@ -9,6 +9,7 @@ import json
 import math
 import sys
 import time
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,9 @@ def _read(text: str, run: Run, vocabulary: Vocabulary) -> tuple[Tensor, int]:
     if text in SPLITS:
         return run.corpus().splits[text], 0
     if not Path(text).exists():
-        raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file")
+        meant = get_close_matches(text, SPLITS, n=1)
+        advice = f"did you mean '{meant[0]}'?" if meant else None
+        raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
     numbers = vocabulary.look_up(read_text(Path(text)), text)
     return vocabulary.read(numbers), int((numbers < 0).sum())
 

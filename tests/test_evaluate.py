@@ -76,6 +76,15 @@ def test_words_contexts_and_splits_are_those_asked_for(tmp_path: Path):
             assert results["tokens"][split] == figures["tokens"] == len(text)
 
 
+@pytest.mark.parametrize("text", ["validation", "val", "tset"])
+def test_a_misspelt_split_is_answered_with_the_split(finished, text: str):
+    meant = {"val": "valid", "validation": "valid", "tset": "test"}[text]
+    with pytest.raises(
+        UserError, match=rf"neither a split \(train, valid, test\) nor a file; did you mean '{meant}'\?"
+    ):
+        evaluate(finished[0], text, device="cpu")
+
+
 def test_every_line_has_its_own_score(finished, tmp_path, monkeypatch, capsys):
     path, _ = finished
     file = tmp_path / "text.txt"
