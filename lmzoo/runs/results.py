@@ -70,10 +70,11 @@ def summary(results: Mapping[str, Any]) -> str:
     """A finished run in a few lines."""
     perplexity = perplexities(results)
     device = " in ".join(results[name] for name in ("device", "precision") if name in results)
+    parameters = f"{results['parameters']:,} parameters, " if results["parameters"] else ""
     lines = [
         f"{results['model']} on {results['corpus']} (context {results['context']}): "
         f"valid perplexity {perplexity['valid']:.2f}, test perplexity {perplexity['test']:.2f}",
-        f"{results['parameters']:,} parameters, {results['seconds']:.0f} s of training "
+        f"{parameters}{results['seconds']:.0f} s of training "
         f"at {results['tokens_per_second']:,.0f} tokens/s on {device}, seed {results['seed']}",
     ]
     for split, number in results.get("impossible_tokens", {}).items():

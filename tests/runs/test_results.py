@@ -10,7 +10,7 @@ RESULTS = {
     "model": "ngram",
     "corpus": "ptb",
     "context": "sentence",
-    "parameters": 0,
+    "parameters": 12345,
     "perplexity": {"valid": 140.004, "test": None},
     "tokens": {"valid": 73760, "test": 82430},
     "seconds": 2.6,
@@ -27,7 +27,7 @@ def test_infinity_is_kept_as_none():
 def test_a_summary_has_every_figure():
     assert summary(RESULTS).splitlines() == [
         "ngram on ptb (context sentence): valid perplexity 140.00, test perplexity inf",
-        "0 parameters, 3 s of training at 1,234,568 tokens/s on cpu, seed 3",
+        "12,345 parameters, 3 s of training at 1,234,568 tokens/s on cpu, seed 3",
     ]
     assert summary(RESULTS | {"precision": "bfloat16"}).splitlines()[1].endswith(" tokens/s on cpu in bfloat16, seed 3")
     more = {"impossible_tokens": {"test": 1000}, "true_perplexity": {"valid": 9.0, "test": 8.125}}
@@ -42,3 +42,7 @@ def test_results_have_figures_of_both_splits(name: str):
     assert checked(RESULTS) == RESULTS
     with pytest.raises(ValueError, match=f"{name} of valid and test is missing"):
         checked(RESULTS | {name: {"valid": 3}})
+
+
+def test_a_model_without_parameters_has_no_number_of_them():
+    assert summary(RESULTS | {"parameters": 0}).splitlines()[1].startswith("3 s of training at 1,234,568 tokens/s")

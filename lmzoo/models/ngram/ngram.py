@@ -1,5 +1,6 @@
 """n-gram models: counts, smoothing, backing off."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,8 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.smoothing import Smoothing, estimate
 from lmzoo.models.ngram.table import WORTH_HASHING, NGramTable
 from lmzoo.protocol.model import State, WindowModel, sized_by_estimate
+
+log = logging.getLogger(__name__)
 
 
 class BackoffModel(WindowModel):
@@ -127,6 +130,7 @@ class NGram(BackoffModel):
 
     def estimate(self, corpus: Corpus) -> None:
         self.table = estimate(corpus.train, vocabulary_size=self.types, order=self.order, **self.options)
+        log.info("%s n-grams of 1 to %d words", f"{len(self.logprob):,}", self.order)
 
 
 def _check_types(model: NGram, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
