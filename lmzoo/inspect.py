@@ -77,7 +77,7 @@ class Inspector:
         equal = math.exp(entropy(visits))
         lines = [
             f"{len(tokens):,} tokens of {split} visit {int((visits >= 1).sum()):,} of {len(visits):,} states at least "
-            f"once on average; entropy {math.log(equal):.3f} nats, as of {equal:,.0f} equally used states",
+            f"once on average; entropy {math.log(equal):.3f} nats, that of {equal:,.0f} states used equally often",
             "share of all visits, state, words it emits, in %:",
         ]
         for z in visits.topk(min(self.shown, len(visits))).indices.tolist():

@@ -68,7 +68,7 @@ def test_the_use_of_states_is_told_in_shares_of_all_visits(model):
     nats = -sum(share * math.log(share) for share in p)
     assert first == (
         f"4 tokens of test visit {used[0]} of 6 states at least once on average; entropy {nats:.3f} nats, "
-        f"as of {math.exp(nats):.0f} equally used states"
+        f"that of {math.exp(nats):.0f} states used equally often"
     )
     ranked = sorted(range(6), key=lambda z: -p[z])[:5]
     assert states == [f"{100 * p[z]:6.2f}%  state {z:<7d} {inspector.words(model.words(z))}" for z in ranked]
