@@ -229,6 +229,7 @@ def test_a_run_from_before_an_option_came_is_read_and_resumed(run, tmp_path):
     old = OmegaConf.load(run / "config.yaml")
     for option in ("clustering", "tied"):
         del old.model[option]
+    del old.trainer.first_tokens
     OmegaConf.save(old, run / "config.yaml")
     checkpoint = torch.load(run / "best.pt", weights_only=True)
     checkpoint["config"] = OmegaConf.to_container(old)

@@ -42,6 +42,18 @@ def test_counting_needs_no_gradient(context: str, tmp_path: Path):
     assert not torch.load(tmp_path / "run" / "last.pt", weights_only=True).get("optimizer")
 
 
+@pytest.mark.parametrize("model", ["hmm", "lstm"])
+def test_a_debug_run_reads_the_beginning_of_every_split(model: str, tmp_path: Path):
+    config = configuration(tmp_path / "whole", *TEXT, "device=cpu", f"model={model}", "trainer=debug")
+    assert config["trainer"]["first_tokens"] == 20_000
+    config["trainer"]["first_tokens"] = 100
+    results = train(config)
+    assert all(0 < results["tokens"][split] <= 100 for split in ("valid", "test"))
+    progress = torch.load(tmp_path / "whole" / "last.pt", weights_only=True)["progress"]
+    assert 0 < progress["tokens"] <= 100
+    assert "true_perplexity" not in results
+
+
 @pytest.mark.slow
 def test_a_vlhmm_comes_within_3_percent_of_the_text_s_own_model(tmp_path: Path):
     results = train(configuration(tmp_path / "run", "experiment=vlhmm_markov", "device=cpu"))

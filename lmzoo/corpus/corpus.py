@@ -1,11 +1,11 @@
 """A corpus: three token streams over one vocabulary."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from torch import Tensor
 
-from lmzoo.corpus.vocabulary import Vocabulary
+from lmzoo.corpus.vocabulary import EOS_ID, Vocabulary
 
 SPLITS = ("train", "valid", "test")
 
@@ -39,3 +39,11 @@ class Corpus:
     def train(self) -> Tensor:
         """(N,) int64 training tokens."""
         return self.splits["train"]
+
+    def beginning(self, tokens: int) -> "Corpus":
+        """The first whole lines of each split, of at most so many tokens; at least one line."""
+        splits = {}
+        for split, text in self.splits.items():
+            ends = (text == EOS_ID).nonzero().flatten() + 1
+            splits[split] = text[: int(ends[max(0, int((ends <= tokens).sum()) - 1)])]
+        return replace(self, splits=splits, true_perplexity={})

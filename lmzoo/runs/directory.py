@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from lmzoo.core.configs import completed
+from lmzoo.core.configs import completed, defaults
 from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import read_bytes, read_lines, sha256, write_atomic
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
@@ -322,11 +322,13 @@ class Run:
 
 
 def _with_defaults(config: Any) -> dict[str, Any]:
-    """A saved configuration, with the options that its model and its corpus have got since then.
+    """A saved configuration, with the options that model, corpus and trainer have got since then.
 
     Raises: what reading a thing of another shape raises.
     """
     for group in ("model", "corpus"):
         if not isinstance(config[group]["name"], str):
             raise TypeError(f"{group}.name is no name")
-    return {**config, "model": completed(config["model"]), "corpus": completed(config["corpus"], "corpus")}
+    trainer = {**defaults("trainer", "default"), **config["trainer"]}
+    corpus = completed(config["corpus"], "corpus")
+    return {**config, "model": completed(config["model"]), "corpus": corpus, "trainer": trainer}

@@ -10,6 +10,7 @@ from lmzoo.core.options import Bounds, NonNegative, Size
 class TrainerOptions:
     """What ``configs/trainer`` sets; see the comments there."""
 
+    first_tokens: Size | None
     batch_size: Size
     bptt: Size
     max_tokens: Size

@@ -110,6 +110,8 @@ def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trai
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA refuses to be deterministic without
     torch.use_deterministic_algorithms(settings.deterministic)
     torch.manual_seed(settings.seed)
+    if options.first_tokens is not None:
+        corpus = corpus.beginning(options.first_tokens)
     model = build_model({"model": settings.model}, corpus.vocabulary).to(device)
 
     def observe(progress: Progress, metrics: dict[str, float]) -> None:

@@ -180,3 +180,17 @@ def test_a_known_corpus_with_another_number_of_tokens_is_refused(monkeypatch: py
     monkeypatch.setattr(entries, "fetch_splits", lambda *_: dict.fromkeys(("train", "valid", "test"), b"a b\n"))
     with pytest.raises(RuntimeError, match="ptb train: 3 tokens where there must be 929589"):
         load_corpus({"name": "ptb", "context": "sentence", "urls": []})
+
+
+def test_the_beginning_of_a_corpus_has_whole_lines():
+    splits = {"train": [1, 2, 0, 3, 0, 4, 5, 0], "valid": [1, 0], "test": [1, 2, 3, 4, 5, 0, 1, 0]}
+    tensors = {split: torch.tensor(tokens) for split, tokens in splits.items()}
+    corpus = Corpus("text", "stream", Vocabulary(["<eos>", *"abcde"]), tensors, {}, {"test": 2.0})
+    beginning = corpus.beginning(5)
+    assert {split: tokens.tolist() for split, tokens in beginning.splits.items()} == {
+        "train": [1, 2, 0, 3, 0], "valid": [1, 0], "test": [1, 2, 3, 4, 5, 0]
+    }  # fmt: skip
+    assert beginning.vocabulary is corpus.vocabulary
+    assert not beginning.true_perplexity
+    assert corpus.beginning(7).train.tolist() == [1, 2, 0, 3, 0]
+    assert corpus.beginning(8).train.tolist() == splits["train"]
