@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from lmzoo.core.configs import defaults
+from lmzoo.corpus.corpus import SPLITS
+from lmzoo.evaluate import evaluate
+from lmzoo.runs.directory import Run
 from lmzoo.runs.naming import LONGEST, run_folder, telling
 from lmzoo.runs.settings import flatten
 
@@ -164,3 +167,15 @@ def test_runs_of_two_texts_of_ones_own_lie_apart(folder: Path):
     name = "ngram,order=2"
     assert runs() == [("ewt", name), ("mine", name)]
     assert json.loads(Path("outputs/ewt", name, "results.json").read_text())["corpus"] == "ewt"
+
+
+def test_a_run_of_before_is_found_again_and_measured(folder: Path):
+    Path("text.txt").write_text("a b\n" * 9 + "a c\n")
+    own = ["corpus=text", *(f"corpus.{split}=text.txt" for split in SPLITS), "device=cpu", *MODELS["ngram"]]
+    old = "outputs/text/ngram,corpus.test=text.txt-model.order=2"
+    assert command(*own, f"run_dir='{old}'").code == 0
+    config = Path(old, "config.yaml")
+    lines = [line for line in config.read_text().splitlines(True) if line != "  label: null\n"]
+    config.write_text("".join(lines))
+    assert f"already finished: {old}" in command(*own).out
+    assert evaluate(Path(old), "test", device="cpu")["perplexity"] == Run(Path(old)).results()["perplexity"]["test"]  # pyright: ignore

@@ -181,3 +181,18 @@ def test_a_run_killed_by_the_system_ends_with_the_same_bits(tmp_path: Path, capf
 @pytest.mark.parametrize("model", ["lstm", "vlhmm"])
 def test_a_run_killed_ten_times_ends_with_the_same_bits(model: str, tmp_path: Path):
     assert SCRIPT["kill_and_resume"](SCRIPT["TEXT"] + SCRIPT["MODELS"][model], 10, tmp_path) == []
+
+
+def test_a_checkpoint_of_before_checks_were_kept_goes_on(tmp_path: Path):
+    config = configuration(tmp_path / "run", *LONGER, *MODELS["lstm"])
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 8)
+        with pytest.raises(Interrupted):
+            train(config)
+    saved = torch.load(tmp_path / "run" / "last.pt", weights_only=True)
+    for name in ("nats", "trained", "checks"):
+        del saved["progress"][name]
+    torch.save(saved, tmp_path / "run" / "last.pt")
+    results = train(config)
+    assert [check["epoch"] for check in results["checks"]] == [2, 3]
+    assert 1 < results["checks"][0]["train"] < 50
