@@ -172,7 +172,10 @@ def test_the_picture_weights_states_by_their_visits_in_the_first_lines(model, mo
         model.cluster_transitions(visits)
         for visits in (*(expected_visits(model, torch.cat(some)) for some in (lines[:2], lines)), torch.ones(6))
     )
-    picture = model.images(SimpleNamespace(splits={"valid": torch.cat(lines)}))["transitions/clusters"]
+    splits, words = {"valid": torch.cat(lines)}, Vocabulary(["<eos>", *"abcde"])
+    picture = model.images(SimpleNamespace(splits=splits, train=torch.cat(lines), vocabulary=words))[
+        "transitions/clusters"
+    ][0]
     torch.testing.assert_close(picture**2, few)
     assert not torch.allclose(few, all_lines, rtol=1e-3)
     assert not torch.allclose(few, equal, rtol=1e-3)
@@ -221,7 +224,7 @@ def test_transitions_between_clusters_are_an_image_of_the_run(run):
     events = EventAccumulator(str(run))
     events.Reload()
     (image,) = events.Images("transitions/clusters")
-    assert (image.width, image.height) == (510, 510)
+    assert image.width == image.height > 510  # the matrix and the names beside it
 
 
 def test_a_run_from_before_an_option_came_is_read_and_resumed(run, tmp_path):

@@ -329,6 +329,6 @@ def _with_defaults(config: Any) -> dict[str, Any]:
     for group in ("model", "corpus"):
         if not isinstance(config[group]["name"], str):
             raise TypeError(f"{group}.name is no name")
-    trainer = {**defaults("trainer", "default"), **config["trainer"]}
+    since = {"trainer": {**defaults("trainer", "default"), **config["trainer"]}} if "trainer" in config else {}
     corpus = completed(config["corpus"], "corpus")
-    return {**config, "model": completed(config["model"]), "corpus": corpus, "trainer": trainer}
+    return {**config, "model": completed(config["model"]), "corpus": corpus, **since}

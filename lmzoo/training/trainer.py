@@ -27,6 +27,10 @@ from lmzoo.training.signals import stop_signals
 log = logging.getLogger(__name__)
 
 
+_SINCE = {"nats": 0.0, "trained": 0, "checks": []}
+"""What checkpoints of earlier versions do not say of a run's progress."""
+
+
 class Trainer:
     """Fits one model to one corpus in one run directory.
 
@@ -182,7 +186,7 @@ class Trainer:
         device = self.model.device
         self.run.load_weights(self.model, saved, "last.pt")
         with self.run.reading("last.pt"):
-            self.progress = call(Progress, asdict(Progress()) | saved["progress"], "progress.")
+            self.progress = call(Progress, _SINCE | saved["progress"], "progress.")
             torch.set_rng_state(saved["random"]["cpu"])
             if device.type == "cuda" and "cuda" in saved["random"]:
                 torch.cuda.set_rng_state(saved["random"]["cuda"], device)

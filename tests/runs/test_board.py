@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def test_points_that_come_again_are_purged(tmp_path: Path):
     for step in (10, 20, 30, 40):
         first.scalars({"loss": 1.0}, step)
     first.close()
+    time.sleep(1)  # TensorBoard orders files by their names, which begin with the second
     second = Board(tmp_path)
     for step in (30, 40, 50):
         second.scalars({"loss": 2.0}, step)

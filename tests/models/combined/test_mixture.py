@@ -124,7 +124,7 @@ def test_a_mixture_needs_its_runs_no_more(
     assert command(*outer).code == 0  # as one that was killed while it was measured
     monkeypatch.chdir("/")
     both, _ = load(tmp_path / "outer")
-    perplexities = [score(load(run)[0], corpus.splits["valid"], "stream").perplexity for run in runs]
+    perplexities = [score(load(run).model, corpus.splits["valid"], "stream").perplexity for run in runs]
     assert score(both, corpus.splits["valid"], "stream").perplexity < min(perplexities)
 
 
