@@ -80,7 +80,6 @@ def test_models_of_different_texts_are_refused(runs: list[str], text: list[str],
 
 
 def test_perplexity_is_drawn_by_epochs_seconds_and_parameters(runs: list[str], folder: Path):
-    pytest.importorskip("matplotlib")
     assert look(*runs, "--plot", "a.png").code == 0
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     assert ".txt is no format of a picture; there are: " in look(*runs, "--plot", "a.txt").refused()

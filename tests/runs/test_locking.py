@@ -15,6 +15,7 @@ from command_line import MODELS, QUICK, SMALL, TEXT, configuration, contents, st
 
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.runs.directory import Run
+from lmzoo.runs.lock import locked
 from lmzoo.training import session
 from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
@@ -132,3 +133,11 @@ def test_of_two_configurations_for_a_new_folder_one_wins(moment: str, tmp_path: 
         train(loser)
     assert contents(folder) == left
     assert Run(folder).config()["seed"] == 0
+
+
+def test_a_folder_made_anew_since_it_was_opened_is_another_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    before_lock(monkeypatch, lambda: (folder.rename(tmp_path / "before"), folder.mkdir()))
+    with pytest.raises(UserError, match="another process is training here"), locked(folder):
+        pass

@@ -71,10 +71,15 @@ def test_a_finished_run_is_reported_and_not_repeated(finished, capsys):
 
 
 def test_the_log_ends_with_what_ended_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    stop_at(monkeypatch, 3)
-    with pytest.raises(Interrupted):
-        train(configuration(tmp_path / "run", *SMALL))
-    assert (tmp_path / "run" / "train.log").read_text().endswith(" interrupted\n")
+    config = configuration(tmp_path / "run", *SMALL)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        with pytest.raises(Interrupted):
+            train(config)
+    log = (tmp_path / "run" / "train.log").read_text()
+    assert log.endswith(" interrupted\n")
+    train(config)
+    assert (tmp_path / "run" / "train.log").read_text().startswith(log)
 
 
 def test_bfloat16_is_for_models_that_allow_it(tmp_path: Path):

@@ -25,3 +25,11 @@ def test_a_second_signal_is_not_held_back(number: int):
         assert signal.getsignal(number) is handler
     finally:
         signal.signal(number, before)
+
+
+def test_handlers_are_as_before_where_no_signal_came():
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    with stop_signals():
+        assert not set(map(signal.getsignal, numbers)) & set(before)
+    assert [signal.getsignal(number) for number in numbers] == before
