@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import read_lines
+from lmzoo.core.files import read_text
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.lines import Line, scored
@@ -87,7 +87,7 @@ class Loaded:
         if str(text) in SPLITS:
             tokens = self.run.corpus().splits[str(text)]
         else:
-            tokens = self.vocabulary.encode(read_lines(Path(text)), str(text))
+            tokens = self.vocabulary.encode(read_text(Path(text)), str(text))
         return score(self.model, tokens, context or self.context).perplexity
 
     def _line(self, text: str) -> Line:

@@ -1,6 +1,7 @@
-"""What every test shares: one thread, float32, no cached clusters of the user's, and a small text from a known HMM."""
+"""What every test shares: one thread, float32, Ctrl-C, an empty cache, and a small text from a known HMM."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from lmzoo.training import precision
 def _surroundings(tmp_path_factory: pytest.TempPathFactory):
     os.environ["LMZOO_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell tells what it starts with & to ignore Ctrl-C
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(precision, "faster_in_bfloat16", lambda _: False)  # the same figures on every machine
         yield
