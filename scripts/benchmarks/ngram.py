@@ -38,6 +38,11 @@ MODEL = {
 SIZES = [300_000, 1_000_000, 3_000_000, 10_000_000, 20_000_000]
 
 
+def zipf(uniform: np.ndarray, most: int) -> np.ndarray:
+    """Ranks 0 … most - 1 with density about 1 / (rank + 1)."""
+    return np.floor((most + 1.0) ** uniform).astype(np.int64) - 1
+
+
 def draw(tokens: int, words: int = 50_000, seed: int = 0) -> torch.Tensor:
     """(tokens,) word numbers from 1,000 chains, 0 ending sentences of about 20 words.
 
@@ -45,11 +50,6 @@ def draw(tokens: int, words: int = 50_000, seed: int = 0) -> torch.Tensor:
     found by hashing word and rank, so that no table of them is needed.
     """
     random = np.random.default_rng(seed)
-
-    def zipf(uniform: np.ndarray, most: int) -> np.ndarray:
-        """Ranks 0 … most - 1 with density about 1 / (rank + 1)."""
-        return np.floor((most + 1.0) ** uniform).astype(np.int64) - 1
-
     text = np.empty((1000, -(-tokens // 1000)), dtype=np.int64)
     word = np.zeros(1000, dtype=np.int64)
     for column in text.T:

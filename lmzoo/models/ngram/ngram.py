@@ -13,7 +13,7 @@ from lmzoo.core.options import Count, Depth, NonNegative
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.smoothing import Smoothing, estimate
-from lmzoo.models.ngram.table import WORTH_HASHING, NGramTable
+from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.model import State, WindowModel, sized_by_estimate
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ class BackoffModel(WindowModel):
 
     @property
     def window_tokens(self) -> int:
-        """A million, or so many that hashing the table pays; a window never takes more memory than a large table."""
-        return max(2**20, -(-len(self.keys) // WORTH_HASHING))
+        """A million: calls cost little then, and memory stays below that of a large table."""
+        return 2**20
 
     @property
     def table(self) -> NGramTable:

@@ -8,7 +8,7 @@ Word 0 is ``</s>`` at the end of an n-gram and ``<s>`` at its beginning. No n-gr
 crosses a sentence boundary.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -17,10 +17,10 @@ from torch import Tensor
 from lmzoo.core.hashing import HashTable
 
 WORTH_HASHING = 8
-"""A table is hashed to score a text with more tokens than this share of its n-grams; else a search takes less time."""
+"""A table is hashed once it has scored more tokens than this share of its n-grams; before, a search takes less time."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class NGramTable:
     """log p(w | h) = logprob(hw) if hw is listed, else backoff(h) + log p(w | h without its oldest word).
 
@@ -37,6 +37,7 @@ class NGramTable:
     keys: Tensor
     logprob: Tensor
     backoff: Tensor
+    _scored: int = field(default=0, init=False)
 
     @property
     def order(self) -> int:
@@ -87,22 +88,26 @@ class NGramTable:
     def score(self, words: Tensor, context_length: int) -> Tensor:
         """(B, C + T) words -> (B, T) log p in nats of the last T words, each after at least C = N - 1 others.
 
-        There is one pass per order over all positions. The n-gram that ends at one position is the context of the next.
+        There is one pass per order over the positions before which a listed context ends. The n-gram that ends at one
+        position is the context of the next.
         """
         batch, length = words.shape
         # Rows of the batch stand one after another. An n-gram that reaches from one row into the next ends at one of
         # the first C positions of a row, which are dropped.
         words = words.reshape(-1)  # (B(C + T),)
-        hashed = "_places" in vars(self) or len(words) * WORTH_HASHING >= len(self.keys)
-        child = self._child_by_hash if hashed else self.child
+        self._scored += len(words)
+        child = self._child_by_hash if self._scored * WORTH_HASHING >= len(self.keys) else self.child
         scores, context = self.logprob.index_select(0, words), words
-        for n in range(1, context_length + 1):
-            context, last = context[:-1], scores[n:]
-            backoff = self.backoff.index_select(0, context.clamp(min=0))
-            last += backoff.masked_fill_(context < 0, 0.0)
-            context = child(context, words[n:])
-            logprob = self.logprob.index_select(0, context.clamp(min=0))
-            torch.where(context < 0, last, logprob, out=last)
+        place = torch.arange(len(words), device=words.device)  # where each context ends
+        for _ in range(context_length):
+            place = place[:-1] if len(place) and place[-1] == len(words) - 1 else place
+            place, context = place + 1, context[: len(place)]
+            backed_off = scores.index_select(0, place) + self.backoff.index_select(0, context)
+            found = child(context, words.index_select(0, place))
+            logprob = self.logprob.index_select(0, found.clamp(min=0))
+            scores.index_copy_(0, place, torch.where(found < 0, backed_off, logprob))
+            listed = (found >= 0).nonzero()[:, 0]
+            place, context = place.index_select(0, listed), found.index_select(0, listed)
         return scores.view(batch, length)[:, context_length:]
 
     def predict(self, context: Tensor) -> Tensor:
