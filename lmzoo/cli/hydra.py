@@ -5,6 +5,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
@@ -38,8 +39,9 @@ def run_hydra(job: Job, config_name: str) -> None:
     typed = sys.argv
     told = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
     arguments = read_command_line(told[1:])
-    if not (arguments.config_path or arguments.config_name or arguments.config_dir):
-        check_overrides(arguments.overrides, config_name, sweep=arguments.multirun)
+    if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
+        folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
+        check_overrides(arguments.overrides, config_name, arguments.multirun, folders)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
     along = _swept_along(arguments.overrides) if arguments.multirun else {}
     stop: list[Exception] = []

@@ -1,6 +1,7 @@
 """Mistakes among overrides ``key=value``, found before Hydra finds them."""
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,14 @@ FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.outp
 """Where Hydra would make folders, and write files, before a mistake is found."""
 
 
-def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, configs: Path = CONFIGS) -> None:
+def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, folders: Sequence[Path]) -> None:
     """Find a misspelt group, choice or option among overrides ``key=value``.
 
     Hydra finds most of them, too. But it advises to add ``+``, which only moves the mistake. Of Hydra's own options
     only the first two levels are checked here.
+
+    Args:
+        folders: of configuration: ours, and those that are searched after it.
 
     Raises: UserError naming the nearest option or choice there is.
     """
@@ -34,15 +38,18 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, con
         if override.key_or_group in FOLDERS:
             raise UserError(f"{override.key_or_group}: Hydra keeps no folders here", "choose run_dir=FOLDER")
     overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
-    groups = {path.name for path in configs.iterdir() if path.is_dir() and path.name != "hydra"}
-    choices = {o.key_or_group: _choices(o, configs) for o in overrides if o.key_or_group in groups}
+    groups = {path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name != "hydra"}
+    choices = {o.key_or_group: _choices(o, folders) for o in overrides if o.key_or_group in groups}
     several = [group for group in choices if len(choices[group]) > 1]
     composed: dict[str, Any] = {}
-    with initialize_config_dir(str(configs), version_base="1.3"):
+    searched = f"hydra.searchpath={json.dumps([str(folder) for folder in folders[1:]])}"
+    with initialize_config_dir(str(folders[0]), version_base="1.3"):
         for combination in itertools.product(*choices.values()):
             chosen = dict(zip(choices, combination, strict=True))
             try:
-                config = compose(config_name, [f"{g}={c}" for g, c in chosen.items()], return_hydra_config=True)
+                config = compose(
+                    config_name, [searched, *(f"{g}={c}" for g, c in chosen.items())], return_hydra_config=True
+                )
             except (HydraException, OmegaConfBaseException) as error:
                 raise UserError(hydra_message(error)) from None
             composed[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
@@ -64,10 +71,10 @@ def parse(argument: str) -> Override:
         ) from None
 
 
-def _choices(override: Override, configs: Path) -> list[str]:
+def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
     """The choices of a group that an override names, each of which must exist."""
     group, value = override.key_or_group, override.value()
-    available = sorted(path.stem for path in (configs / group).glob("*.yaml"))
+    available = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
     if override.get_key_element() != group:
         raise UserError(f"{override.input_line}: every run has one {group}", f"choose it with {group}=NAME")
     if isinstance(value, Glob):

@@ -331,4 +331,4 @@ def _with_defaults(config: Any) -> dict[str, Any]:
             raise TypeError(f"{group}.name is no name")
     since = {"trainer": {**defaults("trainer", "default"), **config["trainer"]}} if "trainer" in config else {}
     corpus = completed(config["corpus"], "corpus")
-    return {**config, "model": completed(config["model"]), "corpus": corpus, **since}
+    return {"plugins": [], **config, "model": completed(config["model"]), "corpus": corpus, **since}

@@ -9,6 +9,7 @@ import torch
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.errors import UserError
+from lmzoo.core.plugins import load_plugins
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.protocol.model import LanguageModel, Trained
@@ -19,7 +20,8 @@ log = logging.getLogger(__name__)
 
 
 def build_model(config: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
-    """The untrained model that the ``model`` group of a configuration describes."""
+    """The untrained model that the ``model`` group of a configuration describes; its ``plugins`` are imported first."""
+    load_plugins(config.get("plugins", ()))
     return models.build(config["model"], vocabulary_size=len(vocabulary))
 
 

@@ -43,6 +43,7 @@ class Settings:
     device: str
     deterministic: bool
     run_dir: str
+    plugins: list[str]
     corpus: dict
     model: dict
     optimizer: dict
@@ -112,7 +113,7 @@ def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trai
     torch.manual_seed(settings.seed)
     if options.first_tokens is not None:
         corpus = corpus.beginning(options.first_tokens)
-    model = build_model({"model": settings.model}, corpus.vocabulary).to(device)
+    model = build_model({"model": settings.model, "plugins": settings.plugins}, corpus.vocabulary).to(device)
 
     def observe(progress: Progress, metrics: dict[str, float]) -> None:
         if "perplexity/valid" in metrics:

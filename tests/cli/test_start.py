@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import ROOT
 
-COMMANDS = sorted(path.stem for path in (ROOT / "lmzoo").glob("*.py") if path.stem not in ("__init__", "api"))
+COMMANDS = sorted({path.stem for path in (ROOT / "lmzoo").glob("*.py")} - {"__init__", "__main__", "api"})
 CTRL_C = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
 
 

@@ -21,6 +21,7 @@ from lmzoo.runs.settings import flatten
 USUAL = {
     "seed": 0,
     "device": "auto",
+    "plugins": [],
     "corpus": defaults("corpus", "text") | {"seed": 0},
     "model": {"name": "toy", "hidden": 200, "tied": True, "prune": [], "runs": []},
     "optimizer": {"lr": 0.003},

@@ -1,0 +1,54 @@
+"""``python -m lmzoo``: the list of commands, and completion for shells."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import ROOT, command
+
+from lmzoo import __main__
+
+
+def test_it_lists_every_command():
+    files = {path.stem for path in (ROOT / "lmzoo").glob("*.py")} - {"__init__", "__main__", "api"}
+    assert set(__main__.commands()) == files
+    told = command(main=__main__.main).out
+    assert "  train        Train a model\n" in told
+    assert command("--help", main=__main__.main).out == told
+
+
+def test_a_misspelt_command_has_a_hint():
+    assert "trian: no such command; did you mean 'train'?" in command("trian", main=__main__.main).refused()
+
+
+def test_a_command_runs_as_its_module_does(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    started = []
+    monkeypatch.setattr("lmzoo.cli.start.start", started.append)
+    monkeypatch.setattr(sys, "argv", ["lmzoo", "pairs", "--help"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "lmzoo.pairs", raising=False)
+    __main__.run()
+    assert started == ["lmzoo.pairs"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("lmzoo tr", {"train", "transitions", "score"}),
+        ("lmzoo train model=ls", {"model=lstm"}),
+        ("lmzoo train model=ngram model.or", {"model.order="}),
+        ("lmzoo score out", set()),
+    ],
+)
+def test_a_shell_completes(line: str, expected: set[str], folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COMP_LINE", line)
+    done = command("-sc", "query=bash", main=__main__.main)
+    assert done.code == 0, done
+    assert set(done.out.split()) >= expected
+    assert bool(done.out.split()) == bool(expected)
+
+
+def test_a_shell_gets_the_script_of_completion(monkeypatch: pytest.MonkeyPatch):
+    for words in (["-sc", "install=bash"], ["train", "-sc", "install=bash"]):
+        monkeypatch.setenv("COMP_LINE", "lmzoo train ")
+        assert "hydra_bash_completion" in command(*words, main=__main__.main).out
