@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.core.options import call
+from lmzoo.core.progress import Bar
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel
@@ -79,8 +79,7 @@ class Trainer:
         if self.descent is None or self.progress.finished:
             return
         self.model.train()
-        bar = tqdm(total=self.descent.steps, initial=self.progress.step, unit="step", disable=None, leave=False)
-        with stop_signals() as stopped, bar:
+        with stop_signals() as stopped, Bar(self.descent.steps, "step", done=self.progress.step) as bar:
             while not self.progress.finished:
                 self._epoch(self.descent, stopped, bar)
 
@@ -97,7 +96,7 @@ class Trainer:
             self._check()
         self.save()
 
-    def _epoch(self, descent: Descent, stopped: Callable[[], bool], bar: tqdm) -> None:
+    def _epoch(self, descent: Descent, stopped: Callable[[], bool], bar: Bar) -> None:
         """The rest of the current epoch."""
         progress, windows, checks = self.progress, descent.windows, self._check_points(len(descent.windows))
         clock = time.monotonic()
@@ -112,11 +111,10 @@ class Trainer:
             elapsed = time.monotonic() - started
             progress.step_seconds += elapsed
             self.observe(progress, metrics | {"train/tokens_per_second": window.count / elapsed})
-            bar.update()
+            bar.update(*_told(progress, metrics))
             valid = self._check() if progress.window in checks else None
             progress.seconds, clock = progress.seconds + time.monotonic() - clock, time.monotonic()
             if valid is not None:
-                bar.set_postfix(valid=f"{valid:.2f}")
                 if progress.window == len(windows):
                     progress.epoch, progress.window = progress.epoch + 1, 0
                 progress.note_check(round(progress.epoch + progress.window / len(windows), 3), valid)
@@ -193,3 +191,12 @@ class Trainer:
             if self.descent is not None:
                 self.descent.load_state_dict(saved)
         self.resumed = True
+
+
+def _told(progress: Progress, metrics: Mapping[str, float]) -> tuple[str, str, str]:
+    """What a line of the log tells of training: over the tokens since the last check, now, and since the start."""
+    return (
+        f"train perplexity {math.exp(min(progress.nats / progress.trained, 700)):.2f}",
+        f"rate {metrics['train/learning_rate']:.3g}",
+        f"{progress.tokens / progress.step_seconds:,.0f} tokens/s",
+    )

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.progress import tracked
 from lmzoo.corpus.vocabulary import EOS_ID
 
 ANNEALING_SWEEPS = 20
@@ -132,8 +133,9 @@ class Exchange:
     def anneal(self, random: np.random.Generator) -> None:
         """Sweep while the temperature falls linearly to 0, then until no word moves."""
         start = START_TEMPERATURE * self.counts.sum() / len(self.by_frequency)
-        for temperature in np.linspace(start, 0, ANNEALING_SWEEPS, endpoint=False):
-            self.sweep(temperature, random)
+        temperatures = np.linspace(start, 0, ANNEALING_SWEEPS, endpoint=False)
+        for step in tracked(len(temperatures), "sweep", "Brown clusters"):
+            self.sweep(temperatures[step], random)
         while self.sweep(0, random):
             pass
 

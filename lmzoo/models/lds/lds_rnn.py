@@ -7,9 +7,9 @@ from typing import Literal, Unpack
 
 import torch
 from torch import Tensor, nn
-from tqdm import trange
 
 from lmzoo.core.options import Count
+from lmzoo.core.progress import tracked
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
@@ -102,7 +102,7 @@ class LDSRNN(Recurrent):
         self.requires_grad_(False)
         self.output.requires_grad_(True)
         state = self.initial_state(len(windows.rows))
-        for step in trange(self.head, unit="step", desc="head", disable=None, leave=False):
+        for step in tracked(self.head, "step", "head"):
             epoch, index = divmod(step, len(windows))
             window = next(windows.epoch(epoch, skip=index))
             if window.starts:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lmzoo.core.progress import tracked
+
 SUFFICIENT_DECREASE = 1e-4
 """γ of Armijo's condition."""
 HALVINGS = 40
@@ -62,7 +64,7 @@ def minimise(
 
     steps: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)  # s, y and 1 / yᵀs
     here = evaluate(x)
-    for iteration in range(max_iterations):
+    for iteration in tracked(max_iterations, "iteration", "L-BFGS"):
         slope = _pseudo_gradient(here.x, here.gradient, l1)
         direction = -_inverse_hessian(slope, steps, curvature)
         moved = _line_search(evaluate, here, slope, direction, l1)

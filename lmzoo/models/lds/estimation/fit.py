@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm import trange
 
+from lmzoo.core.progress import tracked
 from lmzoo.models.lds.estimation.asos import Expectations, e_step, m_step, of_words
 from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, whiten
 from lmzoo.models.lds.estimation.steady_state import SteadyState, steady_state
@@ -43,7 +43,7 @@ def fit(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float,
     steps = em(psi, len(mu) - 1, hidden, blocks, lags)
     fitted = Fit(*next(steps), mu)
     _report(0, fitted)
-    for iteration in trange(iterations, desc="EM", unit="iteration", disable=None, leave=False):
+    for iteration in tracked(iterations, "iteration", "EM"):
         fitted = Fit(*next(steps), mu)
         _report(iteration + 1, fitted)
     return fitted

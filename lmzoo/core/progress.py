@@ -1,0 +1,54 @@
+"""How far long work has come: a bar on a terminal, elsewhere a line in the log now and then."""
+
+import logging
+import time
+from collections.abc import Iterator
+
+from tqdm import tqdm
+
+log = logging.getLogger(__name__)
+
+SECONDS = 30
+"""A line of the log comes after so many seconds, at the first step that ends then."""
+
+
+class Bar:
+    """Counts the steps of some work; a context, which takes the bar away at its end.
+
+    Args:
+        total: how many steps there are.
+        unit: what a step is called.
+        what: what the work is called.
+        done: how many steps are done already.
+    """
+
+    def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0):
+        self.total, self.unit, self.what, self.done, self.first = total, unit, what, done, done
+        self.begun = self.told = time.monotonic()
+        self.bar = tqdm(total=total, initial=done, desc=what, unit=unit, disable=None, leave=False)
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+    def update(self, *notes: str) -> None:
+        """Note that a step is done; a line of the log has the ``notes``, too."""
+        self.done += 1
+        self.bar.update()
+        now = time.monotonic()
+        if self.bar.disable and now - self.told >= SECONDS:
+            self.told = now
+            left = (now - self.begun) / (self.done - self.first) * max(0, self.total - self.done)
+            begin = f"{self.what}, " if self.what else ""
+            step = f"{begin}{self.unit} {self.done:,} of {self.total:,}"
+            log.info("%s", ", ".join([step, *notes, f"{tqdm.format_interval(left)} left"]))
+
+
+def tracked(total: int, unit: str, what: str | None = None) -> Iterator[int]:
+    """``range(total)``, and its progress is shown."""
+    with Bar(total, unit, what) as bar:
+        for step in range(total):
+            yield step
+            bar.update()
