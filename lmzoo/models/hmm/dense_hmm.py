@@ -9,6 +9,7 @@ from torch import Tensor
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import dense
 from lmzoo.models.hmm.inference.paths import Chain
+from lmzoo.models.hmm.inference.underflow import log_product
 from lmzoo.protocol.model import State
 
 
@@ -49,7 +50,7 @@ class DenseHMM(HiddenMarkovModel[DenseTables]):
 
     def predict(self, state: State) -> Tensor:
         tables = self.current()
-        return dense.advance(self._prior(tables, state), tables.emission.T)
+        return log_product(self._prior(tables, state), tables.emission.T)
 
     def chain(self, tokens: Tensor, state: State) -> Chain:
         """What a (B, T) window needs, with all states as a single block.
@@ -72,14 +73,14 @@ class DenseHMM(HiddenMarkovModel[DenseTables]):
         return self.current().transition[z]
 
     def next_words(self, z: int) -> Tensor:
-        return dense.advance(self.successors(z)[None], self.current().emission.T)[0]
+        return log_product(self.successors(z)[None], self.current().emission.T)[0]
 
     def _prior(self, tables: DenseTables, state: State) -> Tensor:
         """(B, K) log p(z | past) of the next token's hidden state."""
         start = tables.start.expand(len(state[1]), -1)
         if not bool(state[1].any()):
             return start
-        going_on = dense.advance(self._kept_belief(tables, state), tables.transition)
+        going_on = log_product(self._kept_belief(tables, state), tables.transition)
         return torch.where(state[1][:, None], going_on, start)
 
     def _kept_belief(self, tables: DenseTables, state: State) -> Tensor:

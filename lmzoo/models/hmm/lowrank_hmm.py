@@ -9,6 +9,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Size
 from lmzoo.core.registry import models
 from lmzoo.models.hmm.inference import lowrank
+from lmzoo.models.hmm.inference.underflow import log_product
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
 
 POINTING = 8.0
@@ -19,31 +20,31 @@ class LowRank(NamedTuple):
     """p(j | i) = Σ_r p(r | i) p(j | r)."""
 
     P: Tensor
-    """(M, K, f) p(r | i)."""
+    """(M, K, f) log p(r | i)."""
     Q: Tensor
-    """(M, K, f) p(j | r)."""
+    """(M, K, f) log p(j | r)."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
         return lowrank.tiles(self.P, self.Q, source, target)
 
     def leaving(self, cluster: int) -> Tensor:
         M, K, _ = self.Q.shape
-        return lowrank.finite_log(self.P[cluster], self.Q.flatten(0, 1).T).view(K, M, K)
+        return log_product(self.P[cluster], self.Q.flatten(0, 1).T).view(K, M, K)
 
 
 class BlockLowRank(NamedTuple):
     """p(j | i) = Σ_r p(r | i) p(j | r) over the F features r of j's cluster."""
 
     P: Tensor
-    """(M, M, K, F) p(r | i), from the states of one cluster to the features of another."""
+    """(M, M, K, F) log p(r | i), from the states of one cluster to the features of another."""
     Q: Tensor
-    """(M, F, K) p(j | r)."""
+    """(M, F, K) log p(j | r)."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
         return lowrank.block_tiles(self.P, self.Q, source, target)
 
     def leaving(self, cluster: int) -> Tensor:
-        return lowrank.finite_log(self.P[cluster], self.Q).transpose(0, 1)
+        return log_product(self.P[cluster], self.Q).transpose(0, 1)
 
 
 @models.register("lowrank_hmm")

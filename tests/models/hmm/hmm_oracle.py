@@ -88,6 +88,23 @@ def assert_same_gradients(ours, theirs, upstream, inputs) -> None:
         torch.testing.assert_close(mine, expected, **EXACT)
 
 
+def assert_exact_in_single_precision(ours, theirs, inputs: Sequence[Tensor], upstream: Tensor, scale: float) -> None:
+    """Two functions agree, ours of float32 with theirs of the same numbers in float64, and so do their gradients.
+
+    Log-probabilities of the size of ``scale`` have an absolute error of some scale / 2^24 in float32. Gradients are
+    sums of shares of 0 to 1, nearly all 0 or 1 where the scale is large.
+    """
+    results = []
+    for function, dtype in ((ours, torch.float32), (theirs, torch.float64)):
+        given = [x.to(dtype).requires_grad_() if x.is_floating_point() else x for x in inputs]
+        logprobs, belief = function(*given)
+        leaves = [x for x in given if x.requires_grad]
+        results.append((logprobs, belief, *gradients([logprobs], [upstream.to(dtype)], leaves)))
+    for place, (mine, expected) in enumerate(zip(*results, strict=True)):
+        atol = max(1e-5, 1e-6 * scale) if place < 2 else 1e-4
+        torch.testing.assert_close(mine.double(), expected, rtol=1e-5, atol=atol)
+
+
 def assert_same_with_gradients(model: nn.Module, logprobs: Tensor, expected: Tensor, weights: Tensor) -> None:
     assert_same_gradients([logprobs], [expected], [weights], list(model.parameters()))
 

@@ -42,10 +42,10 @@ def test_a_fresh_models_features_lead_to_states_of_their_own(features, dim, tied
     maps = {"block_features": block_features, "feature_map": feature_map}
     transitions = make("lowrank_hmm", **sizes, **maps).eval().tables().transitions
     if isinstance(transitions, BlockLowRank):
-        to_state = torch.block_diag(*transitions.Q)  # (f, 48)
+        to_state = torch.block_diag(*transitions.Q.exp())  # (f, 48)
     else:
         assert isinstance(transitions, LowRank)
-        to_state = transitions.Q.flatten(0, 1).T
+        to_state = transitions.Q.exp().flatten(0, 1).T
     own = to_state.view(features, features, -1)[range(features), range(features)]  # of each feature's own states
     assert (own.sum(1) > 0.5).all()
     assert (own > 0.1 / own.shape[1]).all()

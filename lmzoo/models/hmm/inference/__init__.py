@@ -5,5 +5,6 @@
 - `tiles`, `lowrank`: those transition tiles, of full and of low rank.
 - `emissions`: log-softmaxes over the words of a cluster.
 - `paths`: which states a text went through: the likeliest path, posteriors, samples.
+- `underflow`: sums of probabilities, exact where they underflow.
 - `grouping`, `precision`: what several of these share.
 """

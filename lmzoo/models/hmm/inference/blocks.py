@@ -8,54 +8,86 @@ cluster to cluster, and each step needs one S × S tile of transitions and S emi
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import group
-from lmzoo.models.hmm.inference.precision import least_probability
+from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_sums
+
+
+def _ahead(message: Tensor, A: Tensor, p: Tensor) -> Tensor:
+    """(B, S) Σ_i m_b(i) A[p_b](i, j)."""
+    if len(A) == 1:
+        return message @ A[0]
+    S = A.shape[1]
+    rows = p[:, None] * S + torch.arange(S, device=p.device)
+    return F.embedding_bag(rows, A.flatten(0, 1), mode="sum", per_sample_weights=message)  # without a copy of A[p]
+
+
+def _back(ratio: Tensor, A: Tensor, p: Tensor) -> Tensor:
+    """(B, S) Σ_j A[p_b](i, j) r_b(j)."""
+    if len(A) == 1:
+        return ratio @ A[0].T
+    return A.index_select(0, p).mul_(ratio[:, None]).sum(2)
 
 
 class _Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
         B, T, S = emission.shape
-        peak = tiles.amax(2)  # (P, S)
+        least, lowest = accurate_from(tiles.dtype, S), torch.finfo(tiles.dtype).min
+        peak = tiles.amax(2).clamp_min_(lowest)  # (P, S)
         A = (tiles - peak[:, :, None]).exp_()  # each row's largest is 1
         steps = pair.T.contiguous()  # (T, B)
-        peak, emission = peak[steps], emission.transpose(0, 1)  # (T, B, S)
-        message, predicted, filtered = (tiles.new_empty(T, B, S) for _ in range(3))
-        logprobs = tiles.new_empty(T, B)
-        for t in range(T):
-            score = belief + peak[t]
-            scale = score.amax(1, keepdim=True)
-            message[t] = (score - scale).exp_()
-            torch.bmm(message[t][:, None], A[steps[t]], out=predicted[t][:, None])  # Rabiner 1989, eq. 20: the sum
-            predicted[t].clamp_min_(least_probability(tiles.dtype))
-            score = predicted[t].log().add_(scale).add_(emission[t])  # eq. 20: times the emission
-            logprobs[t] = score.logsumexp(1)  # -log c_t of eq. 91
-            belief = score - logprobs[t][:, None]
-            torch.exp(belief, out=filtered[t])
-        ctx.save_for_backward(A, steps, message, predicted, filtered)
-        return logprobs.T, belief
+        beliefs, message, predicted = (tiles.new_empty(n, B, S) for n in (T + 1, T, T))
+        logprobs, mended = tiles.new_empty(T, B, 1), []
+        beliefs[0] = belief
+        for t, p in enumerate(steps):
+            score = beliefs[t] + peak[p]
+            scale = score.amax(1, keepdim=True).clamp_min_(lowest)
+            torch.sub(score, scale, out=message[t]).exp_()
+            predicted[t] = _ahead(message[t], A, p)  # Rabiner 1989, eq. 20: the sum
+            score = predicted[t].log().add_(scale)
+            b, j = (predicted[t] < least).nonzero(as_tuple=True)
+            if len(b):
+                sums = log_sums(beliefs[t], (b,), tiles.mT, (p[b], j))
+                predicted[t][b, j], score[b, j] = torch.inf, sums  # of these, `ratio` is 0 in the backward pass
+                mended.append((t, b, j, sums))
+            score.add_(emission[:, t])  # eq. 20: times the emission
+            torch.logsumexp(score, 1, keepdim=True, out=logprobs[t])  # -log c_t of eq. 91
+            torch.sub(score, logprobs[t].clamp_min(lowest), out=beliefs[t + 1])
+        ctx.save_for_backward(A, steps, message, predicted, beliefs, tiles if mended else None)
+        ctx.mended = mended
+        return logprobs[:, :, 0].T, beliefs[T].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         dlogprobs, dbelief = upstream  # (B, T), (B, S)
-        A, steps, message, predicted, filtered = ctx.saved_tensors
+        A, steps, message, predicted, beliefs, tiles = ctx.saved_tensors
         T, B, S = message.shape
-        demission = torch.empty_like(message)
+        mended = {t: sums for t, *sums in ctx.mended}
+        dmended = torch.zeros_like(A) if mended and ctx.needs_input_grad[1] else None
+        demission, filtered = torch.empty_like(message), beliefs[1:].exp()
         ratio = message.new_zeros(T * B + 1, S)  # the last row is padding
         for t in reversed(range(T)):
             torch.addcmul(dbelief, dlogprobs[:, t, None] - dbelief.sum(1, keepdim=True), filtered[t], out=demission[t])
             step = torch.div(demission[t], predicted[t], out=ratio[t * B : (t + 1) * B])
-            dbelief = message[t] * torch.bmm(A[steps[t]], step[:, :, None])[:, :, 0]  # eq. 25
+            dbelief = _back(step, A, steps[t]).mul_(message[t])  # eq. 25
+            if t in mended:
+                b, j, sums = mended[t]
+                columns = tiles.mT, (steps[t][b], j)
+                dcolumns = None if dmended is None else dmended.mT
+                add_gradients(dbelief, dcolumns, beliefs[t], (b,), *columns, sums, demission[t][b, j])
         dtiles = None
         if ctx.needs_input_grad[1]:
-            members, label = group(steps.flatten(), 8)  # (R, 8), (R,)
+            members, label = group(steps.flatten(), max(8, T * B // len(A)))  # (R, n), (R,)
             origin = torch.cat([message.flatten(0, 1), message.new_zeros(1, S)])
             counts = torch.bmm(origin[members].mT, ratio[members])  # (R, S, S), eq. 37 summed over steps
             dtiles = torch.zeros_like(A).index_add_(0, label, counts).mul_(A)
+            if dmended is not None:
+                dtiles += dmended
         return dbelief, dtiles, None, demission.transpose(0, 1)
 
 
@@ -65,7 +97,7 @@ def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tu
         b_t(j) = log p(z_t = j | x_≤t) = log Σ_i exp(b_{t-1}(i) + A_t(i, j)) + e_t(j) - log p(x_t | x_<t)
 
     The sum is taken in probability space; the largest number of every tile row and of every message is factored out.
-    It is at least `least_probability`, e^-71 in single precision, so nothing is impossible.
+    Where it underflows nevertheless, it is taken in log space.
 
     The gradient runs backward over the same tiles. Let λ_t be the gradient with respect to b_t, and g_t the gradient
     with respect to log p(x_t | x_<t). The gradient with respect to e_t is
@@ -76,13 +108,14 @@ def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tu
     every g_t is 1, these are expected counts (eq. 37).
 
     Args:
-        belief: (B, S) log p(z_0 | past) before the first token; -inf is allowed where some state is finite.
-        tiles: (P, S, S) log transition probabilities, finite.
+        belief: (B, S) log p(z_0 | past) before the first token.
+        tiles: (P, S, S) log transition probabilities.
         pair: (B, T) int64, the tile of each step.
-        emission: (B, T, S) log p(x_t | z_t), finite.
+        emission: (B, T, S) log p(x_t | z_t). All but the pairs may hold -inf.
 
     Returns:
-        (B, T) log p(x_t | x_<t) and the (B, S) log-belief after the last token, both differentiable.
+        (B, T) log p(x_t | x_<t) and the (B, S) log-belief after the last token, both differentiable. A token that is
+        impossible has -inf and no gradient, and so has every token after it.
     """
     with torch.autocast(tiles.device.type, enabled=False):
         result: Any = _Forward.apply(belief, tiles, pair, emission)

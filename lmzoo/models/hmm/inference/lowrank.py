@@ -21,7 +21,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import by_source
-from lmzoo.models.hmm.inference.precision import least_probability, single
+from lmzoo.models.hmm.inference.precision import single
+from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_product, log_sums
 
 
 def orthogonal_rows(rows: int, dim: int) -> Tensor:
@@ -35,12 +36,12 @@ def orthogonal_rows(rows: int, dim: int) -> Tensor:
 
 
 def factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
-    """(M, S, f) log φ(u) and log φ(v) -> (M, S, f) p(r | i), ``weighted`` by D_r or not, and (M, S, f) p(j | r)."""
+    """(M, S, f) log φ(u) and log φ(v) -> (M, S, f) log p(r | i), ``weighted`` by D_r or not, and log p(j | r)."""
     origin, destination = single(origin), single(destination)
     flat = destination.flatten(0, 1)  # (MS, f)
     if weighted:
         origin = origin + flat.logsumexp(0)
-    return origin.softmax(2), flat.softmax(0).view_as(destination)
+    return origin.log_softmax(2), flat.log_softmax(0).view_as(destination)
 
 
 def block_factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
@@ -52,41 +53,50 @@ def block_factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tup
         weighted: whether p(r | i) has the weight D_r.
 
     Returns:
-        (M, M, S, F) p(r | i), [c, c′] from the states of cluster c to the features of c′; and (M, F, S) p(j | r).
+        (M, M, S, F) log p(r | i), [c, c′] from the states of cluster c to the features of c′; and (M, F, S)
+        log p(j | r).
     """
     M, S, features = destination.shape
     origin, destination = single(origin), single(destination)
     if weighted:
         origin = origin + destination.logsumexp(1).flatten()
-    P = origin.softmax(2)
-    return P.view(M, S, M, features).transpose(1, 2).contiguous(), destination.softmax(1).mT
+    P = origin.log_softmax(2)
+    return P.view(M, S, M, features).transpose(1, 2).contiguous(), destination.log_softmax(1).mT
 
 
 class _Tiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
-        S = P.shape[1]
+        S, features = P.shape[1:]
+        p, q = P.exp(), Q.exp()
         probs = P.new_empty(len(source), S, S)
         for cluster, pairs in by_source(source):
-            product = P[cluster] @ Q[target[pairs]].flatten(0, 1).T  # (S, nS)
+            product = p[cluster] @ q[target[pairs]].flatten(0, 1).T  # (S, nS)
             probs[pairs] = product.view(S, -1, S).transpose(0, 1)
-        probs.clamp_min_(least_probability(P.dtype))
-        ctx.save_for_backward(P, Q, source, target, probs)
-        ctx.dtype = dtype
-        return probs.log()
+        tiles = probs.log()
+        pair, i, j = (probs < accurate_from(P.dtype, features)).nonzero(as_tuple=True)
+        ctx.rows = (source[pair], i), (target[pair], j)
+        sums = log_sums(P, ctx.rows[0], Q, ctx.rows[1])
+        tiles[pair, i, j], probs[pair, i, j] = sums, torch.inf
+        ctx.save_for_backward(P, Q, source, target, probs, sums)
+        ctx.entries, ctx.dtype = (pair, i, j), dtype
+        return tiles
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        P, Q, source, target, probs = ctx.saved_tensors
+        P, Q, source, target, probs, sums = ctx.saved_tensors
         G = (upstream[0] / probs).to(ctx.dtype)  # (P, S, S)
+        p, q = P.exp(), Q.exp()
         dP, dQ = torch.zeros_like(P), torch.zeros_like(Q)
-        P, Q = P.to(ctx.dtype), Q.to(ctx.dtype)
+        half_p, half_q = p.to(ctx.dtype), q.to(ctx.dtype)
         for cluster, pairs in by_source(source):
             ahead = target[pairs]
             rows = G[pairs].transpose(0, 1).flatten(1)  # (S, nS)
-            dP[cluster] = rows @ Q[ahead].flatten(0, 1)
-            dQ.index_add_(0, ahead, (rows.T @ P[cluster]).view(-1, *Q.shape[1:]).to(dQ.dtype))
+            dP[cluster] = rows @ half_q[ahead].flatten(0, 1)
+            dQ.index_add_(0, ahead, (rows.T @ half_p[cluster]).view(-1, *Q.shape[1:]).to(dQ.dtype))
+        dP, dQ = dP.mul_(p), dQ.mul_(q)
+        add_gradients(dP, dQ, P, ctx.rows[0], Q, ctx.rows[1], sums, upstream[0][ctx.entries])
         return dP, dQ, None, None, None
 
 
@@ -96,7 +106,7 @@ def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
     Under autocast only the gradient is in half precision, because rounded p(j | i) do not sum to one.
 
     Args:
-        P, Q: (M, S, f) p(r | i) and p(j | r).
+        P, Q: (M, S, f) log p(r | i) and log p(j | r).
         source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
 
     Returns:
@@ -113,7 +123,7 @@ def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """The `tiles` where features come in clusters; everything is in single precision, under autocast, too.
 
     Args:
-        P, Q: (M, M, S, F) p(r | i) and (M, F, S) p(j | r), of `block_factors`.
+        P, Q: (M, M, S, F) log p(r | i) and (M, F, S) log p(j | r), of `block_factors`.
         source, target: (P,) int64 clusters.
 
     Returns:
@@ -122,10 +132,4 @@ def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
     M, features, S = Q.shape
     to_features = F.embedding(source * M + target, P.view(M * M, -1)).view(len(source), S, features)
     from_features = F.embedding(target, Q.flatten(1)).view(len(source), features, S)
-    return finite_log(to_features, from_features)
-
-
-def finite_log(P: Tensor, Q: Tensor) -> Tensor:
-    """log PQ of matrices of probabilities, out of autocast's reach, finite where the product underflows."""
-    with torch.autocast(P.device.type, enabled=False):
-        return (P @ Q).add_(least_probability(P.dtype)).log()
+    return log_product(to_features, from_features)

@@ -21,6 +21,10 @@ CHUNK = {"cpu": 2**21, "cuda": 2**26}
 """How many transition logits exist at a time: enough to keep matrix products busy."""
 
 
+KEPT = 2**27
+"""How many transition probabilities are kept for the backward pass, which computes all others again."""
+
+
 def _chunk(x: Tensor) -> int:
     """`CHUNK` of a tensor's device."""
     return CHUNK.get(x.device.type, CHUNK["cpu"])
@@ -38,26 +42,31 @@ class _TransitionTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         M, S, _ = U.shape
-        tiles = single(U.new_empty(len(source), S, S))
+        tiles, kept = single(U.new_empty(len(source), S, S)), []
         for clusters, pairs in _chunks(source, M, S):
-            logprobs = single(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T).log_softmax(1)  # (cS, MS)
+            logits = single(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T)  # (cS, MS)
+            probs = logits.softmax(1)
+            total = logits.amax(1) - probs.amax(1).log()  # (cS,) log Σ_k exp(u_i·v_k)
             local = torch.bucketize(source[pairs], clusters)
-            tiles[pairs] = logprobs.view(-1, S, M, S)[local, :, target[pairs]]
-        ctx.save_for_backward(U, V, source, target)
+            cut = logits.view(-1, S, M, S)[local, :, target[pairs]]
+            torch.sub(cut, total.view(-1, S, 1)[local], out=tiles[pairs])
+            if len(kept) * probs.numel() < KEPT:
+                kept.append(probs)
+        ctx.save_for_backward(U, V, source, target, *kept)
         return tiles
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         (G,) = upstream  # (P, S, S)
-        U, V, source, target = ctx.saved_tensors
+        U, V, source, target, *kept = ctx.saved_tensors
         M, S, d = U.shape
         visits = G.new_zeros(M, S).index_add_(0, source, G.sum(2))
         dU, dV = torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
         for clusters, pairs in _chunks(source, M, S):
             rows = U[clusters].flatten(0, 1)
-            probs = single(rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
-            dlogits = probs.mul_(-visits[clusters].view(-1, 1))
+            probs = kept.pop(0) if kept else single(rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
+            dlogits = probs * -visits[clusters].view(-1, 1)
             local = torch.bucketize(source[pairs], clusters)
             dlogits.view(-1, S, M, S)[local, :, target[pairs]] += G[pairs]  # pairs are distinct
             dlogits = dlogits.to(U.dtype)
@@ -112,10 +121,10 @@ class _LocalTiles(torch.autograd.Function):
         S = U.shape[1]
         tiles = arrival.new_empty(len(source), S, S)
         for c, pairs in by_source(source):
-            out, targets = tiles[pairs], target[pairs]
-            logits = (U[c] @ V[targets].flatten(0, 1).T).view(S, -1, S)  # [i, n, j]: to state j of the n-th target
-            torch.log_softmax(logits.transpose(0, 1).to(out.dtype), 2, out=out)
-            out += arrival[c, :, targets].T[:, :, None]
+            targets = target[pairs]
+            logits = torch.bmm(U[c].expand(len(targets), -1, -1), V.index_select(0, targets).mT)  # (n, S, S)
+            torch.log_softmax(logits.to(tiles.dtype), 2, out=tiles[pairs])
+            tiles[pairs] += arrival[c, :, targets].T[:, :, None]
         ctx.save_for_backward(arrival, U, V, source, target, tiles)
         return tiles
 
@@ -124,7 +133,6 @@ class _LocalTiles(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         (G,) = upstream  # (P, S, S)
         arrival, U, V, source, target, tiles = ctx.saved_tensors
-        S, d = U.shape[1:]
         visits = G.sum(2)  # (P, S)
         darrival, dU, dV = torch.zeros_like(arrival), torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
         for c, pairs in by_source(source):
@@ -132,9 +140,8 @@ class _LocalTiles(torch.autograd.Function):
             darrival[c, :, targets] = n.T
             probs = (tiles[pairs] - arrival[c, :, targets].T[:, :, None]).exp_()
             dlogits = torch.addcmul(G[pairs], probs, n[:, :, None], value=-1).to(U.dtype)  # (n, S, S)
-            flat = dlogits.transpose(0, 1).flatten(1)  # (S, nS)
-            dU[c] = flat @ V[targets].flatten(0, 1)
-            dV.index_add_(0, targets, (flat.T @ U[c]).view(-1, S, d).to(dV.dtype))
+            dU[c] = dlogits.transpose(0, 1).flatten(1) @ V.index_select(0, targets).flatten(0, 1)
+            dV.index_add_(0, targets, torch.bmm(dlogits.mT, U[c].expand(len(targets), -1, -1)).to(dV.dtype))
         return darrival, dU, dV.to(V.dtype), None, None
 
 

@@ -1,0 +1,86 @@
+"""Sums of products of probabilities, exact where they underflow: log Σ_k exp(X_k + Y_k).
+
+Such sums are taken in probability space, as matrix products. Where a sum is so small that products which underflow may
+have part in it, it is taken again in log space. All tensors hold log-probabilities in nats, at most 0, or -inf.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+Index = tuple[Tensor, ...]
+"""The numbers of N rows of a tensor, one (N,) tensor for each dimension but the last."""
+
+CHUNK = 2**22
+"""How many log-products exist at a time."""
+
+
+def accurate_from(dtype: torch.dtype, terms: int) -> float:
+    """The least sum of ``terms`` products whose rounding error is not larger than without underflow."""
+    return terms * torch.finfo(dtype).tiny / torch.finfo(dtype).eps
+
+
+def _terms(X: Tensor, x: Index, Y: Tensor, y: Index) -> Iterator[tuple[slice, Tensor]]:
+    """The (n, K) terms X[x] + Y[y] of a few sums at a time, and which sums these are."""
+    size = max(1, CHUNK // X.shape[-1])
+    for start in range(0, len(x[0]), size):
+        part = slice(start, start + size)
+        yield part, X[tuple(i[part] for i in x)] + Y[tuple(i[part] for i in y)]
+
+
+def log_sums(X: Tensor, x: Index, Y: Tensor, y: Index) -> Tensor:
+    """(N,) log Σ_k exp(X[x]_k + Y[y]_k), the rows of X (…, K) and Y (…, K) given by number."""
+    return torch.cat([X.new_empty(0), *(terms.logsumexp(1) for _, terms in _terms(X, x, Y, y))])
+
+
+def add_gradients(
+    dX: Tensor, dY: Tensor | None, X: Tensor, x: Index, Y: Tensor, y: Index, sums: Tensor, upstream: Tensor
+) -> None:
+    """Add to dX and dY the gradients of `log_sums`, given its result and the (N,) gradients with respect to it."""
+    sums = sums.clamp_min(torch.finfo(sums.dtype).min)  # no part of an impossible sum has a gradient
+    for part, terms in _terms(X, x, Y, y):
+        shares = terms.sub_(sums[part, None]).exp_().mul_(upstream[part, None])
+        for gradient, rows in ((dX, x), (dY, y)):
+            if gradient is not None:
+                gradient.index_put_(tuple(i[part] for i in rows), shares, accumulate=True)
+
+
+class _LogSums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, Y: Tensor, x: Index, y: Index) -> Tensor:
+        sums = log_sums(X, x, Y, y)
+        ctx.save_for_backward(X, Y, sums)
+        ctx.rows = x, y
+        return sums
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (X, Y, sums), (x, y) = ctx.saved_tensors, ctx.rows
+        dX, dY = torch.zeros_like(X), torch.zeros_like(Y)
+        add_gradients(dX, dY, X, x, Y, y, sums, upstream[0])
+        return dX, dY, None, None
+
+
+def log_product(X: Tensor, Y: Tensor) -> Tensor:
+    """The logarithm of a matrix product, exp(X) exp(Y).
+
+    Args:
+        X: (…, N, K).
+        Y: (…, K, M), with the batch dimensions of X.
+
+    Returns:
+        (…, N, M) log Σ_k exp(X_nk + Y_km), out of autocast's reach; no gradient flows where it is -inf.
+    """
+    with torch.autocast(X.device.type, enabled=False):
+        product = X.exp() @ Y.exp()
+        least = accurate_from(product.dtype, X.shape[-1])
+        if product.numel() == 0 or bool(product.detach().amin() >= least):
+            return product.log()
+        small = product < least
+        *batch, row, column = small.nonzero(as_tuple=True)
+        sums: Any = _LogSums.apply(X, Y.mT, (*batch, row), (*batch, column))
+        return product.masked_fill(small, 1.0).log().masked_scatter(small, sums)
