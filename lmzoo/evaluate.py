@@ -6,7 +6,6 @@ if __name__ == "__main__":
     start("lmzoo.evaluate")
 
 import json
-import math
 import sys
 import time
 from difflib import get_close_matches
@@ -20,7 +19,7 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_text
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.perplexity import Score, by_line, text_logprobs
+from lmzoo.protocol.perplexity import Score, by_line, fault, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
 
@@ -49,8 +48,8 @@ def evaluate(
     started = time.monotonic()
     logprobs = text_logprobs(model, tokens, memory).cpu().double()
     measured = Score.of(logprobs)
-    if math.isnan(measured.logprob):
-        raise UserError(f"{run_dir}: the model's log-probabilities are no numbers", "train it again")
+    if problem := fault(logprobs):
+        raise UserError(f"{run_dir}: {problem}", "train it again")
     figures = {
         "model": config["model"]["name"],
         "text": text,

@@ -9,7 +9,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import by_line, text_logprobs
+from lmzoo.protocol.perplexity import by_line, fault, text_logprobs
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ def scored(
         context: as in `lmzoo.corpus.Context`.
         where: the name of the text in an error.
 
-    Raises: UserError as `Vocabulary.encode` does, and where log-probabilities are no numbers.
+    Raises: UserError as `Vocabulary.encode` does, and where log-probabilities are none, as `fault` tells.
     """
     if not lines:
         return []
     tokens = vocabulary.encode(lines, where)
     logprobs = text_logprobs(model, tokens, context).cpu().double()
-    if bool(logprobs.isnan().any()):
-        raise UserError(f"{where}: the model's log-probabilities are no numbers", "train the model again")
+    if problem := fault(logprobs):
+        raise UserError(f"{where}: {problem}", "train the model again")
     words = [[*line.split(), EOS] for line in lines]
     known = [torch.tensor([word in vocabulary.index for word in row]) for row in words]
     return [Line(*parts) for parts in zip(words, by_line(logprobs, tokens), known, strict=True)]

@@ -53,6 +53,7 @@ class LanguageModel(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.register_load_state_dict_pre_hook(_take_former_names)
+        self.register_load_state_dict_pre_hook(_check_kinds)
         self.register_forward_pre_hook(_check_arguments, with_kwargs=True)
 
     @abstractmethod
@@ -154,6 +155,37 @@ def _take_former_names(model: "LanguageModel", saved: dict[str, Any], prefix: st
                 del saved[name]
 
 
+def number_kind(tensor: Tensor) -> str:
+    """``whole``, ``real`` or ``complex``."""
+    return "complex" if tensor.is_complex() else "real" if tensor.is_floating_point() else "whole"
+
+
+def _check_kinds(model: "LanguageModel", saved: dict[str, Any], prefix: str, *others: Any) -> None:
+    """Refuse numbers of another kind, which PyTorch would convert without a word."""
+    for name, own in model.state_dict().items():
+        value = saved.get(prefix + name)
+        if isinstance(own, Tensor) and isinstance(value, Tensor) and number_kind(value) != number_kind(own):
+            others[-1].append(f"{name} has {number_kind(value)} numbers, and this model has {number_kind(own)} ones")
+
+
+def numbered_below(module: nn.Module, name: str, limit: int) -> None:
+    """Say that a tensor of whole numbers has 0, …, limit - 1. A checkpoint with other ones is refused."""
+
+    def check(module: nn.Module, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
+        if problem := numbers_outside(saved.get(prefix + name), limit):
+            others[-1].append(f"{name} {problem}")
+
+    module.register_load_state_dict_pre_hook(check)
+
+
+def numbers_outside(value: Any, limit: int) -> str | None:
+    """That a tensor of whole numbers has other ones than 0, …, limit - 1; None if not, or for another value."""
+    if not isinstance(value, Tensor) or not value.numel() or number_kind(value) != "whole":
+        return None
+    low, high = (int(end) for end in value.aminmax())
+    return None if low >= 0 and high < limit else f"has numbers from {low} to {high}, and there are {limit:,}"
+
+
 def sized_by_estimate(module: nn.Module, *names: str) -> None:
     """Name the tensors of a module whose sizes are known only after `estimate`: they take the size in a checkpoint.
 
@@ -162,8 +194,8 @@ def sized_by_estimate(module: nn.Module, *names: str) -> None:
 
     def take_sizes(module: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:
         for name in names:
-            if isinstance(value := saved.get(prefix + name), Tensor):
-                tensor = getattr(module, name)
+            tensor = getattr(module, name)
+            if isinstance(value := saved.get(prefix + name), Tensor) and value.ndim == tensor.ndim:
                 tensor.data = tensor.new_empty(value.shape)
 
     module.register_load_state_dict_pre_hook(take_sizes)

@@ -11,6 +11,9 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.protocol.model import LanguageModel, evaluating
 
+ROUNDED = 0.01
+"""A log-probability that is not above 0 but for rounding is below this."""
+
 
 @dataclass(frozen=True)
 class Score:
@@ -38,6 +41,15 @@ class Score:
             return math.exp(-self.logprob / self.tokens)
         except OverflowError:
             return math.inf
+
+
+def fault(logprobs: Tensor) -> str | None:
+    """What shows that the (N,) log-probabilities of a text are none."""
+    if bool(logprobs.isnan().any()):
+        return "the model's log-probabilities are no numbers"
+    if (highest := float(logprobs.max())) > ROUNDED:
+        return f"the model gives a word the probability {math.exp(min(highest, 700)):.4g}"
+    return None
 
 
 @torch.no_grad()

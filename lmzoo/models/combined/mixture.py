@@ -69,6 +69,10 @@ class Mixture(LanguageModel):
 
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
         """Build the models of a checkpoint; PyTorch then loads their tensors."""
+        if not isinstance(state, list) or not all(isinstance(saved, dict) for saved in state):
+            raise UserError("the mixture's models have no options")
+        if len(state) != len(self.weights):
+            raise UserError(f"the mixture has {len(state)} models and {len(self.weights)} weights")
         options = [completed(saved) for saved in state]
         components = [models.build(chosen, vocabulary_size=self.vocabulary_size) for chosen in options]
         self._set_components(options, components)

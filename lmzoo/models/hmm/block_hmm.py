@@ -19,7 +19,7 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.usage import expected_visits, first_lines
-from lmzoo.protocol.model import State, evaluating
+from lmzoo.protocol.model import State, evaluating, numbered_below
 from lmzoo.words.clusters import Clustering, word_clusters
 
 LINES_READ = 1000
@@ -102,6 +102,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         self.clustering: Clustering = options["clustering"]
         self.state_dropout = options["state_dropout"]
         self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
+        numbered_below(self, "cluster", clusters)
 
     @abstractmethod
     def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:

@@ -11,7 +11,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.models.maxent.features import Features, Template, coarse_to_fine, collect
 from lmzoo.models.maxent.lattice import exponentials, outcome_logprobs
 from lmzoo.models.maxent.owlqn import minimise
-from lmzoo.protocol.model import sized_by_estimate
+from lmzoo.protocol.model import number_kind, numbers_outside, sized_by_estimate
 
 log = logging.getLogger("lmzoo")
 
@@ -161,14 +161,17 @@ class Exponential(nn.Module):
 
 def _check_features(model: Exponential, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
     """Refuse a checkpoint of another model, whose sizes `sized_by_estimate` lets in."""
-    names = ("nodes", "pairs", "place")
-    tensors = [value for name in names if isinstance(value := saved.get(prefix + name), Tensor)]
-    if len(tensors) == len(names) and (problem := _mismatch(model, *tensors)):
+    values = [saved.get(prefix + name) for name in ("nodes", "pairs", "place", "weights")]
+    vectors = [value for value in values if isinstance(value, Tensor) and value.ndim == 1]
+    whole = all(number_kind(vector) == "whole" for vector in vectors[:3])
+    if len(vectors) == len(values) and whole and (problem := _mismatch(model, *vectors)):
         others[-1].append(problem)  # to the errors of load_state_dict
 
 
-def _mismatch(model: Exponential, nodes: Tensor, pairs: Tensor, place: Tensor) -> str | None:
+def _mismatch(model: Exponential, nodes: Tensor, pairs: Tensor, place: Tensor, weights: Tensor) -> str | None:
     """What shows that the features of a checkpoint have other outcomes, templates or attributes than a model."""
+    if not len(pairs) == len(place) == len(weights):
+        return f"the checkpoint has {len(pairs)} features, and numbers for {len(place)} and {len(weights)}"
     if (outcomes := int((place == 0).sum())) != model.outcomes:  # the coarsest template lists each once
         return f"the checkpoint has {outcomes} outcomes, and this model has {model.outcomes}"
     if (templates := int(place.max()) + 1) > len(model.templates):
@@ -176,6 +179,9 @@ def _mismatch(model: Exponential, nodes: Tensor, pairs: Tensor, place: Tensor) -
     above = nodes // model.size  # (R,) parent's row · columns + column
     if (above // model.columns > torch.arange(len(above), device=above.device)).any():  # a parent comes first
         return f"the checkpoint has attributes of another size than this model's {model.size}"
+    outside = numbers_outside(pairs, (len(nodes) + 1) * model.outcomes) or numbers_outside(place, len(model.templates))
+    if outside or (nodes < 0).any() or not all((keys.diff() > 0).all() for keys in (nodes, pairs)):
+        return "the checkpoint's features are in no order"
     root = above.new_full((1,), -1)  # it looks at no column
     column = torch.cat([root, above % model.columns])  # (R + 1,) by row
     parent = torch.cat([root, above // model.columns])

@@ -11,7 +11,7 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Exponential, require_strengths
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
-from lmzoo.protocol.model import WindowModel
+from lmzoo.protocol.model import WindowModel, numbered_below
 from lmzoo.words.cache import cached_brown_clusters
 
 
@@ -61,6 +61,7 @@ class LogLinear(WindowModel):
         if classes is None and any(column % 2 == 0 for template in extra for column in template):
             raise UserError(f"model.templates={templates}: they name classes (c), so model.classes must be a number")
         self.register_buffer("word_class", torch.zeros(vocabulary_size, dtype=torch.int64))
+        numbered_below(self, "word_class", classes or 1)
         self.exponential = Exponential(
             self._unigrams(),
             size=vocabulary_size + 1,

@@ -8,7 +8,7 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Exponential, require_strengths
 from lmzoo.models.maxent.features import Template, attributes, contexts, ngram_templates, parse_templates
-from lmzoo.protocol.model import WindowModel
+from lmzoo.protocol.model import WindowModel, numbered_below
 from lmzoo.words.cache import cached_brown_clusters
 
 CLASS: Template = (0,)
@@ -58,6 +58,7 @@ class ModelM(WindowModel):
         self.search = {"tolerance": tolerance, "max_iterations": max_iterations}
         require_strengths(class_l2=class_l2, class_l1=class_l1, word_l2=word_l2, word_l1=word_l1)
         self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
+        numbered_below(self, "word_class", classes)
         of_class = [*ngram_templates("cw", order), *parse_templates(class_templates, order, "model.class_templates")]
         of_word = [*ngram_templates("w", order), *parse_templates(word_templates, order, "model.word_templates")]
         self.class_model = Exponential(

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.neural.softmax import token_logprobs
+from lmzoo.protocol.model import numbered_below
 from lmzoo.words.cache import cached_brown_clusters
 
 FORMER_NAMES = {"output.classes.": "classes."}
@@ -37,6 +38,7 @@ class WordClasses(nn.Module):
             raise UserError(f"model.classes={classes}: there are only {vocabulary_size} words", "choose fewer")
         self.S = nn.Linear(features, classes)  # its bias is s
         self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
+        numbered_below(self, "word_class", classes)
 
     def estimate(self, tokens: Tensor) -> None:
         """Find the classes in a (N,) text.

@@ -1,7 +1,7 @@
 """An n-gram model read from an ARPA file."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.models.ngram.arpa_file import read_arpa
-from lmzoo.models.ngram.ngram import BackoffModel
+from lmzoo.models.ngram.ngram import BackoffModel, saved_table
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.model import State
+from lmzoo.protocol.model import State, numbers_outside
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ class Arpa(BackoffModel):
         self.path = path
         self.order = 1
         self.register_buffer("entry", torch.arange(vocabulary_size))
+        self.register_load_state_dict_pre_hook(_check_entries)
         self.register_load_state_dict_post_hook(_measure)
 
     def estimate(self, corpus: Corpus) -> None:
@@ -97,6 +98,14 @@ def check_sums(path: str, words: Sequence[str], table: NGramTable) -> None:
         log.warning("%s, not to 1", told(farthest))
 
 
+def _check_entries(model: Arpa, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
+    """Refuse a checkpoint with words that its table does not have."""
+    table = saved_table(saved, prefix)
+    if table is not None and (problem := numbers_outside(saved.get(prefix + "entry"), table.vocabulary_size)):
+        others[-1].append(f"entry {problem}")  # to the errors of load_state_dict
+
+
 def _measure(model: Arpa, *_: Any) -> None:
     """Take N from the n-grams of a checkpoint."""
-    model.order = model.table.order
+    if model.table.problem() is None:  # else PyTorch tells what `BackoffModel` has found
+        model.order = model.table.order

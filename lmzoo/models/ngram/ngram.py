@@ -14,7 +14,7 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.smoothing import Smoothing, estimate
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.model import State, WindowModel, sized_by_estimate
+from lmzoo.protocol.model import State, WindowModel, number_kind, sized_by_estimate
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ class BackoffModel(WindowModel):
         self.register_buffer("logprob", torch.zeros(types) - torch.tensor(types).log())
         self.register_buffer("backoff", torch.zeros(types))
         sized_by_estimate(self, "keys", "logprob", "backoff")
+        self.register_load_state_dict_pre_hook(_check_table)
         self._frozen: NGramTable | None = None
 
     @contextmanager
@@ -66,6 +67,10 @@ class BackoffModel(WindowModel):
     def table(self, table: NGramTable) -> None:
         device = self.device
         self.keys, self.logprob, self.backoff = (t.to(device) for t in (table.keys, table.logprob, table.backoff))
+
+    def mismatch(self, table: NGramTable) -> str | None:
+        """What shows that a table is none of this model; None if nothing does."""
+        return table.problem()
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         history = torch.cat([state[0], tokens], dim=1)  # (B, N - 1 + T)
@@ -111,7 +116,6 @@ class NGram(BackoffModel):
         prune: list[Count],
     ):
         super().__init__(types=vocabulary_size + unknown)
-        self.register_load_state_dict_pre_hook(_check_types)
         self.vocabulary_size = vocabulary_size
         self.types = vocabulary_size + unknown
         self.order = order
@@ -128,14 +132,27 @@ class NGram(BackoffModel):
             "prune": prune,
         }
 
+    def mismatch(self, table: NGramTable) -> str | None:
+        if table.vocabulary_size != self.types:
+            return f"there are {table.vocabulary_size} unigrams, and this model has {self.types}"
+        return table.problem(self.order)
+
     def estimate(self, corpus: Corpus) -> None:
         self.table = estimate(corpus.train, vocabulary_size=self.types, order=self.order, **self.options)
         log.info("%s n-grams of 1 to %d words", f"{len(self.logprob):,}", self.order)
 
 
-def _check_types(model: NGram, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
-    """Refuse a checkpoint of another vocabulary, whose sizes `sized_by_estimate` lets in."""
-    keys, logprob = (saved.get(prefix + name) for name in ("keys", "logprob"))
-    if isinstance(keys, Tensor) and isinstance(logprob, Tensor) and len(logprob) - len(keys) != model.types:
-        problem = f"the checkpoint has {len(logprob) - len(keys)} unigrams, and this model has {model.types}"
-        others[-1].append(problem)  # to the errors of load_state_dict
+def saved_table(saved: Mapping[str, Any], prefix: str) -> NGramTable | None:
+    """The table of a checkpoint; None where PyTorch itself finds that there is none."""
+    keys, logprob, backoff = (saved.get(prefix + name) for name in ("keys", "logprob", "backoff"))
+    vectors = [part for part in (keys, logprob, backoff) if isinstance(part, Tensor) and part.ndim == 1]
+    if len(vectors) < 3 or number_kind(vectors[0]) != "whole":
+        return None
+    return NGramTable(len(vectors[1]) - len(vectors[0]), *vectors)
+
+
+def _check_table(model: BackoffModel, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
+    """Refuse a checkpoint with no table, or with one of other words, whose sizes `sized_by_estimate` lets in."""
+    table = saved_table(saved, prefix)
+    if table is not None and (problem := model.mismatch(table)):
+        others[-1].append(f"the checkpoint's n-grams are none of this model: {problem}")

@@ -52,6 +52,21 @@ class NGramTable:
             first.append(self.vocabulary_size + int(end))
         return first
 
+    def problem(self, order: int | None = None) -> str | None:
+        """What shows that the tensors, which are vectors, are no table for queries of N words; None if nothing does."""
+        V, rows = self.vocabulary_size, len(self.logprob)
+        if V < 1:
+            return f"there are {V} unigrams"
+        above = self.keys // V
+        shorter = above < torch.arange(V, rows, device=above.device)  # an n-gram comes after its first n - 1 words
+        if not shorter.all() or not (self.keys.diff() > 0).all() or (self.keys[:1] < 0).any():
+            return "the n-grams are in no order"
+        first = self.first_rows()
+        contexts = first[-2] if order is None else first[min(order, len(first)) - 1]
+        if len(self.backoff) < contexts:
+            return f"there are {len(self.backoff)} backoffs for {contexts} contexts"
+        return None
+
     @cached_property
     def _places(self) -> HashTable:
         return HashTable(self.keys)
