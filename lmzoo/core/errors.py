@@ -26,9 +26,13 @@ class UserError(ValueError):
 
 def shortened(value: object, length: int = 80) -> str:
     """A value in a message: its beginning, where it is long."""
+    many_digits = "a number of very many digits"  # Python refuses to write it out
     if isinstance(value, int) and abs(value) >= 10**length:
-        return "a number of very many digits"  # Python refuses to write it out
-    text = str(value)
+        return many_digits
+    try:
+        text = str(value)
+    except ValueError:
+        return many_digits
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 

@@ -8,7 +8,7 @@ The signature is the schema: every option is a required keyword-only argument, i
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -85,8 +85,9 @@ def _violation(value: Any, annotation: Any) -> str | None:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return next((_violation(value, part) for part in arguments if _fits(value, part)), None)
-    if origin is list:
-        return next((wrong for item in value if (wrong := _violation(item, arguments[0]))), None)
+    if origin in (list, dict):
+        items = value if origin is list else value.values()
+        return next((wrong for item in items if (wrong := _violation(item, arguments[-1]))), None)
     if origin is Annotated:
         bounds = [extra for extra in arguments[1:] if isinstance(extra, Bounds)]
         if value != value:  # NaN lies in no interval
@@ -109,7 +110,13 @@ def schema(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, **given: Any) -> Any:
-    """Call ``function(**options, **given)`` after checking the options against its signature.
+    """Call ``function(**options, **given)`` after `check`."""
+    check(function, options, where, given)
+    return function(**options, **given)
+
+
+def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, given: Collection[str] = ()) -> None:
+    """Check options against a function's signature.
 
     Args:
         where: the options' place in the configuration (``model.``, ``trainer.``, nothing for the top), for messages.
@@ -127,4 +134,3 @@ def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, *
         value = options[name]
         if wrong := _violation(value, annotation) if _fits(value, annotation) else _describe(annotation):
             raise UserError(f"{where}{name}={shortened(value)}: must be {wrong}")
-    return function(**options, **given)

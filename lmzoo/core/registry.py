@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.core.options import call
+from lmzoo.core.options import call, check
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -30,15 +30,27 @@ class Registry:
     def build(self, options: Mapping[str, Any], **given: Any) -> Any:
         """Build the entry that ``options['name']`` names from the other options.
 
-        Raises: UserError for a name that is not registered, and as `call` does.
+        Raises: UserError for a name that is not registered, and as `check` does.
         """
+        entry, options = self._found(options)
+        return call(entry, options, f"{self.kind}.", **given)
+
+    def check(self, options: Mapping[str, Any], *given: str) -> None:
+        """Check all that can be checked before anything is built; ``given`` names what the program will supply.
+
+        Raises: UserError as `build` does.
+        """
+        entry, options = self._found(options)
+        check(entry, options, f"{self.kind}.", given)
+
+    def _found(self, options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
         options = dict(options)
         name = options.pop("name", None)
         if not isinstance(name, str) or name not in self.entries:
             raise UserError(
                 f"{self.kind}.name={shortened(name)}: no such {self.kind}", nearest(str(name), self.entries)
             )
-        return call(self.entries[name], options, f"{self.kind}.", **given)
+        return self.entries[name], options
 
 
 models = Registry("model")

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +11,13 @@ from typing import Any
 import torch
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Seed, call
+from lmzoo.core.options import Seed, call, check
+from lmzoo.core.plugins import load_plugins
+from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import score
+from lmzoo.protocol.perplexity import Score, fault, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.runs.board import Board
 from lmzoo.runs.device import resolve_device
@@ -24,6 +25,7 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.results import finite, summary
+from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions
 from lmzoo.training.progress import Progress
 from lmzoo.training.trainer import Trainer
@@ -65,6 +67,7 @@ def train(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     settings: Settings = call(Settings, config, "")
     run = Run(Path(settings.run_dir))
     run.check(config)
+    _check_options(settings)
     corpus = load_corpus(settings.corpus)
     run.check_text(corpus)
     if results := run.results():
@@ -83,6 +86,15 @@ def train(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
             results = _work(trainer, settings, told or {}, board)
     print(summary(results))
     return results
+
+
+def _check_options(settings: Settings) -> None:
+    """Find bad options before a corpus is read, which may take long; `_prepare` finds those that depend on it."""
+    check(TrainerOptions, settings.trainer, "trainer.")
+    load_plugins(settings.plugins)
+    models.check(settings.model, "vocabulary_size")
+    optimizers.check(settings.optimizer, "parameters")
+    schedules.check(settings.schedule, "optimizer", "steps_per_epoch", "steps")
 
 
 def _work(trainer: Trainer, settings: Settings, told: Mapping[str, Any], board: Board) -> dict[str, Any]:
@@ -149,9 +161,12 @@ def _report_finished(run: Run, results: dict[str, Any]) -> dict[str, Any]:
 
 def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
     """The figures of a trained model."""
-    scores = {split: score(model, corpus.splits[split], corpus.context) for split in ("valid", "test")}
-    if any(math.isnan(measured.logprob) for measured in scores.values()):
-        raise UserError("the model's log-probabilities are no numbers", "choose other options and another run_dir")
+    scores = {}
+    for split in ("valid", "test"):
+        logprobs = text_logprobs(model, corpus.splits[split], corpus.context)
+        if problem := fault(logprobs):
+            raise UserError(problem, "choose other options and another run_dir")
+        scores[split] = Score.of(logprobs)
     figures: dict[str, Any] = {
         "corpus": corpus.name,
         "context": corpus.context,

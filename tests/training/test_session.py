@@ -154,3 +154,15 @@ def test_images_are_drawn_before_a_run_is_finished(tmp_path: Path, monkeypatch: 
     events.Reload()
     assert names
     assert set(events.Tags()["images"]) == set(names)
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["trainer.epochs=1000000000000", "model.hidden=0", "optimizer.lr=-1", "schedule.warmup=-1", "model.name=lsmt"],
+)
+def test_bad_options_are_refused_before_the_corpus_is_read(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(session, "load_corpus", lambda _: pytest.fail("it was read"))
+    with pytest.raises(UserError, match=option.partition("=")[0]):
+        train(configuration(tmp_path / "run", *SMALL, option))
