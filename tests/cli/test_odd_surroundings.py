@@ -60,6 +60,18 @@ def test_a_name_may_be_too_long(run: Path):
     assert "…: the name is too long" in command(str(run), "x" * 5000, main=export_arpa.main).refused()
 
 
+@pytest.mark.parametrize(("name", "shown"), [("a\0b", r"a\x00b"), ("a\udcffb", r"a\udcffb")])
+def test_a_name_may_be_none(run: Path, name: str, shown: str):
+    """A null byte, and a byte that is no UTF-8."""
+    assert f"{shown}: not a run directory" in command(name, main=evaluate.main).refused()
+    text = command(str(run), name, main=evaluate.main).refused()
+    assert f"{shown}: neither a split (train, valid, test) nor a file" in text
+
+
+def test_a_null_byte_is_part_of_no_output(run: Path):
+    assert "a null byte cannot be a part of a name" in command(str(run), "a\0b", main=export_arpa.main).refused()
+
+
 def test_a_pipe_is_written_to_and_not_replaced(run: Path, tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
