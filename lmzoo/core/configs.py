@@ -4,12 +4,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 CONFIGS = next(path for path in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if path.is_dir())
 """Inside an installed package, else at the top of the checkout."""
+
+
+DEEPEST = 10
+"""Levels of groups and lists; no configuration has as many."""
+
+
+def parse(text: str) -> Any:
+    """The configuration that a YAML text of a run is.
+
+    A text with references to its own parts is refused, since a short one may stand for one that fills the memory.
+
+    Raises: what PyYAML and OmegaConf raise for a text that is none.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or depth > DEEPEST:
+            raise ValueError("it refers to its own parts" if depth <= DEEPEST else "its groups are nested too deeply")
+    return OmegaConf.to_container(OmegaConf.create(text))
 
 
 def defaults(group: str, name: str) -> dict[str, Any]:

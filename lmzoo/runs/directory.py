@@ -12,10 +12,8 @@ events.out.*      TensorBoard
 
 import contextlib
 import errno
-import io
 import json
 import os
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,15 +21,16 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from lmzoo.core.configs import completed, defaults
+from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
-from lmzoo.core.files import read_bytes, read_lines, sha256, write_atomic
+from lmzoo.core.files import checked_text, read_bytes, sha256, write_atomic
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.protocol.model import LanguageModel
+from lmzoo.runs.checkpoint import DamagedError, packed, parts, read_checkpoint, take_weights
 from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import provenance
 from lmzoo.runs.results import checked
-from lmzoo.runs.settings import differences
+from lmzoo.runs.settings import differences, with_defaults
 
 WRITTEN_FIRST = ("config.yaml", "vocabulary.txt", "provenance.json", "train.log")
 """The files of a run in which nothing has been learnt yet, the first one first."""
@@ -41,8 +40,8 @@ FILES = (*WRITTEN_FIRST, "last.pt", "best.pt", "results.json")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """What the system says where a disk is full, broken, or not to be written to."""
 
-_WRONG_SHAPES = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
-"""What Python and PyTorch raise for things of another shape than was expected."""
+_MOST_BYTES = {"config.yaml": 1 << 16, "vocabulary.txt": 1 << 27, "provenance.json": 1 << 24, "results.json": 1 << 24}
+"""Far more than a run writes."""
 
 
 class _Unusable(UserError):  # noqa: N818 - it is one
@@ -103,9 +102,10 @@ class Run:
 
         Raises: UserError where the run does not say it.
         """
-        with self.reading("provenance.json", "says nothing of a corpus"):
-            known = self._read_json("provenance.json")[0]["corpus"]
-            return {**known, "sha256": dict(known["sha256"])}
+        known = self._starts()[0].get("corpus")
+        if not isinstance(known, dict) or not isinstance(known.get("sha256"), dict):
+            raise self._unusable("provenance.json", "says nothing of a corpus")
+        return known
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -155,8 +155,7 @@ class Run:
             self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
         started = []
         if (self.path / "provenance.json").exists():
-            with self.reading("provenance.json"):
-                started = list(self._read_json("provenance.json"))
+            started = self._starts()
         else:
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
         self.write_json("provenance.json", [*started, provenance(corpus)])
@@ -189,22 +188,22 @@ class Run:
         """
         if not self.config_file.exists():
             raise UserError(f"{self.path}: not a run directory (it has no config.yaml)")
-        data = read_bytes(self.config_file)
+        data = self._read("config.yaml")
         try:
-            config = OmegaConf.to_container(OmegaConf.create(data.decode()))
+            config = parse(data.decode())
         except Exception as error:
             raise UserError(f"{self.config_file}: cannot be read ({one_line(error)})") from None
-        with self.reading(self.config_file.name, "no configuration of a run"):
-            return _with_defaults(config)
+        with self.reading("config.yaml"):
+            return with_defaults(config)
 
     def vocabulary(self) -> Vocabulary:
         """The words of the run's corpus.
 
         Raises: UserError where they cannot be read, or are not those that the run was trained with.
         """
-        words = read_lines(self.path / "vocabulary.txt")
+        words = checked_text(self._read("vocabulary.txt"), str(self.path / "vocabulary.txt")).decode()
         try:
-            return Vocabulary(words)
+            return Vocabulary(words.removesuffix("\n").split("\n"))
         except ValueError as error:
             raise self._unusable("vocabulary.txt", f"damaged ({error})") from None
 
@@ -218,11 +217,8 @@ class Run:
         """The results of a finished run; None before."""
         if not (self.path / "results.json").exists():
             return None
-        results = self._read_json("results.json")
-        try:
-            return checked(results)
-        except ValueError as error:
-            raise self._unusable("results.json", f"damaged ({error})") from None
+        with self.reading("results.json"):
+            return checked(self._read_json("results.json"))
 
     def unfinished(self) -> str | None:
         """A warning where training is not finished."""
@@ -230,8 +226,18 @@ class Run:
             return None
         return f"{self.path}: its training is not finished; these are the best weights so far"
 
+    def _starts(self) -> list[dict[str, Any]]:
+        """What ``provenance.json`` has of every start."""
+        starts = self._read_json("provenance.json")
+        if not isinstance(starts, list) or not starts or not all(isinstance(start, dict) for start in starts):
+            raise self._unusable("provenance.json", "says nothing of a corpus")
+        return starts
+
+    def _read(self, name: str) -> bytes:
+        return read_bytes(self.path / name, _MOST_BYTES[name])
+
     def _read_json(self, name: str) -> Any:
-        data = read_bytes(self.path / name)
+        data = self._read(name)
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -257,36 +263,28 @@ class Run:
 
         The checkpoint also holds the configuration and the vocabulary's checksum, so that no other run can use it.
         """
-        buffer = io.BytesIO()
-        torch.save({**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}, buffer)
-        self.write(name, buffer.getvalue())
+        self.write(name, packed({**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}))
 
     def _vocabulary_sha256(self) -> str:
-        return sha256(read_bytes(self.path / "vocabulary.txt"))
+        return sha256(self._read("vocabulary.txt"))
 
-    def restore(self, name: str, device: torch.device, *parts: str) -> dict[str, Any] | None:
+    def restore(self, name: str, device: torch.device, *needed: str) -> dict[str, Any] | None:
         """A checkpoint with at least the given parts, or None where there is none. Nothing in it can run code.
 
         Raises: UserError for a file that is damaged, no checkpoint, or another run's.
         """
-        path = self.path / name
-        if not path.exists():
+        if not (path := self.path / name).exists():
             return None
         try:
-            with zipfile.ZipFile(path) as archive:
-                if archive.testzip():  # torch does not compare checksums
-                    raise zipfile.BadZipFile
-            checkpoint = torch.load(path, map_location=device, weights_only=True)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-        except Exception as error:  # the unpickler fails in every way there is
-            if out_of_memory(error):
-                raise
+            checkpoint = read_checkpoint(path, device)
+        except DamagedError:
             raise self._unusable(name, "damaged, or no checkpoint of lmzoo") from None
-        if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *parts}:
+        if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *needed}:
             raise self._unusable(name, "no checkpoint of lmzoo")
         with self.reading(name):
-            changed = differences(_with_defaults(checkpoint["config"]), self.config())
+            if any(isinstance(part, torch.Tensor) for part in parts(checkpoint["config"])):
+                raise UserError("no configuration of a run")
+            changed = differences(with_defaults(checkpoint["config"]), self.config())
         if changed:
             raise self._unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
         if "vocabulary" in checkpoint and checkpoint["vocabulary"] != self._vocabulary_sha256():
@@ -294,41 +292,17 @@ class Run:
         return checkpoint
 
     def load_weights(self, model: LanguageModel, checkpoint: Mapping[str, Any], name: str) -> None:
-        """Put a checkpoint's weights into a model; a UserError where they are not weights of this model."""
+        """Put a checkpoint's weights into a model, as `take_weights` does."""
         with self.reading(name):
-            try:
-                model.load_state_dict(checkpoint["model"])
-            except RuntimeError as error:
-                if out_of_memory(error):
-                    raise
-                raise self._unusable(name, f"not this model's weights ({' '.join(str(error).split())[:200]})") from None
+            take_weights(model, checkpoint["model"])
 
     @contextlib.contextmanager
-    def reading(self, name: str, problem: str = "damaged, or not written by lmzoo") -> Iterator[None]:
-        """While the context lasts, a file of the run whose parts have another shape than expected is a UserError."""
+    def reading(self, name: str) -> Iterator[None]:
+        """While the context lasts, a UserError is one about a file of the run, and gets its name."""
         try:
             yield
-        except _Unusable:
-            raise
         except UserError as error:
-            raise self._unusable(name, error.problem) from None
-        except _WRONG_SHAPES as error:
-            if out_of_memory(error):
-                raise
-            raise self._unusable(name, problem) from error
+            raise (error if isinstance(error, _Unusable) else self._unusable(name, error.problem)) from None
 
     def _unusable(self, name: str, reason: str) -> "_Unusable":
         return _Unusable(f"{self.path / name}: {reason}", "delete the folder to start again, or choose another run_dir")
-
-
-def _with_defaults(config: Any) -> dict[str, Any]:
-    """A saved configuration, with the options that model, corpus and trainer have got since then.
-
-    Raises: what reading a thing of another shape raises.
-    """
-    for group in ("model", "corpus"):
-        if not isinstance(config[group]["name"], str):
-            raise TypeError(f"{group}.name is no name")
-    since = {"trainer": {**defaults("trainer", "default"), **config["trainer"]}} if "trainer" in config else {}
-    corpus = completed(config["corpus"], "corpus")
-    return {"plugins": [], **config, "model": completed(config["model"]), "corpus": corpus, **since}

@@ -27,11 +27,11 @@ class _Console(logging.Handler):
 class _LogFile(logging.StreamHandler):
     """A log whose errors, such as a full disk, are not printed but raised.
 
-    A symbolic link is not followed, as it would lead out of the run's folder.
+    A symbolic link is not followed, as it would lead out of the run's folder. Nor is the reader of a pipe waited for.
     """
 
     def __init__(self, path: Path):
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         super().__init__(os.fdopen(handle, "a", encoding="utf-8"))
 
     def close(self) -> None:

@@ -1,11 +1,15 @@
 """The results of a run, checked and put in words. ``training/session.py`` measures and writes them."""
 
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from lmzoo.core.options import call, schema
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Bounds, call, schema
+
+Figure = Annotated[float, Bounds(low=0, high=sys.float_info.max)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,18 +20,18 @@ class _Results:
     corpus: str
     context: str
     parameters: int
-    perplexity: dict[str, float | None]
+    perplexity: dict[str, Figure | None]
     tokens: dict[str, int]
-    seconds: float
-    tokens_per_second: float
+    seconds: Figure
+    tokens_per_second: Figure
     device: str
     seed: int
     impossible_tokens: dict[str, int]
-    true_perplexity: dict[str, float]
+    true_perplexity: dict[str, Figure]
     precision: str
-    train_perplexity: float | None
-    best_epoch: float | None
-    checks: list[dict[str, float]]
+    train_perplexity: Figure | None
+    best_epoch: Figure | None
+    checks: list[dict[str, Figure]]
 
 
 _OPTIONAL = {
@@ -41,18 +45,34 @@ _OPTIONAL = {
 """What older results do not have, or only some."""
 
 
+CHECK = {"epoch", "tokens", "seconds", "train", "valid"}
+"""What is noted at every check of a descent."""
+
+
+def require_curve(checks: Sequence[Mapping[str, float]]) -> None:
+    """Raise a UserError unless each check has all of `CHECK`."""
+    if not all(check.keys() >= CHECK for check in checks):
+        raise UserError(f"checks: each must have {', '.join(sorted(CHECK))}")
+
+
 def checked(results: Any) -> dict[str, Any]:
     """What was read from ``results.json``, if it is what a run writes there.
 
-    Raises: ValueError naming the first entry that is missing or of another type.
+    Raises: UserError naming the first entry that is missing or of another type.
     """
     if not isinstance(results, dict):
-        raise ValueError("no results of a run")
+        raise UserError("damaged (no results of a run)")
     entries = _OPTIONAL | results
-    call(_Results, {name: entries[name] for name in schema(_Results) if name in entries}, "")
-    for name in ("perplexity", "tokens"):
-        if not {"valid", "test"} <= results[name].keys():
-            raise ValueError(f"{name} of valid and test is missing")
+    try:
+        call(_Results, {name: entries[name] for name in schema(_Results) if name in entries}, "")
+        require_curve(entries["checks"])
+    except UserError as error:
+        raise UserError(f"damaged ({error})") from None
+    for name in ("perplexity", "tokens", "true_perplexity"):
+        if results.get(name) and not {"valid", "test"} <= results[name].keys():
+            raise UserError(f"damaged ({name} of valid and test is missing)")
+    if not entries["impossible_tokens"].keys() <= results["tokens"].keys():
+        raise UserError("damaged (impossible_tokens of another split than tokens)")
     return results
 
 

@@ -12,7 +12,8 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
-from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.protocol.model import LanguageModel, State, number_kind, numbers_outside
+from lmzoo.runs.checkpoint import same_form
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions
 
@@ -109,13 +110,76 @@ class Descent:
             "schedule": self.schedule.state_dict(),
         }
 
-    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from `state_dict`."""
-        self.state = tuple(part.to(self.model.device) for part in saved["state"])
-        fused = {"fused": self.optimizer.defaults["fused"]}  # this device's, which may be another than the saved one
-        groups = [group | fused for group in saved["optimizer"]["param_groups"]]
-        self.optimizer.load_state_dict(saved["optimizer"] | {"param_groups": groups})
-        self.schedule.load_state_dict(saved["schedule"])
+    def load_state_dict(self, saved: Mapping[str, Any], begun: bool) -> None:
+        """Go on from `state_dict`.
+
+        Args:
+            begun: whether an epoch has begun, so that a stream needs the state.
+
+        Raises: UserError where ``saved`` is not what such a descent has.
+        """
+        state, optimizer = saved["state"], saved.get("optimizer")
+        if not self._is_state(state, begun):
+            raise UserError("has no state of this model")
+        kept = optimizer if isinstance(optimizer, dict) else {}
+        options = _replaced(self.optimizer.state_dict()["param_groups"], kept.get("param_groups"))
+        if options is None or not self._are_sums(kept.get("state")):
+            raise UserError("has nothing of this optimizer")
+        times = _replaced([self.schedule.state_dict()], [saved.get("schedule")])
+        if times is None or not 0 <= times[0]["last_epoch"] <= self.steps:
+            raise UserError("has nothing of this schedule")
+        self.state = tuple(part.to(self.model.device) for part in state)
+        self.optimizer.load_state_dict({"state": kept["state"], "param_groups": options})
+        self.schedule.load_state_dict(times[0])
+
+    def _is_state(self, state: Any, begun: bool) -> bool:
+        """Whether the next window of a stream can be read with a state, where it needs one."""
+        if not isinstance(state, tuple) or not all(isinstance(part, Tensor) for part in state):
+            return False
+        if not begun or isinstance(self.windows, SentenceWindows):
+            return True
+        example = self.model.initial_state(len(self.windows.rows))
+        if not same_form(state, example):
+            return False
+        for part, first in zip(state, example, strict=True):
+            if part.numel() and number_kind(part) == "whole":  # words; or clusters, and the boundary is the last one
+                last = int(first.max()) or self.model.vocabulary_size - 1
+                if numbers_outside(part, last + 1):
+                    return False
+        return True
+
+    def _are_sums(self, saved: Any) -> bool:
+        """Whether these are what the optimizer keeps of the parameters, by their numbers."""
+        options, _ = self.options
+        parameter = torch.nn.Parameter(torch.zeros(2, 3))
+        parameter.grad = torch.zeros(2, 3)
+        optimizer = optimizers.build(options, parameters=[parameter])
+        optimizer.step()
+        example = optimizer.state[parameter]
+
+        def fits(number: Any, sums: Any) -> bool:
+            known = isinstance(sums, dict) and sums.keys() == example.keys() and number in range(len(self.parameters))
+            if not known:
+                return False
+            own = self.parameters[number]
+            return all(same_form(sums[name], own if part.ndim else part) for name, part in example.items())
+
+        return isinstance(saved, dict) and all(fits(number, sums) for number, sums in saved.items())
+
+
+def _replaced(own: list[dict[str, Any]], saved: Any) -> list[dict[str, Any]] | None:
+    """Options with their saved values; None for values of another form.
+
+    PyTorch's versions differ in their options, and devices in whether they fuse a step.
+    """
+    if not isinstance(saved, list) or len(saved) != len(own) or not all(isinstance(part, dict) for part in saved):
+        return None
+    common = [
+        {name: old[name] for name in now if name in old and name != "fused"}
+        for now, old in zip(own, saved, strict=True)
+    ]
+    fit = all(same_form(old[name], now[name]) for now, old in zip(own, common, strict=True) for name in old)
+    return [now | old for now, old in zip(own, common, strict=True)] if fit else None
 
 
 def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindows | SentenceWindows:

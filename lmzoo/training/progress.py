@@ -2,6 +2,11 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from lmzoo.core.options import Bounds, NonNegative
+
+Passed = Annotated[int, Bounds(low=0, high=2**62)]
 
 
 @dataclass
@@ -23,17 +28,17 @@ class Progress:
             tokens since the check before, as they were learnt from) and valid.
     """
 
-    epoch: int = 0
-    window: int = 0
-    step: int = 0
-    tokens: int = 0
-    best: float = math.inf
-    stale: int = 0
-    seconds: float = 0.0
-    step_seconds: float = 0.0
+    epoch: Passed = 0
+    window: Passed = 0
+    step: Passed = 0
+    tokens: Passed = 0
+    best: Annotated[float, Bounds(low=0)] = math.inf
+    stale: Passed = 0
+    seconds: NonNegative = 0.0
+    step_seconds: NonNegative = 0.0
     finished: bool = False
-    nats: float = 0.0
-    trained: int = 0
+    nats: Annotated[float, Bounds()] = 0.0
+    trained: Passed = 0
     checks: list[dict[str, float]] = field(default_factory=list)
 
     @property

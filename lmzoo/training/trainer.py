@@ -9,15 +9,17 @@ from typing import Any
 
 import torch
 
-from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.errors import Interrupted, UserError, out_of_memory
 from lmzoo.core.options import call
 from lmzoo.core.progress import Bar
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import score
+from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import hand_over
+from lmzoo.runs.results import require_curve
 from lmzoo.training.descent import Descent, NotFinite
 from lmzoo.training.options import TrainerOptions
 from lmzoo.training.precision import settled
@@ -181,16 +183,39 @@ class Trainer:
         saved = self.run.restore("last.pt", torch.device("cpu"), "model", "progress", "state", "random")
         if saved is None:
             return
-        device = self.model.device
         self.run.load_weights(self.model, saved, "last.pt")
         with self.run.reading("last.pt"):
+            if not isinstance(saved["progress"], dict):
+                raise UserError("does not say how far training had come")
             self.progress = call(Progress, _SINCE | saved["progress"], "progress.")
-            torch.set_rng_state(saved["random"]["cpu"])
-            if device.type == "cuda" and "cuda" in saved["random"]:
-                torch.cuda.set_rng_state(saved["random"]["cuda"], device)
+            require_curve(self.progress.checks)
             if self.descent is not None:
-                self.descent.load_state_dict(saved)
+                if not self.progress.finished:
+                    self._check_place(len(self.descent.windows))
+                self.descent.load_state_dict(saved, begun=self.progress.window > 0)
+            _take_random(saved["random"], self.model.device)
         self.resumed = True
+
+    def _check_place(self, windows: int) -> None:
+        """Raise a UserError where training cannot go on from the place that a checkpoint names."""
+        for name, end in (("epoch", self.options.epochs), ("window", windows)):
+            if (place := getattr(self.progress, name)) >= end:
+                raise UserError(f"progress.{name}={place}: must be below {end}")
+
+
+def _take_random(saved: Any, device: torch.device) -> None:
+    """Go on with the random numbers of a checkpoint; a UserError where it has none."""
+    numbers = saved if isinstance(saved, dict) else {}
+    try:
+        if not same_form(numbers.get("cpu"), torch.get_rng_state()):
+            raise UserError("has no random numbers to go on with")
+        torch.set_rng_state(numbers["cpu"])
+        if device.type == "cuda" and same_form(numbers.get("cuda"), torch.cuda.get_rng_state(device)):
+            torch.cuda.set_rng_state(numbers["cuda"], device)
+    except RuntimeError as error:  # PyTorch looks into them
+        if out_of_memory(error):
+            raise
+        raise UserError("has no random numbers to go on with") from None
 
 
 def _told(progress: Progress, metrics: Mapping[str, float]) -> tuple[str, str, str]:

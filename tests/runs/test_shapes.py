@@ -53,6 +53,7 @@ def put(*keys: Any, value: Any) -> Callable[[Any], None]:
         ("config.yaml", put("model", "name", value=["rnn"])),
         ("config.yaml", put("model", "name", value={"rnn": 1})),
         ("config.yaml", put("corpus", value="markov")),
+        ("config.yaml", put("plugins", value=[3])),
         ("config.yaml", lambda _: [1, 2]),
         ("vocabulary.txt", None),
         ("best.pt", put("model", value=3)),

@@ -1,0 +1,117 @@
+"""Files of tensors and plain values. Nothing in one can run code, or takes much more memory than the file."""
+
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError, out_of_memory
+from lmzoo.core.files import input_stream
+from lmzoo.protocol.model import LanguageModel, number_kind
+
+MOST_PARTS = 1 << 20
+"""The most things and characters beside tensors; what is at several places counts at each."""
+
+
+class DamagedError(ValueError):
+    """A file is no checkpoint, or not as it was written."""
+
+
+def read_checkpoint(path: Path, device: torch.device) -> Any:
+    """What `torch.save` has written.
+
+    Raises: UserError as `input_stream` does, DamagedError for a file that is damaged or no checkpoint.
+    """
+    with input_stream(path) as stream:
+        try:
+            _check_archive(path, stream)
+            checkpoint = torch.load(path, map_location=device, weights_only=True)
+        except OSError:
+            raise
+        except Exception as error:  # the unpickler fails in every way there is
+            if out_of_memory(error):
+                raise
+            raise DamagedError from None
+    if not all(_is_dense(part) for part in parts(checkpoint) if isinstance(part, Tensor)):
+        raise DamagedError
+    return checkpoint
+
+
+def _check_archive(path: Path, stream: Any) -> None:
+    """PyTorch compares no checksums, and it would inflate what it never writes compressed."""
+    if stream.read(4) != b"PK\3\4":
+        raise zipfile.BadZipFile
+    with zipfile.ZipFile(stream) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size or archive.testzip():
+            raise zipfile.BadZipFile
+
+
+def packed(checkpoint: Mapping[str, Any]) -> bytes:
+    """Tensors, tuples and plain dictionaries as `read_checkpoint` reads them."""
+    buffer = io.BytesIO()
+    torch.save(dict(checkpoint), buffer)
+    return buffer.getvalue()
+
+
+def parts(tree: Any) -> Iterator[Any]:
+    """Everything in dictionaries, lists and tuples within each other.
+
+    Raises: DamagedError where there is more of it than a checkpoint has: a few things that contain each other would
+        fill the memory when they are compared or written out.
+    """
+    waiting, met = [tree], 0
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple | set):
+            waiting += part
+        met += len(part) if isinstance(part, str | bytes) else 1
+        if met + len(waiting) > MOST_PARTS:
+            raise DamagedError
+        yield part
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether each of its numbers is in the file."""
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        return False
+    return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+
+
+def take_weights(model: LanguageModel, saved: Any) -> None:
+    """Put the weights of a checkpoint into a model; a UserError where they are not weights of this model."""
+    names = isinstance(saved, dict) and all(
+        isinstance(name, str) and (isinstance(value, Tensor) or name.endswith("_extra_state"))
+        for name, value in saved.items()
+    )
+    if not names:
+        raise UserError("holds no weights")
+    try:
+        model.load_state_dict(saved)
+    except RuntimeError as error:
+        if out_of_memory(error) or not str(error).startswith("Error(s) in loading"):
+            raise
+        raise UserError(f"not this model's weights ({' '.join(str(error).split())[:200]})") from None
+
+
+def same_form(found: Any, example: Any) -> bool:
+    """Whether two values, or two trees of them, differ in nothing but numbers and texts.
+
+    Numbers are all of one kind here, and so are tensors of whole numbers, and those of other numbers.
+    """
+    if isinstance(example, Tensor):
+        return isinstance(found, Tensor) and found.shape == example.shape and number_kind(found) == number_kind(example)
+    if isinstance(example, Mapping):
+        alike = isinstance(found, Mapping) and found.keys() == example.keys()
+        return alike and all(same_form(found[key], example[key]) for key in example)
+    if isinstance(example, list | tuple):
+        alike = isinstance(found, list | tuple) and len(found) == len(example)
+        return alike and all(map(same_form, found, example))
+    if isinstance(example, int | float) and not isinstance(example, bool):
+        return isinstance(found, int | float) and not isinstance(found, bool)
+    return type(found) is type(example)

@@ -1,0 +1,188 @@
+"""Files of a run that would fill the memory, and training that cannot have come so far."""
+
+import io
+import math
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import SMALL, command, contents
+from test_shapes import edit, put
+
+from lmzoo import evaluate, train
+from lmzoo.core.configs import parse
+from lmzoo.runs.checkpoint import DamagedError, parts, read_checkpoint, same_form
+
+CPU = torch.device("cpu")
+LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
+"""9**29 words in a kilobyte."""
+
+
+def nested(depth: int) -> list:
+    """A list that has 2**depth lists in it, all of them one."""
+    tree: list = []
+    for _ in range(depth):
+        tree = [tree, tree]
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (LAUGHS, "it refers to its own parts"),
+        ("[" * 60_000, "its groups are nested too deeply"),
+        ("model: {name: lstm}\n" + "#" * (1 << 16), "larger than 65,536 bytes"),
+    ],
+)
+def test_a_configuration_that_would_fill_the_memory(run: Path, text: str, reason: str):
+    (run / "config.yaml").write_text(text)
+    assert reason in command(str(run), main=evaluate.main).refused()
+
+
+def test_a_configuration_is_what_its_text_says():
+    assert parse("a: {b: [1, 2.5e-3, null], c: '${x}'}\n") == {"a": {"b": [1, 0.0025, None], "c": "${x}"}}
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "vocabulary.txt", "provenance.json", "results.json"])
+def test_files_that_never_end(run: Path, name: str):
+    (run / name).unlink(missing_ok=True)
+    with (run / name).open("wb") as stream:
+        stream.truncate(1 << 40)
+    assert f"{name}: damaged, as it is larger than" in command(str(run), "train", main=evaluate.main).refused()
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "vocabulary.txt", "provenance.json", "best.pt"])
+def test_a_pipe_is_no_file_of_a_run(run: Path, name: str):
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    assert "not an ordinary file" in command(str(run), "train", main=evaluate.main).refused()
+
+
+def test_a_log_that_is_a_pipe_is_not_waited_for(run: Path):
+    (run / "train.log").unlink()
+    os.mkfifo(run / "train.log")
+    assert "train.log: cannot be written" in command(*SMALL, f"run_dir={run}").refused()
+
+
+def rezipped(file: Path, compression: int, copies: int = 1) -> None:
+    """Write a checkpoint anew, compressed, and the directory of the archive with entries more than once."""
+    with zipfile.ZipFile(io.BytesIO(file.read_bytes())) as old, zipfile.ZipFile(file, "w", compression) as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, old.read(entry))
+        new.filelist *= copies
+
+
+@pytest.mark.parametrize(("compression", "copies"), [(zipfile.ZIP_DEFLATED, 1), (zipfile.ZIP_STORED, 9)])
+def test_a_checkpoint_that_inflates_is_not_loaded(
+    compression: int, copies: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """8 MB of zeros in some kilobytes; or few bytes that stand for many files."""
+    file = tmp_path / "bomb.pt"
+    torch.save({"model": torch.zeros(2_000_000 if copies == 1 else 4000)}, file)
+    assert torch.equal(read_checkpoint(file, CPU)["model"], torch.load(file, weights_only=True)["model"])
+    rezipped(file, compression, copies)
+    assert file.stat().st_size < 100_000
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was loaded"))
+    with pytest.raises(DamagedError):
+        read_checkpoint(file, CPU)
+
+
+NO_NUMBERS = torch.zeros(1, 0, dtype=torch.int64), torch.zeros(0)
+LARGE: dict[str, Callable[[], Any]] = {
+    "expanded": lambda: torch.zeros(1).expand(1 << 40),
+    "sparse": lambda: torch.sparse_coo_tensor(*NO_NUMBERS, (1 << 40,), check_invariants=True),
+    "meta": lambda: torch.empty(1 << 40, device="meta"),
+    "nested": lambda: nested(60),
+    "repeated": lambda: ["x" * 1000] * 10_000,
+}
+
+
+@pytest.mark.parametrize("value", LARGE)
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_values_that_are_larger_than_their_file(value: str, tmp_path: Path):
+    torch.save({"model": LARGE[value]()}, tmp_path / "bomb.pt")
+    assert (tmp_path / "bomb.pt").stat().st_size < 50_000
+    with pytest.raises(DamagedError):
+        read_checkpoint(tmp_path / "bomb.pt", CPU)
+
+
+def test_the_parts_of_a_tree():
+    assert sorted(map(str, parts({"a": [1, (2, "b")]}))) == sorted(
+        ["{'a': [1, (2, 'b')]}", "a", "[1, (2, 'b')]", "1", "(2, 'b')", "2", "b"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "example", "same"),
+    [
+        ({"a": [1, 2.5]}, {"a": (0.0, 1)}, True),
+        ({"a": 1}, {"a": 1, "b": 1}, False),
+        ([1], [1, 2], False),
+        (True, 1, False),
+        (1, True, False),
+        (None, 1, False),
+        ("x", "y", True),
+        (torch.zeros(2), torch.ones(2), True),
+        (torch.zeros(2).double(), torch.ones(2), True),
+        (torch.zeros(2), torch.ones(2, 1), False),
+        (torch.zeros(2).long(), torch.ones(2), False),
+        (1.0, torch.ones(()), False),
+    ],
+)
+def test_forms(found: Any, example: Any, same: bool):
+    assert same_form(found, example) is same
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (put("progress", value=3), "does not say how far training had come"),
+        (put("progress", "window", value=10**9), "progress.window=1000000000: must be below 6"),
+        (put("progress", "epoch", value=2), "progress.epoch=2: must be below 2"),
+        (put("progress", "window", value=-1), "progress.window=-1: must be at least 0"),
+        (put("progress", "best", value=math.nan), "progress.best=nan: must be a number"),
+        (put("random", "cpu", value=torch.zeros(5056, dtype=torch.uint8)), "has no random numbers to go on with"),
+        (put("state", value=()), "has no state of this model"),
+        (
+            lambda saved: put("state", value=tuple(part[:1] for part in saved["state"]))(saved),
+            "has no state of this model",
+        ),
+        (lambda saved: put("state", value=(saved["state"][0] + 99, *saved["state"][1:]))(saved), "has no state"),
+        (put("optimizer", "state", 0, value={}), "has nothing of this optimizer"),
+        (put("optimizer", "state", 99, value={}), "has nothing of this optimizer"),
+        (put("optimizer", "state", 0, "exp_avg", value=torch.zeros(2)), "has nothing of this optimizer"),
+        (put("optimizer", "param_groups", 0, "lr", value="fast"), "has nothing of this optimizer"),
+        (put("schedule", "last_epoch", value=10**9), "has nothing of this schedule"),
+        (put("schedule", "last_epoch", value="x"), "has nothing of this schedule"),
+    ],
+)
+def test_training_does_not_go_on_from_what_it_cannot_have_been(run: Path, change: Callable, reason: str):
+    edit(run / "last.pt", change)
+    before = contents(run)
+    assert f"last.pt: {reason}" in command(*SMALL, f"run_dir={run}").refused()
+    assert contents(run) == before
+
+
+def test_options_that_pytorch_has_got_since_are_its_own(run: Path, finished: Path):
+    def earlier(saved: dict) -> None:
+        del saved["optimizer"]["param_groups"][0]["foreach"]
+        saved["optimizer"]["param_groups"][0]["former"] = saved["schedule"]["former"] = 1
+
+    edit(run / "last.pt", earlier)
+    assert command(*SMALL, f"run_dir={run}").code == 0
+    ended, whole = (torch.load(path / "last.pt", weights_only=True)["model"] for path in (run, finished))
+    assert all(map(torch.equal, ended.values(), whole.values()))
+
+
+@pytest.mark.parametrize("error", [AttributeError, TypeError, KeyError, IndexError])
+def test_mistakes_of_the_program_are_not_called_damage(run: Path, error: type, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: Any, **__: Any) -> None:
+        raise error("mine")
+
+    monkeypatch.setattr(torch.optim.Optimizer, "load_state_dict", fail)
+    with pytest.raises(error, match="mine"):
+        command(*SMALL, f"run_dir={run}", main=train.main)
