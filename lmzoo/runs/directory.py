@@ -27,10 +27,11 @@ from lmzoo.core.files import checked_text, read_bytes, sha256, write_atomic
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import DamagedError, packed, parts, read_checkpoint, take_weights
+from lmzoo.runs.configuration import with_defaults
 from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import provenance
 from lmzoo.runs.results import checked
-from lmzoo.runs.settings import differences, with_defaults
+from lmzoo.runs.settings import differences
 
 WRITTEN_FIRST = ("config.yaml", "vocabulary.txt", "provenance.json", "train.log")
 """The files of a run in which nothing has been learnt yet, the first one first."""

@@ -20,8 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def build_model(config: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
-    """The untrained model that the ``model`` group of a configuration describes; its ``plugins`` are imported first."""
-    load_plugins(config.get("plugins", ()))
+    """The untrained model that the ``model`` group of a configuration describes."""
     return models.build(config["model"], vocabulary_size=len(vocabulary))
 
 
@@ -33,6 +32,7 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     run = Run(Path(run_dir))
     where = resolve_device(str(device))
     config, vocabulary = run.config(), run.vocabulary()
+    load_plugins(config["plugins"], outside=run.path)
     model = build_model(config, vocabulary)
     checkpoint = run.restore("best.pt", where, "model")
     if checkpoint is None:

@@ -1,37 +1,13 @@
-"""The configuration of a run, and the differences between two configurations."""
+"""The options of a run by name, and the differences between two configurations."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import Any
 
-from lmzoo.core.configs import completed, defaults
-from lmzoo.core.errors import UserError, shortened
-from lmzoo.corpus.corpus import Context
+from lmzoo.core.errors import shortened
 
 FREE_TO_CHANGE = {"run_dir", "device", "trainer.checkpoint_seconds", "corpus.urls", "corpus.label"}
 """Options that a resumed run may change, since results do not depend on them."""
-
-
-def with_defaults(config: Any) -> dict[str, Any]:
-    """A saved configuration, with the options that model, corpus and trainer have got since then.
-
-    Raises: UserError for what is no configuration of a run.
-    """
-    if not _is_configuration(config):
-        raise UserError("no configuration of a run")
-    corpus = completed(config["corpus"], "corpus")
-    if (context := corpus.get("context")) not in get_args(Context):
-        raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
-    since = {"trainer": {**defaults("trainer", "default"), **config["trainer"]}} if "trainer" in config else {}
-    return {"plugins": [], **config, "model": completed(config["model"]), "corpus": corpus, **since}
-
-
-def _is_configuration(config: Any) -> bool:
-    groups = [config.get(name) for name in ("model", "corpus")] if isinstance(config, dict) else [None]
-    named = all(isinstance(group, dict) and isinstance(group.get("name"), str) for group in groups)
-    plugins = config.get("plugins", []) if named else None
-    listed = isinstance(plugins, list) and all(isinstance(name, str) for name in plugins)
-    return listed and isinstance(config.get("trainer", {}), dict)
 
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:

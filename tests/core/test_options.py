@@ -26,7 +26,7 @@ GIVEN = {
     schedules: {"optimizer", "steps_per_epoch", "steps"},
 }
 """The registries, and what the program supplies to their entries."""
-SETTINGS = {"seed": 0, "device": "cpu", "deterministic": False, "run_dir": "run"} | {
+SETTINGS = {"seed": 0, "device": "cpu", "deterministic": False, "run_dir": "run", "plugins": []} | {
     group: {} for group in ("corpus", "model", "optimizer", "schedule", "trainer")
 }
 

@@ -80,6 +80,17 @@ def test_a_plugin_s_own_mistakes_are_its_own(own: Path):
         load_plugins(["zoo.own"])
 
 
+@pytest.mark.parametrize("name", ["run.evil", "run", "run.inside.evil"])
+def test_a_run_brings_no_code(name: str, own: Path):
+    assert command("--config-dir", "mine", "model=mine", "plugins=[zoo.own]", *TEXT, "run_dir=run").code == 0
+    config = own / "run/config.yaml"
+    config.write_text(config.read_text().replace("zoo.own", name))
+    (own / "run/inside").mkdir()
+    for file in ("evil.py", "__init__.py", "inside/__init__.py", "inside/evil.py"):
+        (own / "run" / file).write_text("raise SystemExit('executed')")
+    assert f"plugins={name}: is in the run's folder" in command("run", main=evaluate.main).refused()
+
+
 def test_an_installed_package_offers_models(own: Path, monkeypatch: pytest.MonkeyPatch):
     offered = [EntryPoint("mine", "zoo.own", plugins.GROUP)]
     monkeypatch.setattr(plugins, "entry_points", lambda group: offered if group == "lmzoo.models" else [])

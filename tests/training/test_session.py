@@ -13,7 +13,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.evaluate import evaluate
-from lmzoo.protocol.perplexity import Score
 from lmzoo.runs.board import Board
 from lmzoo.training import session
 from lmzoo.training.session import described, train
@@ -56,7 +55,7 @@ def test_the_best_weights_are_measured_and_not_the_last(tmp_path: Path):
 
 
 def test_figures_that_are_no_numbers_are_no_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(session, "score", lambda *_: Score(math.nan, 60, 0))
+    monkeypatch.setattr(session, "text_logprobs", lambda *_: torch.full((60,), math.nan))
     with pytest.raises(UserError, match="the model's log-probabilities are no numbers"):
         train(configuration(tmp_path / "run", *SMALL))
     assert not (tmp_path / "run" / "results.json").exists()
