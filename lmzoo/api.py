@@ -85,7 +85,7 @@ class Loaded:
     def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
         """The perplexity of ``train``, ``valid`` or ``test``, or of a file with a sentence a line."""
         if str(text) in SPLITS:
-            tokens = self.run.corpus().splits[str(text)]
+            tokens = self.run.corpus().tokens(str(text))
         else:
             tokens = self.vocabulary.encode(read_text(Path(text)), str(text))
         return score(self.model, tokens, context or self.context).perplexity

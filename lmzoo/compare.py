@@ -53,7 +53,7 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> s
     text, other = (run.corpus() for run in (first, second))
     if text.sha256.get(split) != other.sha256.get(split) or opened[0][2].words != opened[1][2].words:
         raise UserError(f"{second.path}: is of another text, or other words, than {first.path}", "name two of a text")
-    tokens, logprobs, lines = text.splits[split], [], []
+    tokens, logprobs, lines = text.tokens(split), [], []
     for run, model, _ in opened:
         warn(run.unfinished())
         context = run.config()["corpus"]["context"]

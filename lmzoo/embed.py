@@ -47,7 +47,7 @@ class EmbeddedText:
         """
         text = read_text(file)
         tokens = vocabulary.encode(text, str(file))
-        words = text.decode().split()
+        words = vocabulary.form.prepared(text).decode().split()
         longest = max(words, key=len, default="")
         if (room := len(words) * np.array(longest).nbytes) > MOST_BYTES:
             number = next(i for i, line in enumerate(text.decode().split("\n"), start=1) if longest in line)

@@ -36,7 +36,8 @@ def evaluate(
         lines: whether to give the score of every line, too. In a stream a line is scored given all lines before it.
 
     Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words read as `<unk>`),
-        impossible (tokens of probability zero), seconds, device; and where asked for, lines: the logprob, the number
+        impossible (tokens of probability zero), seconds, device; where words are characters, bits_per_character; and
+        where asked for, lines: the logprob, the number
         of tokens and the words of every line, as the model reads them.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
@@ -62,6 +63,8 @@ def evaluate(
         "seconds": round(time.monotonic() - started, 3),
         "device": str(model.device),
     }
+    if vocabulary.form.unit == "char":
+        figures["bits_per_character"] = math.log2(measured.perplexity)
     if lines:
         figures["lines"] = [
             {"logprob": float(scores.sum()), "tokens": len(line), "text": vocabulary.decode(line[:-1].tolist())}
@@ -73,7 +76,7 @@ def evaluate(
 def _read(text: str, run: Run, vocabulary: Vocabulary) -> tuple[Tensor, int]:
     """The (N,) tokens of a split or a file, and how many words were read as `<unk>`."""
     if text in SPLITS:
-        return run.corpus().splits[text], 0
+        return run.corpus().tokens(text), 0
     if not Path(text).exists():
         meant = get_close_matches(text, SPLITS, n=1)
         advice = f"did you mean '{meant[0]}'?" if meant else None
@@ -120,9 +123,10 @@ def main() -> int:
         return 0
     for line in figures.get("lines", []):
         print(f"{line['logprob']:.4f}\t{line['tokens']}\t{printable(line['text'])}")
+    bits = f" ({figures['bits_per_character']:.4f} bits per character)" if "bits_per_character" in figures else ""
     summary = [
         f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "
-        f"{figures['perplexity']:.2f} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"
+        f"{figures['perplexity']:.2f}{bits} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"
     ]
     if figures["unknown"]:
         summary.append(f"{figures['unknown']:,} words are not in the model's vocabulary and were read as <unk>")

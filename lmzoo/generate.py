@@ -39,7 +39,8 @@ def main() -> int:
             print()
         for place, (logprob, tokens) in enumerate(lines):
             begun = [] if place or prompt is None else prompt.tolist()
-            text = printable(vocabulary.decode([*begun, *tokens]).removesuffix(EOS).rstrip())
+            whole = [*begun, *tokens]
+            text = printable(vocabulary.decode(whole[:-1] if whole[-1] == EOS_ID else whole))
             print(f"{logprob:.4f}\t{text}" if options.scores else text)
     return 0
 
@@ -90,7 +91,7 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
 
 def _encoded(prompt: str, vocabulary: Vocabulary) -> Tensor | None:
     """The (N,) words of a prompt, unknown ones as `<unk>`; None where there is no word."""
-    words = prompt.split()
+    words = vocabulary.form.words(prompt)
     unknown = [word for word in words if word not in vocabulary.index]
     if EOS in words or (unknown and UNK not in vocabulary.index):
         wrong = EOS if EOS in words else unknown[0]

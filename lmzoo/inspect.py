@@ -112,7 +112,7 @@ def main() -> int:
     inspector = Inspector(model, vocabulary, options.shown)
     with model.frozen():
         if not options.state and not options.sentence:
-            tokens = run.corpus().splits[options.split]
+            tokens = run.corpus().tokens(options.split)
             print("\n".join(inspector.usage(tokens, options.split)))
         for z in options.state:
             print("\n".join(inspector.state(z)))

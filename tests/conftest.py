@@ -68,4 +68,4 @@ def ptb() -> Corpus:
     root = os.environ.get("LMZOO_DATA")
     if root is None or not (Path(root) / "ptb" / "ptb.train.txt").exists():
         pytest.skip("LMZOO_DATA has no Penn Treebank")
-    return load_corpus({"name": "ptb", "context": "sentence", "urls": []})
+    return load_corpus({"name": "ptb", "context": "sentence", "vocabulary": None, "urls": []})

@@ -3,14 +3,16 @@
 import codecs
 import contextlib
 import errno
+import gzip
 import hashlib
 import os
 import re
 import secrets
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from lmzoo.core.errors import UserError
 
@@ -57,17 +59,30 @@ def read_bytes(path: Path, most: int = sys.maxsize) -> bytes:
 
 
 def text_bytes(path: Path) -> bytes:
-    """The contents of a text, which has words.
+    """The contents of a text, which has words; unpacked where the file's name ends in ``.gz``.
 
     Raises: UserError as `input_stream` does, and for what is no text, as `LONGEST_WORD` shows.
     """
     pieces = []
-    with input_stream(path) as stream:
-        while piece := stream.read(LONGEST_WORD):
+    with input_stream(path) as stream, _unpacked(stream, path) as text:
+        while piece := text.read(LONGEST_WORD):
             pieces.append(piece)
             if len(piece) == LONGEST_WORD and not re.search(rb"\s", piece):
                 raise UserError(f"{path}: no text of words, as {LONGEST_WORD:,} bytes of it have no space")
     return b"".join(pieces)
+
+
+@contextlib.contextmanager
+def _unpacked(stream: BinaryIO, path: Path) -> Iterator[IO[bytes]]:
+    """What gzip has packed into a file whose name ends in ``.gz``; any other stream as it is."""
+    if path.suffix != ".gz":
+        yield stream
+        return
+    try:
+        with gzip.open(stream) as unpacked:
+            yield unpacked
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise UserError(f"{path}: no whole file of gzip", "pack it again") from None
 
 
 def read_text(path: Path) -> bytes:

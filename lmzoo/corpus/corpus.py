@@ -5,6 +5,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.corpus.vocabulary import EOS_ID, Vocabulary
 
 SPLITS = ("train", "valid", "test")
@@ -15,7 +16,7 @@ Context = Literal["stream", "sentence"]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Three splits of one text.
+    """Three splits of one text, of which test may be absent.
 
     Attributes:
         name: what it is called: its name in the configuration, or the label of a text of one's own.
@@ -39,6 +40,12 @@ class Corpus:
     def train(self) -> Tensor:
         """(N,) int64 training tokens."""
         return self.splits["train"]
+
+    def tokens(self, split: str) -> Tensor:
+        """(N,) int64 tokens of a split; a UserError where the corpus does not have it."""
+        if split not in self.splits:
+            raise UserError(f"corpus {self.name} has no {split} split", f"there are: {', '.join(self.splits)}")
+        return self.splits[split]
 
     def beginning(self, tokens: int) -> "Corpus":
         """The first whole lines of each split, of at most so many tokens; at least one line."""

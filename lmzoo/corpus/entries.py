@@ -1,9 +1,10 @@
 """The corpora that a configuration can name."""
 
 import platform
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
+
+import torch
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text, sha256, text_bytes
@@ -11,7 +12,9 @@ from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
+from lmzoo.corpus.form import Form, Tokenizer, Unit
 from lmzoo.corpus.markov import MarkovSource
+from lmzoo.corpus.own import named_after, read_vocabulary, text_files
 from lmzoo.corpus.sources import Pinned, fetch_splits
 from lmzoo.corpus.vocabulary import EOS, Text, Vocabulary
 
@@ -27,31 +30,53 @@ def corpus_label(options: Mapping[str, Any]) -> str:
     """What a corpus is called, by its options: a text of one's own by its label or its train file."""
     if options.get("name") != "text":
         return str(options.get("name"))
-    return str(options.get("label") or Path(str(options.get("train") or "text")).stem)
+    return str(options.get("label") or named_after(options.get("train") or "text"))
 
 
-def _encode(name: str, context: Context, vocabulary: Vocabulary, texts: Mapping[str, Text], **known: Any) -> Corpus:
-    splits = {split: vocabulary.encode(texts[split], f"{name} {split}") for split in SPLITS}
-    return Corpus(name=name, context=context, vocabulary=vocabulary, splits=splits, **known)
-
-
-def _pinned(name: str, context: Context, folder: str, files: dict[str, Pinned], urls: list[str]) -> Corpus:
+def _pinned(
+    name: str, context: Context, folder: str, files: dict[str, Pinned], urls: list[str], words: str | None
+) -> Corpus:
     """A public corpus, whose checksums and token counts are known; see `fetch_splits`.
 
     Raises: RuntimeError if a split has another number of tokens.
     """
     data = fetch_splits(folder, files, urls)
-    texts = {split: checked_text(data[split], files[split].name) for split in SPLITS}
+    texts = {split: [(f"{name} {split}", checked_text(data[split], files[split].name))] for split in SPLITS}
     checksums = {split: files[split].sha256 for split in SPLITS}
-    corpus = _encode(name, context, Vocabulary.of(texts["train"]), texts, sha256=checksums)
+    vocabulary = read_vocabulary(words) if words else Vocabulary.of(texts["train"][0][1])
+    corpus = _encode(name, context, vocabulary, texts, checksums, fixed=words is not None)
     for split, file in files.items():
         if len(corpus.splits[split]) != file.tokens:
             raise RuntimeError(f"{name} {split}: {len(corpus.splits[split])} tokens where there must be {file.tokens}")
     return corpus
 
 
+def _encode(
+    name: str,
+    context: Context,
+    vocabulary: Vocabulary,
+    texts: Mapping[str, Sequence[tuple[str, Text]]],
+    checksums: dict[str, str],
+    fixed: bool,
+    form: Form = Form(),  # noqa: B008 - it is frozen
+    **known: Any,
+) -> Corpus:
+    """A corpus of texts, each of which has a name.
+
+    Args:
+        fixed: whether the vocabulary is not that of train. Then its checksum is known, too.
+        form: what the texts were before they became words that spaces part.
+    """
+    splits = {
+        split: torch.cat([vocabulary.encode(text, where) for where, text in parts]) for split, parts in texts.items()
+    }
+    if fixed:
+        checksums = checksums | {"vocabulary": sha256("\n".join(vocabulary.words).encode())}
+    return Corpus(name, context, Vocabulary(vocabulary.words, form), splits, checksums, **known)
+
+
 @corpora.register("ptb")
-def ptb(*, context: Context, urls: list[str]) -> Corpus:
+def ptb(*, context: Context, vocabulary: str | None, urls: list[str]) -> Corpus:
     """Penn Treebank as Mikolov et al. (2010) prepared it: 10,000 words, `<eos>` included."""
     train = "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"
     valid = "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"
@@ -61,11 +86,11 @@ def ptb(*, context: Context, urls: list[str]) -> Corpus:
         "valid": Pinned("ptb.valid.txt", valid, 399_782, tokens=73_760),
         "test": Pinned("ptb.test.txt", test, 449_945, tokens=82_430),
     }
-    return _pinned("ptb", context, "ptb", files, urls)
+    return _pinned("ptb", context, "ptb", files, urls, vocabulary)
 
 
 @corpora.register("wikitext2")
-def wikitext2(*, context: Context, urls: list[str]) -> Corpus:
+def wikitext2(*, context: Context, vocabulary: str | None, urls: list[str]) -> Corpus:
     """WikiText-2, word level (Merity et al. 2017): 33,278 words, `<eos>` included."""
     train = "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f"
     valid = "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8"
@@ -75,16 +100,17 @@ def wikitext2(*, context: Context, urls: list[str]) -> Corpus:
         "valid": Pinned("valid.txt", valid, 1_300_000, tokens=217_646),
         "test": Pinned("test.txt", test, 1_400_000, tokens=245_569),
     }
-    return _pinned("wikitext2", context, "wikitext-2", files, urls)
+    return _pinned("wikitext2", context, "wikitext-2", files, urls, vocabulary)
 
 
 @corpora.register("pydoc")
-def pydoc_corpus(*, context: Context) -> Corpus:
+def pydoc_corpus(*, context: Context, vocabulary: str | None) -> Corpus:
     """The language reference of the running Python; see `lmzoo.corpus.pydoc`."""
     lines = pydoc.pydoc_lines()
+    words = read_vocabulary(vocabulary) if vocabulary else Vocabulary.of(lines["train"])
     return _encode(
-        "pydoc", context, Vocabulary.of(lines["train"]), lines,
-        sha256={split: sha256("\n".join(lines[split]).encode()) for split in SPLITS},
+        "pydoc", context, words, {split: [(f"pydoc {split}", lines[split])] for split in SPLITS},
+        {split: sha256("\n".join(lines[split]).encode()) for split in SPLITS}, fixed=vocabulary is not None,
         notes={"python": platform.python_version()},
     )  # fmt: skip
 
@@ -94,29 +120,47 @@ def text(
     *,
     context: Context,
     label: str | None,
-    train: str | None,
-    valid: str | None,
-    test: str | None,
+    train: str | list[str] | None,
+    valid: str | list[str] | None,
+    test: str | list[str] | None,
+    unit: Unit,
+    lower: bool,
+    tokenizer: Tokenizer | None,
     min_count: Size,
     max_size: Annotated[int, Bounds(low=3)] | None,
+    unknown: bool,
+    vocabulary: str | None,
 ) -> Corpus:
-    """Three UTF-8 files, one sentence a line, words separated by spaces.
+    """UTF-8 files of one's own, one sentence a line.
 
     Args:
         label: what it is called; None takes the name of the train file.
-        train, valid, test: the files.
+        train, valid, test: a file or several, or a pattern; there may be none for test.
+        unit, lower, tokenizer: see `Form`.
         min_count: a word with fewer occurrences in train is `<unk>`.
         max_size: the most words of the vocabulary, `<eos>` and `<unk>` included.
+        unknown: whether the vocabulary has `<unk>` even if every word of train is in it.
+        vocabulary: a run whose words are taken, or a file; see `read_vocabulary`. None takes those of train.
     """
-    paths = {"train": train, "valid": valid, "test": test}
-    for split, path in paths.items():
-        if path is None:
+    named = {split: files for split, files in (("train", train), ("valid", valid), ("test", test)) if files}
+    for split in ("train", "valid"):
+        if split not in named:
             raise UserError(f"corpus=text needs corpus.{split}=FILE, one sentence a line, words separated by spaces")
-    data = {split: text_bytes(Path(str(path))) for split, path in paths.items()}
-    texts = {split: checked_text(data[split], str(paths[split])) for split in SPLITS}
-    vocabulary = Vocabulary.of(texts["train"], min_count=min_count, max_size=max_size)
+    if vocabulary and (min_count > 1 or max_size or unknown):
+        raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
+    form = Form(unit, lower, tokenizer)
+    texts, checksums = {}, {}
+    for split, files in named.items():
+        read = [(str(file), text_bytes(file)) for file in text_files(files)]
+        checksums[split] = sha256(b"".join(data for _, data in read))
+        closed = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
+        texts[split] = [(name, form.prepared(data)) for name, data in closed]
+    if vocabulary:
+        words = read_vocabulary(vocabulary)
+    else:
+        words = Vocabulary.of(b"".join(data for _, data in texts["train"]), min_count, max_size, unknown)
     name = corpus_label({"name": "text", "label": label, "train": train})
-    return _encode(name, context, vocabulary, texts, sha256={split: sha256(data[split]) for split in SPLITS})
+    return _encode(name, context, words, texts, checksums, fixed=vocabulary is not None, form=form)
 
 
 @corpora.register("markov")

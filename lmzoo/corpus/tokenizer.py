@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 
 _PTB = re.compile(
-    r"n't|'(?:s|re|ve|ll|d|m)\b|[$%#&]|(?:[a-z]\.){2,}|(?:mr|mrs|ms|dr|jr|sr|st|inc|corp|co|ltd)\.(?!\w)"
+    r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$%#&]|(?:[a-z]\.){2,}|(?:mr|mrs|ms|dr|jr|sr|st|inc|corp|co|ltd)\.(?!\w)"
     r"|N(?!\w)|[a-z0-9]+?(?=n't\b)|[a-z0-9]+(?:[-/&.][a-z0-9]+)*"
 )
 _NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])")
-_WORDS = re.compile(r"\d+(?:[.,]\d+)+(?!\w)|\w+(?:['’-]\w+)*|[^\w\s]")
+_WORDS = re.compile(r"<unk>|\d+(?:[.,]\d+)+(?!\w)|\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def ptb(line: str) -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.corpus.form import Form, character
 from lmzoo.corpus.lookup import Words, WordTable, blocks
 
 EOS = "<eos>"
@@ -26,20 +27,23 @@ class Vocabulary:
 
     A vocabulary without `<unk>` is closed: an unknown word is an error.
 
+    Args:
+        form: how texts become words before they are looked up.
+
     Raises: ValueError if a word is there twice or `<eos>` is not the first word.
     """
 
-    def __init__(self, words: Sequence[str]):
-        self.words = list(words)
+    def __init__(self, words: Sequence[str], form: Form = Form()):  # noqa: B008 - it is frozen
+        self.words, self.form = list(words), form
         self.index = {word: number for number, word in enumerate(self.words)}
         if self.words[:1] != [EOS] or len(self.index) != len(self.words):
             raise ValueError(f"a vocabulary is a list of distinct words, {EOS} first")
 
     @classmethod
-    def of(cls, text: Text, min_count: int = 1, max_size: int | None = None) -> "Vocabulary":
+    def of(cls, text: Text, min_count: int = 1, max_size: int | None = None, unknown: bool = False) -> "Vocabulary":
         """`<eos>` and the words of a text, the most frequent first; among equals, the first seen is first.
 
-        If a word is left out, the vocabulary has `<unk>`.
+        If a word is left out, or where ``unknown`` asks for it, the vocabulary has `<unk>`.
 
         Args:
             text: as in `encode`.
@@ -54,7 +58,7 @@ class Vocabulary:
         kept = [word for word in ranked if counts[word] >= min_count or word == UNK]
         if max_size is not None and len(kept) + 1 > max_size:
             kept = kept[: max_size - 1]
-        if len(kept) < len(ranked) and UNK not in kept:
+        if (unknown or len(kept) < len(ranked)) and UNK not in kept:
             kept = [UNK, *(kept if max_size is None or len(kept) + 2 <= max_size else kept[:-1])]
         return cls([EOS, *kept])
 
@@ -80,7 +84,7 @@ class Vocabulary:
 
     def look_up(self, text: Text, where: str = "text") -> Tensor:
         """`encode`, but -1 for an unknown word."""
-        data, parts = _utf8(text), [torch.empty(0, dtype=torch.int64)]
+        data, parts = self.form.prepared(_utf8(text)), [torch.empty(0, dtype=torch.int64)]
         for begin, block in blocks(data):
             words = Words(block)
             numbers = self._table.find(words)
@@ -104,11 +108,14 @@ class Vocabulary:
         word = next(word for word in words if word not in self.index)
         return UserError(
             f"{where}, line {number}: '{word}' is not in the vocabulary, which has no {UNK}",
-            f"replace unknown words before, or raise corpus.min_count: then rare words of train become {UNK}",
+            f"replace it, or train with corpus.unknown=true, which adds {UNK}, or corpus.min_count=2, which makes "
+            "rare words of train unknown",
         )
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Word numbers -> text, with a new line after each `<eos>`."""
+        """Word numbers -> text, with a new line after each `<eos>`; where words are characters, in place of it."""
+        if self.form.unit == "char":
+            return "".join("\n" if token == EOS_ID else character(self.words[token]) for token in tokens)
         text = " ".join(self.words[token] for token in tokens)
         return text.replace(f"{EOS} ", f"{EOS}\n")
 

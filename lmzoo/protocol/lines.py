@@ -59,6 +59,6 @@ def scored(
     logprobs = text_logprobs(model, tokens, context).cpu().double()
     if problem := fault(logprobs):
         raise UserError(f"{where}: {problem}", "train the model again")
-    words = [[*line.split(), EOS] for line in lines]
+    words = [[*vocabulary.form.words(line), EOS] for line in lines]
     known = [torch.tensor([word in vocabulary.index for word in row]) for row in words]
     return [Line(*parts) for parts in zip(words, by_line(logprobs, tokens), known, strict=True)]

@@ -155,7 +155,7 @@ def _differing(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
 
 def _figure(entry: Entry, name: str) -> Any:
     if name in ("valid", "test"):
-        return perplexities(entry.results)[name]
+        return perplexities(entry.results).get(name)
     return entry.results.get("train_perplexity" if name == "train" else name)
 
 

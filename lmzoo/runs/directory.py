@@ -25,6 +25,7 @@ from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import checked_text, read_bytes, sha256, write_atomic
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
+from lmzoo.corpus.form import Form
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import DamagedError, packed, parts, read_checkpoint, take_weights
 from lmzoo.runs.configuration import with_defaults
@@ -204,13 +205,16 @@ class Run:
         """
         words = checked_text(self._read("vocabulary.txt"), str(self.path / "vocabulary.txt")).decode()
         try:
-            return Vocabulary(words.removesuffix("\n").split("\n"))
+            return Vocabulary(words.removesuffix("\n").split("\n"), Form.of(self.config()["corpus"]))
         except ValueError as error:
             raise self._unusable("vocabulary.txt", f"damaged ({error})") from None
 
     def corpus(self) -> Corpus:
         """The run's corpus, which must still be the text that the run was trained on."""
-        corpus = load_corpus(self.config()["corpus"])
+        options = self.config()["corpus"]
+        if options.get("vocabulary"):  # another run or file, which may be gone
+            options["vocabulary"] = str(self.path)
+        corpus = load_corpus(options)
         self.check_text(corpus)
         return corpus
 

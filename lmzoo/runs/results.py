@@ -32,6 +32,7 @@ class _Results:
     train_perplexity: Figure | None
     best_epoch: Figure | None
     checks: list[dict[str, Figure]]
+    bits_per_character: dict[str, Figure | None]
 
 
 _OPTIONAL = {
@@ -41,6 +42,7 @@ _OPTIONAL = {
     "train_perplexity": None,
     "best_epoch": None,
     "checks": [],
+    "bits_per_character": {},
 }
 """What older results do not have, or only some."""
 
@@ -69,8 +71,8 @@ def checked(results: Any) -> dict[str, Any]:
     except UserError as error:
         raise UserError(f"damaged ({error})") from None
     for name in ("perplexity", "tokens", "true_perplexity"):
-        if results.get(name) and not {"valid", "test"} <= results[name].keys():
-            raise UserError(f"damaged ({name} of valid and test is missing)")
+        if name in results and "valid" not in results[name]:
+            raise UserError(f"damaged ({name} of valid is missing)")
     if not entries["impossible_tokens"].keys() <= results["tokens"].keys():
         raise UserError("damaged (impossible_tokens of another split than tokens)")
     return results
@@ -82,7 +84,7 @@ def finite(number: float) -> float | None:
 
 
 def perplexities(results: Mapping[str, Any]) -> dict[str, float]:
-    """The perplexity of valid and of test, infinity where `finite` made it None."""
+    """The perplexity of valid and, where there is one, of test; infinity where `finite` made it None."""
     return {split: math.inf if value is None else value for split, value in results["perplexity"].items()}
 
 
@@ -93,12 +95,20 @@ def summary(results: Mapping[str, Any]) -> str:
     parameters = f"{results['parameters']:,} parameters, " if results["parameters"] else ""
     lines = [
         f"{results['model']} on {results['corpus']} (context {results['context']}): "
-        f"valid perplexity {perplexity['valid']:.2f}, test perplexity {perplexity['test']:.2f}",
+        + _each(perplexity, "perplexity", 2),
         f"{parameters}{results['seconds']:.0f} s of training "
         f"at {results['tokens_per_second']:,.0f} tokens/s on {device}, seed {results['seed']}",
     ]
+    if results.get("bits_per_character"):
+        bits = {split: math.log2(value) for split, value in perplexity.items()}
+        lines.insert(1, _each(bits, "bits per character", 4))
     for split, number in results.get("impossible_tokens", {}).items():
         lines.append(f"{number:,} of {results['tokens'][split]:,} {split} tokens have probability 0: try smoothing")
     if true := results.get("true_perplexity"):
-        lines.append(f"the text's own model: valid perplexity {true['valid']:.2f}, test perplexity {true['test']:.2f}")
+        lines.append(f"the text's own model: {_each(true, 'perplexity', 2)}")
     return "\n".join(lines)
+
+
+def _each(figures: Mapping[str, float], what: str, digits: int) -> str:
+    """A figure of each split."""
+    return ", ".join(f"{split} {what} {value:.{digits}f}" for split, value in figures.items())

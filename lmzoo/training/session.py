@@ -163,10 +163,11 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     """The figures of a trained model."""
     scores = {}
     for split in ("valid", "test"):
-        logprobs = text_logprobs(model, corpus.splits[split], corpus.context)
-        if problem := fault(logprobs):
-            raise UserError(problem, "choose other options and another run_dir")
-        scores[split] = Score.of(logprobs)
+        if split in corpus.splits:
+            logprobs = text_logprobs(model, corpus.splits[split], corpus.context)
+            if problem := fault(logprobs):
+                raise UserError(problem, "choose other options and another run_dir")
+            scores[split] = Score.of(logprobs)
     figures: dict[str, Any] = {
         "corpus": corpus.name,
         "context": corpus.context,
@@ -182,6 +183,9 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     }
     if impossible := {split: measured.impossible for split, measured in scores.items() if measured.impossible}:
         figures["impossible_tokens"] = impossible
+    if corpus.vocabulary.form.unit == "char":
+        bits = {split: -measured.logprob / measured.tokens / math.log(2) for split, measured in scores.items()}
+        figures["bits_per_character"] = {split: finite(value) for split, value in bits.items()}
     if corpus.true_perplexity:
         figures["true_perplexity"] = corpus.true_perplexity
     return figures

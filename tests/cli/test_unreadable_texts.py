@@ -24,7 +24,7 @@ def text(**splits: bytes | None) -> list[str]:
         ({"train": b""}, "train.txt: empty; a split needs at least one line of text"),
         ({"test": b" \n\n"}, "test.txt: empty; a split needs at least one line of text"),
         ({"train": b"a b\nna\xefve\n"}, "train.txt: not UTF-8 (line 2, byte 6); convert it first"),
-        ({"test": b"a\nc a\n"}, "train test, line 2: 'c' is not in the vocabulary, which has no <unk>"),
+        ({"test": b"a\nc a\n"}, "test.txt, line 2: 'c' is not in the vocabulary, which has no <unk>"),
     ],
 )
 def test_a_text_that_cannot_be_read(splits: dict, message: str):

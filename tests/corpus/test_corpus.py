@@ -7,10 +7,16 @@ import math
 import pytest
 import torch
 
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Corpus, Vocabulary, entries, load_corpus, pydoc
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.pydoc import pydoc_lines
+
+
+def text(**options) -> Corpus:
+    """A text of one's own, each line by itself."""
+    return load_corpus(defaults("corpus", "text") | {"context": "sentence"} | options)
 
 
 def test_vocabulary_ranks_by_frequency_after_eos():
@@ -52,20 +58,16 @@ def test_one_string_is_not_taken_for_lines():
 
 
 def test_text_files_become_three_splits(tmp_path):
-    for split, text in {"train": "a b\n\nb\n", "valid": "a\n", "test": "b c"}.items():
-        (tmp_path / split).write_text(text)
+    for split, lines in {"train": "a b\n\nb\n", "valid": "a\n", "test": "b c"}.items():
+        (tmp_path / split).write_text(lines)
     paths = {split: str(tmp_path / split) for split in ("train", "valid", "test")}
     (tmp_path / "train").write_text("a b\n\nb b\nd")
-    corpus = load_corpus(
-        {"name": "text", "label": None, "context": "sentence", "min_count": 2, "max_size": None, **paths}
-    )
+    corpus = text(min_count=2, max_size=None, **paths)
     assert corpus.vocabulary.words == ["<eos>", "<unk>", "b"]
     assert corpus.train.tolist() == [1, 2, 0, 0, 2, 2, 0, 1, 0]
     assert corpus.splits["test"].tolist() == [2, 1, 0]
     assert corpus.sha256["valid"] == hashlib.sha256(b"a\n").hexdigest()
-    limited = load_corpus(
-        {"name": "text", "label": None, "context": "sentence", "min_count": 1, "max_size": 3, **paths}
-    )
+    limited = text(min_count=1, max_size=3, **paths)
     assert limited.vocabulary.words == ["<eos>", "<unk>", "b"]
 
 
@@ -73,9 +75,7 @@ def test_a_line_ends_with_a_line_feed_alone_and_empty_lines_count(tmp_path):
     """Form feeds, carriage returns and Unicode's line separators part words; every other line is a sentence."""
     (tmp_path / "text").write_bytes("\n\na\x0bb\x0ca\r\nb\u2028a\x85b\n \n\n".encode())
     paths = dict.fromkeys(("train", "valid", "test"), str(tmp_path / "text"))
-    corpus = load_corpus(
-        {"name": "text", "label": None, "context": "sentence", "min_count": 1, "max_size": None, **paths}
-    )
+    corpus = text(min_count=1, max_size=None, **paths)
     a, b = (corpus.vocabulary.index[word] for word in "ab")
     assert corpus.train.tolist() == [0, 0, a, b, a, 0, b, a, b, 0, 0, 0]
 
@@ -179,7 +179,7 @@ def test_pydoc_s_test_split_does_not_repeat_the_training_text():
 def test_a_known_corpus_with_another_number_of_tokens_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(entries, "fetch_splits", lambda *_: dict.fromkeys(("train", "valid", "test"), b"a b\n"))
     with pytest.raises(RuntimeError, match="ptb train: 3 tokens where there must be 929589"):
-        load_corpus({"name": "ptb", "context": "sentence", "urls": []})
+        load_corpus({"name": "ptb", "context": "sentence", "vocabulary": None, "urls": []})
 
 
 def test_the_beginning_of_a_corpus_has_whole_lines():

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from test_ngram import DEFAULTS, SMOOTHINGS, texts
 
 from lmzoo import load
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.export_arpa import main
 from lmzoo.models.ngram import arpa_file
@@ -336,6 +337,17 @@ def test_lmplz_estimates_as_we_do(file: str, order: int, changed: dict):
     assert torch.equal(ours.keys, theirs.keys)
     torch.testing.assert_close(ours.logprob, theirs.logprob, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(ours.backoff, theirs.backoff, atol=1e-6, rtol=1e-6)
+
+
+def test_an_unknown_word_of_a_closed_text_has_the_share_of_lmplz():
+    text = str(FOLDER / "text.txt")
+    corpus = load_corpus(defaults("corpus", "text") | {"train": text, "valid": text, "unknown": True})
+    ours = estimate(corpus.train, vocabulary_size=len(corpus.vocabulary), order=3, **DEFAULTS)
+    words, theirs = read_arpa(FOLDER / "trigram.arpa")
+    place = [words.index("</s>" if word == "<eos>" else word) for word in corpus.vocabulary.words]
+    unigrams = theirs.logprob[torch.tensor(place)]
+    torch.testing.assert_close(ours.logprob[: len(place)], unigrams, atol=1e-6, rtol=1e-6)
+    assert float(unigrams[corpus.vocabulary.index["<unk>"]]) == pytest.approx(-1.4535731 * math.log(10))
 
 
 SCORED = [line.split("\t") for line in (FOLDER / "scores.tsv").read_text().splitlines()]

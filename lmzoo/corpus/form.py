@@ -1,0 +1,55 @@
+"""How the lines of a text become words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from lmzoo.corpus.tokenizer import TOKENIZERS
+
+Unit = Literal["word", "char"]
+Tokenizer = Literal["ptb", "words"]
+
+NAMES = {chr(i): f"<U+{i:04X}>" for i in range(0x3001) if chr(i).isspace()} | {" ": "<space>"}
+"""White space as words, which white space cannot be itself. No other character has a name of several."""
+
+_SIGNS = {name: sign for sign, name in NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is done to each line of a text before its words are looked up; by default nothing.
+
+    Attributes:
+        unit: whether a word is what white space parts, or a single character. The end of a line is `<eos>` in both.
+        lower: whether letters become small, first of all.
+        tokenizer: what cuts plain text into words then; see `TOKENIZERS`.
+    """
+
+    unit: Unit = "word"
+    lower: bool = False
+    tokenizer: Tokenizer | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "Form":
+        """From the options of a corpus, many of which have none of these."""
+        return cls(**{field.name: options[field.name] for field in fields(cls) if field.name in options})
+
+    def words(self, line: str) -> list[str]:
+        """The words of a line, none of which has white space in it."""
+        if self.lower:
+            line = line.lower()
+        if self.tokenizer is not None:
+            line = TOKENIZERS[self.tokenizer](line)
+        return [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
+
+    def prepared(self, text: bytes) -> bytes:
+        """UTF-8 whose lines end with a line feed each -> the same lines as words that spaces part."""
+        if self == Form():
+            return text
+        lines = text.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n")
+        return "".join(" ".join(self.words(line)) + "\n" for line in lines).encode("utf-8", "surrogatepass")
+
+
+def character(name: str) -> str:
+    """The character that a word of ``unit="char"`` stands for; `<unk>` as it is."""
+    return _SIGNS.get(name, name)

@@ -1,0 +1,48 @@
+"""Files of the user's: texts in one file or several, and vocabularies."""
+
+import glob
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_lines
+from lmzoo.corpus.vocabulary import EOS, Vocabulary
+
+
+def text_files(named: str | Sequence[str]) -> list[Path]:
+    """The files that names or patterns (``texts/*.txt``) stand for, those of a pattern in alphabetical order.
+
+    Raises: UserError for a pattern without a file.
+    """
+    found: list[Path] = []
+    for name in [named] if isinstance(named, str) else named:
+        if not Path(name).exists() and glob.has_magic(name):
+            matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - may be absolute
+            if not matches:
+                raise UserError(f"{name}: no file matches it")
+            found += map(Path, matches)
+        else:
+            found.append(Path(name))
+    return found
+
+
+def named_after(named: str | Sequence[str]) -> str:
+    """What a text is called after its first file, or after the folder that a pattern looks in."""
+    path = Path(named if isinstance(named, str) else next(iter(named), "text"))
+    while glob.has_magic(path.name):
+        path = path.parent
+    return Path(path.name.removesuffix(".gz")).stem or "text"
+
+
+def read_vocabulary(source: str) -> Vocabulary:
+    """The words of a run's folder, or of a file with a word a line. Where `<eos>` is not the first, it is put there.
+
+    Raises: UserError where it cannot be read, or has a word twice.
+    """
+    path = Path(source)
+    file = path / "vocabulary.txt" if path.is_dir() else path
+    words = read_lines(file)
+    try:
+        return Vocabulary(words if words[0] == EOS else [EOS, *words])
+    except ValueError as error:
+        raise UserError(f"corpus.vocabulary: {file}: {error}", "name a run, or a file with a word a line") from None

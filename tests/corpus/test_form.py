@@ -1,0 +1,166 @@
+"""Lines as words: characters, small letters, tokenizers; texts in several files, packed, without test."""
+
+import gzip
+import hashlib
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from command_line import MODELS, QUICK, Outcome, command
+
+from lmzoo import api, compare, evaluate, generate, score
+from lmzoo.core.configs import defaults
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import Corpus, Vocabulary, load_corpus
+from lmzoo.corpus.form import Form
+
+TEXT = "Ab a\tB.\r\n\n  aé <unk>\n"
+
+
+def own(**options) -> Corpus:
+    """A text of one's own."""
+    return load_corpus(defaults("corpus", "text") | options)
+
+
+def test_characters_are_words_and_nothing_of_a_line_is_lost():
+    form = Form(unit="char")
+    lines = [form.words(line) for line in TEXT.split("\n")[:-1]]
+    assert lines[0] == ["A", "b", "<space>", "a", "<U+0009>", "B", "."]
+    assert lines[1] == []
+    assert lines[2] == ["<space>", "<space>", "a", "é", "<space>", *"<unk>"]
+    vocabulary = Vocabulary(Vocabulary.of(form.prepared(TEXT.encode())).words, form)
+    tokens = vocabulary.encode(TEXT.encode())
+    assert len(tokens) == len(TEXT) - 1  # a character each, and the end of a line is one
+    assert vocabulary.decode(tokens.tolist()) == TEXT.replace("\r", "")
+    with pytest.raises(UserError, match=r"book, line 2: 'x' is not in the vocabulary.*corpus.unknown=true"):
+        vocabulary.encode(["ab", "ax"], "book")
+
+
+def test_every_white_space_is_a_character_of_its_own():
+    white = [chr(i) for i in range(0x110000) if chr(i).isspace() and chr(i) not in "\r\n"]
+    names = Form(unit="char").words("".join(white))
+    assert len(set(names)) == len(white) > 20
+    assert " ".join(names).split() == names
+    assert Vocabulary(["<eos>", *names], Form(unit="char")).decode(range(1, len(names) + 1)) == "".join(white)
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (Form(lower=True), ["the", "dog's", "<unk>,", "5.5"]),
+        (Form(tokenizer="words"), ["The", "dog's", "<unk>", ",", "5.5"]),
+        (Form(lower=True, tokenizer="words"), ["the", "dog's", "<unk>", ",", "5.5"]),
+        (Form(lower=True, tokenizer="ptb"), ["the", "dog", "'s", "<unk>", "N"]),
+        (Form(unit="char", lower=True, tokenizer="ptb"), [c.replace(" ", "<space>") for c in "the dog 's <unk> N"]),
+    ],
+)
+def test_letters_become_small_before_a_tokenizer_cuts(form: Form, expected: list[str]):
+    assert form.words("The dog's <unk>, 5.5") == expected
+
+
+def test_several_files_packed_or_not_are_one_text(tmp_path: Path):
+    (tmp_path / "b.txt").write_text("b\nc")
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a b\n"))
+    a, b = str(tmp_path / "a.txt.gz"), str(tmp_path / "b.txt")
+    corpus = own(train=[b, a], valid=f"{tmp_path}/*")
+    assert corpus.name == "b"
+    assert own(train=a, valid=a).name == "a"
+    assert own(train=f"{tmp_path}/*.txt", valid=b).name == tmp_path.name
+    assert corpus.vocabulary.decode(corpus.train.tolist()) == "b <eos>\nc <eos>\na b <eos>"
+    assert corpus.vocabulary.decode(corpus.splits["valid"].tolist()) == "a b <eos>\nb <eos>\nc <eos>"
+    assert corpus.splits.keys() == corpus.sha256.keys() == {"train", "valid"}
+    assert corpus.sha256["valid"] == hashlib.sha256(b"a b\nb\nc").hexdigest()  # what was packed, not how
+    with pytest.raises(UserError, match=r"^corpus b has no test split; there are: train, valid$"):
+        corpus.tokens("test")
+    with pytest.raises(UserError, match=rf"^{re.escape(a)}, line 1: 'b' is not in the vocabulary"):
+        own(train=_only(tmp_path, "a"), valid=[a])
+    with pytest.raises(UserError, match=r"none\*: no file matches it"):
+        own(train=f"{tmp_path}/none*", valid=b)
+
+
+def _only(folder: Path, word: str) -> str:
+    folder = folder / "only"
+    folder.mkdir()
+    (folder / "text").write_text(word)
+    return str(folder / "text")
+
+
+PACKED = gzip.compress(b"a b\n" * 999)
+
+
+@pytest.mark.parametrize("data", [b"no gzip", PACKED[:-9], PACKED[:12] + b"x" * 9])
+def test_a_packed_file_that_is_broken_is_refused(tmp_path: Path, data: bytes):
+    (tmp_path / "a.gz").write_bytes(data)
+    with pytest.raises(UserError, match=r"a.gz: no whole file of gzip"):
+        own(train=str(tmp_path / "a.gz"), valid=str(tmp_path / "a.gz"))
+
+
+def test_unknown_adds_a_word_and_a_vocabulary_is_taken_as_it_is(tmp_path: Path):
+    (tmp_path / "text").write_text("b a b")
+    (tmp_path / "other").write_text("b c")
+    paths = {"train": str(tmp_path / "text"), "valid": str(tmp_path / "other")}
+    corpus = own(**paths, unknown=True)
+    assert corpus.vocabulary.words == ["<eos>", "<unk>", "b", "a"]
+    assert corpus.splits["valid"].tolist() == [2, 1, 0]
+    (tmp_path / "words").write_text("c\n<unk>\nb\n")
+    given = own(**paths, vocabulary=str(tmp_path / "words"))
+    assert given.vocabulary.words == ["<eos>", "c", "<unk>", "b"]
+    assert given.train.tolist() == [3, 2, 3, 0]
+    assert given.sha256["vocabulary"] == hashlib.sha256(b"<eos>\nc\n<unk>\nb").hexdigest()
+    pydoc = load_corpus(defaults("corpus", "pydoc") | {"vocabulary": str(tmp_path / "words")})
+    assert set(pydoc.train.tolist()) >= {0, 2}
+    assert len(pydoc.vocabulary) == 4
+    (tmp_path / "words").write_text("c\nb\n")
+    with pytest.raises(UserError, match=r"text, line 1: 'a' is not in the vocabulary, which has no <unk>"):
+        own(**paths, vocabulary=str(tmp_path / "words"))
+    (tmp_path / "words").write_text("c\nc\n")
+    with pytest.raises(UserError, match=r"words: a vocabulary is a list of distinct words"):
+        own(**paths, vocabulary=str(tmp_path / "words"))
+    with pytest.raises(UserError, match=r"corpus.vocabulary: its words are given; leave out min_count"):
+        own(**paths, vocabulary=str(tmp_path / "words"), min_count=2)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model of characters, small ones, trained without a test file."""
+    folder = tmp_path_factory.mktemp("characters")
+    (folder / "text.txt").write_text("Ab\tB.\nb  a\n" * 30)
+    files = [f"corpus.{split}={folder / 'text.txt'}" for split in ("train", "valid")]
+    options = [*files, "corpus.unit=char", "corpus.lower=true", *QUICK, *MODELS["rnn"]]
+    assert command("corpus=text", *options, f"run_dir={folder / 'run'}").code == 0
+    return str(folder / "run")
+
+
+def printed(outcome: Outcome) -> str:
+    assert outcome.code == 0, outcome
+    return outcome.out
+
+
+def test_a_run_of_characters_prints_bits_and_reads_files_as_it_was_trained(run: str, tmp_path: Path):
+    results = api.load(run).results
+    assert results is not None
+    assert results["perplexity"].keys() == results["bits_per_character"].keys() == {"valid"}
+    perplexity, bits = results["perplexity"]["valid"], results["bits_per_character"]["valid"]
+    assert bits == pytest.approx(math.log2(perplexity))
+    figures = evaluate.evaluate(Path(run), str(Path(run).parent / "text.txt"), device="cpu")
+    assert figures["perplexity"] == pytest.approx(perplexity)
+    assert figures["bits_per_character"] == pytest.approx(bits)
+    assert figures["tokens"] == 30 * 11
+    assert f"({bits:.4f} bits per character)" in printed(command(run, "valid", main=evaluate.main))
+    assert "has no test split" in command(run, main=evaluate.main).refused()
+    assert "has no test split" in command("--tokens", run, run, main=compare.main).refused()
+    assert f"{perplexity:.2f}" in printed(command(run, main=compare.main))
+    (tmp_path / "text").write_text("A  B.\n")
+    rows = printed(command(run, str(tmp_path / "text"), "--json", main=score.main))
+    assert [word["word"] for word in json.loads(rows)["words"]] == ["a", "<space>", "<space>", "b", ".", "<eos>"]
+
+
+def test_a_run_of_characters_generates_text_without_spaces_between(run: str):
+    drawn = printed(command(run, "--prompt", "AB ", "--tokens", "60", main=generate.main))
+    assert drawn.startswith("ab ")
+    assert "<" not in drawn
+    assert len(drawn.rstrip("\n").replace("\\t", "\t")) in (62, 63)  # 60 drawn, of which the last may end a line
+    assert api.load(run).sample(tokens=60, prompt="AB ")[0].rstrip("\n") == drawn.rstrip("\n").replace("\\t", "\t")
+    assert "'z' is not among the model's words" in command(run, "--prompt", "az", main=generate.main).refused()
