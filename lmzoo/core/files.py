@@ -12,7 +12,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from lmzoo.core.errors import UserError
 
@@ -73,7 +73,7 @@ def text_bytes(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def _unpacked(stream: BinaryIO, path: Path) -> Iterator[IO[bytes]]:
+def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
     """What gzip has packed into a file whose name ends in ``.gz``; any other stream as it is."""
     if path.suffix != ".gz":
         yield stream

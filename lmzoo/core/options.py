@@ -10,6 +10,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Annotated, Any, Literal
 
 from lmzoo.core.errors import UserError, nearest, shortened
@@ -97,7 +98,10 @@ def _violation(value: Any, annotation: Any) -> str | None:
 
 
 def schema(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotation of every option that a function, or the constructor of a class, takes."""
+    """The annotation of every option that a function, or the constructor of a class, takes.
+
+    An option that Python keeps for itself, such as ``from``, is the parameter ``from_``.
+    """
     hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
     options: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
@@ -105,14 +109,14 @@ def schema(function: Callable[..., Any]) -> dict[str, Any]:
             (shared,) = typing.get_args(hints[name])
             options |= typing.get_type_hints(shared, include_extras=True)
         else:
-            options[name] = hints[name]
+            options[name.removesuffix("_")] = hints[name]
     return options
 
 
 def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, **given: Any) -> Any:
     """Call ``function(**options, **given)`` after `check`."""
     check(function, options, where, given)
-    return function(**options, **given)
+    return function(**{f"{name}_" if iskeyword(name) else name: options[name] for name in options}, **given)
 
 
 def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, given: Collection[str] = ()) -> None:

@@ -145,8 +145,11 @@ class Run:
         file = Path(str(error.filename or os.devnull))
         return error.errno in _NO_ROOM or self.path in (file, *file.parents) or file in self.path.parents
 
-    def begin(self, config: Mapping[str, Any], corpus: Corpus) -> None:
+    def begin(self, config: Mapping[str, Any], corpus: Corpus, source: str | None = None) -> None:
         """Write what a run has from its start, or note that it goes on. Call it inside `alone`.
+
+        Args:
+            source: the folder of the run whose weights it starts from.
 
         Raises: OSError where there is no room.
         """
@@ -160,7 +163,10 @@ class Run:
             started = self._starts()
         else:
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
-        self.write_json("provenance.json", [*started, provenance(corpus)])
+        entry = provenance(corpus)
+        if source is not None and (weights := Path(source) / "best.pt").exists():
+            entry["from"] = {"run": source, "sha256": sha256(read_bytes(weights))}
+        self.write_json("provenance.json", [*started, entry])
 
     def _discard(self, before: set[str], new: Sequence[Path]) -> None:
         """Take back `begin` where nothing has been learnt yet.

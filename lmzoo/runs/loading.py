@@ -51,17 +51,33 @@ def hand_over(model: LanguageModel, corpus: Corpus) -> None:
         model.inherit([_trained(folder, corpus, option) for folder in folders])
 
 
-def _trained(folder: str, corpus: Corpus, option: str) -> Trained:
+def start_from(model: LanguageModel, corpus: Corpus, folder: str) -> None:
+    """Give a new model of a corpus the weights of a run, which may have been trained on another text.
+
+    Raises: UserError as `load` does, for a run of other words, and for weights of other shapes.
+    """
+    theirs = _trained(folder, corpus, "trainer.from", same_text=False).model.state_dict()
+    shapes, own = ({name: list(part.shape) for name, part in state.items()} for state in (theirs, model.state_dict()))
+    for name in {**own, **shapes}:
+        if shapes.get(name) != own.get(name):
+            sizes = f"{shapes.get(name, 'absent')} there, {own.get(name, 'absent')} here"
+            raise UserError(f"trainer.from: {folder} has other weights ({name}: {sizes})", "repeat its model options")
+    model.load_state_dict(theirs)
+
+
+def _trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
     run = Run(Path(folder))
     try:
         model, vocabulary = load(folder)
-        run.check_text(corpus)
+        if same_text:
+            run.check_text(corpus)
         config, unfinished = run.config(), run.unfinished()
     except UserError as error:  # whose advice is for those who train or evaluate that run
         raise UserError(f"{option}: {error.problem}", "choose another run") from None
     if vocabulary.words != corpus.vocabulary.words:
         raise UserError(
-            f"{option}: {folder} was not trained on the words of corpus {corpus.name}", "choose another run"
+            f"{option}: {folder} was not trained on the words of corpus {corpus.name}",
+            "choose another run" if same_text else f"set corpus.vocabulary={folder}",
         )
     if unfinished:
         log.warning(unfinished)

@@ -10,6 +10,7 @@ from lmzoo.core.options import Bounds, NonNegative, Size
 class TrainerOptions:
     """What ``configs/trainer`` sets; see the comments there."""
 
+    from_: str | None
     first_tokens: Size | None
     batch_size: Size
     bptt: Size

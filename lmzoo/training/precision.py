@@ -27,8 +27,8 @@ def settled(options: TrainerOptions, model: LanguageModel, run: Run) -> TrainerO
         return options
     if run.config_file.exists():
         with run.reading(run.config_file.name):
-            begun = {"precision": run.config()["trainer"]["precision"]}
-            return call(TrainerOptions, dataclasses.asdict(options) | begun, "trainer.")
+            begun = call(TrainerOptions, run.config()["trainer"], "trainer.").precision
+            return dataclasses.replace(options, precision=begun)
     half = model.autocast and faster_in_bfloat16(model.device)
     return dataclasses.replace(options, precision="bfloat16" if half else "float32")
 

@@ -43,8 +43,14 @@ class Progress:
 
     @property
     def best_epoch(self) -> float | None:
-        """The epoch of the best check, with the part of it that was done; None where nothing was checked."""
-        return min(self.checks, key=lambda check: check["valid"])["epoch"] if self.checks else None
+        """The epoch of the best check, with the part of it that was done; None where nothing was checked.
+
+        It is 0 where training made weights no better that it started from.
+        """
+        if not self.checks:
+            return None
+        check = min(self.checks, key=lambda check: check["valid"])
+        return check["epoch"] if check["valid"] <= self.best else 0.0
 
     def note_check(self, epoch: float, valid: float) -> None:
         """Add to ``checks``."""

@@ -81,7 +81,7 @@ def train(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         if results := run.results():
             return _report_finished(run, results)
         trainer.restore()
-        run.begin(config, corpus)
+        run.begin(config, corpus, None if trainer.resumed else trainer.options.from_)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             results = _work(trainer, settings, told or {}, board)
     print(summary(results))

@@ -18,7 +18,7 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
-from lmzoo.runs.loading import hand_over
+from lmzoo.runs.loading import hand_over, start_from
 from lmzoo.runs.results import require_curve
 from lmzoo.training.descent import Descent, NotFinite
 from lmzoo.training.options import TrainerOptions
@@ -65,6 +65,9 @@ class Trainer:
         self.descent: Descent | None = None
         if any(parameter.requires_grad for parameter in model.parameters()):
             self.descent = Descent(model, corpus, options, optimizer=optimizer, schedule=schedule, seed=seed)
+        if options.from_ is not None and (self.descent is None or model.starts_from is not None):
+            needed = "a model that learns by gradient" if self.descent is None else "no other run to start from"
+            raise UserError(f"trainer.from={options.from_}: needs {needed}", "leave it out")
         self.resumed = False
         self.saved_at = time.monotonic()
 
@@ -87,11 +90,17 @@ class Trainer:
 
     def _estimate(self) -> None:
         started = time.monotonic()
-        hand_over(self.model, self.corpus)
-        self.model.estimate(self.corpus)
+        if self.options.from_ is None:
+            hand_over(self.model, self.corpus)
+            self.model.estimate(self.corpus)
+        else:
+            start_from(self.model, self.corpus, self.options.from_)
         self.progress.step_seconds = self.progress.seconds = time.monotonic() - started
         if self.descent is not None:
             self.descent.begin()
+            if self.options.from_ is not None:
+                log.info("the weights are those of %s; optimizer and schedule begin anew", self.options.from_)
+                self._check()
         else:
             self.progress.tokens = len(self.corpus.train)
             self.progress.finished = True

@@ -1,0 +1,110 @@
+"""A run that starts from the weights of another: ``trainer.from`` and ``corpus.vocabulary``."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import MODELS, QUICK, Outcome, command
+
+from lmzoo.api import Loaded
+from lmzoo.api import load as open_run
+from lmzoo.protocol.perplexity import score
+from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import load
+from lmzoo.training.trainer import Trainer
+
+RNN = [*QUICK, *MODELS["rnn"]]
+
+
+def own(folder: Path, name: str, text: str) -> list[str]:
+    """The options of a text of one's own."""
+    (folder / name).write_text(text)
+    return ["corpus=text", *(f"corpus.{split}={folder / name}" for split in ("train", "valid", "test"))]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network of a text with `<unk>`, trained."""
+    folder = tmp_path_factory.mktemp("source")
+    text = own(folder, "text", "a b c\nb a <unk>\n" * 20)
+    assert command(*text, *RNN, f"run_dir={folder / 'run'}").code == 0
+    return folder / "run"
+
+
+def trained(outcome: Outcome, run: Path) -> Loaded:
+    assert outcome.code == 0, outcome
+    return open_run(run)
+
+
+def test_fine_tuning_starts_with_the_weights_and_the_perplexity_of_the_source(source: Path, tmp_path: Path):
+    text = own(tmp_path, "other", "c c b\nd a b\n" * 20)
+    options = [*text, *RNN, f"corpus.vocabulary={source}", f"trainer.from={source}"]
+    worse = trained(command(*options, "optimizer.lr=1", f"run_dir={tmp_path / 'worse'}"), tmp_path / "worse")
+    theirs, words = load(source)
+    assert worse.vocabulary.words == words.words
+    for name, weights in theirs.state_dict().items():
+        assert torch.equal(worse.model.state_dict()[name], weights)
+    before = score(theirs, words.encode((tmp_path / "other").read_bytes()), "stream").perplexity
+    assert worse.results is not None
+    assert worse.results["perplexity"]["valid"] == before
+    assert worse.results["best_epoch"] == 0
+    assert worse.results["checks"][0]["valid"] > before
+    tuned = trained(command(*options, "optimizer.lr=0.03", f"run_dir={tmp_path / 'tuned'}"), tmp_path / "tuned")
+    assert tuned.results is not None
+    assert f"0 tokens, 0 s: valid perplexity {before:.2f}" in (tmp_path / "tuned" / "train.log").read_text()
+    assert tuned.results["perplexity"]["valid"] < before
+    assert tuned.results["best_epoch"] > 0
+
+
+def test_the_weights_at_step_0_are_those_of_the_source_to_the_bit(source: Path, tmp_path: Path, monkeypatch):
+    first: list[dict[str, torch.Tensor]] = []
+    step = Trainer._step
+
+    def noting(self: Trainer, *arguments):
+        first.append({name: weights.clone() for name, weights in self.model.state_dict().items()})
+        return step(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_step", noting)
+    text = [f"corpus.{split}={source.parent / 'text'}" for split in ("train", "valid")]
+    on = ["corpus=text", *text, *RNN, f"trainer.from={source}", "trainer.epochs=1", f"run_dir={tmp_path / 'on'}"]
+    assert command(*on).code == 0
+    theirs = load(source)[0].state_dict()
+    assert all(torch.equal(first[0][name], weights) for name, weights in theirs.items())
+    assert any(not torch.equal(first[-1][name], weights) for name, weights in theirs.items())
+
+
+def test_a_run_says_where_it_came_from_and_needs_its_source_no_more(source: Path, tmp_path: Path):
+    shutil.copytree(source, tmp_path / "source")
+    text = own(tmp_path, "other", "c a d\n" * 20)
+    run, came = tmp_path / "run", tmp_path / "source"
+    options = [*text, *RNN, f"corpus.vocabulary={came}", f"trainer.from={came}", f"run_dir={run}"]
+    results = trained(command(*options), run).results
+    assert Run(run).config()["trainer"]["from"] == str(came)
+    (entry,) = json.loads((run / "provenance.json").read_text())
+    assert entry["from"]["run"] == str(came)
+    assert len(entry["from"]["sha256"]) == 64
+    shutil.rmtree(came)
+    assert results is not None
+    assert open_run(run).perplexity("test") == pytest.approx(results["perplexity"]["test"])
+
+
+def test_what_does_not_fit_is_refused_in_a_line(source: Path, tmp_path: Path):
+    text, run = own(tmp_path, "text", "a b <unk>\nc c\n" * 20), f"run_dir={tmp_path / 'run'}"
+    same = [*text, f"corpus.vocabulary={source}"]
+
+    def refused(*options: str) -> str:
+        message = command(*options, run).refused()
+        assert not (tmp_path / "run").exists()
+        return message
+
+    assert f"set corpus.vocabulary={source}" in refused(*text, *RNN, f"trainer.from={source}")
+    other = refused(*same, *QUICK, *MODELS["gru"], f"trainer.from={source}")
+    assert "has other weights (recurrent.weight_ih_l0: [8, 8] there, [24, 8] here); repeat its model options" in other
+    deeper = refused(*same, *RNN, "model.layers=2", f"trainer.from={source}")
+    assert "(recurrent.weight_ih_l1: absent there, [8, 8] here)" in deeper
+    counted = refused(*same, *QUICK, *MODELS["ngram"], f"trainer.from={source}")
+    assert "needs a model that learns by gradient" in counted
+    assert "trainer.from: nowhere: not a run directory" in refused(*same, *RNN, "trainer.from=nowhere")
+    assert "trainer.from=3: must be a string or null" in refused(*same, *RNN, "trainer.from=3")
