@@ -44,6 +44,8 @@ class Decoding:
 
     def weights(self, logprobs: Tensor) -> Tensor:
         """(B, V) log-probabilities in nats -> (B, V) float64, in proportion to how often each word is drawn."""
+        if self == Decoding():
+            return logprobs.exp().double()  # p itself, without the cost of exponentials in float64
         logprobs = logprobs.double()
         p = ((logprobs - logprobs.amax(1, keepdim=True)) / self.temperature).exp()
         if self.top_k is not None and self.top_k < p.shape[1]:
