@@ -6,6 +6,7 @@ if __name__ == "__main__":
     start("lmzoo.evaluate")
 
 import json
+import math
 import sys
 import time
 from difflib import get_close_matches

@@ -1,6 +1,7 @@
 """A run that starts from the weights of another: ``trainer.from`` and ``corpus.vocabulary``."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def test_fine_tuning_starts_with_the_weights_and_the_perplexity_of_the_source(so
     assert worse.results["checks"][0]["valid"] > before
     tuned = trained(command(*options, "optimizer.lr=0.03", f"run_dir={tmp_path / 'tuned'}"), tmp_path / "tuned")
     assert tuned.results is not None
-    assert f"0 tokens, 0 s: valid perplexity {before:.2f}" in (tmp_path / "tuned" / "train.log").read_text()
+    log = (tmp_path / "tuned" / "train.log").read_text()
+    assert re.search(rf" 0 tokens, \d+ s: valid perplexity {before:.2f}\n", log)
     assert tuned.results["perplexity"]["valid"] < before
     assert tuned.results["best_epoch"] > 0
 
