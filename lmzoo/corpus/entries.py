@@ -30,7 +30,8 @@ def corpus_label(options: Mapping[str, Any]) -> str:
     """What a corpus is called, by its options: a text of one's own by its label or its train file."""
     if options.get("name") != "text":
         return str(options.get("name"))
-    return str(options.get("label") or named_after(options.get("train") or "text"))
+    train = options.get("train") or "text"  # not yet checked
+    return str(options.get("label") or named_after(str(train[0] if isinstance(train, list) else train)))
 
 
 def _pinned(

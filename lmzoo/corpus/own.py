@@ -26,9 +26,9 @@ def text_files(named: str | Sequence[str]) -> list[Path]:
     return found
 
 
-def named_after(named: str | Sequence[str]) -> str:
+def named_after(file: str) -> str:
     """What a text is called after its first file, or after the folder that a pattern looks in."""
-    path = Path(named if isinstance(named, str) else next(iter(named), "text"))
+    path = Path(file)
     while glob.has_magic(path.name):
         path = path.parent
     return Path(path.name.removesuffix(".gz")).stem or "text"
