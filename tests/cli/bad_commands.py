@@ -16,7 +16,7 @@ from lmzoo import export_arpa
 from lmzoo.cli.command import CommandParser
 from lmzoo.core.configs import CONFIGS, defaults
 
-NAMES = sorted(path.stem for path in (ROOT / "lmzoo").glob("*.py") if path.stem not in ("__init__", "api"))
+NAMES = sorted(path.stem for path in (ROOT / "lmzoo").glob("*.py") if path.stem not in ("__init__", "__main__", "api"))
 MAINS: dict[str, Callable[[], int]] = {name: importlib.import_module(f"lmzoo.{name}").main for name in NAMES}
 GROUPS = {
     group: sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))

@@ -20,7 +20,9 @@ from lmzoo.corpus import pydoc
 SECONDS = 10
 """Of processor time that a command may take."""
 WARNING = re.compile(r"runs/\S+: its training is not finished; these are the best weights so far")
-LEARNT = re.compile(r"error: .* at step \d+; the last good .*|error: the model's log-probabilities are no numbers.*")
+LEARNT = re.compile(
+    r"error: (.* at step \d+; the last good |the model's log-probabilities are no numbers|the model gives a word ).*"
+)
 """Ends a run that has learnt something, and leaves its folder."""
 
 
