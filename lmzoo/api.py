@@ -93,7 +93,7 @@ class Loaded:
     def _line(self, text: str) -> Line:
         if "\n" in text:
             raise UserError("a line is asked for, not several", "call this for each, or `perplexity` with a file")
-        return scored(self.model, self.vocabulary, [text], "sentence")[0]
+        return next(scored(self.model, self.vocabulary, [text], "sentence"))
 
     def _beginning(self, text: str) -> Tensor | None:
         """(N,) words, without `<eos>`; None where there is none."""

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, open_run, warn
@@ -23,6 +24,9 @@ from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.perplexity import Score, by_line, fault, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
+
+MANY_UNKNOWN = 0.01
+"""Where a larger share of a text is unknown, its perplexity says less: `<unk>` is easy to predict."""
 
 
 def evaluate(
@@ -37,16 +41,16 @@ def evaluate(
         lines: whether to give the score of every line, too. In a stream a line is scored given all lines before it.
 
     Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words read as `<unk>`),
-        impossible (tokens of probability zero), seconds, device; where words are characters, bits_per_character; and
-        where asked for, lines: the logprob, the number
-        of tokens and the words of every line, as the model reads them.
+        impossible (tokens of probability zero), seconds, device; where words are unknown, perplexity_of_known, that
+        of all other tokens; where words are characters, bits_per_character; and where asked for, lines: the logprob,
+        the number of tokens and the words of every line, as the model reads them.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
     run, model, vocabulary = open_run(run_dir, device)
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
-    tokens, unknown = _read(text, run, vocabulary)
+    tokens, known = _read(text, run, vocabulary)
     started = time.monotonic()
     logprobs = text_logprobs(model, tokens, memory).cpu().double()
     measured = Score.of(logprobs)
@@ -59,13 +63,15 @@ def evaluate(
         "perplexity": measured.perplexity,
         "logprob": measured.logprob,
         "tokens": measured.tokens,
-        "unknown": unknown,
+        "unknown": int((~known).sum()),
         "impossible": measured.impossible,
         "seconds": round(time.monotonic() - started, 3),
         "device": str(model.device),
     }
     if vocabulary.form.unit == "char":
         figures["bits_per_character"] = math.log2(measured.perplexity)
+    if figures["unknown"]:
+        figures["perplexity_of_known"] = Score.of(logprobs[known]).perplexity
     if lines:
         figures["lines"] = [
             {"logprob": float(scores.sum()), "tokens": len(line), "text": vocabulary.decode(line[:-1].tolist())}
@@ -74,16 +80,17 @@ def evaluate(
     return figures
 
 
-def _read(text: str, run: Run, vocabulary: Vocabulary) -> tuple[Tensor, int]:
-    """The (N,) tokens of a split or a file, and how many words were read as `<unk>`."""
+def _read(text: str, run: Run, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+    """The (N,) tokens of a split or a file, and whether each was known, (N,) bool, and not read as `<unk>`."""
     if text in SPLITS:
-        return run.corpus().tokens(text), 0
+        tokens = run.corpus().tokens(text)
+        return tokens, torch.ones_like(tokens, dtype=torch.bool)
     if not Path(text).exists():
         meant = get_close_matches(text, SPLITS, n=1)
         advice = f"did you mean '{meant[0]}'?" if meant else None
         raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
     numbers = vocabulary.look_up(read_text(Path(text)), text)
-    return vocabulary.read(numbers), int((numbers < 0).sum())
+    return vocabulary.read(numbers), numbers >= 0
 
 
 def _for_json(value: Any) -> Any:
@@ -130,7 +137,10 @@ def main() -> int:
         f"{figures['perplexity']:.2f}{bits} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"
     ]
     if figures["unknown"]:
-        summary.append(f"{figures['unknown']:,} words are not in the model's vocabulary and were read as <unk>")
+        told = f"{figures['unknown']:,} words are not in the model's vocabulary and were read as <unk>"
+        if figures["unknown"] > MANY_UNKNOWN * figures["tokens"]:
+            told += f"; without them the perplexity is {figures['perplexity_of_known']:.2f}"
+        summary.append(told)
     if figures["impossible"]:
         summary.append(f"{figures['impossible']:,} tokens have probability 0")
     print("\n".join(summary), file=sys.stderr if arguments.lines else sys.stdout)

@@ -66,7 +66,7 @@ def preferences(model: LanguageModel, vocabulary: Vocabulary, pairs: Sequence[Pa
     """
     lines = scored(model, vocabulary, [text for pair in pairs for text in (pair.good, pair.bad)], "sentence", "pairs")
     found: dict[str, Preference] = {}
-    for pair, good, bad in zip(pairs, lines[::2], lines[1::2], strict=True):
+    for pair, good, bad in zip(pairs, lines, lines, strict=True):
         before = found.get(pair.paradigm, Preference(0, 0.0, 0))
         chosen = _sign(good.logprob, bad.logprob)
         of_known = _sign(good.logprob_of_known, bad.logprob_of_known)

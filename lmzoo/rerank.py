@@ -112,7 +112,7 @@ def main() -> int:
     weights = list(arguments.weights)
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     warn(run.unfinished())
-    lines = scored(model, vocabulary, texts, "sentence", arguments.text)
+    lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
     logprobs = [line.logprob for line in lines]
     if references:
         weights[0], errors = tuned(entries, logprobs, references)

@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, warn
@@ -49,9 +50,11 @@ def main() -> int:
     lines = tokenized(arguments, read_lines(text_file(arguments)))
     text = scored(model, vocabulary, lines, context, arguments.text)
     warn(unfinished)
+    sums = Sums()
     for line in text:
         print(_as_json(line, arguments) if arguments.json else _as_table(line, arguments))
-    print(_summary(text, arguments.unit), file=sys.stderr)
+        sums.add(line)
+    print(sums.told(arguments.unit), file=sys.stderr)
     return 0
 
 
@@ -87,15 +90,32 @@ def _as_json(line: Line, arguments: argparse.Namespace) -> str:
     return json.dumps(entry, ensure_ascii=False)
 
 
-def _summary(text: list[Line], unit: str) -> str:
-    """Sums over the whole text, with and without unknown words."""
-    tokens, unknown = sum(len(line.words) for line in text), sum(line.unknown for line in text)
-    all_words, known = sum(line.logprob for line in text), sum(line.logprob_of_known for line in text)
-    return (
-        f"{tokens:,} tokens in {len(text):,} lines: log p {all_words * UNITS[unit]:.4f} {unit}, perplexity "
-        f"{_perplexity(all_words, tokens):.2f}; without the {unknown:,} unknown words {known * UNITS[unit]:.4f}, "
-        f"{_perplexity(known, tokens - unknown):.2f}"
-    )
+@dataclass
+class Sums:
+    """Sums over a text, with and without unknown words."""
+
+    lines: int = 0
+    tokens: int = 0
+    unknown: int = 0
+    logprob: float = 0.0
+    logprob_of_known: float = 0.0
+
+    def add(self, line: Line) -> None:
+        """Count one more line."""
+        self.lines += 1
+        self.tokens += len(line.words)
+        self.unknown += line.unknown
+        self.logprob += line.logprob
+        self.logprob_of_known += line.logprob_of_known
+
+    def told(self, unit: str) -> str:
+        """The line that is printed at the end."""
+        nats = UNITS[unit]
+        return (
+            f"{self.tokens:,} tokens in {self.lines:,} lines: log p {self.logprob * nats:.4f} {unit}, perplexity "
+            f"{_perplexity(self.logprob, self.tokens):.2f}; without the {self.unknown:,} unknown words "
+            f"{self.logprob_of_known * nats:.4f}, {_perplexity(self.logprob_of_known, self.tokens - self.unknown):.2f}"
+        )
 
 
 def _perplexity(logprob: float, tokens: int) -> float:

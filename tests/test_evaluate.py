@@ -1,6 +1,7 @@
 """The evaluate command: a split or a file, all of it or line by line, measured by the best weights of a run."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from command_line import MODELS, QUICK, SMALL, TEXT, command, configuration, sto
 import lmzoo
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.evaluate import evaluate, main
+from lmzoo.protocol.lines import scored
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
 from lmzoo.training.session import train
@@ -66,7 +68,11 @@ def test_words_contexts_and_splits_are_those_asked_for(tmp_path: Path):
         figures = evaluate(path, str(tmp_path / "text"), asked, "cpu")
         assert figures["logprob"] == pytest.approx(expected[context], rel=1e-6)
         assert (figures["context"], figures["tokens"], figures["unknown"]) == (context, 11, 3)
-    assert "\n3 words are not in the model's vocabulary" in command(str(path), str(tmp_path / "text"), main=main).out
+    told = command(str(path), str(tmp_path / "text"), main=main).out
+    assert "\n3 words are not in the model's vocabulary" in told
+    lines = scored(model, vocabulary, texts["text"].splitlines(), "sentence")
+    perplexity = math.exp(-sum(line.logprob_of_known for line in lines) / 8)
+    assert f"; without them the perplexity is {perplexity:.2f}" in told
     for split, text in Run(path).corpus().splits.items():
         logprob = score(model, text, "sentence").logprob
         figures = evaluate(path, split, device="cpu")
