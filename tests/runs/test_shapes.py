@@ -76,7 +76,7 @@ def test_a_run_of_another_shape_cannot_be_opened(run: Path, name: str, change: C
     ("name", "change"),
     [
         ("results.json", put("perplexity", value=3.0)),
-        ("results.json", put("perplexity", value={"valid": 3.0})),
+        ("results.json", put("perplexity", value={"test": 3.0})),
         ("results.json", put("perplexity", "test", value="low")),
         ("results.json", put("seconds", value="soon")),
         ("results.json", put("parameters", value=[1])),
