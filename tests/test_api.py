@@ -1,6 +1,7 @@
 """A trained model in a notebook."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,12 @@ def test_the_likeliest_next_words(run: Path):
 def test_perplexity_is_evaluate_s(run: Path, tmp_path: Path):
     lm = lmzoo.load(run)
     assert lm.perplexity() == evaluate.evaluate(run, "test")["perplexity"]
-    (tmp_path / "text").write_text(lm.vocabulary.decode([3, 5, 4]) + "\n")
-    assert lm.perplexity(tmp_path / "text") == pytest.approx(math.exp(-lm.score(lm.vocabulary.decode([3, 5, 4])) / 4))
+    first, second = lm.vocabulary.decode([3, 5, 4]), lm.vocabulary.decode([6])
+    (tmp_path / "text").write_text(f"{first}\n{second}\n")
+    alone = math.exp(-(lm.score(first) + lm.score(second)) / 6)
+    assert replace(lm, context="sentence").perplexity(tmp_path / "text") == pytest.approx(alone)
+    assert lm.perplexity(tmp_path / "text", "sentence") == pytest.approx(alone)
+    assert lm.perplexity(tmp_path / "text") != pytest.approx(alone)
 
 
 def test_samples_begin_with_the_prompt(run: Path):

@@ -19,11 +19,11 @@ TRAIN = "the dog saw a cat\na cat saw the dog\nthe dog ran\nthe cat saw a dog\n"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bigram model whose words are the, dog, saw, a, cat and <unk>."""
+    """A trigram model whose words are the, dog, saw, a, cat and <unk>."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "text").write_text(TRAIN)
     files = [f"corpus.{split}={folder / 'text'}" for split in ("train", "valid", "test")]
-    model = ["model=ngram", "model.order=2", "model.smoothing=witten_bell"]
+    model = ["model=ngram", "model.order=3", "model.smoothing=witten_bell"]
     options = ["corpus=text", *files, "corpus.min_count=2", *model, "device=cpu", f"run_dir={folder / 'run'}"]
     assert command(*options).code == 0
     return folder / "run"
@@ -51,8 +51,10 @@ def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str
         assert [float(value) for _, value, _ in block] == pytest.approx(expected, abs=1e-4)
     assert [known for _, _, known in blocks[0]] == ["known", "unknown", "unknown", "known"]
     total = sum(sum(by_hand(run, line)) for line in lines)
+    known = total - sum(by_hand(run, "the zebra ran")[1:3])
     assert f"8 tokens in 3 lines: log p {total * nat:.4f}" in done.err
-    assert f"perplexity {math.exp(-total / 8):.2f}; without the 2 unknown words" in done.err
+    assert f"perplexity {math.exp(-total / 8):.2f}; without the 2 unknown words {known * nat:.4f}, " in done.err
+    assert done.err.endswith(f", {math.exp(-known / 6):.2f}\n")
 
 
 def test_sums_are_those_of_evaluate(run: Path, tmp_path: Path):
@@ -145,6 +147,7 @@ def test_tuning_reads_references(run: Path, tmp_path: Path):
 def test_minimal_pairs(run: Path, tmp_path: Path):
     rows = [
         {"UID": "order", "sentence_good": "The dog ran.", "sentence_bad": "Dog the ran."},
+        {"UID": "order", "sentence_good": "A cat saw the dog.", "sentence_bad": "Dog the saw cat a."},
         {"UID": "order", "sentence_good": "Cat saw a dog the.", "sentence_bad": "The cat saw a dog."},
         {"UID": "tie", "sentence_good": "a cat", "sentence_bad": "a cat"},
     ]
@@ -152,13 +155,13 @@ def test_minimal_pairs(run: Path, tmp_path: Path):
     asked = [str(run), str(tmp_path / "pairs.jsonl"), "--tokenize", "ptb"]
     out = command(*asked, main=pairs.main).out
     assert [row.split("\t") for row in out.splitlines()] == [
-        [" 50.0", "2", "0", "order"],
+        [" 66.7", "3", "0", "order"],
         [" 50.0", "1", "0", "tie"],
-        [" 50.0", "3", "0", "mean of 2 paradigms"],
+        [" 58.3", "4", "0", "mean of 2 paradigms"],
     ]
     assert json.loads(command(*asked, "--json", main=pairs.main).out)["paradigms"]["order"] == {
-        "pairs": 2,
-        "right": 1.0,
+        "pairs": 3,
+        "right": 2.0,
         "by_unknown": 0,
     }
 

@@ -55,7 +55,12 @@ def test_an_output_that_cannot_be_written_is_a_mistake_of_the_user_s(tmp_path: P
 
 @pytest.mark.parametrize(
     ("data", "lines"),
-    [(b"a b\nc\n", ["a b", "c"]), (b"a b\nc", ["a b", "c"]), (b"a\n\nc\n", ["a", "", "c"]), ("é\n".encode(), ["é"])],
+    [
+        (b"a b\nc\n", ["a b", "c"]),
+        (b"a b\nc", ["a b", "c"]),
+        (b"a\n\nc\n", ["a", "", "c"]),
+        ("é\u2028\x0cb\n".encode(), ["é\u2028\x0cb"]),
+    ],
 )
 def test_lines_are_read(data: bytes, lines: list[str], tmp_path: Path):
     (tmp_path / "text").write_bytes(data)

@@ -37,8 +37,9 @@ def test_numbers_with_one_hash_are_told_apart(home: int, monkeypatch: pytest.Mon
     assert HashTable(keys).find(keys + 1).eq(-1).all()
 
 
-def test_few_searches_are_long():
-    keys = torch.arange(1000)[:, None] * 10_000 + torch.arange(0, 100, 3)  # as those of n-grams
+@pytest.mark.parametrize(("context", "word"), [(10_000, 3), (2**40, 2**32)])
+def test_few_searches_are_long(context: int, word: int):
+    keys = torch.arange(1000)[:, None] * context + torch.arange(34) * word  # as those of n-grams, small and large
     table = HashTable(keys.flatten())
     away = (table.slots >= 0).nonzero()[:, 0] - table._home(table.keys[table.slots[table.slots >= 0]])
     assert away.min() >= 0

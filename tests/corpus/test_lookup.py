@@ -94,6 +94,12 @@ def test_words_whose_hashes_are_equal_are_told_apart(key: int, monkeypatch: pyte
     assert vocabulary.encode([" ".join(f"{word}b" for word in WORDS if word not in ("a", "\ufeffa"))])[:-1].eq(1).all()
 
 
+def test_no_short_word_has_the_key_of_a_longer_one(monkeypatch: pytest.MonkeyPatch):
+    """Times 0, all chunks but the last are lost from a key."""
+    monkeypatch.setattr(lookup, "ODD", 0)
+    assert Vocabulary(["<eos>", "abcdefghab", "ab"]).encode(["abcdefghab ab"]).tolist() == [1, 2, 0]
+
+
 def test_words_that_no_text_has_do_no_harm():
     vocabulary = Vocabulary(["<eos>", "a b", "", "b", "\ud800", "a"])
     assert vocabulary.encode(["a b", "\ud800"]).tolist() == [5, 3, 0, 4, 0]

@@ -32,7 +32,7 @@ def server() -> Iterator[Server]:
         connection.sendall(page(TEXT)[1000:])
 
     answers = {"/good": page(TEXT), "/other": page(b"other\n"), "/short": page(TEXT)[:1000], "/slow": slow}
-    with serving(answers | {"/corpus/a.txt/train": page(TEXT)}) as server:
+    with serving(answers | {"/corpus/a.txt/train": page(TEXT), "/corpus/b.txt/valid": page(TEXT)}) as server:
         yield server
 
 
@@ -108,11 +108,11 @@ def test_a_copy_may_be_a_file():
 
 
 def test_addresses_are_filled_in_for_each_split(server: Server):
-    files = {"train": FILE, "valid": FILE._replace(name="b.txt"), "test": FILE._replace(name="b.txt")}
-    put("texts/corpus/b.txt")
+    files = {"train": FILE, "valid": FILE._replace(name="b.txt"), "test": FILE._replace(name="c.txt")}
+    put("texts/corpus/c.txt")
     found = fetch_splits("corpus", files, [server.url("/corpus/{file}/{split}")])
     assert found == dict.fromkeys(files, TEXT)
-    assert server.requests == ["/corpus/a.txt/train"]
+    assert server.requests == ["/corpus/a.txt/train", "/corpus/b.txt/valid"]
 
 
 def test_a_folder_that_cannot_be_written_is_named(server: Server, monkeypatch: pytest.MonkeyPatch):

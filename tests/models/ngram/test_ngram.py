@@ -73,6 +73,7 @@ def remembered(context: tuple[int, ...]) -> tuple:
 @example([[1, 2]] * 9, DEFAULT_4, 5)  # one line again and again
 @example([[], [1, 2], [], [], [3]], DEFAULT_4, 5)  # empty lines
 @example([[1, 1]], DEFAULT_4 | {"interpolated": False}, 5)  # a backoff above 1
+@example([[3, 1, 2]] * 2 + [[1]], DEFAULT_4 | {"order": 3, "prune": [0, 1]}, 5)  # seen twice, after one word alone
 @example([[1, 1, 2, 1, 3, 1, 4, 1]], DEFAULT_4 | {"order": 2, "smoothing": "absolute", "interpolated": False}, 5)
 def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: dict, types: int):
     tokens = stream(lines)
