@@ -1,0 +1,1 @@
+"""Documents ranked for queries by the likelihood of the query: formats, words, index, smoothing, measures."""

@@ -1,0 +1,40 @@
+"""Texts as the words that an index has: lower case, without stop words, stemmed."""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.files import read_text
+
+STOP_WORDS = Path(__file__).with_name("stop_words.txt")
+"""English, 318 words: the list of the Glasgow Information Retrieval Group, as scikit-learn has it."""
+
+
+def read_stop_words(file: Path) -> frozenset[str]:
+    """The words of a file, in lower case."""
+    return frozenset(read_text(file).decode().lower().split())
+
+
+def stemmer(name: str) -> Callable[[str], str]:
+    """Snowball's stemmer of that name, such as ``porter`` (Porter 1980) or ``german``; ``none`` changes no word.
+
+    Raises: UserError for an unknown name, and where snowballstemmer is not installed.
+    """
+    if name == "none":
+        return str
+    try:
+        import snowballstemmer
+    except ImportError:
+        advice = "pip install 'lmzoo[retrieval]', or ask for --stem none"
+        raise UserError(f"--stem {name} needs the package snowballstemmer", advice) from None
+    if name not in (names := [*snowballstemmer.algorithms(), "none"]):
+        raise UserError(f"--stem {name}: no such stemmer", nearest(name, names))
+    return snowballstemmer.stemmer(name).stemWord
+
+
+def analysis(stop: Iterable[str], stem: Callable[[str], str]) -> Callable[[str], list[str]]:
+    """A function from a text to its words. A word is letters and digits side by side; stop words go before stemming."""
+    stopped, stemmed = frozenset(stop), cache(stem)
+    return lambda text: [stemmed(word) for word in re.findall(r"[^\W_]+", text.lower()) if word not in stopped]

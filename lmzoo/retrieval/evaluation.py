@@ -1,0 +1,50 @@
+"""How good rankings are, by pytrec_eval, which computes as trec_eval does; and settings chosen by cross-validation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lmzoo.core.errors import UserError
+from lmzoo.retrieval.formats import Ranking
+
+MEASURES = {"MAP": "map", "nDCG@10": "ndcg_cut_10", "P@10": "P_10"}
+"""The measures, and trec_eval's names of them."""
+
+
+def measured(judgements: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Ranking]) -> np.ndarray:
+    """(Q, 3) `MEASURES` of each ranking whose query has a relevant document, in their order; 0 for an empty one.
+
+    Raises: UserError where there is none, or where pytrec_eval is not installed.
+    """
+    try:
+        import pytrec_eval
+    except ImportError:
+        raise UserError("--qrels needs the package pytrec_eval", "pip install 'lmzoo[retrieval]'") from None
+    judged = judged_queries(judgements, rankings)
+    evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judgements[q]) for q in judged}, set(MEASURES.values()))
+    found: dict[str, Any] = evaluator.evaluate({query: dict(rankings[query]) for query in judged})
+    return np.array([[found[q][name] if q in found else 0.0 for name in MEASURES.values()] for q in judged])
+
+
+def judged_queries(judgements: Mapping[str, Mapping[str, int]], queries: Mapping[str, object]) -> list[str]:
+    """The queries with a relevant document.
+
+    Raises: UserError where there is none.
+    """
+    judged = [query for query in queries if any(judgements.get(query, {}).values())]
+    if not judged:
+        raise UserError("no query has a relevant document", "judgements must name queries as their file does")
+    return judged
+
+
+def chosen(figures: np.ndarray, folds: int) -> np.ndarray:
+    """(Q,) the setting with the best mean on the queries of the other folds. Query i is in fold i mod ``folds``.
+
+    Args:
+        figures: (S, Q) the average precision of each query in each setting.
+        folds: their number, at most Q.
+    """
+    fold = np.arange(figures.shape[1]) % folds
+    best = np.array([figures[:, fold != number].mean(1).argmax() for number in range(folds)])
+    return best[fold]

@@ -1,0 +1,63 @@
+"""An inverted index with positions, from which n-grams of any order are counted."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+
+class Index:
+    """Where each word stands in N documents of T words together, V of them different.
+
+    Attributes:
+        names: the names of the documents.
+        words: the number of each word.
+        tokens: (T,) the numbers of the words of all documents, one after another.
+        offsets: (N + 1,) where each document begins, and T.
+        lengths: (N,) |d|, the words of each document.
+    """
+
+    def __init__(self, documents: Mapping[str, Iterable[str]]):
+        self.names = list(documents)
+        self.words: dict[str, int] = {}
+        numbers = [[self.words.setdefault(w, len(self.words)) for w in text] for text in documents.values()]
+        self.lengths = np.array([len(text) for text in numbers])
+        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
+        self.tokens = np.array([word for text in numbers for word in text], dtype=np.int32)
+        self._document = np.repeat(np.arange(len(numbers), dtype=np.int32), self.lengths)  # (T,)
+        self._places = np.argsort(self.tokens, kind="stable")  # (T,) the places of word 0, those of word 1, …
+        self._begins = np.searchsorted(self.tokens[self._places], np.arange(len(self.words) + 1))  # (V + 1,)
+
+    def numbers(self, text: Iterable[str]) -> list[int]:
+        """The numbers of the words of a query; words that no document has are left out."""
+        return [self.words[word] for word in text if word in self.words]
+
+    def count(self, gram: Sequence[int]) -> np.ndarray:
+        """(N,) how often each document has these words side by side."""
+        return self._per_document(self._find(gram))
+
+    def followed(self, gram: Sequence[int]) -> np.ndarray:
+        """(N,) how often each document has these words with a word after them."""
+        return self._per_document(self._with_next(self._find(gram), len(gram)))
+
+    def share(self, word: int) -> float:
+        """p(w|C), the relative frequency of a word in the collection."""
+        return float(self._begins[word + 1] - self._begins[word]) / len(self.tokens)
+
+    def text(self, document: int) -> np.ndarray:
+        """(|d|,) the words of a document."""
+        return self.tokens[self.offsets[document] : self.offsets[document + 1]]
+
+    def _find(self, gram: Sequence[int]) -> np.ndarray:
+        """The places where these words begin."""
+        at = self._places[self._begins[gram[0]] : self._begins[gram[0] + 1]]
+        for step, word in enumerate(gram[1:], 1):
+            at = self._with_next(at, step)
+            at = at[self.tokens[at + step] == word]
+        return at
+
+    def _with_next(self, at: np.ndarray, step: int) -> np.ndarray:
+        """The places so many words after which the same document goes on."""
+        return at[at + step < self.offsets[self._document[at] + 1]]
+
+    def _per_document(self, at: np.ndarray) -> np.ndarray:
+        return np.bincount(self._document[at], minlength=len(self.names))

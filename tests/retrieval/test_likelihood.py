@@ -1,0 +1,135 @@
+"""Scores beside dense formulas, written over matrices of counts, and sums over all words."""
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+
+from lmzoo.core.errors import UserError
+from lmzoo.retrieval.index import Index
+from lmzoo.retrieval.likelihood import Settings, log_likelihood, probability, ranked, relevance_model, score
+
+PLAIN = {"mu": 3.0, "lam": 0.0, "order": 1, "nu": 2.0, "feedback": 0, "terms": 4, "weight": 0.3}
+
+
+def settings(**changed) -> Settings:
+    return Settings(**(PLAIN | changed))
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[list[str]]:
+    draw = random.Random(0)
+    return [draw.choices("abcde", weights=[5, 4, 3, 2, 1], k=n) for n in (9, 0, 30, 1, 14, 2, 21)]
+
+
+@pytest.fixture(scope="module")
+def index(texts: list[list[str]]) -> Index:
+    return Index({f"d{number}": text for number, text in enumerate(texts)})
+
+
+def count(text: list[str], gram: str) -> int:
+    return sum("".join(text[i : i + len(gram)]) == gram for i in range(len(text)))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_counts_are_those_of_a_search(index: Index, texts: list[list[str]], n: int):
+    for gram in map("".join, itertools.product("abcde", repeat=n)):
+        numbers = index.numbers(gram)
+        assert index.count(numbers).tolist() == [count(text, gram) for text in texts]
+        assert index.followed(numbers).tolist() == [count(text[:-1], gram) for text in texts]
+
+
+@pytest.mark.parametrize(("mu", "lam"), [(3.0, 0.0), (0.0, 0.4), (3.0, 0.4), (0.5, 1.0)])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_probabilities_sum_to_one_where_a_document_has_words(index: Index, mu: float, lam: float, order: int):
+    for history in itertools.product(range(5), repeat=order - 1):
+        total = sum(probability(index, [*history, w], settings(mu=mu, lam=lam)) for w in range(5))
+        np.testing.assert_allclose(total[index.lengths > 0], 1)
+
+
+def dense(texts: list[list[str]], query: str, mu: float, lam: float) -> np.ndarray:
+    """(N,) log p(q|d), from a matrix of counts."""
+    C = np.array([[text.count(word) for word in "abcde"] for text in texts])  # (N, V)
+    background = C.sum(0) / C.sum()
+    seen = np.array([query.count(word) for word in "abcde"])
+    p = (1 - lam) * (C + mu * background) / (C.sum(1, keepdims=True) + mu) + lam * background
+    return np.log(p) @ seen
+
+
+@pytest.mark.parametrize(("mu", "lam"), [(3.0, 0.0), (700.0, 0.0), (3.0, 0.4), (1.0, 0.9)])
+def test_unigrams_have_the_dense_formula(index: Index, texts: list[list[str]], mu: float, lam: float):
+    found = log_likelihood(index, index.numbers("abbe"), settings(mu=mu, lam=lam))
+    np.testing.assert_allclose(found, dense(texts, "abbe", mu, lam))
+
+
+def test_jelinek_mercer_by_hand():
+    index = Index({"one": "aab", "two": "b"})
+    found = log_likelihood(index, index.numbers("ab"), settings(mu=0.0, lam=0.25))
+    one = (0.75 * 2 / 3 + 0.25 * 2 / 4) * (0.75 * 1 / 3 + 0.25 * 2 / 4)
+    two = (0.75 * 0 / 1 + 0.25 * 2 / 4) * (0.75 * 1 / 1 + 0.25 * 2 / 4)
+    assert np.exp(found).tolist() == pytest.approx([one, two])
+
+
+def test_trigrams_by_hand():
+    index = Index({"one": "abcabab", "two": "c"})
+    a, b, c = ((n + 2 * m / 8) / (7 + 2) for n, m in ((3, 3), (3, 3), (1, 2)))  # p(w|one) with μ = 2
+    b_a = (3 + 10 * b) / (3 + 10)
+    c_b = (1 + 10 * c) / (2 + 10)  # the last b has no word after it
+    c_ab = (1 + 10 * c_b) / (2 + 10)
+    found = log_likelihood(index, index.numbers("abc"), settings(mu=2.0, order=3, nu=10.0))
+    assert found[0] == pytest.approx(math.log(a * b_a * c_ab))
+
+
+def test_documents_without_a_word_of_the_query_are_left_out(index: Index, texts: list[list[str]]):
+    found = score(index, index.numbers("e"), settings(), np.zeros(7))
+    assert (found > -math.inf).tolist() == ["e" in text for text in texts]
+    assert list(ranked(index, found, 100)) == sorted(
+        (f"d{d}" for d in range(7) if "e" in texts[d]), key=lambda name: -found[int(name[1:])]
+    )
+    assert len(ranked(index, found, 2)) == 2
+    assert ranked(index, score(index, [], settings(feedback=2), np.zeros(7)), 10) == {}
+
+
+def test_a_prior_is_added(index: Index):
+    prior = np.log(np.arange(1.0, 8))
+    query = index.numbers("ab")
+    change = score(index, query, settings(), prior) - log_likelihood(index, query, settings())
+    np.testing.assert_allclose(change[[0, 2, 4]], prior[[0, 2, 4]])
+    rm3 = score(index, query, settings(feedback=1, weight=1.0), prior)
+    np.testing.assert_allclose(rm3[[0, 2, 4]], (log_likelihood(index, query, settings()) + prior)[[0, 2, 4]])
+
+
+def test_feedback_has_the_dense_formula(index: Index, texts: list[list[str]]):
+    first, prior = dense(texts, "ac", 3.0, 0.0), np.log(np.array([1, 1, 2, 1, 1, 1, 3.0]))
+    asked = [bool({"a", "c"} & set(text)) for text in texts]
+    best = sorted((d for d in range(7) if asked[d]), key=lambda d: -(first + prior)[d])[:3]
+    r = {w: sum(math.exp((first + prior)[d]) * texts[d].count(w) / len(texts[d]) for d in best) for w in "abcde"}
+    kept = sorted(r, key=lambda word: -r[word])[:4]
+    r = {word: r[word] / sum(r[word] for word in kept) for word in kept}
+    found = relevance_model(index, np.where(asked, first + prior, -np.inf), 3, 4)
+    assert {word: found.get(index.words[word], 0) for word in kept} == pytest.approx(r)
+    expected = 0.3 * first + 0.7 * 2 * sum(r[word] * dense(texts, word, 3.0, 0.0) for word in kept) + prior
+    scores = score(index, index.numbers("ac"), settings(feedback=3), prior)
+    shown = [bool(set(text) & {"a", "c", *kept}) for text in texts]
+    np.testing.assert_allclose(scores, np.where(shown, expected, -np.inf))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"mu": -1.0}, "--mu must be 0 to 1e[+]12"),
+        ({"mu": math.nan}, "--mu must"),
+        ({"mu": 0.0}, "gives unseen words no probability"),
+        ({"lam": 1.5}, "--lambda must be 0 to 1"),
+        ({"nu": 0.0}, "--nu must"),
+        ({"order": 0}, "--order must be 1 to 100"),
+        ({"terms": 0}, "--terms must"),
+        ({"feedback": -1}, "--feedback must"),
+        ({"weight": math.inf}, "--weight must be 0 to 1"),
+    ],
+)
+def test_impossible_settings_are_refused(changed: dict, message: str):
+    with pytest.raises(UserError, match=message):
+        settings(**changed)
