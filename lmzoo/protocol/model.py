@@ -99,6 +99,14 @@ class LanguageModel(nn.Module, ABC):
         """
         return {}
 
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        """What the model has learnt of each word whatever its context, by name: (V, d) vectors.
+
+        ``input``: of the words that it has read. ``output``: of the words that it predicts. ``states``: of the hidden
+        states that a word comes from.
+        """
+        return {}
+
     def frozen(self) -> AbstractContextManager[None]:
         """A context in which parameters do not change, so that derived tables may be kept."""
         return nullcontext()

@@ -48,6 +48,8 @@ class Entry:
     def of(cls, run: Run) -> "Entry | None":
         """None for a run that is not finished; a UserError for one whose files are damaged."""
         options, results = decisive(run.config()), run.results()
+        if "method.name" in options:
+            raise UserError(f"{run.path}: word vectors", "python -m lmzoo.probe compares them")
         if results is None:
             return None
         words, checksums = read_lines(run.path / "vocabulary.txt"), run.trained_on()["sha256"]

@@ -8,7 +8,7 @@ from lmzoo.corpus import Context
 
 
 def with_defaults(config: Any) -> dict[str, Any]:
-    """A saved configuration, with the options that model, corpus and trainer have got since then.
+    """A saved configuration, with the options that model or method, corpus and trainer have got since then.
 
     Raises: UserError for what is no configuration of a run.
     """
@@ -18,11 +18,17 @@ def with_defaults(config: Any) -> dict[str, Any]:
     if (context := corpus.get("context")) not in get_args(Context):
         raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
     since = {"trainer": {**defaults("trainer", "default"), **config["trainer"]}} if "trainer" in config else {}
-    return {"plugins": [], **config, "model": completed(config["model"]), "corpus": corpus, **since}
+    kind = _kind(config)
+    return {"plugins": [], **config, kind: completed(config[kind], kind), "corpus": corpus, **since}
+
+
+def _kind(config: dict[str, Any]) -> str:
+    """The group that says what was trained: a language model, or a method that makes word vectors."""
+    return "method" if "method" in config else "model"
 
 
 def _is_configuration(config: Any) -> bool:
-    groups = [config.get(name) for name in ("model", "corpus")] if isinstance(config, dict) else [None]
+    groups = [config.get(name) for name in (_kind(config), "corpus")] if isinstance(config, dict) else [None]
     named = all(isinstance(group, dict) and isinstance(group.get("name"), str) for group in groups)
     plugins = config.get("plugins", []) if named else None
     listed = isinstance(plugins, list) and all(isinstance(name, str) for name in plugins)

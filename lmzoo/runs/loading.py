@@ -32,6 +32,8 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     run = Run(Path(run_dir))
     where = resolve_device(str(device))
     config, vocabulary = run.config(), run.vocabulary()
+    if "model" not in config:
+        raise UserError(f"{run.path}: is a run of word vectors", "this needs a run of python -m lmzoo.train")
     load_plugins(config["plugins"], outside=run.path)
     model = build_model(config, vocabulary)
     checkpoint = run.restore("best.pt", where, "model")
@@ -48,7 +50,7 @@ def hand_over(model: LanguageModel, corpus: Corpus) -> None:
     """
     if model.starts_from is not None:
         option, folders = model.starts_from
-        model.inherit([_trained(folder, corpus, option) for folder in folders])
+        model.inherit([trained(folder, corpus, option) for folder in folders])
 
 
 def start_from(model: LanguageModel, corpus: Corpus, folder: str) -> None:
@@ -56,7 +58,7 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str) -> None:
 
     Raises: UserError as `load` does, for a run of other words, and for weights of other shapes.
     """
-    theirs = _trained(folder, corpus, "trainer.from", same_text=False).model.state_dict()
+    theirs = trained(folder, corpus, "trainer.from", same_text=False).model.state_dict()
     shapes, own = ({name: list(part.shape) for name, part in state.items()} for state in (theirs, model.state_dict()))
     for name in {**own, **shapes}:
         if shapes.get(name) != own.get(name):
@@ -65,7 +67,14 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str) -> None:
     model.load_state_dict(theirs)
 
 
-def _trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
+def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
+    """The model of a run of the same words and, where that is asked for, of the same text.
+
+    Args:
+        option: names the run in errors.
+
+    Raises: UserError as `load` does, and for a run of another text or other words.
+    """
     run = Run(Path(folder))
     try:
         model, vocabulary = load(folder)

@@ -1,4 +1,4 @@
-"""The folder of a run, named by its corpus, its model, and what is unlike the defaults."""
+"""The folder of a run, named by its corpus, its model or method, and what is unlike the defaults."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ OUTPUTS = Path("outputs")
 LONGEST = 100
 """Signs of a folder's name."""
 
-_NAMED_BY_FOLDER = {"corpus", "model", "corpus.name", "model.name"}
+_NAMED_BY_FOLDER = {"corpus", "model", "method", "corpus.name", "model.name", "method.name"}
 
 
 def telling(config: Mapping[str, Any], usual: Mapping[str, Any], varied: Sequence[str] = ()) -> dict[str, Any]:
@@ -52,7 +52,8 @@ def run_folder(config: Mapping[str, Any], told: Mapping[str, Any]) -> Path:
 
     Raises: UserError where the folder of that name cannot be read.
     """
-    corpus, model = corpus_label(config["corpus"]), str(config["model"].get("name"))
+    learnt = config["method"] if "method" in config else config["model"]
+    corpus, model = corpus_label(config["corpus"]), str(learnt.get("name"))
     name = ",".join([model, *(f"{key}={_spelled(value)}" for key, value in told.items())])
     hashed = f"-{_digest(sorted(decisive(config).items()))[:8]}"
     if len(name) > LONGEST:

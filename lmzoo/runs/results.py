@@ -35,6 +35,21 @@ class _Results:
     bits_per_character: dict[str, Figure | None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _VectorResults:
+    """What ``results.json`` of a run of word vectors holds."""
+
+    method: str
+    corpus: str
+    context: str
+    words: int
+    dimensions: int
+    loss: float | None
+    seconds: float
+    tokens_per_second: float
+    seed: int
+
+
 _OPTIONAL = {
     "impossible_tokens": {},
     "true_perplexity": {},
@@ -64,6 +79,9 @@ def checked(results: Any) -> dict[str, Any]:
     """
     if not isinstance(results, dict):
         raise UserError("damaged (no results of a run)")
+    if "method" in results:
+        call(_VectorResults, {name: results[name] for name in schema(_VectorResults) if name in results}, "")
+        return results
     entries = _OPTIONAL | results
     try:
         call(_Results, {name: entries[name] for name in schema(_Results) if name in entries}, "")
@@ -90,6 +108,13 @@ def perplexities(results: Mapping[str, Any]) -> dict[str, float]:
 
 def summary(results: Mapping[str, Any]) -> str:
     """A finished run in a few lines."""
+    if "method" in results:
+        loss = "" if results["loss"] is None else f", loss {results['loss']:.4f}"
+        return (
+            f"{results['method']} on {results['corpus']} (context {results['context']}): {results['words']:,} words, "
+            f"{results['dimensions']} dimensions{loss}\n"
+            f"{results['seconds']:.1f} s at {results['tokens_per_second']:,.0f} tokens/s, seed {results['seed']}"
+        )
     perplexity = perplexities(results)
     device = " in ".join(results[name] for name in ("device", "precision") if name in results)
     parameters = f"{results['parameters']:,} parameters, " if results["parameters"] else ""

@@ -6,7 +6,14 @@ from typing import Any
 
 from lmzoo.core.errors import shortened
 
-FREE_TO_CHANGE = {"run_dir", "device", "trainer.checkpoint_seconds", "corpus.urls", "corpus.label"}
+FREE_TO_CHANGE = {
+    "run_dir",
+    "device",
+    "trainer.checkpoint_seconds",
+    "checkpoint_seconds",
+    "corpus.urls",
+    "corpus.label",
+}
 """Options that a resumed run may change, since results do not depend on them."""
 
 

@@ -1,7 +1,7 @@
 """The base class of all hidden Markov models of the zoo."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -68,6 +68,12 @@ class HiddenMarkovModel(LanguageModel, Generic[Tables]):
     @abstractmethod
     def next_words(self, z: int) -> Tensor:
         """(V,) log p(x_t | z_{t-1} = z) in nats."""
+
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        """``states``: √p(z | x), all states being equally likely at first; a cosine is Σ_z √(p(z | x) p(z | y))."""
+        with self.frozen():
+            emission = torch.stack([self.words(z) for z in range(self.states)], dim=1)  # (V, Z)
+        return {"states": emission.softmax(1).nan_to_num().sqrt()}
 
 
 def renormalised(belief: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ https://arxiv.org/abs/1502.04081
 """
 
 import logging
+from collections.abc import Mapping
 from typing import TypedDict, Unpack
 
 import torch
@@ -127,6 +128,10 @@ class LinearDynamicalSystem(LanguageModel):
         for parameter in self.output.parameters():
             nn.init.zeros_(parameter)
         self.output.start_from_frequencies(fitted.mu)
+
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        """``input``: how a word moves the whitened mean, K y_t for that word. ``output``: O."""
+        return {"input": self.gains @ self.whitener, "output": self.output.weight}
 
     def initial_state(self, batch_size: int) -> State:
         return (self.gains[EOS_ID].expand(batch_size, -1),)

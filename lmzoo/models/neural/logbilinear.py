@@ -1,5 +1,6 @@
 """The log-bilinear language model."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -52,6 +53,9 @@ class LogBilinear(NeuralWindowModel):
         self.output = Output(self.R.weight, self.b, classes)
         self.dropout = nn.Dropout(dropout)
         nn.init.uniform_(self.R.weight, -init, init)
+
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        return {"input": self.R.weight}
 
     def features(self, words: Tensor) -> Tensor:
         """(B, T + n - 2) words -> (B, T, embedding) r̂, one after every n - 1 words."""

@@ -1,5 +1,6 @@
 """The feed-forward neural language model."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -87,6 +88,9 @@ class NNLM(NeuralWindowModel):
                 nn.init.uniform_(module.weight, -init, init)
             if isinstance(module, nn.Linear | Output) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        return {"input": self.C.weight, "output": self.output.weight}
 
     def features(self, words: Tensor) -> Tensor:
         """(B, T + n - 2) words -> a, or [a x] where ``direct``, times PD where tied: (B, T, columns of U and W)."""

@@ -6,6 +6,7 @@ Vinyals (2014), https://arxiv.org/abs/1409.2329. Tied input and output embedding
 (2017).
 """
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypedDict, Unpack
 
@@ -75,6 +76,9 @@ class Recurrent(LanguageModel):
 
     def estimate(self, corpus: Corpus) -> None:
         self.output.estimate(corpus.train)
+
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        return {"input": self.embedding.weight, "output": self.output.weight}
 
     def initial_state(self, batch_size: int) -> State:
         last = torch.full((batch_size,), EOS_ID, device=self.device)

@@ -1,0 +1,72 @@
+"""What a command that Hydra starts does: one run, or the runs of a sweep, and how they ended."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmzoo.cli.hydra import run_hydra
+from lmzoo.cli.start import INTERRUPTED, leaving_at_once
+from lmzoo.core.errors import Interrupted, one_line
+from lmzoo.runs.log import log_failure
+
+Train = Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+"""Does the run of a configuration, given also the options that tell it from others, and returns its results."""
+
+
+def run_jobs(
+    config_name: str,
+    load: Callable[[], Train],
+    figure: Callable[[dict[str, Any]], float | None],
+    report: Callable[[list[Path]], None],
+) -> int:
+    """Do the run that the command line asks for, or a sweep's runs one after the other; returns the exit code.
+
+    Args:
+        load: imports what does a run. It is called late, since ``--help`` and a misspelt option need no PyTorch.
+        figure: what a sweeper that searches makes small, of a run's results.
+        report: called after a sweep with the folders of several runs that have come to their end.
+    """
+    notes = Path(f".sweep-{os.getpid()}.part").absolute()  # a launcher may have its jobs done by other processes
+
+    def job(options: dict[str, Any], told: dict[str, Any], number: int | None) -> float | None:
+        """Returns the figure; None after a failure."""
+        with leaving_at_once():
+            train = load()
+        if number is None:
+            results = train(options, told)
+        else:
+            print(f"\n[{number}] {options['run_dir']}", flush=True)
+            results = _noting_failure(train, options, told)
+            with notes.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([options["run_dir"], results is not None]) + "\n")
+        return figure(results) if results else None
+
+    try:
+        run_hydra(job, config_name)
+        outcomes = [json.loads(line) for line in notes.read_text("utf-8").splitlines()] if notes.exists() else []
+    except Interrupted:
+        print("interrupted: everything is saved; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    finally:
+        notes.unlink(missing_ok=True)
+    done = [Path(folder) for folder, ended in outcomes if ended]
+    if len(done) > 1:
+        report(done)
+    if failed := [folder for folder, ended in outcomes if not ended]:
+        print(f"\n{len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _noting_failure(train: Train, options: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`train` in a sweep, where a failure is noted in the run's own folder, and None is returned."""
+    try:
+        return train(options, told)
+    except Interrupted:
+        raise
+    except Exception as error:
+        log_failure(Path(str(options["run_dir"])), error)
+        print(f"failed: {one_line(error)}", file=sys.stderr)
+        return None

@@ -1,0 +1,148 @@
+"""Measure word vectors by similarity and analogy: ``python -m lmzoo.probe RUN``."""
+
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.probe")
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lmzoo.cli.command import CommandParser, check_output
+from lmzoo.core.errors import UserError, nearest, printable
+from lmzoo.core.files import write_output
+from lmzoo.words.vectors.formats import Format, encoded, read_vectors
+from lmzoo.words.vectors.measures import Pairs, Questions
+from lmzoo.words.vectors.word_vectors import WordVectors
+
+COLUMNS = ("vectors", "set", "measure", "value", "covered", "of")
+
+
+def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Questions | None) -> list[dict[str, Any]]:
+    """A row for each similarity set, and two for each section of analogies; see `COLUMNS`.
+
+    The value is Spearman's ρ, or the share of questions answered right; None where too few words have vectors.
+    """
+    rows = []
+    for pairs in sets:
+        rho, covered, number = pairs.measure(vectors)
+        rows.append((name, pairs.name, "spearman", None if math.isnan(rho) else rho, covered, number))
+    for section, add, mul, covered, number in questions.measure(vectors) if questions else ():
+        for measure, right in (("3CosAdd", add), ("3CosMul", mul)):
+            rows.append((name, section, measure, right / covered if covered else None, covered, number))
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
+def as_text(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> str:
+    """A table with a column for each of the vectors, and a line for each measure."""
+    known = {(row["vectors"], row["set"], row["measure"]): row for row in rows}
+    measures = dict.fromkeys((row["set"], row["measure"]) for row in rows)
+    lines = [["set", "measure", *(cell for name in names for cell in (name, "covered"))]]
+    for set_, measure in measures:
+        cells = [set_, measure]
+        for name in names:
+            row = known[name, set_, measure]
+            cells += ["" if row["value"] is None else f"{row['value']:.3f}", f"{row['covered']:,} of {row['of']:,}"]
+        lines.append(cells)
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join(
+        printable("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])) for line in lines
+    )
+
+
+def neighbours(vectors: WordVectors, word: str, count: int) -> str:
+    """A word and its nearest neighbours with their cosines.
+
+    Raises: UserError for a word without a vector.
+    """
+    row = vectors.index.get(word, vectors.lower.get(word.lower()))
+    if row is None:
+        raise UserError(f"--neighbours {word}: has no vector", nearest(word, vectors.words))
+    near = (f"{printable(other)} {cosine:.2f}" for other, cosine in vectors.neighbours(row, count))
+    return f"{printable(vectors.words[row])}: {', '.join(near)}"
+
+
+def standard_sets() -> list[Path]:
+    """The similarity sets below ``$LMZOO_DATA`` or ``data``: files of ``wordsim`` and ``wordsim-more``."""
+    root = Path(os.environ.get("LMZOO_DATA", "data"))
+    return [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="python -m lmzoo.probe",
+        description="Measure word vectors. Similarity: Spearman's correlation of cosines with people's judgements. "
+        "Analogies: the share of questions whose answer is the best of all words but those of the question. Words are "
+        "compared in lower case; pairs and questions with an unknown word are left out, and the others counted.",
+        epilog="examples: python -m lmzoo.probe outputs/ptb/skipgram outputs/ptb/ppmi --csv table.csv; "
+        "python -m lmzoo.probe vectors.txt --neighbours bank; "
+        "python -m lmzoo.probe outputs/ptb/glove --write glove.txt --format text",
+    )
+    what = "runs of python -m lmzoo.vectors, or files in word2vec's or GloVe's formats"
+    parser.add_argument("vectors", type=Path, nargs="+", help=what)
+    parser.add_argument("--sets", type=Path, nargs="*", metavar="FILE", help="two words and a number on each line; "
+                        "where not given, those of wordsim and wordsim-more below $LMZOO_DATA or data")  # fmt: skip
+    parser.add_argument("--analogies", type=Path, metavar="FILE", help="four words on each line, in word2vec's format; "
+                        "where not given, analogies/questions-words.txt below $LMZOO_DATA or data")  # fmt: skip
+    parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="print the nearest words "
+                        "instead; may be repeated")  # fmt: skip
+    parser.add_argument("--count", type=int, default=10, help="how many neighbours (10)")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each measure")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the vectors of one run or file instead")
+    parser.add_argument("--format", choices=("binary", "text", "glove"), default="binary", help="of --write (binary)")
+    options = parser.parse_args()
+    for file in filter(None, (options.csv, options.json, options.write)):
+        check_output(file, *options.vectors)
+    if options.count < 1:
+        raise UserError(f"--count {options.count}: must be at least 1")
+    opened = {str(path): read_vectors(path) for path in options.vectors}
+    if options.write:
+        return _write(opened, options.write, options.format)
+    if options.neighbours:
+        for name, vectors in opened.items():
+            for word in options.neighbours:
+                print(f"{name}  " * (len(opened) > 1) + neighbours(vectors, word, options.count))
+        return 0
+    rows, names = _measured(opened, options.sets, options.analogies), list(opened)
+    print(as_text(rows, names))
+    if options.csv:
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_output(options.csv, stream.getvalue().encode())
+    if options.json:
+        write_output(options.json, (json.dumps(rows, indent=2) + "\n").encode())
+    return 0
+
+
+def _measured(opened: dict[str, WordVectors], sets: list[Path] | None, analogies: Path | None) -> list[dict[str, Any]]:
+    """The rows of all vectors.
+
+    Raises: UserError where there is nothing to measure by.
+    """
+    files = standard_sets() if sets is None else sets
+    usual = Path(os.environ.get("LMZOO_DATA", "data"), "analogies", "questions-words.txt")
+    if analogies is None and usual.exists():
+        analogies = usual
+    if not files and analogies is None:
+        raise UserError("no similarity sets and no analogies are there", "name them: --sets FILE …, --analogies FILE")
+    pairs, questions = [Pairs.read(file) for file in files], Questions.read(analogies) if analogies else None
+    return [row for name, vectors in opened.items() for row in probe(name, vectors, pairs, questions)]
+
+
+def _write(opened: dict[str, WordVectors], file: Path, form: Format) -> int:
+    if len(opened) > 1:
+        raise UserError("--write: there are several vectors", "name one run or file")
+    (vectors,) = opened.values()
+    write_output(file, encoded(vectors, form))
+    print(f"{len(vectors.words):,} words, {vectors.matrix.shape[1]} dimensions")
+    return 0

@@ -1,0 +1,53 @@
+"""The vectors that a trained language model has of words, as word vectors."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError, nearest
+from lmzoo.corpus import Corpus
+from lmzoo.runs.loading import trained
+from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.text import WordText
+
+
+@methods.register("type")
+class TypeVectors(Method):
+    """The vectors of a run of ``lmzoo.train``: what a language model has learnt of each word, whatever its context.
+
+    Args:
+        run: the folder of the run, of the same words as the corpus.
+        part: which of the model's matrices, see `LanguageModel.word_vectors`.
+        min_count: rarer words have no vector.
+    """
+
+    steps = 1
+
+    def __init__(self, *, run: str | None, part: str, min_count: int):
+        if run is None:
+            raise UserError("method=type needs method.run=FOLDER, a run of python -m lmzoo.train")
+        self.run, self.part, self.min_count = run, part, min_count
+
+    def start(self, corpus: Corpus, seed: int) -> None:
+        model = trained(self.run, corpus, "method.run").model
+        with torch.no_grad():
+            parts = model.word_vectors()
+        if self.part not in parts:
+            raise UserError(f"method.part={self.part}: the model of {self.run} has none", nearest(self.part, parts))
+        text = WordText.of(corpus, self.min_count)
+        rows = [corpus.vocabulary.index[word] for word in text.words]
+        self.words, self.read = text.words, len(corpus.train)
+        self.matrix = parts[self.part].detach().float()[rows]
+
+    def step(self, number: int) -> dict[str, float]:
+        return {}
+
+    def tokens(self, number: int) -> int:
+        return number * self.read
+
+    def state(self) -> Mapping[str, Tensor]:
+        return {}
+
+    def vectors(self) -> Tensor:
+        return self.matrix

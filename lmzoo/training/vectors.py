@@ -1,0 +1,144 @@
+"""A run of word vectors from its configuration to its results; as `lmzoo.training.session` for language models."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+import lmzoo.runs.type_vectors  # noqa: F401 - its import registers the method
+from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.options import NonNegative, Seed, call
+from lmzoo.core.plugins import load_plugins
+from lmzoo.corpus import load_corpus
+from lmzoo.runs.board import Board
+from lmzoo.runs.directory import Run
+from lmzoo.runs.log import logging_to
+from lmzoo.runs.results import summary
+from lmzoo.training.signals import stop_signals
+from lmzoo.words.vectors.formats import VECTORS, encoded
+from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.word_vectors import WordVectors
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What ``configs/vectors.yaml`` sets; see the comments there."""
+
+    seed: Seed
+    run_dir: str
+    plugins: list[str]
+    checkpoint_seconds: NonNegative
+    corpus: dict
+    method: dict
+
+
+@dataclass
+class Position:
+    """How far a run has come, beside the method's state."""
+
+    step: int = 0
+    seconds: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Do the run that a resolved configuration describes, or go on with it. A finished run is only reported.
+
+    Args:
+        told: the options that tell the run from others, which TensorBoard shows; see `lmzoo.runs.naming.telling`.
+
+    Returns: the contents of ``results.json``.
+
+    Raises: UserError for a mistake in the configuration or its surroundings. Interrupted after SIGINT or SIGTERM.
+    """
+    settings: Settings = call(Settings, config, "")
+    run = Run(Path(settings.run_dir))
+    run.check(config)
+    load_plugins(settings.plugins)
+    method: Method = methods.build(settings.method)
+    corpus = load_corpus(settings.corpus)
+    with run.alone():
+        run.check(config)
+        run.check_text(corpus)
+        if results := run.results():
+            print(f"already finished: {run.path}\n{summary(results)}")
+            return results
+        method.start(corpus, settings.seed)
+        position = _restored(run, method)
+        run.begin(config, corpus)
+        board = Board(run.path)
+        with logging_to(run.path / "train.log"), contextlib.closing(board):
+            log.info("%s on %s: %s", settings.method["name"], corpus.name, run.path)
+            log.info("%s words of %s tokens", f"{len(method.words):,}", f"{len(corpus.train):,}")
+            _steps(method, position, run, board, settings.checkpoint_seconds)
+            results = _results(settings, method, position) | {"corpus": corpus.name, "context": corpus.context}
+            run.write(VECTORS, encoded(WordVectors(method.words, method.vectors()), "binary"))
+            loss = {} if results["loss"] is None else {"result/loss": results["loss"]}
+            step = method.tokens(position.step)
+            board.hyperparameters({"method": results["method"], **(told or {})}, loss, step)
+            board.close()
+            run.write_json("results.json", results)
+    print(summary(results))
+    return results
+
+
+def _restored(run: Run, method: Method) -> Position:
+    """Where ``last.pt`` stands, whose numbers the method gets; the beginning where there is no such file."""
+    saved = run.restore("last.pt", torch.device("cpu"), "position", "state")
+    if saved is None:
+        return Position()
+    with run.reading("last.pt"):
+        for name, tensor in method.state().items():
+            tensor.copy_(saved["state"][name])
+        position: Position = call(Position, saved["position"], "position.")
+    return position
+
+
+def _steps(method: Method, position: Position, run: Run, board: Board, checkpoint_seconds: float) -> None:
+    """The steps that are left. They are saved when that is due, at a signal, and at the end."""
+    saved = time.monotonic()
+
+    def save() -> None:
+        run.save("last.pt", {"position": vars(position), "state": dict(method.state())})
+
+    bar = tqdm(total=method.steps, initial=position.step, unit="step", disable=None, leave=False)
+    with stop_signals() as stopped, bar:
+        while position.step < method.steps:
+            started = time.monotonic()
+            position.metrics = method.step(position.step)
+            if wrong := [name for name, value in position.metrics.items() if value - value != 0]:
+                raise UserError(f"{wrong[0]} is not finite at step {position.step + 1}", "lower method.lr")
+            position.step += 1
+            seconds = time.monotonic() - started
+            position.seconds += seconds
+            read = method.tokens(position.step) - method.tokens(position.step - 1)
+            speed = {"train/tokens_per_second": read / max(seconds, 1e-9)}
+            board.scalars(position.metrics | speed, method.tokens(position.step))
+            bar.update()
+            if stopped() and position.step < method.steps:
+                save()
+                raise Interrupted
+            if time.monotonic() - saved >= checkpoint_seconds:
+                save()
+                saved = time.monotonic()
+    save()
+
+
+def _results(settings: Settings, method: Method, position: Position) -> dict[str, Any]:
+    return {
+        "method": settings.method["name"],
+        "words": len(method.words),
+        "dimensions": method.vectors().shape[1],
+        "loss": position.metrics.get("train/loss"),
+        "seconds": round(position.seconds, 3),
+        "tokens_per_second": round(method.tokens(position.step) / max(position.seconds, 1e-9), 1),
+        "seed": settings.seed,
+    }

@@ -1,0 +1,19 @@
+"""Learn word vectors: ``python -m lmzoo.vectors method=skipgram corpus=ptb``; ``--help`` tells the rest."""
+
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.vectors")
+
+from lmzoo.cli.jobs import Train, run_jobs
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    return run_jobs("vectors", _session, lambda results: results["loss"], lambda folders: None)
+
+
+def _session() -> Train:
+    from lmzoo.training.vectors import learn
+
+    return learn

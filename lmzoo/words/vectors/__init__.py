@@ -1,0 +1,3 @@
+"""Vectors of words: ways to learn them from a text, files of them, and what they are worth."""
+
+import lmzoo.words.vectors.counting  # noqa: F401 - its import registers the methods

@@ -1,0 +1,151 @@
+"""Word vectors from counts and a singular value decomposition: latent semantic analysis, and shifted PPMI."""
+
+import math
+from abc import abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import NonNegative, Size
+from lmzoo.corpus import EOS_ID, Corpus
+from lmzoo.words.vectors.cooccurrence import Cooccurrences, Weighting
+from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.svd import sparse_matrix, truncated_svd
+from lmzoo.words.vectors.text import WordText
+
+Documents = Literal["lines", "paragraphs"]
+
+
+class Factorised(Method):
+    """Rows of U S^p, the truncated singular value decomposition of a matrix of a row for each word.
+
+    Args:
+        dim: d, how many singular vectors are kept.
+        eigenvalue: p; 0, ½ or 1 in Levy et al. (2015).
+        min_count: rarer words have no vector.
+    """
+
+    steps = 1
+
+    def __init__(self, *, dim: Size, eigenvalue: NonNegative, min_count: Size):
+        self.dim, self.eigenvalue, self.min_count = dim, eigenvalue, min_count
+
+    def start(self, corpus: Corpus, seed: int) -> None:
+        self.corpus, self.text = corpus, WordText.of(corpus, self.min_count)
+        self.words = self.text.words
+        self.random = torch.Generator().manual_seed(seed)
+        self.matrix = torch.zeros(len(self.words), self.dim)
+        if self.dim > len(self.words):
+            raise UserError(f"method.dim={self.dim}: the text has only {len(self.words)} such words", "lower it")
+
+    @abstractmethod
+    def counts(self) -> Tensor:
+        """The sparse (V, n) matrix that is factorised."""
+
+    def step(self, number: int) -> dict[str, float]:
+        U, S, _ = truncated_svd(self.counts(), self.dim, self.random)
+        self.matrix[:, : len(S)] = U * S**self.eigenvalue
+        return {f"singular value/{i + 1}": float(S[i]) for i in range(min(3, len(S)))}
+
+    def tokens(self, number: int) -> int:
+        return number * len(self.text.tokens)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"matrix": self.matrix}
+
+    def vectors(self) -> Tensor:
+        return self.matrix
+
+
+def shifted_ppmi(counts: Cooccurrences, smoothing: float, shift: float) -> Tensor:
+    """max(0, PMI(w, c) - log k) as a sparse (V, V) matrix, with PMI(w, c) = log [#(w, c) Σ_c' #(c')^α / (#(w) #(c)^α)].
+
+    Levy & Goldberg (NIPS 2014), equation 10; Levy, Goldberg & Dagan (TACL 2015), equation 3. #(w) = Σ_c #(w, c).
+
+    Args:
+        smoothing: α, 0.75 in the papers; 1 leaves the contexts' frequencies as they are.
+        shift: k, the number of negative samples that it stands for.
+    """
+    of_word = torch.zeros(counts.size, dtype=torch.float64).index_add_(0, counts.row, counts.weight.double())
+    context = of_word**smoothing
+    pmi = counts.weight.double().log()
+    pmi += (context.sum().log() - context.log())[counts.column] - of_word.log()[counts.row] - math.log(shift)
+    kept = (pmi > 0).nonzero()[:, 0]
+    shape = (counts.size, counts.size)
+    return sparse_matrix(counts.row[kept], counts.column[kept], pmi[kept].float(), shape)
+
+
+@methods.register("ppmi")
+class PPMI(Factorised):
+    """The truncated SVD of shifted positive pointwise mutual information, `shifted_ppmi`.
+
+    Levy, Goldberg & Dagan, *Improving distributional similarity with lessons learned from word embeddings*, TACL 2015.
+
+    Args:
+        window: how many words on either side are contexts.
+        weighting: what a context counts by its distance, see `Weighting`.
+        smoothing, shift: α and k of `shifted_ppmi`.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: Size,
+        eigenvalue: NonNegative,
+        min_count: Size,
+        window: Size,
+        weighting: Weighting,
+        smoothing: NonNegative,
+        shift: NonNegative,
+    ):
+        super().__init__(dim=dim, eigenvalue=eigenvalue, min_count=min_count)
+        self.window, self.weighting, self.smoothing, self.shift = window, weighting, smoothing, shift
+
+    def counts(self) -> Tensor:
+        return shifted_ppmi(Cooccurrences.of(self.text, self.window, self.weighting), self.smoothing, self.shift)
+
+
+def log_entropy(row: Tensor, column: Tensor, count: Tensor, shape: tuple[int, int]) -> Tensor:
+    """log(1 + #(w, d)) (1 + Σ_d p log p / log n), p = #(w, d) / #(w), as a sparse (V, n) matrix.
+
+    Dumais, *Improving the retrieval of information from external sources*, 1991. A word that all documents have alike
+    weighs 0, one of a single document 1.
+
+    Args:
+        row, column, count: (P,) words, documents and #(w, d) above 0, in the order of words.
+    """
+    total = torch.zeros(shape[0], dtype=torch.float64).index_add_(0, row, count.double())
+    p = count / total[row]
+    entropy = torch.zeros_like(total).index_add_(0, row, -p * p.log())
+    weight = 1 - entropy / math.log(max(2, shape[1]))
+    return sparse_matrix(row, column, ((1 + count.double()).log() * weight[row]).float(), shape)
+
+
+@methods.register("lsa")
+class LSA(Factorised):
+    """The truncated SVD of a word-document matrix with log-entropy weights.
+
+    Deerwester, Dumais, Furnas, Landauer & Harshman, *Indexing by latent semantic analysis*, JASIS 1990; weights of
+    `log_entropy`.
+
+    Args:
+        documents: what a document is made of: lines, or paragraphs, which empty lines part.
+        together: how many of them that follow each other are one document.
+    """
+
+    def __init__(self, *, dim: Size, eigenvalue: NonNegative, min_count: Size, documents: Documents, together: Size):
+        super().__init__(dim=dim, eigenvalue=eigenvalue, min_count=min_count)
+        self.documents, self.together = documents, together
+
+    def counts(self) -> Tensor:
+        train = self.corpus.train.cpu()
+        ends = train == EOS_ID
+        if self.documents == "paragraphs":
+            ends &= train.roll(1) == EOS_ID
+        document = (ends.cumsum(0) // self.together)[self.text.places]
+        document = document.unique_consecutive(return_inverse=True)[1]  # without those that have no word
+        n = int(document[-1]) + 1
+        codes, count = torch.unique(self.text.tokens * n + document, return_counts=True)
+        return log_entropy(codes // n, codes % n, count, (len(self.words), n))

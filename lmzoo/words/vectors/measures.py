@@ -1,0 +1,146 @@
+"""What word vectors are worth: similarity as people judge it, and analogies.
+
+The protocol: words of a set and of the vectors are compared in lower case. A pair or a question with a word that has no
+vector is left out and counted. An answer is any word of the vocabulary but those of the question.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.files import read_lines
+from lmzoo.words.vectors.word_vectors import WordVectors
+
+QUESTIONS = 512
+"""How many analogies are answered at once."""
+
+EPSILON = 0.001
+"""ε of 3CosMul."""
+
+
+class Similarity(NamedTuple):
+    """Spearman's ρ of cosines and judgements, over the pairs whose words both have vectors; NaN below two pairs."""
+
+    rho: float
+    covered: int
+    pairs: int
+
+
+class Analogies(NamedTuple):
+    """Questions of a section that are answered right, of those whose words all have vectors."""
+
+    section: str
+    cos_add: int
+    cos_mul: int
+    covered: int
+    questions: int
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A word-similarity set: pairs of words in lower case, and what people judged."""
+
+    name: str
+    pairs: Sequence[tuple[str, str]]
+    judged: Sequence[float]
+
+    @classmethod
+    def read(cls, file: Path) -> "Pairs":
+        """A file with two words and a number on each line; lines that begin with # are left out.
+
+        Raises: UserError that names the line with something else.
+        """
+        pairs, judged = [], []
+        for number, line in enumerate(read_lines(file), start=1):
+            parts = re.split(r"[\t ,;]+", line.strip())
+            if not line.strip() or line.startswith("#"):
+                continue
+            try:
+                first, second, score = parts[0], parts[1], float(parts[2])
+            except (IndexError, ValueError):
+                raise UserError(
+                    f"{file}, line {number}: '{shortened(line, 40)}' is not two words and a number"
+                ) from None
+            pairs.append((first.lower(), second.lower()))
+            judged.append(score)
+        return cls(file.stem, pairs, judged)
+
+    def measure(self, vectors: WordVectors) -> Similarity:
+        """Spearman's correlation of the pairs' cosines with what people judged."""
+        known = [i for i, pair in enumerate(self.pairs) if all(word in vectors.lower for word in pair)]
+        rows = torch.tensor([[vectors.lower[word] for word in self.pairs[i]] for i in known], dtype=torch.int64)
+        rows = rows.view(-1, 2)
+        cosines = (vectors.unit[rows[:, 0]] * vectors.unit[rows[:, 1]]).sum(1)
+        return Similarity(spearman(cosines, torch.tensor([self.judged[i] for i in known])), len(known), len(self.pairs))
+
+
+def spearman(x: Tensor, y: Tensor) -> float:
+    """Pearson's correlation of ranks, equal values sharing the mean of theirs; NaN where it is not defined."""
+    if len(x) < 2:
+        return torch.nan
+    return float(torch.corrcoef(torch.stack([ranks(x), ranks(y)]))[0, 1])
+
+
+def ranks(values: Tensor) -> Tensor:
+    """(N,) values -> (N,) float64 ranks from 1."""
+    _, place, count = values.unique(return_inverse=True, return_counts=True)
+    last = count.cumsum(0).double()
+    return (last - (count - 1) / 2)[place]
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Analogies "a is to a* as b is to b*" by section, in lower case."""
+
+    sections: dict[str, list[tuple[str, ...]]]
+
+    @classmethod
+    def read(cls, file: Path) -> "Questions":
+        """word2vec's format: lines of four words, below lines ``: SECTION``.
+
+        Raises: UserError that names the line with something else.
+        """
+        sections: dict[str, list[tuple[str, ...]]] = {}
+        section = file.stem
+        for number, line in enumerate(read_lines(file), start=1):
+            words = tuple(line.lower().split())
+            if words[:1] == (":",):
+                section = " ".join(words[1:])
+            elif len(words) == 4:
+                sections.setdefault(section, []).append(words)
+            elif words:
+                raise UserError(f"{file}, line {number}: '{shortened(line, 40)}' is not four words")
+        return cls(sections)
+
+    def measure(self, vectors: WordVectors) -> list[Analogies]:
+        """The right answers of each section, and ``total`` of all."""
+        found = []
+        for section, questions in self.sections.items():
+            known = [words for words in questions if all(word in vectors.lower for word in words)]
+            rows = torch.tensor([[vectors.lower[word] for word in words] for words in known], dtype=torch.int64).view(
+                -1, 4
+            )
+            right = [answers(vectors.unit, part[:, :3]) == part[:, 3:] for part in rows.split(QUESTIONS)]
+            add, mul = torch.cat(right).sum(0).tolist() if right else (0, 0)
+            found.append(Analogies(section, add, mul, len(known), len(questions)))
+        total = (sum(part[column] for part in found) for column in range(1, 5))
+        return [*found, Analogies("total", *total)]
+
+
+def answers(unit: Tensor, questions: Tensor) -> Tensor:
+    """(V, d) unit vectors and (Q, 3) words a, a*, b -> (Q, 2) words b*, by 3CosAdd and by 3CosMul.
+
+    3CosAdd: the largest cos(b*, b - a + a*) (Mikolov, Yih & Zweig, NAACL 2013). 3CosMul: the largest
+    cos(b*, b) cos(b*, a*) / (cos(b*, a) + ε) with cosines moved to 0 … 1 (Levy & Goldberg, CoNLL 2014).
+    """
+    a, a_star, b = (unit[questions[:, i]] @ unit.mT for i in range(3))  # (Q, V) cosines with every word
+    add = b - a + a_star
+    a, a_star, b = ((cosine + 1) / 2 for cosine in (a, a_star, b))
+    mul = b * a_star / (a + EPSILON)
+    return torch.stack([score.scatter(1, questions, -torch.inf).argmax(1) for score in (add, mul)], dim=1)

@@ -1,0 +1,49 @@
+"""What every method for word vectors does."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from lmzoo.core.registry import Registry
+from lmzoo.corpus import Corpus
+
+methods = Registry("method")
+
+
+class Method(ABC):
+    """A way to learn a vector for each word of a text, in steps.
+
+    What a step does depends on its number, the seed and `state` alone. So a run goes on exactly where it stopped.
+    Constructors take required keyword-only options; their defaults are in ``configs/method`` alone.
+
+    Attributes:
+        steps: their number, known after `start`.
+        words: V words, known after `start`.
+    """
+
+    steps: int
+    words: list[str]
+
+    @abstractmethod
+    def start(self, corpus: Corpus, seed: int) -> None:
+        """Read ``corpus.train`` and make the vectors that the first step begins with.
+
+        Raises: UserError where the options do not suit the text.
+        """
+
+    @abstractmethod
+    def step(self, number: int) -> dict[str, float]:
+        """Do step ``number``, 0 … steps - 1; returns what TensorBoard shows of it."""
+
+    @abstractmethod
+    def tokens(self, number: int) -> int:
+        """How many tokens of the text the first ``number`` steps read."""
+
+    @abstractmethod
+    def state(self) -> Mapping[str, Tensor]:
+        """What steps change; a resumed run copies into these tensors what they were."""
+
+    @abstractmethod
+    def vectors(self) -> Tensor:
+        """(V, d) float32, after the last step."""

@@ -1,0 +1,51 @@
+"""Words and their vectors, and the words nearest to a word."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """V words and a vector for each.
+
+    Attributes:
+        words: V, the most frequent first.
+        matrix: (V, d) float32.
+    """
+
+    words: Sequence[str]
+    matrix: Tensor
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The row of each word."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    @cached_property
+    def lower(self) -> dict[str, int]:
+        """The row of each word in lower case; the first word's, where several differ in their case alone."""
+        found: dict[str, int] = {}
+        for row, word in enumerate(self.words):
+            found.setdefault(word.lower(), row)
+        return found
+
+    @cached_property
+    def unit(self) -> Tensor:
+        """(V, d) vectors of length one; a vector of zeros stays as it is."""
+        return unit(self.matrix)
+
+    def neighbours(self, row: int, count: int) -> list[tuple[str, float]]:
+        """The ``count`` words with the largest cosine, and the cosine of each, nearest first; the word itself not."""
+        cosines = self.unit @ self.unit[row]
+        cosines[row] = -torch.inf
+        best = cosines.topk(min(count, len(self.words) - 1))
+        return [(self.words[i], value) for value, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)]
+
+
+def unit(matrix: Tensor) -> Tensor:
+    """(…, d) vectors, each divided by its length."""
+    return torch.nn.functional.normalize(matrix, dim=-1)

@@ -1,0 +1,128 @@
+"""The commands ``lmzoo.vectors`` and ``lmzoo.probe``: runs, what they hold, and mistakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import TEXT, command
+from scipy.stats import spearmanr
+
+from lmzoo import compare, evaluate, probe, vectors
+from lmzoo.words.vectors.formats import read_vectors
+
+SMALL = [*TEXT, "method.dim=4", "method.min_count=1"]
+
+
+@pytest.fixture
+def ppmi(folder: Path) -> str:
+    done = command(*SMALL, "method=ppmi", "method.window=2", "run_dir=ppmi", main=vectors.main)
+    assert done.code == 0, done
+    return "ppmi"
+
+
+def test_a_run_has_its_vectors_and_its_results(ppmi: str):
+    results = json.loads(Path(ppmi, "results.json").read_text())
+    assert (results["method"], results["words"], results["dimensions"]) == ("ppmi", 18, 4)
+    found = read_vectors(Path(ppmi))
+    assert len(set(found.words) & {f"w{i}" for i in range(20)}) == 18
+    assert {"config.yaml", "vocabulary.txt", "provenance.json", "train.log", "last.pt"} <= {
+        path.name for path in Path(ppmi).iterdir()
+    }
+    again = command(*SMALL, "method=ppmi", "method.window=2", "run_dir=ppmi", main=vectors.main)
+    assert "already finished: ppmi\nppmi on markov" in again.out
+
+
+def test_the_folder_is_named_by_corpus_and_method(folder: Path):
+    assert command(*TEXT, "method=ppmi", "method.dim=4", main=vectors.main).code == 0
+    assert next(path.parent.name for path in folder.glob("outputs/markov/*/vectors.bin")).startswith("ppmi,")
+
+
+def test_commands_for_language_models_refuse_the_run(ppmi: str):
+    assert "ppmi: is a run of word vectors; this needs a run of python -m lmzoo.train" in (
+        command(ppmi, main=evaluate.main).refused()
+    )
+    assert "ppmi: word vectors; python -m lmzoo.probe compares them" in command(ppmi, main=compare.main).err
+
+
+def test_the_probe_measures_as_the_formulas_do(ppmi: str):
+    found = read_vectors(Path(ppmi))
+    a, b, c, d, e, f, *_ = found.words
+    Path("sets.txt").write_text(f"{a}\t{b.upper()}\t3\n{c} {d} 1\n{e}\t{f}\t2\n{a}\tnone\t2\n")
+    Path("questions.txt").write_text(f": first\n{a} {b} {c} {d}\n{a} {b} {c} none\n: second\n{c} {d} {e} {f}\n")
+    options = ["--sets", "sets.txt", "--analogies", "questions.txt", "--csv", "t.csv", "--json", "t.json"]
+    done = command(ppmi, *options, main=probe.main)
+    assert done.code == 0, done
+    rows = json.loads(Path("t.json").read_text())
+    assert [(row["set"], row["measure"], row["covered"], row["of"]) for row in rows] == [
+        ("sets", "spearman", 3, 4), ("first", "3CosAdd", 1, 2), ("first", "3CosMul", 1, 2),
+        ("second", "3CosAdd", 1, 1), ("second", "3CosMul", 1, 1),
+        ("total", "3CosAdd", 2, 3), ("total", "3CosMul", 2, 3),
+    ]  # fmt: skip
+    unit = torch.nn.functional.normalize(found.matrix)
+    cosines = [float(unit[i] @ unit[i + 1]) for i in (0, 2, 4)]
+    assert rows[0]["value"] == pytest.approx(spearmanr(cosines, [3, 1, 2]).statistic)
+    assert len(Path("t.csv").read_text().splitlines()) == 8
+    assert "3 of 4" in done.out
+
+
+def test_neighbours_are_the_nearest_by_cosine(ppmi: str):
+    found = read_vectors(Path(ppmi))
+    unit = torch.nn.functional.normalize(found.matrix)
+    cosines = {word: float(unit[i] @ unit[found.index["w3"]]) for i, word in enumerate(found.words) if word != "w3"}
+    nearest = sorted(cosines, key=lambda word: -cosines[word])[:2]
+    told = ", ".join(f"{word} {cosines[word]:.2f}" for word in nearest)
+    assert command(ppmi, "--neighbours", "W3", "--count", "2", main=probe.main).out == f"w3: {told}\n"
+
+
+def test_vectors_are_written_in_every_format(ppmi: str):
+    for form in ("binary", "text", "glove"):
+        assert command(ppmi, "--write", form, "--format", form, main=probe.main).out == "18 words, 4 dimensions\n"
+        torch.testing.assert_close(read_vectors(Path(form)).matrix, read_vectors(Path(ppmi)).matrix)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["method=pmi"], "method=pmi: no such method; did you mean 'ppmi'?"),
+        (["method=ppmi", "method.windo=3"], "method.windo: no such option"),
+        (["method=ppmi", "method.dim=0"], "method.dim=0: must be at least 1"),
+        (["method=ppmi", "method.dim=21"], "method.dim=21: the text has only 14 such words"),
+        (["method=ppmi", "method.min_count=1000"], "method.min_count=1000: fewer than two words"),
+        (["method=type"], "method=type needs method.run=FOLDER"),
+        (["method=type", "method.run=none"], "method.run: none: not a run directory"),
+    ],
+)
+def test_mistakes_in_options_are_told_in_a_line(folder: Path, arguments: list[str], message: str):
+    assert message in command(*TEXT, "run_dir=new", *arguments, main=vectors.main).refused()
+    assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ppmi", "--sets", "absent"], "absent: no such file"),
+        (["ppmi", "--sets", "sets.txt"], "sets.txt, line 1: 'one two' is not two words and a number"),
+        (["ppmi", "--sets", "--analogies", "sets.txt"], "sets.txt, line 1: 'one two' is not four words"),
+        (["ppmi"], "no similarity sets and no analogies are there; name them"),
+        (["ppmi", "--neighbours", "w33"], "--neighbours w33: has no vector; did you mean 'w3'?"),
+        (["ppmi", "--write", "ppmi/vectors.bin"], "is a part of the run"),
+        (["sets.txt"], "sets.txt: no file of word vectors"),
+        (["."], "vectors.bin: no such file"),
+    ],
+)
+def test_mistakes_in_probing_are_told_in_a_line(ppmi: str, arguments: list[str], message: str):
+    Path("sets.txt").write_text("one two\n")
+    assert message in command(*arguments, main=probe.main).refused()
+
+
+def test_the_vectors_of_a_language_model_are_its_own(runs: list[str], text: list[str], tmp_path: Path):
+    from lmzoo.runs.loading import load
+
+    done = command(*text, "method=type", f"method.run={runs[1]}", "method.min_count=1", f"run_dir={tmp_path / 'type'}",
+                   main=vectors.main)  # fmt: skip
+    assert done.code == 0, done
+    found, (model, vocabulary) = read_vectors(tmp_path / "type"), load(runs[1])
+    assert torch.equal(found.matrix[3], model.embedding.weight[vocabulary.index[found.words[3]]])
+    refused = command(*text, "method=type", f"method.run={runs[0]}", f"run_dir={tmp_path / 'no'}", main=vectors.main)
+    assert "method.part=input: the model of" in refused.refused()

@@ -1,0 +1,83 @@
+"""Spearman's correlation against scipy's, analogies against a loop over all words, formats both ways."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from lmzoo.core.errors import UserError
+from lmzoo.words.vectors.formats import encoded, read_vectors
+from lmzoo.words.vectors.measures import EPSILON, Questions, answers, spearman
+from lmzoo.words.vectors.word_vectors import WordVectors, unit
+
+
+def test_spearman_is_scipys_with_ties_and_without():
+    random = torch.Generator().manual_seed(0)
+    for most in (4, 1000):
+        x, y = torch.randint(most, (2, 50), generator=random).float()
+        assert spearman(x, y) == pytest.approx(spearmanr(x, y).statistic)
+    assert spearman(x[:1], y[:1]) != spearman(x[:1], y[:1])
+
+
+def test_answers_are_the_best_words_but_those_of_the_question():
+    vectors = unit(torch.randn(30, 5, generator=torch.Generator().manual_seed(0)))
+    questions = torch.randint(30, (40, 3), generator=torch.Generator().manual_seed(1))
+    cos = (vectors @ vectors.T).double()
+    for (a, a_, b), (add, mul) in zip(questions.tolist(), answers(vectors, questions).tolist(), strict=True):
+        others = [w for w in range(30) if w not in (a, a_, b)]
+        shifted = (cos + 1) / 2
+        assert add == max(others, key=lambda w: float(vectors[w] @ (vectors[b] - vectors[a] + vectors[a_])))
+        assert mul == max(others, key=lambda w: float(shifted[w, b] * shifted[w, a_] / (shifted[w, a] + EPSILON)))
+
+
+def test_a_parallelogram_is_answered_right():
+    matrix = torch.tensor([[1.0, 0, 1], [1, 0, -1], [0, 1, 1], [0, 1, -1], [3, 1, 0.1]])
+    vectors = WordVectors(["man", "woman", "King", "queen", "other"], matrix)
+    (section, total) = Questions({"royal": [("man", "woman", "king", "queen")]}).measure(vectors)
+    assert section == ("royal", 1, 1, 1, 1)
+    assert total == ("total", 1, 1, 1, 1)
+
+
+WORDS = ["the", "naïve", "1990", "N", "<unk>"]
+
+
+@pytest.mark.parametrize("form", ["binary", "text", "glove"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_every_format_is_read_as_it_was_written(form, width, tmp_path: Path):
+    vectors = WordVectors(WORDS, torch.randn(5, width, generator=torch.Generator().manual_seed(0)))
+    (tmp_path / "v").write_bytes(encoded(vectors, form))
+    found = read_vectors(tmp_path / "v")
+    assert found.words == WORDS
+    assert torch.equal(found.matrix, vectors.matrix)
+
+
+def test_files_of_the_tools_themselves_are_read(tmp_path: Path):
+    rows = torch.tensor([[1, 0.5], [-2, 3]])
+    binary = b"2 2\n" + b"".join(w + b" " + row.numpy().tobytes() for w, row in zip([b"a", b"b"], rows, strict=True))
+    for data in (
+        binary,
+        b"2 2\na 1 0.5 \nb -2 3 \n",
+        b"a 1 0.5\nb -2.0 3e0\n",
+    ):  # gensim has no line ends, word2vec a space
+        (tmp_path / "v").write_bytes(data)
+        assert torch.equal(read_vectors(tmp_path / "v").matrix, rows)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "no file of word vectors"),
+        (b"word\n", "line 1 has no numbers"),
+        (b"a 1 2\nb 1\n", "vector 2 has not 2 numbers"),
+        (b"3 2\na 1 2\nb 3 4\n", "2 vectors where line 1 says 3"),
+        (b"a 1 2\na 3 4\n", "a word is there twice"),
+        (b"a 1 nan\n", "a number is not finite"),
+        (b"a 1 x\n", "could not convert"),
+        (b"2 2\na \0\0\0\0\0\0\0\0b \0", "no file of word vectors"),
+    ],
+)
+def test_other_files_are_refused(data: bytes, message: str, tmp_path: Path):
+    (tmp_path / "v").write_bytes(data)
+    with pytest.raises(UserError, match=message):
+        read_vectors(tmp_path / "v")
