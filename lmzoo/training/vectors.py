@@ -15,7 +15,7 @@ import lmzoo.runs.type_vectors  # noqa: F401 - its import registers the method
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.core.options import NonNegative, Seed, call
 from lmzoo.core.plugins import load_plugins
-from lmzoo.corpus import load_corpus
+from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.runs.board import Board
 from lmzoo.runs.directory import Run
 from lmzoo.runs.log import logging_to
@@ -79,7 +79,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
             log.info("%s on %s: %s", settings.method["name"], corpus.name, run.path)
             log.info("%s words of %s tokens", f"{len(method.words):,}", f"{len(corpus.train):,}")
             _steps(method, position, run, board, settings.checkpoint_seconds)
-            results = _results(settings, method, position) | {"corpus": corpus.name, "context": corpus.context}
+            results = _results(settings, corpus, method, position)
             run.write(VECTORS, encoded(WordVectors(method.words, method.vectors()), "binary"))
             loss = {} if results["loss"] is None else {"result/loss": results["loss"]}
             step = method.tokens(position.step)
@@ -132,9 +132,11 @@ def _steps(method: Method, position: Position, run: Run, board: Board, checkpoin
     save()
 
 
-def _results(settings: Settings, method: Method, position: Position) -> dict[str, Any]:
+def _results(settings: Settings, corpus: Corpus, method: Method, position: Position) -> dict[str, Any]:
     return {
         "method": settings.method["name"],
+        "corpus": corpus.name,
+        "context": corpus.context,
         "words": len(method.words),
         "dimensions": method.vectors().shape[1],
         "loss": position.metrics.get("train/loss"),

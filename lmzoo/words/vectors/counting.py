@@ -101,7 +101,8 @@ class PPMI(Factorised):
         shift: NonNegative,
     ):
         super().__init__(dim=dim, eigenvalue=eigenvalue, min_count=min_count)
-        self.window, self.weighting, self.smoothing, self.shift = window, weighting, smoothing, shift
+        self.window, self.smoothing, self.shift = window, smoothing, shift
+        self.weighting: Weighting = weighting
 
     def counts(self) -> Tensor:
         return shifted_ppmi(Cooccurrences.of(self.text, self.window, self.weighting), self.smoothing, self.shift)

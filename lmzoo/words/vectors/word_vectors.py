@@ -1,6 +1,5 @@
 """Words and their vectors, and the words nearest to a word."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +16,7 @@ class WordVectors:
         matrix: (V, d) float32.
     """
 
-    words: Sequence[str]
+    words: list[str]
     matrix: Tensor
 
     @cached_property
@@ -43,7 +42,7 @@ class WordVectors:
         cosines = self.unit @ self.unit[row]
         cosines[row] = -torch.inf
         best = cosines.topk(min(count, len(self.words) - 1))
-        return [(self.words[i], value) for value, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)]
+        return [(self.words[int(row)], float(cosine)) for cosine, row in zip(*best, strict=True)]
 
 
 def unit(matrix: Tensor) -> Tensor:

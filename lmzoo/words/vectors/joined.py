@@ -1,0 +1,58 @@
+"""Vectors of several methods as one."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import NonNegative, Size
+from lmzoo.corpus import Corpus
+from lmzoo.words.vectors.formats import read_vectors
+from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.text import WordText
+
+
+@methods.register("joined")
+class Joined(Method):
+    """Vectors side by side, each of unit length and then times its weight. So a cosine is a weighted mean of cosines.
+
+    The mean weighs by the weights' squares.
+
+    Args:
+        runs: runs or files of word vectors.
+        weights: of each.
+        min_count: rarer words have no vector.
+    """
+
+    steps = 1
+
+    def __init__(self, *, runs: list[str], weights: list[NonNegative], min_count: Size):
+        if not runs or len(runs) != len(weights):
+            raise UserError(
+                "method=joined needs as many method.runs as method.weights, such as runs=[A,B] weights=[1,1]"
+            )
+        self.runs, self.weights, self.min_count = runs, weights, min_count
+
+    def start(self, corpus: Corpus, seed: int) -> None:
+        parts = [read_vectors(Path(run)) for run in self.runs]
+        text = WordText.of(corpus, self.min_count)
+        self.words = [word for word in text.words if all(word in part.index for part in parts)]
+        if not self.words:
+            raise UserError("method.runs: no word of the text has a vector in each")
+        rows = [part.unit[[part.index[word] for word in self.words]] for part in parts]
+        self.matrix = torch.cat([weight * row for weight, row in zip(self.weights, rows, strict=True)], 1)
+        self.read = len(text.tokens)
+
+    def step(self, number: int) -> dict[str, float]:
+        return {}
+
+    def tokens(self, number: int) -> int:
+        return number * self.read
+
+    def state(self) -> Mapping[str, Tensor]:
+        return {}
+
+    def vectors(self) -> Tensor:
+        return self.matrix

@@ -1,0 +1,208 @@
+"""Skip-gram and CBOW, by blocks of text.
+
+Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781; Mikolov, Sutskever, Chen, Corrado & Dean, NIPS
+2013, whose equation numbers are given. The text is cut into blocks of T words. The pairs of words and contexts of a
+block are the entries near the diagonal of one product of matrices, and its words share S draws of the noise. So a step
+is a few products, and the gradients are written out. Rows that many words of a batch share, such as that of *the*,
+get the sum of their steps, cut to what `CAP` of them would give.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple, TypedDict, Unpack
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lmzoo.core.options import Count, NonNegative, Size
+from lmzoo.corpus import Corpus
+from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
+from lmzoo.words.vectors.huffman import Huffman
+from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.text import WordText
+
+T, BLOCKS, CAP = 64, 16, 8
+"""Words of a block, blocks of a batch, and the most occurrences whose steps a row takes in full."""
+
+STEP_TOKENS = 1 << 16
+"""About how many tokens of the text are read in a step."""
+
+LAST_RATE = 0.004
+"""Where the learning rate ends, as a share of the first."""
+
+
+class Word2VecOptions(TypedDict):
+    """The options of `Word2Vec`."""
+
+    dim: Size
+    window: Size
+    negative: Count
+    shared: Size
+    exponent: NonNegative
+    sample: NonNegative
+    min_count: Size
+    epochs: Size
+    lr: NonNegative
+
+
+class Batch(NamedTuple):
+    """Blocks of text.
+
+    Attributes:
+        tokens: (B, T + 2L) the words of each block, with L on either side.
+        pairs: (B, T, T + 2L) whether the words are a pair: 1 or 0.
+        noise: (B, S) drawn words.
+    """
+
+    tokens: Tensor
+    pairs: Tensor
+    noise: Tensor
+
+
+class Word2Vec(Method):
+    """What skip-gram and CBOW share: the text, its order, and the steps.
+
+    Args:
+        dim: d.
+        window: L; the contexts of a word are up to b words on either side, b drawn from 1 … L for each.
+        negative: k, the draws of noise for each pair; 0 is hierarchical softmax.
+        shared: S, the draws that the words of a block share. They count k/S each.
+        exponent: noise is drawn ∝ n^exponent.
+        sample: t of subsampling (equation 5, as in word2vec.c: a word is kept with √(t/f) + t/f); 0 keeps all.
+        min_count: rarer words have no vector.
+        epochs: how often the text is read.
+        lr: the first learning rate, which falls linearly to `LAST_RATE` of it.
+    """
+
+    def __init__(self, **options: Unpack[Word2VecOptions]):
+        self.options = options
+
+    def start(self, corpus: Corpus, seed: int) -> None:
+        o = self.options
+        self.text, self.seed = WordText.of(corpus, o["min_count"]), seed
+        self.words, self.parts = self.text.words, -(-len(self.text.tokens) // STEP_TOKENS)
+        self.steps = o["epochs"] * self.parts
+        counts = self.text.counts.double()
+        share = o["sample"] * counts.sum() / counts
+        self.kept = (share.sqrt() + share if o["sample"] else torch.ones_like(counts)).float()
+        noise = counts ** o["exponent"]
+        self.noise = (noise / noise.sum()).cumsum(0).float()
+        self.huffman = Huffman.of(self.text.counts) if not o["negative"] else None
+        random = torch.Generator().manual_seed(seed)
+        self.W = (torch.rand(len(self.words), o["dim"], generator=random) - 0.5) / o["dim"]
+        self.C = torch.zeros_like(self.W)
+        self.distance = (torch.arange(T + 2 * o["window"]) - torch.arange(T)[:, None] - o["window"]).abs()
+        self.read: tuple[int, Tensor, Tensor] | None = None
+
+    def tokens(self, number: int) -> int:
+        epochs, parts = divmod(number, self.parts)
+        return epochs * len(self.text.tokens) + len(self.text.tokens) * parts // self.parts
+
+    def state(self) -> Mapping[str, Tensor]:
+        return {"W": self.W, "C": self.C}
+
+    def vectors(self) -> Tensor:
+        return self.W
+
+    def _blocks(self, epoch: int) -> tuple[Tensor, Tensor]:
+        """(n, T + 2L) tokens and lines of an epoch's blocks, in its order: what subsampling leaves of the text."""
+        if self.read is None or self.read[0] != epoch:
+            random, L = torch.Generator().manual_seed((self.seed << 20) + 2 * epoch + 1), self.options["window"]
+            kept = torch.rand(len(self.text.tokens), generator=random) < self.kept[self.text.tokens]
+            tokens, lines = self.text.tokens[kept], self.text.lines[kept]
+            sides = L, L + -len(tokens) % T
+            tokens, lines = F.pad(tokens, sides), F.pad(lines, sides, value=-1)
+            order = torch.randperm((len(tokens) - 2 * L) // T, generator=random)
+            self.read = epoch, *(part.unfold(0, T + 2 * L, T)[order] for part in (tokens, lines))
+        return self.read[1:]
+
+    def _pairs(self, lines: Tensor, random: torch.Generator) -> Tensor:
+        """(B, T + 2L) lines, -1 beside the text -> (B, T, T + 2L) whether two words are a pair."""
+        L = self.options["window"]
+        own = lines[:, L : L + T, None]
+        most = torch.randint(1, L + 1, own.shape, generator=random)
+        return ((self.distance <= most) & (self.distance > 0) & (lines[:, None] == own) & (own >= 0)).float()
+
+    def step(self, number: int) -> dict[str, float]:
+        epoch, part = divmod(number, self.parts)
+        tokens, lines = self._blocks(epoch)
+        this = slice(len(tokens) * part // self.parts, len(tokens) * (part + 1) // self.parts)
+        random = torch.Generator().manual_seed((self.seed << 20) + 2 * number)
+        drawn = torch.rand(this.stop - this.start, self.options["shared"], generator=random)
+        noise = torch.searchsorted(self.noise, drawn).clamp(max=len(self.words) - 1)
+        rate = self.options["lr"] * max(LAST_RATE, 1 - number / self.steps)
+        loss = pairs = 0.0
+        for rows, ends, draws in zip(*(part.split(BLOCKS) for part in (tokens[this], lines[this], noise)), strict=True):
+            batch = Batch(rows, self._pairs(ends, random), draws)
+            loss += self.descend(batch, rate)
+            pairs += float(batch.pairs.sum())
+        return {"train/loss": loss / max(1.0, pairs), "train/lr": rate}
+
+    @abstractmethod
+    def descend(self, batch: Batch, rate: float) -> float:
+        """One step down the gradient of a batch's loss; returns the loss, Σ over its pairs, in nats."""
+
+    def _add(self, table: Tensor, rows: Tensor, gradient: Tensor, rate: float) -> None:
+        """Take ``rate`` times a gradient off the rows of a table."""
+        rows, gradient = rows.flatten(), gradient.flatten(0, -2)
+        often = rows.bincount(minlength=len(table))
+        table.index_add_(0, rows, gradient.mul_((-rate * (CAP / often).clamp(max=1))[rows, None]))
+
+    def _near(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(B T, 2L) the words on either side of each word, and whether they are its contexts."""
+        L = self.options["window"]
+        near = torch.cat([torch.arange(L), torch.arange(L + 1, 2 * L + 1)])
+        words = batch.tokens.unfold(1, 2 * L + 1, 1)[..., near]  # (B, T, 2L)
+        places = torch.arange(T)[:, None] + near
+        return words.flatten(0, 1), batch.pairs.gather(2, places.expand(len(words), -1, -1)).flatten(0, 1)
+
+
+@methods.register("skipgram")
+class SkipGram(Word2Vec):
+    """Skip-gram: a word w tells each of its contexts c apart from noise, σ(v_w · v'_c) (equation 4).
+
+    With hierarchical softmax (equation 3) a context tells its word, as in word2vec.c: -log p(w | v_c).
+    """
+
+    def descend(self, batch: Batch, rate: float) -> float:
+        L = self.options["window"]
+        if self.huffman is not None:
+            words, near = self._near(batch)
+            nodes, signs = self.huffman.path(batch.tokens[:, L : L + T].flatten())
+            loss, to_w, to_node = hierarchical(self.W[words], self.C[nodes], signs, near)
+            self._add(self.W, words, to_w, rate)
+            self._add(self.C, nodes, to_node, rate)
+            return loss
+        own = batch.tokens[:, L : L + T]
+        loss, to_w, to_c, to_n = skipgram(
+            self.W[own], self.C[batch.tokens], self.C[batch.noise], batch.pairs, self.options["negative"]
+        )
+        self._add(self.W, own, to_w, rate)
+        contexts = torch.cat([batch.tokens, batch.noise], 1)
+        self._add(self.C, contexts, torch.cat([to_c, to_n], 1), rate)
+        return loss
+
+
+@methods.register("cbow")
+class CBOW(Word2Vec):
+    """Continuous bag of words: the mean h of its contexts' vectors tells a word apart from noise, σ(h · v'_w)."""
+
+    def descend(self, batch: Batch, rate: float) -> float:
+        L = self.options["window"]
+        own = batch.tokens[:, L : L + T]
+        share = batch.pairs / batch.pairs.sum(2, keepdim=True).clamp(min=1)
+        inputs = self.W[batch.tokens]
+        h = share @ inputs  # (B, T, d)
+        known = (batch.pairs.sum(2) > 0).float()
+        if self.huffman is not None:
+            nodes, signs = self.huffman.path(own.flatten())
+            h = h.flatten(0, 1)[:, None]
+            loss, to_h, to_node = hierarchical(h, self.C[nodes], signs, known.flatten()[:, None])
+            to_h = to_h.view(*own.shape, -1)
+            self._add(self.C, nodes, to_node, rate)
+        else:
+            loss, to_h, to_c, to_n = cbow(h, self.C[own], self.C[batch.noise], known, self.options["negative"])
+            self._add(self.C, torch.cat([own, batch.noise], 1), torch.cat([to_c, to_n], 1), rate)
+        self._add(self.W, batch.tokens, batch.pairs.mT @ to_h, rate)  # in full for each context, as in word2vec.c
+        return loss

@@ -1,0 +1,170 @@
+"""word2vec and GloVe: gradients against autograd of the plain formula, batches against loops, and two topics."""
+
+from collections import Counter
+
+import pytest
+import torch
+from torch.nn.functional import logsigmoid
+from vectors_corpus import corpus_of, two_topics
+
+from lmzoo.core.configs import defaults
+from lmzoo.words.vectors import word2vec
+from lmzoo.words.vectors.glove import glove
+from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
+from lmzoo.words.vectors.huffman import Huffman
+from lmzoo.words.vectors.method import Method, methods
+
+
+def leaves(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+    random = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_() for shape in shapes]
+
+
+def check(loss: torch.Tensor, found: tuple, *variables: torch.Tensor) -> None:
+    assert found[0] == pytest.approx(float(loss.detach()))
+    for gradient, expected in zip(found[1:], torch.autograd.grad(loss, variables), strict=True):
+        torch.testing.assert_close(gradient, expected)
+
+
+def test_the_gradient_of_skipgram():
+    w, c, n = leaves((2, 3, 4), (2, 5, 4), (2, 6, 4))
+    pairs = (torch.rand(2, 3, 5, generator=torch.Generator().manual_seed(1)) < 0.5).double()
+    loss = 0
+    for b, i, j in pairs.nonzero().tolist():
+        loss = loss - logsigmoid(w[b, i] @ c[b, j]) - 7 / 6 * sum(logsigmoid(-w[b, i] @ v) for v in n[b])
+    check(loss, skipgram(w.detach(), c.detach(), n.detach(), pairs, 7), w, c, n)
+
+
+def test_the_gradient_of_cbow():
+    h, c, n = leaves((2, 3, 4), (2, 3, 4), (2, 6, 4))
+    known = torch.tensor([[1.0, 0, 1], [1, 1, 0]]).double()
+    loss = 0
+    for b, i in known.nonzero().tolist():
+        loss = loss - logsigmoid(h[b, i] @ c[b, i]) - 5 / 6 * sum(logsigmoid(-h[b, i] @ v) for v in n[b])
+    check(loss, cbow(h.detach(), c.detach(), n.detach(), known, 5), h, c, n)
+
+
+def test_the_gradient_of_hierarchical_softmax():
+    h, nodes = leaves((3, 2, 4), (3, 5, 4))
+    signs = torch.tensor([[1.0, -1, 0, 0, 0], [1, 1, -1, 1, -1], [-1, 0, 0, 0, 0]]).double()
+    known = torch.tensor([[1.0, 1], [0, 1], [1, 0]]).double()
+    loss = 0
+    for i, m in known.nonzero().tolist():
+        loss = loss - sum(logsigmoid(s * (h[i, m] @ u)) for s, u in zip(signs[i], nodes[i], strict=True) if s)
+    check(loss, hierarchical(h.detach(), nodes.detach(), signs, known), h, nodes)
+
+
+def test_the_gradient_of_glove():
+    w, w_ = leaves((6, 4), (6, 4))
+    log, f = torch.randn(2, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    error = torch.stack([w[i, :3] @ w_[i, :3] + w[i, 3] + w_[i, 3] - log[i] for i in range(6)])
+    check((f * error**2).sum() / 2, glove(w.detach(), w_.detach(), log, f), w, w_)
+
+
+def test_hierarchical_softmax_sums_to_one():
+    tree = Huffman.of(torch.tensor([50, 20, 9, 5, 5, 1, 1]))
+    (h, u) = leaves((1, 1, 4), (6, 4))
+    p = [
+        torch.tensor(
+            -hierarchical(h.detach(), u.detach()[nodes][None], signs[None].double(), torch.ones(1, 1))[0]
+        ).exp()
+        for nodes, signs in zip(tree.nodes, tree.signs, strict=True)
+    ]
+    assert float(sum(p)) == pytest.approx(1)
+
+
+def test_the_code_is_huffmans():
+    counts = torch.tensor([50, 20, 9, 5, 5, 1, 1])
+    tree = Huffman.of(counts)
+    lengths = tree.signs.abs().sum(1)
+    assert sorted(lengths.tolist()) == [1, 2, 3, 4, 5, 6, 6]
+    assert float(lengths @ counts.float()) == 50 + 2 * 20 + 3 * 9 + (4 + 5) * 5 + 6 * 2
+    paths = {tuple(signs[signs != 0].tolist()) for signs in tree.signs}
+    assert not any(a != b and b[: len(a)] == a for a in paths for b in paths)
+
+
+def small(name: str, **options) -> Method:
+    method = methods.build(defaults("method", name) | {"dim": 8, "min_count": 1} | options)
+    return method
+
+
+@pytest.mark.parametrize("context", ["sentence", "stream"])
+def test_pairs_are_words_on_one_line_within_the_window(context, monkeypatch):
+    monkeypatch.setattr(word2vec, "T", 4)
+    lines = ["a b c d e", "f g", "h i j k"]
+    method = small("skipgram", window=2, sample=0)
+    method.start(corpus_of(lines, context), 0)
+    seen: Counter = Counter()
+    for epoch in range(40):
+        tokens, ends = method._blocks(epoch)
+        pairs = method._pairs(ends, torch.Generator().manual_seed(epoch))
+        for b, i, j in pairs.nonzero().tolist():
+            seen[method.words[tokens[b, i + 2]], method.words[tokens[b, j]]] += 1
+    whole = [line.split() for line in lines] if context == "sentence" else [" ".join(lines).split()]
+    near = {(w, v): abs(i - j) for line in whole for i, w in enumerate(line) for j, v in enumerate(line) if i != j}
+    assert set(seen) == {pair for pair, k in near.items() if k <= 2}
+    assert all(count == 40 for pair, count in seen.items() if near[pair] == 1)
+    assert all(8 <= count <= 32 for pair, count in seen.items() if near[pair] == 2)
+
+
+def test_subsampling_keeps_words_as_often_as_word2vec():
+    method = small("skipgram", sample=0.05)
+    method.start(corpus_of(["the the the the the the the the a b"] * 500), 0)
+    share = 0.05 / 0.8
+    assert float(method.kept[0]) == pytest.approx(share**0.5 + share)
+    kept = sum(int((method._blocks(epoch)[0][:, 5:-5] == 0).sum()) for epoch in range(3))
+    assert kept == pytest.approx(3 * 4000 * (share**0.5 + share), rel=0.1)
+
+
+def test_noise_is_drawn_by_frequency_to_a_power():
+    method = small("skipgram", exponent=0.75)
+    method.start(corpus_of(["a " * 16 + "b"] * 10), 0)
+    assert method.noise.tolist() == pytest.approx([8 / 9, 1])
+
+
+def test_a_row_takes_the_steps_of_few_occurrences():
+    method = small("skipgram")
+    method.start(corpus_of(["a b c"]), 0)
+    table = torch.zeros(3, 8)
+    method._add(table, torch.tensor([0] * 16 + [1] * 3), torch.ones(19, 8), 0.5)
+    assert table[:, 0].tolist() == [-0.5 * word2vec.CAP, -1.5, 0]
+
+
+METHODS = {
+    "skipgram": {"epochs": 30},
+    "cbow": {"epochs": 30},
+    "glove": {"epochs": 30, "lr": 0.1},
+}
+
+
+@pytest.mark.parametrize(("name", "options"), [*METHODS.items(), ("skipgram", {"negative": 0, "epochs": 30}),
+                                               ("cbow", {"negative": 0, "epochs": 30})])  # fmt: skip
+def test_two_topics_are_told_apart_and_the_loss_falls(name, options):
+    method = small(name, **options, **({} if name == "glove" else {"sample": 0}))
+    method.start(two_topics(), 0)
+    losses = [method.step(number)["train/loss"] for number in range(method.steps)]
+    assert losses[-1] < 0.9 * losses[0]
+    unit = torch.nn.functional.normalize(method.vectors())
+    of_first = torch.tensor([word.startswith("a") for word in method.words])
+    cosines, same = unit @ unit.T, of_first[:, None] == of_first
+    assert cosines[same].mean() > cosines[~same].mean() + 0.5
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_steps_go_on_from_their_state_alone(name, monkeypatch):
+    monkeypatch.setattr(word2vec, "STEP_TOKENS", 500)
+    monkeypatch.setattr("lmzoo.words.vectors.glove.STEP_ENTRIES", 25)
+    whole, first, second = (small(name, epochs=2) for _ in range(3))
+    for method in (whole, first, second):
+        method.start(two_topics(), 3)
+    assert whole.steps >= 6
+    for number in range(whole.steps):
+        whole.step(number)
+        if number < 3:
+            first.step(number)
+    for key, tensor in second.state().items():
+        tensor.copy_(first.state()[key])
+    for number in range(3, whole.steps):
+        second.step(number)
+    assert torch.equal(whole.vectors(), second.vectors())
+    assert whole.tokens(whole.steps) == 2 * whole.tokens(whole.steps // 2) == 2 * 2400
