@@ -100,6 +100,11 @@ def test_no_short_word_has_the_key_of_a_longer_one(monkeypatch: pytest.MonkeyPat
     assert Vocabulary(["<eos>", "abcdefghab", "ab"]).encode(["abcdefghab ab"]).tolist() == [1, 2, 0]
 
 
+def test_very_long_words_are_told_apart_by_their_ends():
+    words = ["x" * n for n in (32, 33, 70)]
+    assert Vocabulary(["<eos>", *words]).encode([" ".join(words)]).tolist() == [1, 2, 3, 0]
+
+
 def test_words_that_no_text_has_do_no_harm():
     vocabulary = Vocabulary(["<eos>", "a b", "", "b", "\ud800", "a"])
     assert vocabulary.encode(["a b", "\ud800"]).tolist() == [5, 3, 0, 4, 0]

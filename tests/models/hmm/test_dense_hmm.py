@@ -123,6 +123,12 @@ def test_dropout_keeps_its_share_of_the_states_and_all_are_back_in_evaluation(dr
     assert model.eval().tables().kept.tolist() == list(range(Z))
 
 
+def test_destinations_begin_with_unit_length_and_origins_with_unit_variance():
+    model = make_neural(states=500, dim=64)
+    assert float(model.destination.weight.detach().square().sum(1).mean()) == pytest.approx(1, abs=0.05)
+    assert float(model.origin.weight.detach().square().mean()) == pytest.approx(1, abs=0.05)
+
+
 def test_belief_is_carried_on_to_the_states_newly_kept(build):
     """The belief in the states of another draw, renormalised, or uniform over them where nothing of it is left."""
     model = build()

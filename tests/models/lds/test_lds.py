@@ -63,6 +63,17 @@ def test_before_a_text_the_state_is_what_one_end_of_a_line_leaves(hmm_corpus: Co
     assert float(after.norm()) > 0.01
 
 
+def test_the_state_goes_on_from_window_to_window(hmm_corpus: Corpus):
+    model = system(hmm_corpus)
+    torch.nn.init.normal_(model.output.weight)  # at first it is 0, and the state tells nothing
+    tokens = hmm_corpus.splits["valid"][:24].view(2, 12)
+    with torch.no_grad():
+        whole, _ = model(tokens, model.initial_state(2))
+        first, state = model(tokens[:, :5], model.initial_state(2))
+        second, _ = model(tokens[:, 5:], state)
+    torch.testing.assert_close(torch.cat([first, second], 1), whole)
+
+
 def test_smoothed_means_are_spherical_over_the_text(hmm_corpus: Corpus):
     model = system(hmm_corpus)
     filtered = model.filter(hmm_corpus.train[None], model.initial_state(1))
