@@ -76,6 +76,15 @@ def test_sums_are_those_of_evaluate(run: Path, tmp_path: Path):
             assert known == pytest.approx(entry["logprob_of_known"])
 
 
+def test_a_line_is_read_alone_or_after_those_before_it(runs: list[str], tmp_path: Path):
+    lm = lmzoo.load(runs[1])  # a recurrent network, which remembers
+    line = lm.vocabulary.decode([3, 5, 4])
+    (tmp_path / "text").write_text(f"{line}\n{line}\n")
+    asked = [runs[1], str(tmp_path / "text"), "--sums", "--context"]
+    alone, after = (command(*asked, context, main=score.main).out.splitlines() for context in ("sentence", "stream"))
+    assert alone[0] == alone[1] == after[0] != after[1]
+
+
 def test_an_impossible_word_is_null_in_json(tmp_path: Path, run: Path):
     (tmp_path / "text").write_text(TRAIN)
     files = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid", "test")]
