@@ -13,7 +13,9 @@ def test_every_mutant_can_be_made_and_names_its_tests():
     assert len({(mutant.file, mutant.old, mutant.new) for mutant in listed}) == len(listed)
 
 
-@pytest.mark.parametrize(("old", "times"), [("text that is gone", 0), ("import", 17)])
-def test_a_mutant_whose_text_is_not_there_once_is_refused(old: str, times: int):
+@pytest.mark.parametrize("old", ["text that is gone", "import"])
+def test_a_mutant_whose_text_is_not_there_once_is_refused(old: str):
+    times = (ROOT / "lmzoo/train.py").read_text().count(old)
+    assert times != 1
     with pytest.raises(ValueError, match=rf"lmzoo/train\.py: what: '{old}' is there {times} times"):
         Mutant("lmzoo/train.py", "what", old, "", []).applied()

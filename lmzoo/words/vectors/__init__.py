@@ -1,6 +1,6 @@
 """Vectors of words: ways to learn them from a text, files of them, and what they are worth."""
 
-import lmzoo.words.vectors.counting  # noqa: F401 - its import registers the methods
+import lmzoo.words.vectors.counting
 import lmzoo.words.vectors.glove
 import lmzoo.words.vectors.joined
 import lmzoo.words.vectors.word2vec  # noqa: F401
