@@ -74,7 +74,10 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
     ]
     each = [command("docs", "queries", "--mu", mu, main=main).out for mu in ("1", "200")]
     for query, expected in (("q1", each[0]), ("q2", each[1])):
-        assert documents((files / "run").read_text(), query) == documents(expected, query)
+        lines = (files / "run").read_text().splitlines()
+        assert [line for line in lines if line.startswith(query)] == [
+            line for line in expected.splitlines() if line.startswith(query)
+        ]
 
 
 @pytest.mark.parametrize(

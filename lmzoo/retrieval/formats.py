@@ -31,8 +31,8 @@ def read_records(path: Path) -> dict[str, str]:
     reader = _smart if first.startswith(".I") else _json_lines if first.lstrip().startswith("{") else _table
     found: dict[str, str] = {}
     for number, name, text in reader(path, lines):
-        if not name or name.split() != [name]:
-            raise UserError(f"{path}, line {number}: '{shortened(name)}' is no name", "a name has no spaces")
+        if name.split() != [name] or not name.isprintable():
+            raise UserError(f"{path}, line {number}: '{shortened(name)}' is no name", "a name is signs without spaces")
         if name in found:
             raise UserError(f"{path}, line {number}: a second '{shortened(name)}'", "give each its own name")
         found[name] = text

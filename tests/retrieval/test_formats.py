@@ -41,6 +41,7 @@ def test_three_formats(tmp_path: Path, text: str, records: list[str]):
         ('{"id": 1, "text": 2}', "line 1: no object"),
         ('{"text": "b"}', "line 1: no object"),
         ('{"id": 1}', "line 1: has neither"),
+        ('{"id": "\\ud800", "text": "a"}', "line 1: '.' is no name"),
         ("\n", "empty"),
     ],
 )
