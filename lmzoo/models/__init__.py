@@ -1,5 +1,7 @@
 """The zoo: importing a model here registers it."""
 
+import lmzoo.models.combined.cache
+import lmzoo.models.combined.dynamic
 import lmzoo.models.combined.mixture
 import lmzoo.models.hmm.hmm
 import lmzoo.models.hmm.lowrank_hmm

@@ -29,6 +29,8 @@ VARIANTS = {
     "lds, in classes": {"classes": 8},
     "lds_rnn, in classes": {"head": 5, "classes": 8},
     "mixture, per sentence": {"per": "sentence"},
+    "cache, neural": {"theta": 0.3},
+    "dynamic, rms": {"rule": "rms", "rate": 0.001, "segment": 5},
     "vlhmm, factored and tied": {"embeddings": "factored", "tied": True},
     "vlhmm, table": {"parameterisation": "table", "states": 256},
     "lowrank_hmm, features in clusters": {"block_features": True, "feature_map": "softmax"},
@@ -44,7 +46,7 @@ def options(case: str) -> dict:
 
 @pytest.fixture(scope="module", params=[*NAMES, *VARIANTS])
 def settings(request: pytest.FixtureRequest, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict:
-    """The options of a model; two read what other models of the zoo wrote."""
+    """The options of a model; some read what other models of the zoo wrote."""
     chosen = options(request.param)
     if request.param == "arpa":
         written = models.build(options("ngram") | {"order": 3}, vocabulary_size=len(corpus.vocabulary))
@@ -53,6 +55,8 @@ def settings(request: pytest.FixtureRequest, corpus: Corpus, tmp_path_factory: p
         write_arpa(Path(chosen["path"]), written.table, corpus.vocabulary.words)
     elif chosen["name"] == "mixture":
         chosen["runs"] = request.getfixturevalue("runs")
+    elif "run" in chosen:
+        chosen["run"] = request.getfixturevalue("runs")[1]
     return chosen
 
 

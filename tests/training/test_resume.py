@@ -27,6 +27,9 @@ SCHEDULES = {
 }
 
 
+READERS = {"arpa", "mixture", "cache", "dynamic"}
+"""Models that read what others wrote."""
+
 MODELS = SMALL_MODELS | {
     "hmm": ["model=hmm", "model.states=8", "model.iterations=3"],
     "neural_hmm": ["model=neural_hmm", "model.states=24", "model.dim=8"],
@@ -75,7 +78,7 @@ def test_a_stopped_run_goes_on_exactly(model: str, context: str, schedule: str, 
     assert_same(tmp_path / "peace", tmp_path / "stopped")
 
 
-@pytest.mark.parametrize("model", sorted(set(models.entries) - {"arpa", "mixture"}))  # they read what others wrote
+@pytest.mark.parametrize("model", sorted(set(models.entries) - READERS))
 def test_every_model_goes_on_exactly_from_where_it_was(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Compared with the run that it was a part of: two runs' estimates may differ in LAPACK's last bits."""
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"

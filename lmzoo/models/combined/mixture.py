@@ -7,14 +7,14 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.protocol.model import LanguageModel, State, Trained, sized_by_estimate
+from lmzoo.models.combined.trained import OfTrained
+from lmzoo.protocol.model import LanguageModel, State, sized_by_estimate
 from lmzoo.protocol.perplexity import by_line, text_logprobs
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ ITERATIONS = 200
 
 
 @models.register("mixture")
-class Mixture(LanguageModel):
+class Mixture(OfTrained):
     """The mixture of K trained models p_k with weights λ_k, which `estimate` fits to the valid split:
 
         per token:     p(x_t | x_<t) = Σ_k λ_k p_k(x_t | x_<t),
@@ -44,41 +44,25 @@ class Mixture(LanguageModel):
         per: whether each token or each whole sentence is drawn from one of the models.
     """
 
-    components: Iterable[LanguageModel]
     weights: Tensor
     """(K,) λ, and none before `estimate`."""
 
     def __init__(self, *, vocabulary_size: int, runs: list[str], per: Literal["token", "sentence"]):
-        super().__init__()
-        self.vocabulary_size, self.runs, self.per = vocabulary_size, runs, per
+        super().__init__(vocabulary_size)
+        self.runs, self.per = runs, per
         self.starts_from = "model.runs", runs
         self.register_buffer("weights", torch.empty(0))
         sized_by_estimate(self, "weights")
-        self._set_components([], [])
+        self.forgets_at_eos = True
 
-    def _set_components(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
-        """Mix these models, which do not learn any more; ``options`` are what each is built from."""
-        self.component_options = list(options)
-        self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
+    def take(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
+        super().take(options, components)
         self.forgets_at_eos = all(model.forgets_at_eos for model in self.components)
-        self.requires_grad_(False).to(self.weights.device)
-
-    def get_extra_state(self) -> list[Mapping[str, Any]]:
-        """What a checkpoint has beside tensors: the options of the models, to build them again without their runs."""
-        return self.component_options
 
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
-        """Build the models of a checkpoint; PyTorch then loads their tensors."""
-        if not isinstance(state, list) or not all(isinstance(saved, dict) for saved in state):
-            raise UserError("the mixture's models have no options")
-        if len(state) != len(self.weights):
+        if isinstance(state, list) and len(state) != len(self.weights):
             raise UserError(f"the mixture has {len(state)} models and {len(self.weights)} weights")
-        options = [completed(saved) for saved in state]
-        components = [models.build(chosen, vocabulary_size=self.vocabulary_size) for chosen in options]
-        self._set_components(options, components)
-
-    def inherit(self, trained: Sequence[Trained]) -> None:
-        self._set_components([run.options for run in trained], [run.model for run in trained])
+        super().set_extra_state(state)
 
     def estimate(self, corpus: Corpus) -> None:
         if not self.component_options:

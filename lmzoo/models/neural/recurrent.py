@@ -105,17 +105,24 @@ class Recurrent(LanguageModel):
         after = after if isinstance(after, tuple) else (after,)
         return self.dropout(hidden), tuple(part.transpose(0, 1) for part in after)
 
-    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def vectors(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """(B, T) tokens and the state before them -> the (B, T, hidden) h that predict them, the state after them."""
         last, *memory = state
         inputs = torch.cat([last[:, None], tokens[:, :-1]], dim=1)  # (B, T)
         hidden, memory = self._advance(inputs, tuple(memory))
-        logprobs = self.output(hidden.flatten(0, 1), tokens.flatten())
-        return logprobs.view(tokens.shape), (tokens[:, -1], *memory)
+        return hidden, (tokens[:, -1], *memory)
+
+    def next_vector(self, state: State) -> Tensor:
+        """The (B, hidden) h that predicts the next token."""
+        last, *memory = state
+        return self._advance(last[:, None], tuple(memory))[0][:, 0]
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        hidden, after = self.vectors(tokens, state)
+        return self.output(hidden.flatten(0, 1), tokens.flatten()).view(tokens.shape), after
 
     def predict(self, state: State) -> Tensor:
-        last, *memory = state
-        hidden, _ = self._advance(last[:, None], tuple(memory))
-        return self.output.predict(hidden[:, 0])
+        return self.output.predict(self.next_vector(state))
 
 
 @models.register("rnn")

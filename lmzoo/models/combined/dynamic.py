@@ -1,0 +1,174 @@
+"""Dynamic evaluation: a trained model goes on learning from the text that it has scored.
+
+Krause, Kahembwe, Murray & Renals, "Dynamic evaluation of neural sequence models", ICML 2018,
+https://arxiv.org/abs/1709.07432; Mikolov et al. (2010) for the rule without decay.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import NonNegative, Probability, Size
+from lmzoo.core.progress import tracked
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.windows import StreamWindows
+from lmzoo.models.combined.trained import OfOneRun
+from lmzoo.protocol.model import State, sized_by_estimate
+
+EPSILON = 1e-5
+ROWS = 100
+"""Rows of train in a segment of which the mean squares of gradients are measured."""
+
+
+@models.register("dynamic")
+class Dynamic(OfOneRun):
+    """A trained model whose weights w follow the text: after every segment of n tokens, which were scored before,
+
+        sgd:  w ← w − η g + λ (w_0 − w),
+        rms:  w ← w − η g / (r + ε) + min(1, λ r / r̄) (w_0 − w).
+
+    g is the gradient of the segment's mean −log p, and r² the mean of its squares over train, with r̄ the mean of r.
+    The gradient goes back to the start of the segment. w_0 are the trained weights, from which every state starts;
+    with corpus.context=sentence, every line. Krause et al. (2018), equations 3 to 6; as in their program, r is of the
+    gradients of segments of 100 rows.
+
+    The state is the (B, n − 1) tokens scored since the last step, -1 where there is none, the (B, P) weights, and then
+    the state of the model where the segment began.
+
+    Args:
+        run: folder of a trained run. `inherit` takes its model when training starts.
+        rule: ``sgd`` or ``rms``.
+        rate: η.
+        decay: λ.
+        segment: n.
+    """
+
+    rms: Tensor
+    """(P,) r, and none before `estimate` and under ``sgd``."""
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        run: str | None,
+        rule: Literal["sgd", "rms"],
+        rate: NonNegative,
+        decay: Probability,
+        segment: Size,
+    ):
+        super().__init__(vocabulary_size, run)
+        self.rule, self.rate, self.decay, self.segment = rule, rate, decay, segment
+        self.register_buffer("rms", torch.empty(0))
+        sized_by_estimate(self, "rms")
+
+    def estimate(self, corpus: Corpus) -> None:
+        if not list(self.inner.parameters()):
+            name = self.component_options[0]["name"]
+            raise UserError(f"model.run: {name} has no weights that a gradient could change", "choose another run")
+        if self.rule == "rms":
+            self.rms = self._measure_rms(corpus.train)
+
+    def _measure_rms(self, text: Tensor) -> Tensor:
+        """(P,) r over the segments of a text."""
+        windows = StreamWindows(text, min(ROWS, len(text)), self.segment)
+        weights, sums = self._trained(), torch.zeros_like(self._trained())
+        state = self.inner.eval().initial_state(len(windows.rows))
+        segments = windows.epoch(0)
+        for _ in tracked(len(windows), "segment", "gradients"):
+            with torch.enable_grad():
+                named = self._named(weights)
+                logprobs, state = functional_call(self.inner, named, (next(segments).tokens.to(self.device), state))
+            sums += self._gradient(logprobs, named).square()
+            state = tuple(part.detach() for part in state)
+        return (sums / len(windows)).sqrt()
+
+    def initial_state(self, batch_size: int) -> State:
+        pending = torch.full((batch_size, self.segment - 1), -1, device=self.device)
+        return pending, self._trained().expand(batch_size, -1), *self.inner.initial_state(batch_size)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        rows = [self._row(tokens[row], tuple(part[row : row + 1] for part in state)) for row in range(len(tokens))]
+        if not rows:
+            return self._trained().new_zeros(tokens.shape), state
+        logprobs, states = zip(*rows, strict=True)
+        return torch.stack(logprobs), tuple(torch.cat(parts) for parts in zip(*states, strict=True))
+
+    def _row(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """(T,) tokens after a state of one row -> their (T,) scores, and the state after them."""
+        pending, weights, start = state[0][0], state[1][0], state[2:]
+        pending, scores = pending[pending >= 0], []
+        while len(tokens):
+            part, tokens = tokens.tensor_split([self.segment - len(pending)])
+            read = torch.cat([pending, part])
+            with torch.enable_grad():
+                named = self._named(weights)
+                logprobs, after = functional_call(self.inner, named, (read[None], start))
+            scores.append(logprobs[0, -len(part) :].detach())
+            if len(read) == self.segment:
+                weights = self._learn(weights, self._gradient(logprobs, named))
+                start, read = tuple(part.detach() for part in after), read[:0]
+            pending = read
+        kept = torch.nn.functional.pad(pending, (0, self.segment - 1 - len(pending)), value=-1)
+        return torch.cat(scores), (kept[None], weights[None], *start)
+
+    def _learn(self, weights: Tensor, gradient: Tensor) -> Tensor:
+        """(P,) weights after a step down a gradient, and towards the trained ones."""
+        step = gradient / (self.rms + EPSILON) if self.rule == "rms" else gradient
+        return weights - self.rate * step + self._decay() * (self._trained() - weights)
+
+    def _decay(self) -> Tensor | float:
+        return (self.decay * self.rms / self.rms.mean()).clamp(max=1) if self.rule == "rms" else self.decay
+
+    def predict(self, state: State) -> Tensor:
+        predictions = []
+        for row in range(len(state[0])):
+            pending, weights, *start = (part[row : row + 1] for part in state)
+            named, read, now = self._named(weights[0]), pending[pending >= 0][None], tuple(start)
+            with torch.no_grad():
+                if read.numel():
+                    _, now = functional_call(self.inner, named, (read, now))
+                predictions.append(functional_call(_Predicting(self.inner), _below(named), (now,)))
+        return torch.cat(predictions) if predictions else self._trained().new_zeros(0, self.vocabulary_size)
+
+    @torch.enable_grad()
+    @torch.enable_grad()
+    def _gradient(self, logprobs: Tensor, named: dict[str, Tensor]) -> Tensor:
+        """(P,) gradient of the mean −log p with respect to the weights."""
+        parts = torch.autograd.grad(-logprobs.mean(), list(named.values()), allow_unused=True, materialize_grads=True)
+        return torch.cat([part.flatten() for part in parts])
+
+    def _trained(self) -> Tensor:
+        """(P,) w_0, one parameter after another."""
+        return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
+
+    def _named(self, weights: Tensor) -> dict[str, Tensor]:
+        """(P,) weights as the parameters of the model, ready for a gradient."""
+        own = dict(self.inner.named_parameters())
+        parts = weights.split([parameter.numel() for parameter in own.values()])
+        return {
+            name: part.detach().view_as(parameter).requires_grad_()
+            for (name, parameter), part in zip(own.items(), parts, strict=True)
+        }
+
+    @property
+    def window_tokens(self) -> int:
+        return self.segment
+
+
+class _Predicting(torch.nn.Module):
+    """``predict`` as a call, which `functional_call` makes."""
+
+    def __init__(self, model: torch.nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, state: State) -> Tensor:
+        return self.model.predict(state)  # pyright: ignore[reportCallIssue]
+
+
+def _below(named: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"model.{name}": value for name, value in named.items()}

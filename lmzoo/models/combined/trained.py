@@ -1,0 +1,66 @@
+"""What models made of trained models share: how they take them over, and how a checkpoint keeps them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from lmzoo.core.configs import completed
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.protocol.model import LanguageModel, Trained
+
+
+class OfTrained(LanguageModel):
+    """A model made of trained models. They are in the checkpoint of its own run, with their options."""
+
+    components: Iterable[LanguageModel]
+
+    def __init__(self, vocabulary_size: int):
+        super().__init__()
+        self.vocabulary_size = vocabulary_size
+        self.component_options: list[Mapping[str, Any]] = []
+        self.components = nn.ModuleList()  # pyright: ignore[reportAttributeAccessIssue]
+
+    def take(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
+        """Be made of these models, which do not learn any more; ``options`` are what each is built from."""
+        self.component_options = list(options)
+        self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
+        self.requires_grad_(False).to(self.device)
+
+    def get_extra_state(self) -> list[Mapping[str, Any]]:
+        """What a checkpoint has beside tensors: the options of the models, to build them again without their runs."""
+        return self.component_options
+
+    def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
+        """Build the models of a checkpoint; PyTorch then loads their tensors."""
+        if not isinstance(state, list) or not all(isinstance(saved, dict) for saved in state):
+            raise UserError("the models that it is made of have no options")
+        options = [completed(saved) for saved in state]
+        self.take(options, [models.build(chosen, vocabulary_size=self.vocabulary_size) for chosen in options])
+
+    def inherit(self, trained: Sequence[Trained]) -> None:
+        self.take([run.options for run in trained], [run.model for run in trained])
+
+
+class OfOneRun(OfTrained):
+    """A model made of the model of one run.
+
+    Raises: UserError in `estimate` where no run is named.
+    """
+
+    def __init__(self, vocabulary_size: int, run: str | None):
+        super().__init__(vocabulary_size)
+        self.starts_from = "model.run", [] if run is None else [run]
+
+    @property
+    def inner(self) -> LanguageModel:
+        """The model of the run."""
+        if not self.component_options:
+            raise UserError("model.run=null: a trained run is needed", "set model.run=FOLDER")
+        return next(iter(self.components))
+
+    def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
+        if isinstance(state, list) and len(state) != 1:
+            raise UserError(f"it is made of one model, and there are {len(state)}")
+        super().set_extra_state(state)
