@@ -8,6 +8,9 @@ from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
 
+HALVED, DEVIATION, SHORTEST = 0.05, 5.0, 5.0
+"""Of random window lengths: how many have half the mean, their deviation, and the least that is drawn."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -44,24 +47,41 @@ class Window:
 class StreamWindows:
     """One long stream in ``batch_size`` rows of equal length, cut into windows of ``bptt`` tokens a row, in order.
 
+    With a ``seed`` the lengths are drawn for each epoch from the seed and its number, as Merity et al. (2018) draw them
+    (section 5.1): normal about ``bptt``, or in one of 20 windows about half of it, with deviation 5. They are then
+    brought to the length of a row, so that the number of windows is the same in each epoch.
+
     At most ``batch_size - 1`` tokens at the end of the stream are left out. Perplexity reads a stream in one row, which
     leaves out none.
     """
 
-    def __init__(self, tokens: Tensor, batch_size: int, bptt: int):
+    def __init__(self, tokens: Tensor, batch_size: int, bptt: int, seed: int | None = None):
         length = len(tokens) // batch_size
         self.rows = tokens[: length * batch_size].view(batch_size, length)
-        self.bptt = bptt
+        self.bptt, self.seed = bptt, seed
 
     def __len__(self) -> int:
         return -(-self.rows.shape[1] // self.bptt)
 
+    def _cuts(self, number: int) -> list[int]:
+        """Where the windows of an epoch begin, and where the last one ends."""
+        length, windows = self.rows.shape[1], len(self)
+        if self.seed is None:
+            return [*range(0, length, self.bptt), length]
+        random = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
+        halved = torch.rand(windows, generator=random, dtype=torch.float64) < HALVED
+        drawn = torch.where(halved, self.bptt / 2, self.bptt) + DEVIATION * torch.randn(windows, generator=random)
+        parts = drawn.clamp(min=SHORTEST).cumsum(0)
+        beyond = (parts / parts[-1] * (length - windows)).round().long()  # beyond one token for each window
+        return [0, *(beyond + torch.arange(1, windows + 1)).tolist()]
+
     def epoch(self, number: int, skip: int = 0) -> Iterator[Window]:
         """The windows of an epoch after the first ``skip``."""
         first = torch.arange(len(self.rows), device=self.rows.device)[:, None] * self.rows.shape[1]  # (B, 1)
+        cuts = self._cuts(number)
         for index in range(skip, len(self)):
-            tokens = self.rows[:, index * self.bptt : (index + 1) * self.bptt]
-            inside = index * self.bptt + torch.arange(tokens.shape[1], device=tokens.device)
+            tokens = self.rows[:, cuts[index] : cuts[index + 1]]
+            inside = cuts[index] + torch.arange(tokens.shape[1], device=tokens.device)
             yield Window(tokens, None, first + inside, starts=index == 0)
 
 

@@ -1,7 +1,8 @@
 """Gradient descent over the windows of a text."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
 from lmzoo.protocol.model import LanguageModel, State, number_kind, numbers_outside
 from lmzoo.runs.checkpoint import same_form
+from lmzoo.training.averaging import Average
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions
 
@@ -47,6 +49,8 @@ class Descent:
         self.precision = options.precision
         self.clip = math.inf if options.clip is None else options.clip
         self.windows = _windows(corpus, options, seed)
+        self.bptt = options.bptt if options.random_bptt and corpus.context == "stream" else None
+        self.average_decay = options.average_decay if options.average == "ema" else None
         self.steps = len(self.windows) * options.epochs
         self.options = optimizer, schedule
         self.state: State = ()
@@ -55,6 +59,7 @@ class Descent:
     def begin(self) -> None:
         """Build optimizer and schedule. After estimation this is done again, since it may resize parameters."""
         optimizer, schedule = self.options
+        self.average = Average(self.parameters, self.average_decay)
         self.optimizer = optimizers.build(optimizer, parameters=self.parameters)
         self.schedule = schedules.build(
             schedule, optimizer=self.optimizer, steps_per_epoch=len(self.windows), steps=self.steps
@@ -85,7 +90,8 @@ class Descent:
         if norm > self.clip:
             clip_grads_with_norm_(self.parameters, self.clip, norm)
         rate = self.optimizer.param_groups[0]["lr"]
-        self.optimizer.step()
+        with self._scaled_rates(tokens.shape[1]):
+            self.optimizer.step()
         if not isinstance(self.schedule, ReduceLROnPlateau):
             self.schedule.step()
         # contiguous, as it comes back from a checkpoint: the layout decides the order in which sums are rounded;
@@ -96,6 +102,17 @@ class Descent:
             "train/learning_rate": rate,
             "train/gradient_norm": float(norm),
         }
+
+    @contextmanager
+    def _scaled_rates(self, length: int) -> Iterator[None]:
+        """Rates in proportion to the length of a window where lengths are random: Merity et al. (2018), section 5.1."""
+        groups = self.optimizer.param_groups if self.bptt else []
+        rates = [group["lr"] for group in groups]
+        for group in groups:
+            group["lr"] = group["lr"] * length / self.bptt
+        yield
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
 
     def note_validation(self, perplexity: float) -> None:
         """Let the schedule know of a check."""
@@ -108,6 +125,7 @@ class Descent:
             "state": self.state,
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
+            "average": self.average.state_dict(),
         }
 
     def load_state_dict(self, saved: Mapping[str, Any], begun: bool) -> None:
@@ -128,6 +146,7 @@ class Descent:
         times = _replaced([self.schedule.state_dict()], [saved.get("schedule")])
         if times is None or not 0 <= times[0]["last_epoch"] <= self.steps:
             raise UserError("has nothing of this schedule")
+        self.average.load_state_dict(saved.get("average", {"steps": 0, "values": []}))
         self.state = tuple(part.to(self.model.device) for part in state)
         self.optimizer.load_state_dict({"state": kept["state"], "param_groups": options})
         self.schedule.load_state_dict(times[0])
@@ -190,7 +209,7 @@ def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindow
             f"trainer.batch_size={options.batch_size}: train has only {len(corpus.train)} tokens, "
             "and each row needs one"
         )
-    return StreamWindows(corpus.train, options.batch_size, options.bptt)
+    return StreamWindows(corpus.train, options.batch_size, options.bptt, seed if options.random_bptt else None)
 
 
 def _require_finite(value: Tensor, what: str) -> None:

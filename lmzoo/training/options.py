@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from lmzoo.core.options import Bounds, NonNegative, Size
+from lmzoo.core.options import BelowOne, Bounds, Count, NonNegative, Size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,5 +19,9 @@ class TrainerOptions:
     checks_per_epoch: Annotated[int, Bounds(low=1, high=10_000)]
     patience: Size | None
     clip: NonNegative | None
+    random_bptt: bool
+    average: Literal["ema", "tail", "nt"] | None
+    average_decay: BelowOne
+    average_after: Count
     precision: Literal["auto", "float32", "bfloat16"]
     checkpoint_seconds: NonNegative

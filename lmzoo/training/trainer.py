@@ -4,6 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -20,6 +21,7 @@ from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import hand_over, start_from
 from lmzoo.runs.results import require_curve
+from lmzoo.training.averaging import has_stalled
 from lmzoo.training.descent import Descent, NotFinite
 from lmzoo.training.options import TrainerOptions
 from lmzoo.training.precision import settled
@@ -114,6 +116,8 @@ class Trainer:
         for window in windows.epoch(progress.epoch, skip=progress.window):
             started = time.monotonic()
             metrics = self._step(descent, window)
+            if self._averages(descent):
+                descent.average.note()
             progress.window += 1
             progress.step += 1
             progress.tokens += window.count
@@ -146,6 +150,13 @@ class Trainer:
         except NotFinite as error:
             raise self._not_finite(str(error), self.progress.step + 1) from None
 
+    def _averages(self, descent: Descent) -> bool:
+        """Whether the step just taken is one of those that are averaged."""
+        kind, after = self.options.average, self.options.average_after
+        if kind == "nt":
+            return descent.average.steps > 0 or has_stalled([check["valid"] for check in self.progress.checks], after)
+        return kind == "ema" or (kind == "tail" and self.progress.epoch >= after)
+
     def _check_points(self, windows: int) -> set[int]:
         """After how many windows of an epoch validation perplexity is measured."""
         return {windows * (i + 1) // self.options.checks_per_epoch for i in range(self.options.checks_per_epoch)}
@@ -158,7 +169,11 @@ class Trainer:
         )
 
     def _check(self) -> float:
-        """Validation perplexity; the best weights are kept."""
+        """Validation perplexity; the best weights are kept. Both are of the averaged weights, where there are any."""
+        with nullcontext() if self.descent is None else self.descent.average.in_place():
+            return self._check_weights()
+
+    def _check_weights(self) -> float:
         progress = self.progress
         valid = score(self.model, self.corpus.splits["valid"], self.corpus.context).perplexity
         if self.descent is not None and not math.isfinite(valid):

@@ -23,6 +23,7 @@ from lmzoo.training.trainer import Trainer
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "kill_resume.py"))
 SCHEDULES = {
     "cosine": ["schedule=cosine", "schedule.warmup=3"],
+    "averaged": ["schedule=constant", "trainer.average=tail", "trainer.average_after=1", "trainer.random_bptt=true"],
     "plateau": ["schedule=plateau", "optimizer=sgd", "optimizer.momentum=0.5", "trainer.checks_per_epoch=2"],
 }
 
@@ -58,6 +59,7 @@ def assert_same(run: Path, other: Path) -> None:
     [
         ("lstm", "stream", "cosine"),
         ("lstm", "sentence", "plateau"),
+        ("lstm", "stream", "averaged"),
         ("vlhmm", "stream", "plateau"),
         ("vlhmm", "sentence", "cosine"),
     ],

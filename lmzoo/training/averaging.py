@@ -1,0 +1,76 @@
+"""Averages of the weights over the steps of training, which are evaluated and saved in their place."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.runs.checkpoint import same_form
+
+
+class Average:
+    """An average a of the weights w after each step, once it has begun.
+
+    Without a ``decay`` it is their mean: a ← a + (w − a) / n after n steps; Polyak & Juditsky (1992). With one it is
+    the exponential average a ← d a + (1 − d) w, begun at the first w.
+
+    Args:
+        weights: the parameters, which the average follows.
+        decay: d; None for the mean.
+    """
+
+    def __init__(self, weights: Sequence[Tensor], decay: float | None):
+        self.weights, self.decay = weights, decay
+        self.steps = 0
+        self.values: list[Tensor] = []
+
+    @torch.no_grad()
+    def note(self) -> None:
+        """Take the weights after a step into the average."""
+        self.steps += 1
+        if self.steps == 1:
+            self.values = [weight.detach().clone() for weight in self.weights]
+        share = 1 / self.steps if self.decay is None else 1 - self.decay
+        torch._foreach_lerp_(self.values, list(self.weights), share)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """A context in which the parameters have the averaged values, where there are any."""
+        own = [weight.detach().clone() for weight in self.weights] if self.steps else []
+        try:
+            self._set(self.values)
+            yield
+        finally:
+            self._set(own)
+
+    @torch.no_grad()
+    def _set(self, values: Sequence[Tensor]) -> None:
+        for weight, value in zip(self.weights, values, strict=False):
+            weight.copy_(value)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        return {"steps": self.steps, "values": self.values}
+
+    def load_state_dict(self, saved: Any) -> None:
+        """Go on from `state_dict`.
+
+        Raises: UserError where ``saved`` is no average of these weights.
+        """
+        steps = saved.get("steps") if isinstance(saved, Mapping) else None
+        example = {"steps": 0, "values": list(self.weights) if steps else []}
+        if not same_form(saved, example) or not isinstance(steps, int) or steps < 0:
+            raise UserError("has no average of these weights")
+        self.steps = steps
+        self.values = [value.to(weight) for value, weight in zip(saved["values"], self.weights, strict=False)]
+
+
+def has_stalled(perplexities: Sequence[float], checks: int) -> bool:
+    """Whether the last of some validation perplexities is worse than the best but for the last ``checks`` before it.
+
+    The trigger of NT-ASGD: Merity, Keskar & Socher (2018), algorithm 1, https://arxiv.org/abs/1708.02182
+    """
+    return len(perplexities) > checks + 1 and perplexities[-1] > min(perplexities[: -checks - 1])
