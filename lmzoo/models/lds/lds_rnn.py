@@ -68,6 +68,7 @@ class LDSRNN(Recurrent):
         self.cell, self.gates = CELLS[cell], GATES[cell]
         super().__init__(
             vocabulary_size=vocabulary_size, embedding=options["hidden"], tied=False, hidden=options["hidden"],
+            embedding_from=None, embedding_frozen=False,
             layers=options["layers"], dropout=options["dropout"], classes=options["classes"], init=options["init"],
         )  # fmt: skip
         self.dynamics, self.input, self.head, self.options = dynamics, input, head, options

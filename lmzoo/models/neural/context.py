@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from lmzoo.corpus import Corpus
 from lmzoo.models.neural.output import FORMER_NAMES, Output
+from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.protocol.model import State, WindowModel
 
 
@@ -19,6 +20,7 @@ class NeuralWindowModel(WindowModel):
     autocast = True
     former_names = FORMER_NAMES
     output: Output
+    pretrained: Pretrained
 
     @abstractmethod
     def features(self, words: Tensor) -> Tensor:
@@ -26,6 +28,7 @@ class NeuralWindowModel(WindowModel):
 
     def estimate(self, corpus: Corpus) -> None:
         self.output.estimate(corpus.train)
+        self.pretrained.estimate(corpus.vocabulary)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         history = torch.cat([state[0], tokens], dim=1)  # (B, n - 1 + T)

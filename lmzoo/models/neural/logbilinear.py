@@ -10,6 +10,7 @@ from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size
 from lmzoo.core.registry import models
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
 from lmzoo.models.neural.output import FORMER_NAMES, Output
+from lmzoo.models.neural.pretrained import Pretrained
 
 
 @models.register("logbilinear")
@@ -28,6 +29,8 @@ class LogBilinear(NeuralWindowModel):
         classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
         dropout: its rate.
         init: R is drawn uniformly from ±init. b starts at zero. Full C_i start as 1 / (n - 1) of the identity.
+        embedding_from: word vectors that R starts from, a run or a file; see `Pretrained`.
+        embedding_frozen: whether they stay as they are.
     """
 
     former_names: ClassVar = {"output.weight": "R.weight", "output.bias": "b", **FORMER_NAMES}
@@ -43,6 +46,8 @@ class LogBilinear(NeuralWindowModel):
         classes: Size | None,
         dropout: Dropout,
         init: NonNegative,
+        embedding_from: str | None,
+        embedding_frozen: bool,
     ):
         super().__init__()
         self.vocabulary_size = vocabulary_size
@@ -53,6 +58,7 @@ class LogBilinear(NeuralWindowModel):
         self.output = Output(self.R.weight, self.b, classes)
         self.dropout = nn.Dropout(dropout)
         nn.init.uniform_(self.R.weight, -init, init)
+        self.pretrained = Pretrained(embedding_from, embedding_frozen, self.R.weight)
 
     def word_vectors(self) -> Mapping[str, Tensor]:
         return {"input": self.R.weight}

@@ -10,6 +10,7 @@ from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size
 from lmzoo.core.registry import models
 from lmzoo.models.neural.context import Averaged, Concatenated, Fading, NeuralWindowModel
 from lmzoo.models.neural.output import FORMER_NAMES, Output
+from lmzoo.models.neural.pretrained import Pretrained
 
 
 @models.register("nnlm")
@@ -39,6 +40,8 @@ class NNLM(NeuralWindowModel):
             et al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2).
         dropout: its rate.
         init: weights are drawn uniformly from ±init; biases start at zero.
+        embedding_from: word vectors that C starts from, a run or a file; see `Pretrained`.
+        embedding_frozen: whether they stay as they are.
     """
 
     former_names: ClassVar = {"output.": "UW.", **FORMER_NAMES}
@@ -60,6 +63,8 @@ class NNLM(NeuralWindowModel):
         gated: bool,
         dropout: Dropout,
         init: NonNegative,
+        embedding_from: str | None,
+        embedding_frozen: bool,
     ):
         super().__init__()
         self.vocabulary_size = vocabulary_size
@@ -88,6 +93,7 @@ class NNLM(NeuralWindowModel):
                 nn.init.uniform_(module.weight, -init, init)
             if isinstance(module, nn.Linear | Output) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+        self.pretrained = Pretrained(embedding_from, embedding_frozen, self.C.weight)
 
     def word_vectors(self) -> Mapping[str, Tensor]:
         return {"input": self.C.weight, "output": self.output.weight}

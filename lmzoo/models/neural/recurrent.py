@@ -19,6 +19,7 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.output import FORMER_NAMES, Output
+from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.protocol.model import LanguageModel, State
 
 
@@ -40,6 +41,8 @@ class Recurrent(LanguageModel):
     Args:
         embedding: the size of E's rows, the word vectors; equal to ``hidden`` where tied.
         tied: whether W = E.
+        embedding_from: word vectors that E starts from, a run or a file; see `Pretrained`.
+        embedding_frozen: whether they stay as they are.
         hidden: the size of h_t.
         layers: how many cells are stacked.
         dropout: its rate before, between and after the layers.
@@ -53,7 +56,16 @@ class Recurrent(LanguageModel):
     former_names = FORMER_NAMES
     cell: type[nn.RNN] | type[nn.LSTM] | type[nn.GRU]
 
-    def __init__(self, *, vocabulary_size: int, embedding: Size, tied: bool, **options: Unpack[RecurrentOptions]):
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        embedding: Size,
+        tied: bool,
+        embedding_from: str | None,
+        embedding_frozen: bool,
+        **options: Unpack[RecurrentOptions],
+    ):
         super().__init__()
         hidden, layers, dropout, init = options["hidden"], options["layers"], options["dropout"], options["init"]
         if tied and embedding != hidden:
@@ -73,9 +85,11 @@ class Recurrent(LanguageModel):
                 nn.init.zeros_(parameter)
             else:
                 nn.init.uniform_(parameter, -init, init)
+        self.pretrained = Pretrained(embedding_from, embedding_frozen, self.embedding.weight)
 
     def estimate(self, corpus: Corpus) -> None:
         self.output.estimate(corpus.train)
+        self.pretrained.estimate(corpus.vocabulary)
 
     def word_vectors(self) -> Mapping[str, Tensor]:
         return {"input": self.embedding.weight, "output": self.output.weight}

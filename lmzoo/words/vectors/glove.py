@@ -34,8 +34,16 @@ class GloVe(Method):
     """
 
     def __init__(
-        self, *, dim: Size, window: Size, x_max: NonNegative, alpha: NonNegative, min_count: Size, epochs: Size, lr: NonNegative
-    ):  # fmt: skip
+        self,
+        *,
+        dim: Size,
+        window: Size,
+        x_max: NonNegative,
+        alpha: NonNegative,
+        min_count: Size,
+        epochs: Size,
+        lr: NonNegative,
+    ):
         self.dim, self.window, self.x_max, self.alpha = dim, window, x_max, alpha
         self.min_count, self.epochs, self.lr = min_count, epochs, lr
 
@@ -88,7 +96,7 @@ class GloVe(Method):
 
 
 def glove(w: Tensor, w_: Tensor, log: Tensor, f: Tensor) -> tuple[float, Tensor, Tensor]:
-    """½ Σ_n f_n (w_n · w̃_n + b_n + b̃_n - log X_n)² and its gradient with respect to [w b] and [w̃ b̃], (N, d + 1) each."""
+    """½ Σ_n f_n (w_n · w̃_n + b_n + b̃_n - log X_n)² and its gradient by [w b] and by [w̃ b̃], (N, d + 1) each."""
     error = (w[:, :-1] * w_[:, :-1]).sum(1) + w[:, -1] + w_[:, -1] - log
     push = (f * error)[:, None]
     to_w, to_w_ = push * w_, push * w

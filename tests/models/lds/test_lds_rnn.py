@@ -63,7 +63,16 @@ def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dy
     whole, model = network(hmm_corpus), network(hmm_corpus, dynamics, input)
     torch.manual_seed(0)
     plain = RNN(
-        vocabulary_size=20, embedding=3, tied=False, hidden=3, layers=1, dropout=0.0, classes=None, init=0.1
+        vocabulary_size=20,
+        embedding=3,
+        tied=False,
+        hidden=3,
+        layers=1,
+        dropout=0.0,
+        classes=None,
+        init=0.1,
+        embedding_from=None,
+        embedding_frozen=False,
     ).double()
     for name, mine in {
         "recurrent.weight_hh_l0": dynamics,

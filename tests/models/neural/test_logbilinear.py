@@ -8,6 +8,8 @@ from lmzoo.models.neural.logbilinear import LogBilinear
 
 SMALL = {
     "vocabulary_size": 7,
+    "embedding_from": None,
+    "embedding_frozen": False,
     "order": 4,
     "embedding": 3,
     "diagonal": False,

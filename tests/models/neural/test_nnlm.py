@@ -8,6 +8,8 @@ from lmzoo.models.neural.nnlm import NNLM
 
 SMALL = {
     "vocabulary_size": 7,
+    "embedding_from": None,
+    "embedding_frozen": False,
     "order": 4,
     "embedding": 3,
     "hidden": 5,

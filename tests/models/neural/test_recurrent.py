@@ -11,6 +11,8 @@ from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
 
 SMALL = {
     "vocabulary_size": 7,
+    "embedding_from": None,
+    "embedding_frozen": False,
     "embedding": 5,
     "hidden": 5,
     "layers": 2,

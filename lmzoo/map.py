@@ -1,0 +1,59 @@
+"""Draw word vectors on a plane by t-SNE: ``python -m lmzoo.map RUN``."""
+
+if __name__ == "__main__":
+    from lmzoo.cli.start import start
+
+    start("lmzoo.map")
+
+from pathlib import Path
+
+from lmzoo.cli.command import CommandParser, check_output
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import write_output
+from lmzoo.runs.directory import Run
+from lmzoo.runs.map import Map, projector, tsne
+from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.vectors.formats import read_vectors
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="python -m lmzoo.map",
+        description="Draw the vectors of the commonest words on a plane by t-SNE: a picture, and a page that tells "
+        "words on hover. TensorBoard's projector gets the vectors with words, frequencies and Brown clusters.",
+        epilog="example: python -m lmzoo.map outputs/ptb/skipgram --words 2000; then open outputs/ptb/skipgram/map.html, or "
+        "tensorboard --logdir outputs/ptb/skipgram",
+    )
+    parser.add_run("outputs/ptb/skipgram", "a run of python -m lmzoo.vectors")
+    parser.add_argument("--words", type=int, default=1500, help="how many of the commonest words (1500)")
+    parser.add_argument("--clusters", type=int, default=20, help="how many Brown clusters colour them (20)")
+    parser.add_argument("--perplexity", type=float, default=30, help="of t-SNE: about how many neighbours (30)")
+    parser.add_argument("--seed", type=int, default=0, help="of t-SNE (0)")
+    parser.add_argument("--out", type=Path, help="where map.png and map.html go (the run)")
+    options = parser.parse_args()
+    if options.words < 3 or options.clusters < 1 or options.perplexity <= 0 or not 0 <= options.seed < 2**32:
+        raise UserError("--words must be at least 3, --clusters 1, --perplexity above 0, --seed a 32-bit number")
+    run = Run(options.run)
+    if "method" not in run.config():
+        raise UserError(
+            f"{run.path}: is a run of a language model", "python -m lmzoo.vectors method=type has its vectors"
+        )
+    files = [(options.out or run.path) / name for name in ("map.png", "map.html")]
+    for file in files:
+        check_output(file)
+    vectors, corpus = read_vectors(run.path), run.corpus()
+    words, matrix = vectors.words[: options.words], vectors.matrix[: options.words]
+    number = [corpus.vocabulary.index[word] for word in words]
+    counts = corpus.train.bincount(minlength=len(corpus.vocabulary))[number].tolist()
+    places = tsne(matrix, options.perplexity, options.seed)
+    clusters = cached_brown_clusters(corpus.train, len(corpus.vocabulary), options.clusters, "--clusters")[
+        number
+    ].tolist()
+    drawn = Map(f"{run.config()['method']['name']} on {corpus.name}", words, places, counts, clusters)
+    for file, contents in zip(files, (drawn.png(), drawn.page()), strict=True):
+        write_output(file, contents)
+        print(file)
+    projector(run.path, matrix, words, counts, clusters)
+    print(f"tensorboard --logdir {run.path}: PROJECTOR")
+    return 0

@@ -1,0 +1,57 @@
+"""Word vectors that a neural model starts from."""
+
+import logging
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import Vocabulary
+from lmzoo.words.vectors.formats import read_vectors
+
+log = logging.getLogger(__name__)
+
+
+class Pretrained:
+    """The vectors of a run of ``lmzoo.vectors``, or of a file, as the first rows of an embedding.
+
+    They are scaled together to the root mean square of the rows whose place they take. A word without a vector keeps
+    the row that was drawn for it.
+
+    Args:
+        source: a run or a file; None for no such vectors.
+        frozen: whether the embedding, and all that is tied to it, stays as it is in training.
+        weight: the (V, d) embedding.
+
+    Raises: UserError for a frozen embedding without a source.
+    """
+
+    def __init__(self, source: str | None, frozen: bool, weight: nn.Parameter):
+        self.source, self.weight = source, weight
+        if frozen and source is None:
+            raise UserError("model.embedding_frozen=true would keep random vectors", "set model.embedding_from=RUN")
+        weight.requires_grad_(not frozen)
+
+    @torch.no_grad()
+    def estimate(self, vocabulary: Vocabulary) -> None:
+        """Put the vectors in.
+
+        Raises: UserError where they cannot be read, have another dimension, or none of the words.
+        """
+        if self.source is None:
+            return
+        try:
+            vectors, size = read_vectors(Path(self.source)), self.weight.shape[1]
+        except UserError as error:
+            raise UserError(f"model.embedding_from: {error}") from None
+        if (found := vectors.matrix.shape[1]) != size:
+            raise UserError(f"model.embedding={size}: the vectors of {self.source} have {found}", f"set it to {found}")
+        known = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
+        rows = [row for row, place in enumerate(known) if place is not None]
+        if not rows:
+            raise UserError(f"model.embedding_from={self.source}: has none of the words of the corpus")
+        given = vectors.matrix[[place for place in known if place is not None]].to(self.weight)
+        given *= self.weight[rows].square().mean().sqrt() / given.square().mean().sqrt().clamp(min=1e-12)
+        self.weight[rows] = given
+        log.info("%s of %s words start from %s", f"{len(rows):,}", f"{len(known):,}", self.source)

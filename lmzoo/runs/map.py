@@ -1,0 +1,127 @@
+"""Word vectors on a plane: a picture, a page that shows words on hover, and TensorBoard's projector."""
+
+import html
+import importlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.utils.tensorboard import SummaryWriter
+
+from lmzoo.core.errors import UserError, printable
+from lmzoo.words.vectors.word_vectors import unit
+
+NAMED = 250
+"""How many of the words, the most frequent, are named in the picture."""
+
+SIZE = 1000
+"""Pixels of the page's map on each side."""
+
+
+@dataclass(frozen=True)
+class Map:
+    """Words on a plane.
+
+    Attributes:
+        words: N, the most frequent first.
+        places: (N, 2), from 0 to 1.
+        counts: of each word in the text.
+        clusters: the Brown cluster of each word.
+    """
+
+    title: str
+    words: Sequence[str]
+    places: np.ndarray
+    counts: Sequence[int]
+    clusters: Sequence[int]
+
+    def png(self) -> bytes:
+        """A picture: a point for each word, in the colour of its cluster, and the names of the most frequent.
+
+        Raises: UserError where matplotlib is missing.
+        """
+        _needed("matplotlib", "matplotlib").use("Agg")
+        pyplot = importlib.import_module("matplotlib.pyplot")
+        figure, axes = pyplot.subplots(figsize=(14, 14), layout="constrained")
+        axes.scatter(*self.places.T, c=self.clusters, cmap="gist_rainbow", s=6, alpha=0.6)
+        for word, place in list(zip(self.words, self.places, strict=True))[:NAMED]:
+            axes.annotate(printable(word), place, fontsize=8, ha="center", va="bottom", parse_math=False)
+        axes.set(title=printable(self.title), xticks=[], yticks=[])
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", dpi=100)
+        pyplot.close(figure)
+        return stream.getvalue()
+
+    def page(self) -> bytes:
+        """An HTML page without further files: points that tell their word, its count and its cluster on hover."""
+        most, hue = max(self.counts), 360 / (max(self.clusters) + 1)
+        points = []
+        for word, (x, y), count, cluster in zip(self.words, self.places, self.counts, self.clusters, strict=True):
+            radius = 2 + 8 * (count / most) ** 0.5
+            told = html.escape(f"{printable(word)}: {count:,} times, cluster {cluster}")
+            points.append(
+                f'<circle cx="{SIZE * x:.1f}" cy="{SIZE * (1 - y):.1f}" r="{radius:.1f}" '
+                f'fill="hsl({cluster * hue:.0f} 70% 50%)" data-word="{html.escape(printable(word))}">'
+                f"<title>{told}</title></circle>"
+            )
+        return PAGE.format(title=html.escape(printable(self.title)), size=SIZE, points="\n".join(points)).encode()
+
+
+PAGE = """<!doctype html>
+<meta charset="utf-8">
+<title>{title}</title>
+<style>
+body {{ font: 15px sans-serif; margin: 1em; }}
+svg {{ border: 1px solid #ccc; width: min(95vw, 90vh); display: block; margin-top: .5em; }}
+circle {{ fill-opacity: .6; }}
+circle:hover, circle.found {{ stroke: #000; stroke-width: 2; fill-opacity: 1; }}
+#told {{ font-weight: bold; margin-left: 1em; }}
+</style>
+<label>{title}. Find: <input id="find" placeholder="a word"></label><span id="told"></span>
+<svg viewBox="-20 -20 {size}40 {size}40">
+{points}
+</svg>
+<script>
+const told = document.getElementById("told"), points = [...document.querySelectorAll("circle")];
+for (const point of points) point.onmouseover = () => told.textContent = point.textContent;
+document.getElementById("find").oninput = event => {{
+  const word = event.target.value.toLowerCase();
+  for (const point of points) point.classList.toggle("found", point.dataset.word.toLowerCase() === word);
+  const found = points.find(point => point.classList.contains("found"));
+  told.textContent = found ? found.textContent : "";
+}};
+</script>
+"""
+
+
+def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
+    """(N, d) vectors -> (N, 2) places from 0 to 1 (van der Maaten & Hinton, JMLR 2008), by cosine.
+
+    Raises: UserError where scikit-learn is missing, or there are too few words for the perplexity.
+    """
+    if perplexity >= len(matrix):
+        raise UserError(f"--perplexity {perplexity:g}: must be below the number of words, {len(matrix)}", "lower it")
+    manifold: Any = _needed("sklearn.manifold", "scikit-learn")
+    found = manifold.TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit(matrix).numpy())
+    low, high = found.min(0), found.max(0)
+    return (found - low) / (high - low)
+
+
+def projector(
+    folder: Path, matrix: Tensor, words: Sequence[str], counts: Sequence[int], clusters: Sequence[int]
+) -> None:
+    """Write what TensorBoard's projector shows: the vectors, and of each its word, frequency and Brown cluster."""
+    rows = [[printable(word), str(n), str(c)] for word, n, c in zip(words, counts, clusters, strict=True)]
+    with SummaryWriter(str(folder)) as writer:
+        writer.add_embedding(matrix, rows, tag="words", metadata_header=["word", "frequency", "Brown cluster"])
+
+
+def _needed(module: str, package: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise UserError(f"lmzoo.map needs {package}, which is not installed", f"pip install {package}") from None

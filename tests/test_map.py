@@ -1,0 +1,75 @@
+"""The command ``lmzoo.map``: its picture, its page, and TensorBoard's projector."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from command_line import TEXT, command
+
+from lmzoo import map as map_command
+from lmzoo import vectors
+from lmzoo.runs.map import Map, tsne
+
+
+@pytest.fixture
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A run, and the first two dimensions in place of t-SNE's."""
+    options = ["method=ppmi", "method.dim=3", "method.min_count=1", "run_dir=ppmi"]
+    assert command(*TEXT, *options, main=vectors.main).code == 0
+    monkeypatch.setattr(map_command, "tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
+    return "ppmi"
+
+
+def test_the_map_is_written_into_the_run(run: str):
+    pytest.importorskip("matplotlib")
+    done = command(run, "--words", "12", "--clusters", "3", main=map_command.main)
+    assert done.code == 0, done
+    assert Path(run, "map.png").read_bytes().startswith(b"\x89PNG")
+    page = Path(run, "map.html").read_text()
+    assert len(re.findall("<circle", page)) == 12
+    assert re.search(r"<title>w\d+: \d+ times, cluster [012]</title>", page)
+    lines = next(Path(run).rglob("metadata.tsv")).read_text().splitlines()
+    assert lines[0].split("\t") == ["word", "frequency", "Brown cluster"]
+    frequency = [int(line.split("\t")[1]) for line in lines[1:]]
+    assert len(frequency) == 12
+    assert frequency == sorted(frequency, reverse=True)
+
+
+def test_words_cannot_break_the_page():
+    words = ['<script>"&', "\x1b[31m", "b"]
+    page = Map("<b>", words, np.zeros((3, 2)), [3, 2, 1], [0, 1, 1]).page().decode()
+    assert "<script>&" not in page
+    assert page.count("<script>") == 1
+    assert "&lt;script&gt;&quot;&amp;: 3 times" in page
+    assert "\x1b" not in page
+    assert "<b>" not in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent"], "absent: not a run directory"),
+        (["ppmi", "--words", "2"], "--words must be at least 3"),
+        (["ppmi", "--clusters", "99"], "--clusters=99: must be 1 to"),
+        (["ppmi", "--out", "absent"], "absent/map.png: cannot be written"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(run: str, arguments: list[str], message: str):
+    assert message in command(*arguments, main=map_command.main).refused()
+
+
+def test_a_run_of_a_language_model_has_no_map(runs: list[str]):
+    assert "is a run of a language model; python -m lmzoo.vectors" in command(runs[0], main=map_command.main).refused()
+
+
+def test_tsne_keeps_groups_together():
+    pytest.importorskip("sklearn")
+    random = torch.Generator().manual_seed(0)
+    matrix = torch.cat([torch.randn(30, 10, generator=random) + 10 * torch.eye(10)[i] for i in range(2)])
+    places = tsne(matrix, 10, 0)
+    assert places.min() == 0
+    assert places.max() == 1
+    first, second = places[:30], places[30:]
+    assert np.linalg.norm(first.mean(0) - second.mean(0)) > first.std(0).max() + second.std(0).max()
