@@ -22,8 +22,8 @@ def main() -> int:
         prog="python -m lmzoo.map",
         description="Draw the vectors of the commonest words on a plane by t-SNE: a picture, and a page that tells "
         "words on hover. TensorBoard's projector gets the vectors with words, frequencies and Brown clusters.",
-        epilog="example: python -m lmzoo.map outputs/ptb/skipgram --words 2000; then open outputs/ptb/skipgram/map.html, or "
-        "tensorboard --logdir outputs/ptb/skipgram",
+        epilog="example: python -m lmzoo.map outputs/ptb/skipgram --words 2000; then open "
+        "outputs/ptb/skipgram/map.html, or tensorboard --logdir outputs/ptb/skipgram",
     )
     parser.add_run("outputs/ptb/skipgram", "a run of python -m lmzoo.vectors")
     parser.add_argument("--words", type=int, default=1500, help="how many of the commonest words (1500)")

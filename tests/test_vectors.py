@@ -1,6 +1,8 @@
 """The commands ``lmzoo.vectors`` and ``lmzoo.probe``: runs, what they hold, and mistakes."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from command_line import TEXT, command
 from scipy.stats import spearmanr
 
 from lmzoo import compare, evaluate, probe, vectors
+from lmzoo.words.vectors import word2vec
 from lmzoo.words.vectors.formats import read_vectors
 
 SMALL = [*TEXT, "method.dim=4", "method.min_count=1"]
@@ -126,3 +129,37 @@ def test_the_vectors_of_a_language_model_are_its_own(runs: list[str], text: list
     assert torch.equal(found.matrix[3], model.embedding.weight[vocabulary.index[found.words[3]]])
     refused = command(*text, "method=type", f"method.run={runs[0]}", f"run_dir={tmp_path / 'no'}", main=vectors.main)
     assert "method.part=input: the model of" in refused.refused()
+
+
+def test_a_stopped_run_goes_on_exactly_where_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(word2vec, "STEP_TOKENS", 100)
+    options = [*SMALL, "method=skipgram", "method.epochs=3", "method.sample=0"]
+    assert command(*options, "run_dir=whole", main=vectors.main).code == 0
+    whole = word2vec.Word2Vec.step
+
+    def step(self: word2vec.Word2Vec, number: int) -> dict[str, float]:
+        if number == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return whole(self, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(word2vec.Word2Vec, "step", step)
+        stopped = command(*options, "run_dir=stopped", main=vectors.main)
+    assert (stopped.code, Path("stopped/vectors.bin").exists()) == (130, False)
+    assert "interrupted: everything is saved" in stopped.err
+    again = command(*options, "run_dir=stopped", main=vectors.main)
+    assert again.code == 0, again
+    assert Path("stopped/vectors.bin").read_bytes() == Path("whole/vectors.bin").read_bytes()
+    refused = command(*options, "seed=1", "run_dir=stopped", main=vectors.main).refused()
+    assert "holds a run with another configuration (seed: 0 -> 1)" in refused
+
+
+def test_vectors_side_by_side_have_mean_cosines(ppmi: str):
+    assert command(*SMALL, "method=ppmi", "method.window=3", "run_dir=wide", main=vectors.main).code == 0
+    done = command(*TEXT, "method=joined", "method.runs=[ppmi,wide]", "method.weights=[1,2]", "method.min_count=1",
+                   "run_dir=both", main=vectors.main)  # fmt: skip
+    assert done.code == 0, done
+    a, b, both = (read_vectors(Path(run)).unit for run in (ppmi, "wide", "both"))
+    torch.testing.assert_close(both @ both.T, (a @ a.T + 4 * b @ b.T) / 5)
+    short = ["method=joined", "method.runs=[ppmi]", "method.weights=[1,2]", "run_dir=no"]
+    assert "as many method.runs as method.weights" in command(*TEXT, *short, main=vectors.main).refused()

@@ -1,6 +1,7 @@
 """The losses of word2vec with their gradients, for blocks of words. B blocks, T words, S draws of noise, d dimensions.
 
-Σ over a block in nats; every function returns the loss and its gradient with respect to its vectors.
+Σ over a block in nats; every function returns the loss and its gradient with respect to its vectors. The gradient does
+not need the loss, whose logarithms take long: it is 0 unless ``measured``.
 """
 
 import torch
@@ -8,7 +9,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def skipgram(w: Tensor, c: Tensor, n: Tensor, pairs: Tensor, k: float) -> tuple[float, Tensor, Tensor, Tensor]:
+def skipgram(
+    w: Tensor, c: Tensor, n: Tensor, pairs: Tensor, k: float, measured: bool = True
+) -> tuple[float, Tensor, Tensor, Tensor]:
     """-Σ_ij P_ij log σ(w_i · c_j) - (k/S) Σ_i P_i Σ_s log σ(-w_i · n_s), P_i = Σ_j P_ij.
 
     Args:
@@ -20,13 +23,15 @@ def skipgram(w: Tensor, c: Tensor, n: Tensor, pairs: Tensor, k: float) -> tuple[
     """
     positive, negative = w @ c.mT, w @ n.mT  # (B, T, U), (B, T, S)
     weight = pairs.sum(2, keepdim=True) * (k / n.shape[1])
-    loss = -(pairs * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
+    loss = measured and -(pairs * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
     push = positive.sigmoid_().sub_(1).mul_(pairs)  # d loss / d positive
     pull = negative.sigmoid_().mul_(weight)
     return float(loss), torch.baddbmm(push @ c, pull, n), push.mT @ w, pull.mT @ w
 
 
-def cbow(h: Tensor, c: Tensor, n: Tensor, known: Tensor, k: float) -> tuple[float, Tensor, Tensor, Tensor]:
+def cbow(
+    h: Tensor, c: Tensor, n: Tensor, known: Tensor, k: float, measured: bool = True
+) -> tuple[float, Tensor, Tensor, Tensor]:
     """-Σ_i K_i [log σ(h_i · c_i) + (k/S) Σ_s log σ(-h_i · n_s)].
 
     Args:
@@ -38,13 +43,15 @@ def cbow(h: Tensor, c: Tensor, n: Tensor, known: Tensor, k: float) -> tuple[floa
     """
     positive, negative = (h * c).sum(2), h @ n.mT  # (B, T), (B, T, S)
     weight = known[:, :, None] * (k / n.shape[1])
-    loss = -(known * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
+    loss = measured and -(known * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
     push = ((positive.sigmoid() - 1) * known)[:, :, None]
     pull = negative.sigmoid_().mul_(weight)
     return float(loss), torch.baddbmm(push * c, pull, n), push * h, pull.mT @ h
 
 
-def hierarchical(h: Tensor, nodes: Tensor, signs: Tensor, known: Tensor) -> tuple[float, Tensor, Tensor]:
+def hierarchical(
+    h: Tensor, nodes: Tensor, signs: Tensor, known: Tensor, measured: bool = True
+) -> tuple[float, Tensor, Tensor]:
     """-Σ_im K_im log p(x_i | h_im), log p(x | h) = Σ_l log σ(±_l h · u_l) along x's path (NIPS 2013, equation 3).
 
     Args:
@@ -55,6 +62,6 @@ def hierarchical(h: Tensor, nodes: Tensor, signs: Tensor, known: Tensor) -> tupl
     """
     scores = h @ nodes.mT * signs[:, None]  # (N, M, D)
     weight = known[:, :, None] * signs.abs()[:, None]
-    loss = -(weight * F.logsigmoid(scores)).sum()
+    loss = measured and -(weight * F.logsigmoid(scores)).sum()
     push = scores.sigmoid_().sub_(1).mul_(weight).mul_(signs[:, None])
     return float(loss), push @ nodes, push.mT @ h

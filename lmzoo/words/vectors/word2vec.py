@@ -25,6 +25,9 @@ from lmzoo.words.vectors.text import WordText
 T, BLOCKS, CAP = 64, 16, 8
 """Words of a block, blocks of a batch, and the most occurrences whose steps a row takes in full."""
 
+MEASURED = 8
+"""The loss of one batch in so many is measured."""
+
 STEP_TOKENS = 1 << 16
 """About how many tokens of the text are read in a step."""
 
@@ -92,7 +95,10 @@ class Word2Vec(Method):
         random = torch.Generator().manual_seed(seed)
         self.W = (torch.rand(len(self.words), o["dim"], generator=random) - 0.5) / o["dim"]
         self.C = torch.zeros_like(self.W)
-        self.distance = (torch.arange(T + 2 * o["window"]) - torch.arange(T)[:, None] - o["window"]).abs()
+        distance = (torch.arange(T + 2 * o["window"]) - torch.arange(T)[:, None] - o["window"]).abs()
+        self.distance = distance.masked_fill(distance == 0, o["window"] + 1).to(
+            torch.int16
+        )  # a word is not its context
         self.read: tuple[int, Tensor, Tensor] | None = None
 
     def tokens(self, number: int) -> int:
@@ -112,7 +118,7 @@ class Word2Vec(Method):
             kept = torch.rand(len(self.text.tokens), generator=random) < self.kept[self.text.tokens]
             tokens, lines = self.text.tokens[kept], self.text.lines[kept]
             sides = L, L + -len(tokens) % T
-            tokens, lines = F.pad(tokens, sides), F.pad(lines, sides, value=-1)
+            tokens, lines = F.pad(tokens, sides), F.pad(lines.int(), sides, value=-1)
             order = torch.randperm((len(tokens) - 2 * L) // T, generator=random)
             self.read = epoch, *(part.unfold(0, T + 2 * L, T)[order] for part in (tokens, lines))
         return self.read[1:]
@@ -120,9 +126,9 @@ class Word2Vec(Method):
     def _pairs(self, lines: Tensor, random: torch.Generator) -> Tensor:
         """(B, T + 2L) lines, -1 beside the text -> (B, T, T + 2L) whether two words are a pair."""
         L = self.options["window"]
-        own = lines[:, L : L + T, None]
-        most = torch.randint(1, L + 1, own.shape, generator=random)
-        return ((self.distance <= most) & (self.distance > 0) & (lines[:, None] == own) & (own >= 0)).float()
+        own = lines[:, L : L + T].masked_fill(lines[:, L : L + T] < 0, -2)[:, :, None]
+        most = torch.randint(1, L + 1, (len(lines), T, 1), generator=random, dtype=torch.int16)
+        return ((self.distance <= most) & (lines[:, None] == own)).float()
 
     def step(self, number: int) -> dict[str, float]:
         epoch, part = divmod(number, self.parts)
@@ -133,15 +139,17 @@ class Word2Vec(Method):
         noise = torch.searchsorted(self.noise, drawn).clamp(max=len(self.words) - 1)
         rate = self.options["lr"] * max(LAST_RATE, 1 - number / self.steps)
         loss = pairs = 0.0
-        for rows, ends, draws in zip(*(part.split(BLOCKS) for part in (tokens[this], lines[this], noise)), strict=True):
+        batches = zip(*(part.split(BLOCKS) for part in (tokens[this], lines[this], noise)), strict=True)
+        for i, (rows, ends, draws) in enumerate(batches):
             batch = Batch(rows, self._pairs(ends, random), draws)
-            loss += self.descend(batch, rate)
-            pairs += float(batch.pairs.sum())
+            measured = i % MEASURED == 0
+            loss += self.descend(batch, rate, measured)
+            pairs += float(batch.pairs.sum()) * measured
         return {"train/loss": loss / max(1.0, pairs), "train/lr": rate}
 
     @abstractmethod
-    def descend(self, batch: Batch, rate: float) -> float:
-        """One step down the gradient of a batch's loss; returns the loss, Σ over its pairs, in nats."""
+    def descend(self, batch: Batch, rate: float, measured: bool) -> float:
+        """One step down the gradient of a batch's loss; returns the loss, Σ over its pairs in nats, if ``measured``."""
 
     def _add(self, table: Tensor, rows: Tensor, gradient: Tensor, rate: float) -> None:
         """Take ``rate`` times a gradient off the rows of a table."""
@@ -165,18 +173,18 @@ class SkipGram(Word2Vec):
     With hierarchical softmax (equation 3) a context tells its word, as in word2vec.c: -log p(w | v_c).
     """
 
-    def descend(self, batch: Batch, rate: float) -> float:
+    def descend(self, batch: Batch, rate: float, measured: bool) -> float:
         L = self.options["window"]
         if self.huffman is not None:
             words, near = self._near(batch)
             nodes, signs = self.huffman.path(batch.tokens[:, L : L + T].flatten())
-            loss, to_w, to_node = hierarchical(self.W[words], self.C[nodes], signs, near)
+            loss, to_w, to_node = hierarchical(self.W[words], self.C[nodes], signs, near, measured)
             self._add(self.W, words, to_w, rate)
             self._add(self.C, nodes, to_node, rate)
             return loss
         own = batch.tokens[:, L : L + T]
         loss, to_w, to_c, to_n = skipgram(
-            self.W[own], self.C[batch.tokens], self.C[batch.noise], batch.pairs, self.options["negative"]
+            self.W[own], self.C[batch.tokens], self.C[batch.noise], batch.pairs, self.options["negative"], measured
         )
         self._add(self.W, own, to_w, rate)
         contexts = torch.cat([batch.tokens, batch.noise], 1)
@@ -188,7 +196,7 @@ class SkipGram(Word2Vec):
 class CBOW(Word2Vec):
     """Continuous bag of words: the mean h of its contexts' vectors tells a word apart from noise, σ(h · v'_w)."""
 
-    def descend(self, batch: Batch, rate: float) -> float:
+    def descend(self, batch: Batch, rate: float, measured: bool) -> float:
         L = self.options["window"]
         own = batch.tokens[:, L : L + T]
         share = batch.pairs / batch.pairs.sum(2, keepdim=True).clamp(min=1)
@@ -198,11 +206,12 @@ class CBOW(Word2Vec):
         if self.huffman is not None:
             nodes, signs = self.huffman.path(own.flatten())
             h = h.flatten(0, 1)[:, None]
-            loss, to_h, to_node = hierarchical(h, self.C[nodes], signs, known.flatten()[:, None])
+            loss, to_h, to_node = hierarchical(h, self.C[nodes], signs, known.flatten()[:, None], measured)
             to_h = to_h.view(*own.shape, -1)
             self._add(self.C, nodes, to_node, rate)
         else:
-            loss, to_h, to_c, to_n = cbow(h, self.C[own], self.C[batch.noise], known, self.options["negative"])
+            k = self.options["negative"]
+            loss, to_h, to_c, to_n = cbow(h, self.C[own], self.C[batch.noise], known, k, measured)
             self._add(self.C, torch.cat([own, batch.noise], 1), torch.cat([to_c, to_n], 1), rate)
         self._add(self.W, batch.tokens, batch.pairs.mT @ to_h, rate)  # in full for each context, as in word2vec.c
         return loss
