@@ -115,9 +115,8 @@ def main() -> int:
     print(as_text(rows, names))
     if options.csv:
         stream = io.StringIO()
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerows([COLUMNS, *(row.values() for row in rows)])
         write_output(options.csv, stream.getvalue().encode())
     if options.json:
         write_output(options.json, (json.dumps(rows, indent=2) + "\n").encode())

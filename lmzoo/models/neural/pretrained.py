@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
@@ -27,7 +27,7 @@ class Pretrained:
     Raises: UserError for a frozen embedding without a source.
     """
 
-    def __init__(self, source: str | None, frozen: bool, weight: nn.Parameter):
+    def __init__(self, source: str | None, frozen: bool, weight: Tensor):
         self.source, self.weight = source, weight
         if frozen and source is None:
             raise UserError("model.embedding_frozen=true would keep random vectors", "set model.embedding_from=RUN")

@@ -120,8 +120,8 @@ class Word2Vec(Method):
             sides = L, L + -len(tokens) % T
             tokens, lines = F.pad(tokens, sides), F.pad(lines.int(), sides, value=-1)
             order = torch.randperm((len(tokens) - 2 * L) // T, generator=random)
-            self.read = epoch, *(part.unfold(0, T + 2 * L, T)[order] for part in (tokens, lines))
-        return self.read[1:]
+            self.read = epoch, tokens.unfold(0, T + 2 * L, T)[order], lines.unfold(0, T + 2 * L, T)[order]
+        return self.read[1], self.read[2]
 
     def _pairs(self, lines: Tensor, random: torch.Generator) -> Tensor:
         """(B, T + 2L) lines, -1 beside the text -> (B, T, T + 2L) whether two words are a pair."""
