@@ -68,7 +68,7 @@ class StreamWindows:
         length, windows = self.rows.shape[1], len(self)
         if self.seed is None:
             return [*range(0, length, self.bptt), length]
-        random = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
+        random = _random(self.seed, number)
         halved = torch.rand(windows, generator=random, dtype=torch.float64) < HALVED
         drawn = torch.where(halved, self.bptt / 2, self.bptt) + DEVIATION * torch.randn(windows, generator=random)
         parts = drawn.clamp(min=SHORTEST).cumsum(0)
@@ -119,7 +119,7 @@ class SentenceWindows:
         """The windows of an epoch after the first ``skip``; without a seed, the longest lines come first."""
         order, schedule = self.longest_first, range(self.size)
         if self.seed is not None:
-            random = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
+            random = _random(self.seed, number)
             shuffled = torch.randperm(len(self.lengths), generator=random)
             order = shuffled[torch.argsort(self.lengths[shuffled], descending=True, stable=True)]
             schedule = torch.randperm(self.size, generator=random).tolist()
@@ -134,3 +134,7 @@ class SentenceWindows:
         positions = (self.starts[lines][:, None] + offsets).clamp(max=len(self.tokens) - 1)
         tokens = self.tokens[positions].where(mask, EOS_ID)
         return Window(tokens, None if bool(mask.all()) else mask, positions, starts=True)
+
+
+def _random(seed: int, epoch: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed * 1_000_003 + epoch)

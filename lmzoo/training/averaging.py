@@ -34,7 +34,8 @@ class Average:
         if self.steps == 1:
             self.values = [weight.detach().clone() for weight in self.weights]
         share = 1 / self.steps if self.decay is None else 1 - self.decay
-        torch._foreach_lerp_(self.values, list(self.weights), share)
+        for value, weight in zip(self.values, self.weights, strict=True):
+            value.lerp_(weight, share)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

@@ -26,6 +26,11 @@ VARIANTS = {
     "nnlm, fading, in classes": {"context": "fading", "classes": 8},
     "logbilinear, diagonal, in classes": {"diagonal": True, "classes": 8},
     "lstm, in classes": {"classes": 8},
+    "lstm, as AWD-LSTM": {
+        **{"embedding": 20, "hidden": 30, "last": 20, "layers": 3, "locked": True},
+        **{"dropout_words": 0.1, "weight_drop": 0.5, "ar": 2.0, "tar": 1.0},
+    },
+    "gru, residual, softmaxes mixed": {"layers": 2, "residual": True, "softmaxes": 3},
     "lds, in classes": {"classes": 8},
     "lds_rnn, in classes": {"head": 5, "classes": 8},
     "mixture, per sentence": {"per": "sentence"},

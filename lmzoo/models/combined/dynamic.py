@@ -4,6 +4,8 @@ Krause, Kahembwe, Murray & Renals, "Dynamic evaluation of neural sequence models
 https://arxiv.org/abs/1709.07432; Mikolov et al. (2010) for the rule without decay.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -62,6 +64,7 @@ class Dynamic(OfOneRun):
     ):
         super().__init__(vocabulary_size, run)
         self.rule, self.rate, self.decay, self.segment = rule, rate, decay, segment
+        self.kept: Tensor | None = None  # w_0, while the model is frozen
         self.register_buffer("rms", torch.empty(0))
         sized_by_estimate(self, "rms")
 
@@ -118,10 +121,8 @@ class Dynamic(OfOneRun):
     def _learn(self, weights: Tensor, gradient: Tensor) -> Tensor:
         """(P,) weights after a step down a gradient, and towards the trained ones."""
         step = gradient / (self.rms + EPSILON) if self.rule == "rms" else gradient
-        return weights - self.rate * step + self._decay() * (self._trained() - weights)
-
-    def _decay(self) -> Tensor | float:
-        return (self.decay * self.rms / self.rms.mean()).clamp(max=1) if self.rule == "rms" else self.decay
+        back = (self.decay * self.rms / self.rms.mean()).clamp(max=1) if self.rule == "rms" else self.decay
+        return torch.lerp(weights, self._trained(), back).sub_(step, alpha=self.rate)
 
     def predict(self, state: State) -> Tensor:
         predictions = []
@@ -143,6 +144,8 @@ class Dynamic(OfOneRun):
 
     def _trained(self) -> Tensor:
         """(P,) w_0, one parameter after another."""
+        if self.kept is not None:
+            return self.kept
         return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
@@ -153,6 +156,14 @@ class Dynamic(OfOneRun):
             name: part.detach().view_as(parameter).requires_grad_()
             for (name, parameter), part in zip(own.items(), parts, strict=True)
         }
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        self.kept = self._trained()
+        try:
+            yield
+        finally:
+            self.kept = None
 
     @property
     def window_tokens(self) -> int:

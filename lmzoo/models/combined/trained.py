@@ -24,9 +24,10 @@ class OfTrained(LanguageModel):
 
     def take(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
         """Be made of these models, which do not learn any more; ``options`` are what each is built from."""
+        device = self.device
         self.component_options = list(options)
         self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
-        self.requires_grad_(False).to(self.device)
+        self.requires_grad_(False).to(device)
 
     def get_extra_state(self) -> list[Mapping[str, Any]]:
         """What a checkpoint has beside tensors: the options of the models, to build them again without their runs."""

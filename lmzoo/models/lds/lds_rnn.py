@@ -15,6 +15,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.lds.inference import word_gains
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
+from lmzoo.models.neural.output import Output
 from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
 
 RMS = 0.5
@@ -54,6 +55,8 @@ class LDSRNN(Recurrent):
         blocks, lags, pseudocount, iterations: see `LinearDynamicalSystem`.
         layers, dropout, classes, init: see `Recurrent`.
     """
+
+    output: Output  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(
         self,

@@ -20,6 +20,8 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.models.neural.regularisers import PLAIN, Dropping, Recipe, Stack, activation_penalty, drop_words, needs_stack
+from lmzoo.models.neural.softmaxes import MixtureOfSoftmaxes
 from lmzoo.protocol.model import LanguageModel, State
 
 
@@ -33,13 +35,18 @@ class RecurrentOptions(TypedDict):
     init: NonNegative
 
 
+class NetworkOptions(RecurrentOptions, Recipe):
+    """The options of a recurrent network and of its regularisers."""
+
+
 class Recurrent(LanguageModel):
     """h_t = cell(E x_{t-1}, h_{t-1}); p(x_t | x_<t) = softmax(W h_t + b).
 
-    The state is the last token, (B,), and then the memory of the cell: h, and c in an LSTM, (B, layers, hidden) each.
+    The state is the last token, (B,), and then the memory of the cell: h, and c in an LSTM, (B, layers, hidden) each,
+    or what a `Stack` has.
 
     Args:
-        embedding: the size of E's rows, the word vectors; equal to ``hidden`` where tied.
+        embedding: the size of E's rows, the word vectors; tied, the last layer's, unless softmaxes are mixed.
         tied: whether W = E.
         embedding_from: word vectors that E starts from, a run or a file; see `Pretrained`.
         embedding_frozen: whether they stay as they are.
@@ -48,8 +55,10 @@ class Recurrent(LanguageModel):
         dropout: its rate before, between and after the layers.
         classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
         init: weights are drawn uniformly from ±init; biases start at zero.
+        recipe: the regularisers, see `Recipe`.
 
-    Raises: UserError for tied embeddings of another size than ``hidden``, and for more classes than words.
+    Raises: UserError for tied embeddings of another size than the last layer, for more classes than words, and for
+        classes where softmaxes are mixed.
     """
 
     autocast = True
@@ -64,28 +73,50 @@ class Recurrent(LanguageModel):
         tied: bool,
         embedding_from: str | None,
         embedding_frozen: bool,
+        recipe: Recipe = PLAIN,
         **options: Unpack[RecurrentOptions],
     ):
         super().__init__()
-        hidden, layers, dropout, init = options["hidden"], options["layers"], options["dropout"], options["init"]
-        if tied and embedding != hidden:
+        last, dropout, init = recipe["last"] or options["hidden"], options["dropout"], options["init"]
+        mixed = recipe["softmaxes"] > 1
+        if tied and not mixed and embedding != last:
+            size = "hidden" if recipe["last"] is None else "last"
             raise UserError(
-                f"model.tied=true needs model.embedding={embedding} and model.hidden={hidden} to be equal",
+                f"model.tied=true needs model.embedding={embedding} and model.{size}={last} to be equal",
                 "set one to the other, or tied=false",
             )
-        self.vocabulary_size = vocabulary_size
+        if mixed and options["classes"] is not None:
+            raise UserError("model.softmaxes mixes softmaxes over all words", "set model.classes=null or softmaxes=1")
+        self.vocabulary_size, self.recipe, self.activity = vocabulary_size, recipe, 0.0
         self.embedding = nn.Embedding(vocabulary_size, embedding)
-        between = dropout if layers > 1 else 0.0
-        self.recurrent = self.cell(embedding, hidden, layers, batch_first=True, dropout=between)
-        linear = nn.Linear(hidden, vocabulary_size)
-        self.output = Output(self.embedding.weight if tied else linear.weight, linear.bias, options["classes"])
-        self.dropout = nn.Dropout(dropout)
+        self.recurrent = self._network(embedding, options, recipe)
+        linear = nn.Linear(embedding if mixed else last, vocabulary_size)
+        weight = self.embedding.weight if tied else linear.weight
+        self.output: Output | MixtureOfSoftmaxes
+        if mixed:
+            self.output = MixtureOfSoftmaxes(weight, linear.bias, last, recipe["softmaxes"])
+        else:
+            self.output = Output(weight, linear.bias, options["classes"])
+        before = recipe["dropout_input"]
+        self.dropout_input = Dropping(dropout if before is None else before, recipe["locked"])
+        self.dropout = Dropping(dropout, recipe["locked"])
         for name, parameter in self.named_parameters():
             if "bias" in name:
                 nn.init.zeros_(parameter)
             else:
                 nn.init.uniform_(parameter, -init, init)
         self.pretrained = Pretrained(embedding_from, embedding_frozen, self.embedding.weight)
+
+    def _network(self, embedding: int, options: RecurrentOptions, recipe: Recipe) -> nn.RNNBase | Stack:
+        """The layers: PyTorch's own where they do."""
+        hidden, layers, between = options["hidden"], options["layers"], recipe["dropout_between"]
+        between = options["dropout"] if between is None else between
+        if not needs_stack(recipe):
+            between = between if layers > 1 else 0.0
+            return self.cell(embedding, hidden, layers, batch_first=True, dropout=between)
+        sizes = [embedding, *[hidden] * (layers - 1), recipe["last"] or hidden]
+        dropping = Dropping(between, recipe["locked"])
+        return Stack(self.cell, sizes, dropping, recipe["weight_drop"], recipe["residual"])
 
     def estimate(self, corpus: Corpus) -> None:
         self.output.estimate(corpus.train)
@@ -96,9 +127,10 @@ class Recurrent(LanguageModel):
 
     def initial_state(self, batch_size: int) -> State:
         last = torch.full((batch_size,), EOS_ID, device=self.device)
-        shape = (batch_size, self.recurrent.num_layers, self.recurrent.hidden_size)
-        parts = 2 if isinstance(self.recurrent, nn.LSTM) else 1
-        return (last, *(self.output.weight.new_zeros(shape) for _ in range(parts)))
+        network = self.recurrent
+        shape = [sum(network.sizes[1:])] if isinstance(network, Stack) else [network.num_layers, network.hidden_size]
+        parts = 2 if self.cell is nn.LSTM else 1
+        return (last, *(self.output.weight.new_zeros(batch_size, *shape) for _ in range(parts)))
 
     def _cell_precision(self) -> AbstractContextManager[Any]:
         """Under autocast: keep the cells in float32 where they cannot run in bfloat16.
@@ -111,13 +143,31 @@ class Recurrent(LanguageModel):
         return nullcontext() if able else torch.autocast(device, enabled=False)
 
     def _advance(self, inputs: Tensor, memory: State) -> tuple[Tensor, State]:
-        """(B, T) input tokens and (B, layers, hidden) memory -> (B, T, hidden) and the memory after them."""
-        parts = [part.transpose(0, 1).contiguous() for part in memory]  # (layers, B, hidden) each
-        embedded = self.dropout(self.embedding(inputs))  # (B, T, embedding)
+        """(B, T) input tokens and the memory before them -> (B, T, hidden) and the memory after them."""
+        embedded = self.embedding(inputs)  # (B, T, embedding)
+        if self.training and self.recipe["dropout_words"]:
+            embedded = drop_words(embedded, inputs, self.vocabulary_size, self.recipe["dropout_words"])
+        embedded = self.dropout_input(embedded)
         with self._cell_precision():
-            hidden, after = self.recurrent(embedded, tuple(parts) if len(parts) > 1 else parts[0])
+            hidden, after = self._run(embedded, memory)
+        dropped, ar, tar = self.dropout(hidden), self.recipe["ar"], self.recipe["tar"]
+        if self.training and (ar or tar):
+            self.activity = activation_penalty(dropped, hidden, ar, tar)
+        return dropped, after
+
+    def _run(self, embedded: Tensor, memory: State) -> tuple[Tensor, State]:
+        """The layers over (B, T, embedding) inputs."""
+        if isinstance(self.recurrent, Stack):
+            return self.recurrent(embedded, memory)
+        parts = [part.transpose(0, 1).contiguous() for part in memory]  # (layers, B, hidden) each
+        hidden, after = self.recurrent(embedded, tuple(parts) if len(parts) > 1 else parts[0])
         after = after if isinstance(after, tuple) else (after,)
-        return self.dropout(hidden), tuple(part.transpose(0, 1) for part in after)
+        return hidden, tuple(part.transpose(0, 1) for part in after)
+
+    def penalty(self) -> Tensor | float:
+        """That of the activations of the last window, see `activation_penalty`."""
+        penalty, self.activity = self.activity, 0.0
+        return penalty
 
     def vectors(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """(B, T) tokens and the state before them -> the (B, T, hidden) h that predict them, the state after them."""
@@ -139,22 +189,43 @@ class Recurrent(LanguageModel):
         return self.output.predict(self.next_vector(state))
 
 
+class Network(Recurrent):
+    """A `Recurrent` network whose recipe is among its options."""
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        embedding: Size,
+        tied: bool,
+        embedding_from: str | None,
+        embedding_frozen: bool,
+        **options: Unpack[NetworkOptions],
+    ):
+        recipe: Any = {name: options[name] for name in PLAIN}
+        shared: Any = {name: value for name, value in options.items() if name not in PLAIN}
+        super().__init__(
+            vocabulary_size=vocabulary_size, embedding=embedding, tied=tied, embedding_from=embedding_from,
+            embedding_frozen=embedding_frozen, recipe=recipe, **shared,
+        )  # fmt: skip
+
+
 @models.register("rnn")
-class RNN(Recurrent):
+class RNN(Network):
     """Elman (1990), h_t = tanh(W x_t + U h_{t-1} + b)."""
 
     cell = nn.RNN
 
 
 @models.register("lstm")
-class LSTM(Recurrent):
+class LSTM(Network):
     """Hochreiter & Schmidhuber (1997), with the forget gate of Gers et al. (2000)."""
 
     cell = nn.LSTM
 
 
 @models.register("gru")
-class GRU(Recurrent):
+class GRU(Network):
     """Cho et al. (2014)."""
 
     cell = nn.GRU

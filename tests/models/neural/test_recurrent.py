@@ -8,6 +8,7 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
+from lmzoo.models.neural.regularisers import PLAIN
 
 SMALL = {
     "vocabulary_size": 7,
@@ -20,6 +21,7 @@ SMALL = {
     "tied": False,
     "classes": None,
     "init": 0.5,
+    **PLAIN,
 }
 
 

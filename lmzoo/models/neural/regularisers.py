@@ -1,0 +1,129 @@
+"""What keeps a recurrent network from learning its text by heart: the parts of AWD-LSTM, each off by default.
+
+Merity, Keskar & Socher, "Regularizing and optimizing LSTM language models", ICLR 2018,
+https://arxiv.org/abs/1708.02182, where nothing else is named.
+"""
+
+from itertools import pairwise
+from typing import TypedDict
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from lmzoo.core.options import Dropout, NonNegative, Size
+from lmzoo.protocol.model import State
+
+
+class Recipe(TypedDict):
+    """The options of a recurrent network beyond those that all have.
+
+    Attributes:
+        locked: whether a mask of dropout is the same at all steps of a window; Gal & Ghahramani (2016).
+        dropout_input, dropout_between: rates before and between the layers; None for that of ``dropout``.
+        dropout_words: the rate at which all occurrences of a word in a window lose their vector; Gal & Ghahramani.
+        weight_drop: the rate at which recurrent weights are 0, the same at all steps of a window; Wan et al. (2013).
+        residual: whether a layer's output is added to its input, where they have one size; He et al. (2016).
+        last: the size of the last layer; None for that of the others.
+        ar, tar: see `activation_penalty`.
+        softmaxes: how many are mixed, see `MixtureOfSoftmaxes`.
+    """
+
+    locked: bool
+    dropout_input: Dropout | None
+    dropout_between: Dropout | None
+    dropout_words: Dropout
+    weight_drop: Dropout
+    residual: bool
+    last: Size | None
+    ar: NonNegative
+    tar: NonNegative
+    softmaxes: Size
+
+
+PLAIN: Recipe = {
+    "locked": False, "dropout_input": None, "dropout_between": None, "dropout_words": 0.0, "weight_drop": 0.0,
+    "residual": False, "last": None, "ar": 0.0, "tar": 0.0, "softmaxes": 1,
+}  # fmt: skip
+"""No regulariser."""
+
+
+def needs_stack(recipe: Recipe) -> bool:
+    """Whether a recipe needs a `Stack`: PyTorch's own layers do without."""
+    return bool(recipe["locked"] or recipe["weight_drop"] or recipe["residual"] or recipe["last"])
+
+
+class Dropping(nn.Module):
+    """Dropout of (B, T, d) vectors; ``locked``: with one mask for all steps of a row."""
+
+    def __init__(self, rate: float, locked: bool):
+        super().__init__()
+        self.rate, self.locked = rate, locked
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        if not self.locked:
+            return F.dropout(vectors, self.rate, self.training)
+        return vectors * F.dropout(torch.ones_like(vectors[:, :1]), self.rate, self.training)
+
+
+def drop_words(vectors: Tensor, tokens: Tensor, words: int, rate: float) -> Tensor:
+    """(B, T, d) vectors of (B, T) tokens, of which some words have none; the others grow in proportion."""
+    return vectors * F.dropout(vectors.new_ones(words, 1), rate)[tokens]
+
+
+def activation_penalty(dropped: Tensor, hidden: Tensor, ar: float, tar: float) -> Tensor:
+    """α mean(m ∘ h)² + β mean (h_t − h_{t-1})², of (B, T, d) outputs h, with dropout first and without.
+
+    Merity, McCann & Socher, "Revisiting activation regularization for language RNNs", 2017,
+    https://arxiv.org/abs/1708.01009
+    """
+    penalty = ar * dropped.float().square().mean()
+    if hidden.shape[1] > 1:
+        penalty = penalty + tar * hidden.float().diff(dim=1).square().mean()
+    return penalty
+
+
+class Stack(nn.Module):
+    """Recurrent layers of any sizes, one above the other.
+
+    The memory is (B, Σ sizes) for each part of a cell's memory, the lowest layer first.
+
+    Args:
+        cell: PyTorch's network, of which each layer is one.
+        sizes: of the input and of each layer.
+        between: dropout between the layers.
+        weight_drop, residual: see `Recipe`.
+    """
+
+    def __init__(
+        self,
+        cell: type[nn.RNN] | type[nn.LSTM] | type[nn.GRU],
+        sizes: list[int],
+        between: nn.Module,
+        weight_drop: float,
+        residual: bool,
+    ):
+        super().__init__()
+        self.cells = nn.ModuleList(cell(size, after, batch_first=True) for size, after in pairwise(sizes))
+        self.parts = 2 if cell is nn.LSTM else 1
+        self.sizes, self.between = sizes, between
+        self.weight_drop, self.residual = weight_drop, residual
+
+    def forward(self, vectors: Tensor, memory: State) -> tuple[Tensor, State]:
+        """(B, T, d) inputs and the memory before them -> the (B, T, size) outputs and the memory after them."""
+        after = []
+        layers = zip(*(part.split(self.sizes[1:], dim=1) for part in memory), strict=True)
+        for number, (cell, before) in enumerate(zip(self.cells, layers, strict=True)):
+            inputs = self.between(vectors) if number else vectors
+            start = tuple(part[None].contiguous() for part in before)
+            outputs, now = functional_call(cell, self._weights(cell), (inputs, start if self.parts > 1 else start[0]))
+            vectors = outputs + inputs if self.residual and outputs.shape == inputs.shape else outputs
+            after.append(now if self.parts > 1 else (now,))
+        return vectors, tuple(torch.cat([part[0] for part in parts], 1) for parts in zip(*after, strict=True))
+
+    def _weights(self, cell: nn.Module) -> dict[str, Tensor]:
+        """The recurrent weights with some of them dropped; they stay whole in the cell itself."""
+        if not (self.training and self.weight_drop):
+            return {}
+        return {"weight_hh_l0": F.dropout(cell.get_parameter("weight_hh_l0"), self.weight_drop)}

@@ -1,0 +1,48 @@
+"""An output layer that mixes several softmaxes.
+
+Yang, Dai, Salakhutdinov & Cohen, "Breaking the softmax bottleneck", ICLR 2018, https://arxiv.org/abs/1711.03953
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lmzoo.models.neural.softmax import token_logprobs
+
+
+class MixtureOfSoftmaxes(nn.Module):
+    """p(x | h) = Σ_k π_k(h) softmax(W tanh(U_k h + u_k) + b)_x with π(h) = softmax(P h + p).
+
+    Args:
+        weight: W, a (V, e) parameter.
+        bias: b, a (V,) parameter.
+        features: the size of h.
+        softmaxes: K.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor, features: int, softmaxes: int):
+        super().__init__()
+        self.weight, self.bias = weight, bias
+        self.P = nn.Linear(features, softmaxes)
+        self.U = nn.Linear(features, softmaxes * weight.shape[1])
+
+    def estimate(self, tokens: Tensor) -> None:
+        """Nothing is learnt from a text but by gradient."""
+
+    def _parts(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, d) h -> (N, K) log π and (N K, e) vectors, all of a row together."""
+        with torch.autocast(hidden.device.type, enabled=False):
+            hidden = hidden.to(self.weight.dtype)
+            return self.P(hidden).log_softmax(1), torch.tanh(self.U(hidden)).view(-1, self.weight.shape[1])
+
+    def forward(self, hidden: Tensor, tokens: Tensor) -> Tensor:
+        """(N, d) h and (N,) int64 x -> (N,) log p(x | h) in nats."""
+        prior, vectors = self._parts(hidden)
+        each = token_logprobs(vectors, self.weight, self.bias, tokens.repeat_interleave(prior.shape[1]))
+        return (prior + each.view_as(prior)).logsumexp(1)
+
+    def predict(self, hidden: Tensor) -> Tensor:
+        """(N, d) h -> (N, V) log p(x | h) of every word x in nats."""
+        prior, vectors = self._parts(hidden)
+        each = F.linear(vectors, self.weight, self.bias).log_softmax(1)
+        return (prior[..., None] + each.view(*prior.shape, -1)).logsumexp(1)
