@@ -45,4 +45,4 @@ class MixtureOfSoftmaxes(nn.Module):
         """(N, d) h -> (N, V) log p(x | h) of every word x in nats."""
         prior, vectors = self._parts(hidden)
         each = F.linear(vectors, self.weight, self.bias).log_softmax(1)
-        return (prior[..., None] + each.view(*prior.shape, -1)).logsumexp(1)
+        return (prior[..., None] + each.view(*prior.shape, len(self.weight))).logsumexp(1)
