@@ -27,7 +27,7 @@ SMALL = MODELS | {
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The run of a model, trained when it is first asked for; two models read what others wrote."""
+    """The run of a model, trained when it is first asked for; some models read what others wrote."""
     folder = tmp_path_factory.mktemp("runs")
 
     def run(name: str) -> str:
@@ -39,6 +39,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
                 options = [f"model.path={folder / 'file.arpa'}"]
             elif name == "mixture":
                 options = [f"model.runs=[{run('ngram')},{run('rnn')}]"]
+            elif name in ("cache", "dynamic"):
+                options = [f"model.run={run('rnn')}"]
             done = command(*TEXT, *QUICK, f"model={name}", *options, f"run_dir={folder / name}")
             assert done.code == 0, done
         return str(folder / name)
