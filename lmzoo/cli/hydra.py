@@ -84,7 +84,11 @@ def _named(config: DictConfig, overrides: Sequence[str]) -> tuple[dict[str, Any]
     options: Any = OmegaConf.to_container(config, resolve=True)
     settings = HydraConfig.get()
     choices = _choices(settings)
-    parents = {group: choices[group] for group in ("corpus", "model", "method", "experiment") if group in choices}
+    parents = {
+        group: choices[group]
+        for group in ("corpus", "task", "model", "method", "labeller", "experiment")
+        if group in choices
+    }
     file = str(settings.job.config_name)
     usual: Any = OmegaConf.to_container(_composed(file, tuple(choices.items())))
     usual_choices = _choices(_composed(file, tuple(parents.items())).hydra) | {"experiment": None}

@@ -6,6 +6,7 @@ provenance.json   code, versions, device, command line and corpus checksums
 last.pt           everything needed to go on exactly where training stood
 best.pt           the weights with the best validation perplexity
 vectors.bin       the vectors of a run of lmzoo.vectors, which has no best.pt
+valid.labels      the text with the labels of a run of lmzoo.label; test.labels
 results.json      there once the run is finished
 train.log         what was printed, and the traceback of a failure
 events.out.*      TensorBoard
@@ -39,7 +40,9 @@ from lmzoo.words.vectors.formats import VECTORS
 WRITTEN_FIRST = ("config.yaml", "vocabulary.txt", "provenance.json", "train.log")
 """The files of a run in which nothing has been learnt yet, the first one first."""
 
-FILES = (*WRITTEN_FIRST, "last.pt", "best.pt", VECTORS, "results.json")
+LABELS = ("valid.labels", "test.labels")
+
+FILES = (*WRITTEN_FIRST, "last.pt", "best.pt", VECTORS, *LABELS, "results.json")
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """What the system says where a disk is full, broken, or not to be written to."""

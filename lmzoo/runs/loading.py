@@ -31,9 +31,11 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     """
     run = Run(Path(run_dir))
     where = resolve_device(str(device))
-    config, vocabulary = run.config(), run.vocabulary()
+    config = run.config()
     if "model" not in config:
-        raise UserError(f"{run.path}: is a run of word vectors", "this needs a run of python -m lmzoo.train")
+        kind = "labels" if "labeller" in config else "word vectors"
+        raise UserError(f"{run.path}: is a run of {kind}", "this needs a run of python -m lmzoo.train")
+    vocabulary = run.vocabulary()
     load_plugins(config["plugins"], outside=run.path)
     model = build_model(config, vocabulary)
     checkpoint = run.restore("best.pt", where, "model")

@@ -18,7 +18,9 @@ OUTPUTS = Path("outputs")
 LONGEST = 100
 """Signs of a folder's name."""
 
-_NAMED_BY_FOLDER = {"corpus", "model", "method", "corpus.name", "model.name", "method.name"}
+_GROUPS = ("corpus", "task", "model", "method", "labeller")
+
+_NAMED_BY_FOLDER = {*_GROUPS, *(f"{group}.name" for group in _GROUPS)}
 
 
 def telling(config: Mapping[str, Any], usual: Mapping[str, Any], varied: Sequence[str] = ()) -> dict[str, Any]:
@@ -52,8 +54,9 @@ def run_folder(config: Mapping[str, Any], told: Mapping[str, Any]) -> Path:
 
     Raises: UserError where the folder of that name cannot be read.
     """
-    learnt = config["method"] if "method" in config else config["model"]
-    corpus, model = corpus_label(config["corpus"]), str(learnt.get("name"))
+    learnt = next(config[kind] for kind in ("method", "labeller", "model") if kind in config)
+    text = config["task"] if "task" in config else config["corpus"]
+    corpus, model = corpus_label(text), str(learnt.get("name"))
     name = ",".join([model, *(f"{key}={_spelled(value)}" for key, value in told.items())])
     hashed = f"-{_digest(sorted(decisive(config).items()))[:8]}"
     if len(name) > LONGEST:
@@ -62,7 +65,7 @@ def run_folder(config: Mapping[str, Any], told: Mapping[str, Any]) -> Path:
     taken = Run(folder).config_file.exists()
     if taken and not differences(Run(folder).config(), config):
         return folder
-    parents = dict.fromkeys([folder.parent, OUTPUTS / str(config["corpus"].get("name"))])
+    parents = dict.fromkeys([folder.parent, OUTPUTS / str(text.get("name"))])
     held = (found for parent in parents for found in _holding(config, parent, model))
     return next(held, folder.with_name(f"{name}{hashed}") if taken else folder)
 

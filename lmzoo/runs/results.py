@@ -50,6 +50,21 @@ class _VectorResults:
     seed: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class _LabelResults:
+    """What ``results.json`` of a run that labels words holds."""
+
+    labeller: str
+    task: str
+    measure: str
+    figures: dict[str, float]
+    details: dict[str, dict]
+    words: dict[str, int]
+    seconds: Figure
+    labelling_seconds: Figure
+    seed: int
+
+
 _OPTIONAL = {
     "impossible_tokens": {},
     "true_perplexity": {},
@@ -79,9 +94,10 @@ def checked(results: Any) -> dict[str, Any]:
     """
     if not isinstance(results, dict):
         raise UserError("damaged (no results of a run)")
-    if "method" in results:
-        call(_VectorResults, {name: results[name] for name in schema(_VectorResults) if name in results}, "")
-        return results
+    for kind, form in (("method", _VectorResults), ("labeller", _LabelResults)):
+        if kind in results:
+            call(form, {name: results[name] for name in schema(form) if name in results}, "")
+            return results
     entries = _OPTIONAL | results
     try:
         call(_Results, {name: entries[name] for name in schema(_Results) if name in entries}, "")
@@ -114,6 +130,13 @@ def summary(results: Mapping[str, Any]) -> str:
             f"{results['method']} on {results['corpus']} (context {results['context']}): {results['words']:,} words, "
             f"{results['dimensions']} dimensions{loss}\n"
             f"{results['seconds']:.1f} s at {results['tokens_per_second']:,.0f} tokens/s, seed {results['seed']}"
+        )
+    if "labeller" in results:
+        figures = {split: 100 * value for split, value in results["figures"].items()}
+        return (
+            f"{results['labeller']} on {results['task']}: {_each(figures, results['measure'], 2)}\n"
+            f"{results['seconds']:.1f} s of training, {results['labelling_seconds']:.1f} s of labelling, "
+            f"seed {results['seed']}"
         )
     perplexity = perplexities(results)
     device = " in ".join(results[name] for name in ("device", "precision") if name in results)

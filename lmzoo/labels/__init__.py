@@ -1,0 +1,4 @@
+"""Labels of words: tasks, models, measures. Importing a model registers it."""
+
+import lmzoo.labels.hmm_tagger
+import lmzoo.labels.majority  # noqa: F401

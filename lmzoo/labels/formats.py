@@ -1,0 +1,84 @@
+"""Labelled text in columns: CoNLL's, with an empty line between sentences, and CoNLL-U."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_lines
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words, their labels, and other columns that a model may read; each a list of one entry per word."""
+
+    words: list[str]
+    labels: list[str]
+    features: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a file hold what, the first being 0."""
+
+    word: int
+    label: int
+    features: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Text:
+    """A labelled text, and what is needed to write it again with other labels.
+
+    Attributes:
+        lines: the lines of the file.
+        rows: for every sentence, the numbers of the lines that hold its words.
+    """
+
+    lines: list[str]
+    rows: list[list[int]]
+    sentences: list[Sentence]
+    separator: str | None
+    columns: Columns
+
+    @classmethod
+    def read(cls, path: Path, columns: Columns) -> "Text":
+        """A file in columns that spaces part, or in CoNLL-U where its name ends in ``.conllu``.
+
+        Of CoNLL-U, comments, ranges (``2-3 don't``) and empty nodes (``8.1``) hold no words.
+
+        Raises: UserError for a line with too few columns, and as `read_lines` does.
+        """
+        lines = [line.rstrip("\r") for line in read_lines(path)]
+        universal = path.suffix == ".conllu"
+        separator = "\t" if universal else None
+        rows: list[list[int]] = [[]]
+        for number, line in enumerate(lines):
+            if not line.strip():
+                rows.append([])
+            elif not universal or line.split("\t")[0].isdigit():
+                rows[-1].append(number)
+        rows = [sentence for sentence in rows if sentence]
+        if not rows:
+            raise UserError(f"{path}: no words in it", "it must have a word and its label a line")
+        needed = 1 + max(columns.word, columns.label, *columns.features)
+        sentences = []
+        for sentence in rows:
+            fields = [lines[number].split(separator) for number in sentence]
+            for number, field in zip(sentence, fields, strict=True):
+                if len(field) < needed:
+                    raise UserError(f"{path}: line {number + 1} has {len(field)} columns, and {needed} are needed")
+            taken = [[field[column] for column in columns.features] for field in fields]
+            words, labels = ([field[column] for field in fields] for column in (columns.word, columns.label))
+            sentences.append(Sentence(words, labels, taken))
+        return cls(lines, rows, sentences, separator, columns)
+
+    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
+        """The text with other labels in the place of its own, all else as it was."""
+        lines = list(self.lines)
+        for rows, given in zip(self.rows, labels, strict=True):
+            for number, label in zip(rows, given, strict=True):
+                fields = lines[number].split(self.separator)
+                fields[self.columns.label] = label
+                lines[number] = (self.separator or " ").join(fields)
+        return ("\n".join(lines) + "\n").encode()

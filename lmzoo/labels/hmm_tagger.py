@@ -1,0 +1,143 @@
+"""The trigram tagger TnT (Brants 2000, https://aclanthology.org/A00-1031): an HMM of second order."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from lmzoo.core.options import Depth, Size
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import Labeller, labellers
+
+LEAST = 1e-3
+"""A tag of an unknown word is not tried where another one is so much more probable (Brants's beam)."""
+
+
+def deleted_interpolation(single: np.ndarray, double: np.ndarray, triple: np.ndarray) -> np.ndarray:
+    """The weights (3,) of uni-, bi- and trigram shares, from counts (K,), (K, K), (K, K, K).
+
+    Each trigram votes with its count for the order that predicts its last tag best when it is left out (Figure 1).
+    """
+    a, b, c = np.nonzero(triple)
+    counts = triple[a, b, c]
+    above = np.stack([single[c], double[b, c], counts]) - 1
+    below = np.stack([np.full_like(counts, single.sum()), double.sum(1)[b], triple.sum(2)[a, b]]) - 1
+    shares = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    return np.bincount(shares.argmax(0), counts, minlength=3) / counts.sum()
+
+
+def transitions(rows: Sequence[Sequence[int]], size: int) -> np.ndarray:
+    """log p(c | a, b), (K, K, K), the three orders interpolated; each row has two tags in front that nothing predicts.
+
+    A context that was never seen has the shares of the lower orders alone.
+    """
+    triple = np.zeros((size,) * 3)
+    for row in rows:
+        np.add.at(triple, (row[:-2], row[1:-1], row[2:]), 1)
+    double = triple.sum(0)
+    single = double.sum(0)
+    weights = deleted_interpolation(single, double, triple)
+    mixed = np.zeros_like(triple)
+    for weight, counts in zip(weights, (single, double, triple), strict=True):
+        sums = counts.sum(-1, keepdims=True)
+        mixed += weight * np.divide(counts, sums, out=np.zeros_like(counts), where=sums > 0)
+    with np.errstate(divide="ignore"):
+        return np.log(mixed)
+
+
+def viterbi(scores: np.ndarray, candidates: Sequence[tuple[np.ndarray, np.ndarray]], edge: int) -> list[int]:
+    """The best path of a model of second order.
+
+    Args:
+        scores: log p(c | a, b), (K, K, K).
+        candidates: for each word the states that are tried, and log p(word | state).
+        edge: the state before the first word, twice, and after the last.
+    """
+    before, last = np.array([edge]), np.array([edge])
+    best = np.zeros((1, 1))
+    back = []
+    for states, emitted in [*candidates, (np.array([edge]), np.zeros(1))]:
+        paths = best[:, :, None] + scores[np.ix_(before, last, states)]
+        back.append(paths.argmax(0))
+        best = paths.max(0) + emitted
+        before, last = last, states
+    i, j = int(best[:, 0].argmax()), 0
+    path = []
+    for k in range(len(candidates) - 1, -1, -1):  # i is the place of the state of word k among its candidates
+        path.append(int(candidates[k][0][i]))
+        i, j = int(back[k + 1][i, j]), i
+    return path[::-1]
+
+
+class Suffixes:
+    """p(tag | ending of a word), each ending's shares mixed with those of the next shorter one (equations 7 to 10)."""
+
+    def __init__(self, counts: Mapping[str, np.ndarray], longest: int, theta: float):
+        """``counts`` (K,) of tags by word."""
+        self.longest, self.theta = longest, theta
+        self.counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(next(iter(counts.values())))))
+        for word, counted in counts.items():
+            for ending in self._endings(word):
+                self.counts[ending] += counted
+        self.counts = dict(self.counts)
+
+    def _endings(self, word: str) -> Iterator[str]:
+        """The empty one first."""
+        word = re.sub(r"\d", "0", word)
+        yield from (word[len(word) - n :] for n in range(min(self.longest, len(word)) + 1))
+
+    def shares(self, word: str) -> np.ndarray:
+        """p(tag | word), (K,)."""
+        found = self.counts[""] / self.counts[""].sum()
+        for ending in self._endings(word):
+            if ending not in self.counts:
+                break
+            counted = self.counts[ending]
+            found = (counted / counted.sum() + self.theta * found) / (1 + self.theta)
+        return found
+
+
+@labellers.register("hmm_tagger")
+class HmmTagger(Labeller):
+    """TnT: states are a tag and whether the word begins with a capital; unknown words emit by their endings."""
+
+    def __init__(self, *, rare: Size, suffix: Depth):
+        self.rare, self.suffix = rare, suffix
+
+    def fit(self, sentences: Sequence[Sentence], seed: int) -> None:
+        pairs = [[(label, word[:1].isupper()) for word, label in zip(s.words, s.labels, strict=True)]
+                 for s in sentences]  # fmt: skip
+        self.states = sorted({pair for row in pairs for pair in row})
+        number = {state: i for i, state in enumerate(self.states)}
+        self.edge = len(number)
+        rows = [[self.edge, self.edge, *(number[pair] for pair in row), self.edge] for row in pairs]
+        self.scores = transitions(rows, len(number) + 1)
+        counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(number)))
+        for sentence, row in zip(sentences, rows, strict=True):
+            for word, state in zip(sentence.words, row[2:-1], strict=True):
+                counts[word][state] += 1
+        self.totals = sum(counts.values(), np.zeros(len(number)))
+        self.known = {word: self._emitted(counted) for word, counted in counts.items()}
+        by_label = Counter(label for sentence in sentences for label in sentence.labels)
+        theta = float(np.std(np.array(list(by_label.values())) / self.totals.sum(), ddof=min(1, len(by_label) - 1)))
+        self.endings = {}
+        for capital in (False, True):
+            of_case = {word: counted for word, counted in counts.items() if word[:1].isupper() == capital}
+            rare = {word: counted for word, counted in of_case.items() if counted.sum() <= self.rare}
+            if of_case:
+                self.endings[capital] = Suffixes(rare or of_case, self.suffix, theta)
+
+    def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The states of a word, and log p(word | state) but for a constant, from counts or shares (K,) of states."""
+        (states,) = np.nonzero(weights > LEAST * weights.max())
+        return states, np.log(weights[states] / self.totals[states])
+
+    def label(self, sentence: Sentence) -> list[str]:
+        candidates = []
+        for word in sentence.words:
+            if word not in self.known:
+                endings = self.endings.get(word[:1].isupper()) or next(iter(self.endings.values()))
+                self.known[word] = self._emitted(endings.shares(word))
+            candidates.append(self.known[word])
+        return [self.states[state][0] for state in viterbi(self.scores, candidates, self.edge)]
