@@ -65,3 +65,8 @@ def test_commands_for_language_models_refuse_the_run(texts: Path):
         "r: is a run of labels; this needs a run of python -m lmzoo.train" in command("r", main=evaluate.main).refused()
     )
     assert "r: labels" in command("r", main=compare.main).err
+
+
+def test_a_linear_chain_learns_what_it_is_shown(texts: Path):
+    done = command("task=chunk", "labeller=crf", "task.train=train.txt", "task.test=train.txt", main=label.main)
+    assert "test f1 100.00" in done.out, done

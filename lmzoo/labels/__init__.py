@@ -1,4 +1,5 @@
 """Labels of words: tasks, models, measures. Importing a model registers it."""
 
+import lmzoo.labels.crf
 import lmzoo.labels.hmm_tagger
 import lmzoo.labels.majority  # noqa: F401
