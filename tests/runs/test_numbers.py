@@ -72,7 +72,7 @@ def test_a_mixture_has_a_weight_for_each_model(runs: list[str], text: list[str],
     edit(run / "best.pt", put("model", "weights", value=torch.ones(3) / 3))
     assert "best.pt: the mixture has 2 models and 3 weights" in command(str(run), main=evaluate.main).refused()
     edit(run / "best.pt", put("model", "_extra_state", value=[3, 3, 3]))
-    assert "best.pt: the mixture's models have no options" in command(str(run), main=evaluate.main).refused()
+    assert "best.pt: the models that it is made of have no options" in command(str(run), main=evaluate.main).refused()
 
 
 def test_probabilities_above_one_are_told(tmp_path: Path):
