@@ -41,9 +41,10 @@ def test_transitions_are_shares_of_three_orders_and_sum_to_one():
 
 def test_deleted_interpolation_counted_by_hand():
     triple = np.zeros((2, 2, 2))
-    triple[0, 0, 1], triple[1, 1, 0] = 3, 1
-    # 0 0 1: (3-1)/(4-1) for each order but (3-1)/(3-1) = 1 for two and three, and the shorter wins; 1 1 0: all 0
-    assert deleted_interpolation(triple.sum((0, 1)), triple.sum(0), triple).tolist() == [1 / 4, 3 / 4, 0]
+    triple[0, 0, 1], triple[0, 0, 0], triple[1, 0, 1] = 1, 1, 3
+    # 1 is 4 of 5 tags, and 4 of 5 after 0. Less the trigram itself:
+    # 0 0 1: 3/4, 3/4, 0/1, so the unigram; 0 0 0: 0/4, 0/4, 0/1, so the unigram; 1 0 1: 3/4, 3/4, 2/2, so the trigram
+    assert deleted_interpolation(triple.sum((0, 1)), triple.sum(0), triple).tolist() == [2 / 5, 0, 3 / 5]
 
 
 def test_endings_mix_their_shares_with_shorter_ones():
