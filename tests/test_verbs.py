@@ -48,7 +48,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return run
 
 
-@pytest.mark.parametrize("name", NAMES)
+QUICKEST = ("dynamic", "hmm", "lds_rnn", "lstm", "mixture")
+"""One of each family; the others are slow together."""
+
+
+@pytest.mark.parametrize("name", [n if n in QUICKEST else pytest.param(n, marks=pytest.mark.slow) for n in NAMES])
 def test_every_command_takes_every_model(name: str, trained: Callable[[str], str], tmp_path: Path):
     run, (text, nbest, minimal) = trained(name), (str(tmp_path / part) for part in ("text", "nbest", "pairs"))
 

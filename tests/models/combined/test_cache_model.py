@@ -70,6 +70,7 @@ def test_any_model_can_have_a_unigram_cache_and_no_other_weight_is_better(runs: 
         cache(runs[0], corpus, 0.0, theta=0.3).estimate(corpus)
 
 
+@pytest.mark.slow
 def test_a_mixture_takes_a_cache_and_dynamic_evaluation(runs: list[str], text: list[str], folder):
     one = [*text, f"model.run={runs[1]}"]
     assert command(*one, "model=cache", "run_dir=cache").code == 0
