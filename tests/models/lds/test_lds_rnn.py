@@ -11,6 +11,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.models.lds.lds_rnn import LDSRNN
 from lmzoo.models.neural.recurrent import RNN
+from lmzoo.models.neural.regularisers import PLAIN
 from lmzoo.protocol.model import State
 
 SYSTEM: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "classes": None}
@@ -73,6 +74,7 @@ def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dy
         init=0.1,
         embedding_from=None,
         embedding_frozen=False,
+        **PLAIN,
     ).double()
     for name, mine in {
         "recurrent.weight_hh_l0": dynamics,
