@@ -15,7 +15,7 @@ def test_the_tour_runs_from_top_to_bottom(folder: Path, capsys: pytest.CaptureFi
     cells = ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
     usual, quick = (
         ("EPOCHS = 6", '"corpus.context=sentence"'),
-        ("EPOCHS = 1", '"corpus.context=sentence", "trainer.first_tokens=20000"'),
+        ("EPOCHS = 1", '"corpus.context=sentence", "trainer.first_tokens=6000"'),
     )
     for old, new in zip(usual, quick, strict=True):
         assert cells[0].count(old) == 1

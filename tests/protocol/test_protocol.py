@@ -42,6 +42,9 @@ VARIANTS = {
     "hmm, from clusters, by gradient": {"begin": "clusters", "iterations": 1, "gradient": True},
 }
 """Options that change how a model computes; its name comes first."""
+LONG = ("logbilinear, diagonal, in classes", "gru, residual, softmaxes mixed", "lds, in classes", "cache, neural",
+        "dynamic, rms")  # fmt: skip
+"""Variants whose parts other cases have, too."""
 
 
 def options(case: str) -> dict:
@@ -49,7 +52,10 @@ def options(case: str) -> dict:
     return defaults | VARIANTS.get(case, {})
 
 
-@pytest.fixture(scope="module", params=[*NAMES, *VARIANTS])
+@pytest.fixture(
+    scope="module",
+    params=[*NAMES, *(pytest.param(case, marks=[pytest.mark.slow] * (case in LONG)) for case in VARIANTS)],
+)
 def settings(request: pytest.FixtureRequest, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict:
     """The options of a model; some read what other models of the zoo wrote."""
     chosen = options(request.param)

@@ -122,6 +122,7 @@ def minibatches(run_dir: Path, *overrides: str) -> dict[str, Any]:
     return configuration(run_dir, *text, *model, *windows, "optimizer=adagrad", *overrides)
 
 
+@pytest.mark.slow
 def test_minibatches_reach_the_optimum(tmp_path: Path):
     """By the shared trainer, with AdaGrad."""
     ends = []
