@@ -1,6 +1,7 @@
 """Closed outputs, terminals without Unicode, devices and pipes, words that would control the terminal."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,17 @@ from lmzoo.core.errors import LONGEST, UserError, one_line, printable
 NGRAM = ["model=ngram", "model.order=2", "model.discount_fallback=true"]
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    assert command(*TEXT, *QUICK, *NGRAM, f"run_dir={folder}").code == 0
+    return folder
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    assert command(*TEXT, *QUICK, *NGRAM, f"run_dir={tmp_path / 'run'}").code == 0
-    return tmp_path / "run"
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the trained run."""
+    return shutil.copytree(trained, tmp_path / "run")
 
 
 def shell(line: str, **surroundings: str) -> subprocess.CompletedProcess:

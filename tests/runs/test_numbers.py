@@ -1,7 +1,8 @@
 """Weights of a run that have numbers or sizes that a model does not have."""
 
+import functools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,24 @@ NUMBERED = {
 }
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[str]], Path]:
+    """A run with the given options, trained once."""
+
+    @functools.cache
+    def train(options: tuple[str, ...]) -> Path:
+        folder = tmp_path_factory.mktemp("numbered") / "run"
+        assert command(*TEXT, *QUICK, *options, f"run_dir={folder}").code == 0
+        return folder
+
+    return lambda options: train(tuple(options))
+
+
 @pytest.fixture(scope="module", params=NUMBERED)
-def numbered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def numbered(request: pytest.FixtureRequest, trained: Callable[[Sequence[str]], Path]) -> tuple[Path, str]:
     """A trained run, and the name of a tensor whose numbers stand for something."""
     options, name = NUMBERED[request.param]
-    folder = tmp_path_factory.mktemp("numbered") / "run"
-    done = command(*TEXT, *QUICK, *options, f"run_dir={folder}")
-    assert done.code == 0, done
-    return folder, name
+    return trained(options), name
 
 
 CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -1,6 +1,7 @@
 """Run folders whose files can be read and are not what a run writes; folders that are somebody else's."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,17 @@ from lmzoo.models.neural.recurrent import RNN
 SMALL = [*TEXT, *QUICK, *MODELS["rnn"]]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    folder = tmp_path / "run"
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
     assert command(*SMALL, f"run_dir={folder}").code == 0
     return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A copy of the trained run."""
+    return shutil.copytree(trained, tmp_path / "run")
 
 
 def edit(file: Path, change: Callable[[Any], Any]) -> None:

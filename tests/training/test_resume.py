@@ -177,7 +177,7 @@ def test_estimation_ends_at_once_and_is_begun_again(tmp_path: Path, monkeypatch:
 
 
 def test_a_run_killed_by_the_system_ends_with_the_same_bits(tmp_path: Path, capfd: pytest.CaptureFixture):
-    options = ["corpus=markov", "corpus.train=20000", "trainer.epochs=4", *MODELS["lstm"], "device=cpu"]
+    options = ["corpus=markov", "corpus.train=8000", "trainer.epochs=3", *MODELS["lstm"], "device=cpu"]
     assert SCRIPT["kill_and_resume"](options, 1, tmp_path) == []
     assert capfd.readouterr().err == ""
 
