@@ -1,5 +1,7 @@
 """The folder of configuration, and the defaults of what it names."""
 
+import copy
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,12 @@ def parse(text: str) -> Any:
 
     Raises: what PyYAML and OmegaConf raise for a text that is none.
     """
+    return copy.deepcopy(_parsed(text))
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(text: str) -> Any:
+    """`parse`; a command asks for the same few texts again and again."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -34,8 +42,13 @@ def parse(text: str) -> Any:
 
 def defaults(group: str, name: str) -> dict[str, Any]:
     """The options of an entry of a group as its file has them: ``defaults("model", "lstm")``."""
-    options: Any = OmegaConf.to_container(OmegaConf.load(CONFIGS / group / f"{name}.yaml"))
-    return options
+    return copy.deepcopy(_defaults(group, name))
+
+
+@functools.cache
+def _defaults(group: str, name: str) -> Any:
+    """`defaults`, read once."""
+    return OmegaConf.to_container(OmegaConf.load(CONFIGS / group / f"{name}.yaml"))
 
 
 def completed(saved: Mapping[str, Any], group: str = "model") -> dict[str, Any]:

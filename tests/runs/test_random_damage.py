@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -138,7 +139,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def perplexity(outcome: Outcome) -> str:
-    return next(line for line in outcome.out.splitlines() if "perplexity" in line).split("perplexity", 1)[1]
+    return re.findall(r"perplexity (\S+) over", outcome.out)[0]
 
 
 def complaint(outcome: Outcome) -> str:

@@ -80,7 +80,17 @@ def test_a_stopped_run_goes_on_exactly(model: str, context: str, schedule: str, 
     assert_same(tmp_path / "peace", tmp_path / "stopped")
 
 
-@pytest.mark.parametrize("model", sorted(set(models.entries) - READERS))
+GOING_ON = {"hmm", "lds", "lds_rnn", "loglinear", "lstm", "ngram", "vlhmm"}
+"""A model of each way of learning; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name not in GOING_ON))
+        for name in sorted(set(models.entries) - READERS)
+    ],
+)
 def test_every_model_goes_on_exactly_from_where_it_was(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Compared with the run that it was a part of: two runs' estimates may differ in LAPACK's last bits."""
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
@@ -174,12 +184,6 @@ def test_estimation_ends_at_once_and_is_begun_again(tmp_path: Path, monkeypatch:
         signal.signal(signal.SIGINT, before)
     changed = configuration(tmp_path / "run", *LONGER, "model=ngram", "model.order=2")
     assert train(changed)["perplexity"]["test"] < 20  # nothing stands in the way of another choice
-
-
-def test_a_run_killed_by_the_system_ends_with_the_same_bits(tmp_path: Path, capfd: pytest.CaptureFixture):
-    options = ["corpus=markov", "corpus.train=8000", "trainer.epochs=3", *MODELS["lstm"], "device=cpu"]
-    assert SCRIPT["kill_and_resume"](options, 1, tmp_path) == []
-    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.slow
