@@ -1,9 +1,13 @@
 """GloVe (Pennington, Socher & Manning, EMNLP 2014), https://aclanthology.org/D14-1162."""
 
+import warnings
 from collections.abc import Mapping
+from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from lmzoo.core.options import NonNegative, Size
 from lmzoo.corpus import Corpus
@@ -11,18 +15,56 @@ from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.text import WordText
 
-BATCH = 1 << 13
-"""Entries of X whose gradients are summed."""
+GROUP, GROUPS = 400, 100
+"""About how many words a group has, and the most groups. With larger groups AdaGrad diverges, with smaller it is
+slow."""
 
 STEP_ENTRIES = 1 << 19
 """About how many entries of X a step takes."""
+
+
+class Block(NamedTuple):
+    """The P entries of X whose rows are one group of words and whose columns are another.
+
+    Attributes:
+        rows, columns: the groups, slices of all words.
+        minus_log: sparse (R, C), -log X_ij where X_ij > 0, row by row.
+        f: (P,) f(X_ij) in this order.
+        starts, column: (R + 1,) where each row's entries start, and (P,) their columns.
+        turned: (P,) places of the entries in the order of columns.
+        turned_starts, row: (C + 1,) where each column's entries start there, and (P,) their rows.
+    """
+
+    rows: slice
+    columns: slice
+    minus_log: Tensor
+    f: Tensor
+    starts: Tensor
+    column: Tensor
+    turned: Tensor
+    turned_starts: Tensor
+    row: Tensor
+
+    @classmethod
+    def of(cls, rows: slice, columns: slice, row: Tensor, column: Tensor, log: Tensor, f: Tensor) -> "Block":
+        """Entries in the order of rows, numbered from the first of their groups."""
+        R, C = rows.stop - rows.start, columns.stop - columns.start
+        turned = column.argsort(stable=True)
+        starts = torch.searchsorted(row, torch.arange(R + 1))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+            minus_log = torch.sparse_csr_tensor(starts, column, -log, (R, C), check_invariants=False)
+        turned_starts = torch.searchsorted(column[turned], torch.arange(C + 1))
+        return cls(rows, columns, minus_log, f, starts, column, turned, turned_starts, row[turned])
 
 
 @methods.register("glove")
 class GloVe(Method):
     """J = ½ Σ_ij f(X_ij) (w_i · w̃_j + b_i + b̃_j - log X_ij)² by AdaGrad (equations 8 and 9); vectors are w + w̃.
 
-    X counts pairs of words k apart as 1/k.
+    X counts pairs of words k apart as 1/k. Words are put into groups at random. A step of AdaGrad takes the entries of
+    X whose rows are of one group and whose columns are of another, so that its gradients are products of sparse
+    matrices with tables that fit into the cache.
 
     Args:
         dim: d.
@@ -30,7 +72,7 @@ class GloVe(Method):
         x_max, alpha: f(x) = min(1, x / x_max)^α.
         min_count: rarer words have no vector.
         epochs: how often X is read, each time in another order.
-        lr: AdaGrad's rate; squared gradients add to 1.
+        lr: gradients are multiplied by it, then divided by the root of 1 and the sum of their squares, as in glove.c.
     """
 
     def __init__(
@@ -50,16 +92,34 @@ class GloVe(Method):
     def start(self, corpus: Corpus, seed: int) -> None:
         self.text, self.seed = WordText.of(corpus, self.min_count), seed
         self.words = self.text.words
-        X = Cooccurrences.of(self.text, self.window, "harmonic")
-        self.row, self.column, self.log = X.row, X.column, X.weight.log()
-        self.f = (X.weight / self.x_max).clamp(max=1) ** self.alpha
-        self.parts = -(-len(self.row) // STEP_ENTRIES)
-        self.steps = self.epochs * self.parts
         random = torch.Generator().manual_seed(seed)
-        shape = 2, len(self.words), self.dim + 1  # of w and of w̃, each with its bias at the end
+        self.place = torch.randperm(len(self.words), generator=random)
+        X = Cooccurrences.of(self.text, self.window, "harmonic")
+        self.entries, self.blocks = len(X.row), self._blocks(X)
+        self.parts = -(-self.entries // STEP_ENTRIES)
+        self.steps = self.epochs * self.parts
+        shape = 2, len(self.words), self.dim + 2  # rows [w b 1] and [w̃ 1 b̃], in the order of groups
         self.parameters = (torch.rand(shape, generator=random) - 0.5) / self.dim
+        self.parameters[0, :, -1] = self.parameters[1, :, -2] = 1
         self.squares = torch.ones(shape)
-        self.order: tuple[int, Tensor] | None = None
+
+    def _blocks(self, X: Cooccurrences) -> list[Block]:
+        """A block for each pair of groups."""
+        K = min(GROUPS, -(-X.size // GROUP))
+        bounds = [X.size * k // K for k in range(K + 1)]
+        row, column = self.place[X.row], self.place[X.column]
+        group = torch.bucketize(torch.arange(X.size), torch.tensor(bounds[1:-1]), right=True)
+        order = (((group[row] * K + group[column]) * X.size + row) * X.size + column).argsort()
+        row, column, weight = row[order], column[order], X.weight[order]
+        log, f = weight.log(), (weight / self.x_max).clamp(max=1) ** self.alpha
+        ends = (group[row] * K + group[column]).bincount(minlength=K * K).cumsum(0).tolist()
+        groups = [slice(*ends) for ends in pairwise(bounds)]
+        blocks = []
+        for n, its in enumerate(slice(*ends) for ends in pairwise([0, *ends])):
+            rows, columns = groups[n // K], groups[n % K]
+            own = row[its] - rows.start, column[its] - columns.start
+            blocks.append(Block.of(rows, columns, *own, log[its], f[its]))
+        return blocks
 
     def tokens(self, number: int) -> int:
         epochs, parts = divmod(number, self.parts)
@@ -69,36 +129,44 @@ class GloVe(Method):
         return {"parameters": self.parameters, "squares": self.squares}
 
     def vectors(self) -> Tensor:
-        return self.parameters[:, :, :-1].sum(0)
+        return self.parameters[:, self.place, : self.dim].sum(0)
 
     def step(self, number: int) -> dict[str, float]:
         epoch, part = divmod(number, self.parts)
-        if self.order is None or self.order[0] != epoch:
-            random = torch.Generator().manual_seed((self.seed << 20) + epoch + 1)
-            self.order = epoch, torch.randperm(len(self.row), generator=random)
-        total, entries = (
-            0.0,
-            self.order[1][len(self.row) * part // self.parts : len(self.row) * (part + 1) // self.parts],
-        )
-        for places in entries.split(BATCH):
-            total += self._descend(places)
-        return {"train/loss": total / max(1, len(entries))}
+        random = torch.Generator().manual_seed((self.seed << 20) + epoch + 1)
+        order = torch.randperm(len(self.blocks), generator=random).tolist()
+        blocks = [
+            self.blocks[n] for n in order[len(order) * part // self.parts : len(order) * (part + 1) // self.parts]
+        ]
+        loss = sum(map(self._descend, blocks))
+        return {"train/loss": loss / max(1, sum(len(block.f) for block in blocks))}
 
-    def _descend(self, places: Tensor) -> float:
-        """One step of AdaGrad on the entries of X at some places; returns their part of J."""
-        rows = self.row[places], self.column[places]
-        w, w_ = (table[row] for table, row in zip(self.parameters, rows, strict=True))
-        loss, *gradients = glove(w, w_, self.log[places], self.f[places])
-        for table, squares, row, gradient in zip(self.parameters, self.squares, rows, gradients, strict=True):
-            squares.index_add_(0, row, gradient**2)
-            table.index_add_(0, row, gradient.mul_(squares[row].rsqrt_()), alpha=-self.lr)
+    def _descend(self, block: Block) -> float:
+        """One step of AdaGrad on a block; returns its part of J."""
+        places = (0, block.rows), (1, block.columns)
+        loss, *gradients = glove(*(self.parameters[place] for place in places), block)
+        for place, gradient in zip(places, gradients, strict=True):
+            gradient *= self.lr
+            self.squares[place] += gradient**2
+            self.parameters[place] -= gradient.mul_(self.squares[place].rsqrt())
         return loss
 
 
-def glove(w: Tensor, w_: Tensor, log: Tensor, f: Tensor) -> tuple[float, Tensor, Tensor]:
-    """½ Σ_n f_n (w_n · w̃_n + b_n + b̃_n - log X_n)² and its gradient by [w b] and by [w̃ b̃], (N, d + 1) each."""
-    error = (w[:, :-1] * w_[:, :-1]).sum(1) + w[:, -1] + w_[:, -1] - log
-    push = (f * error)[:, None]
-    to_w, to_w_ = push * w_, push * w
-    to_w[:, -1], to_w_[:, -1] = push[:, 0], push[:, 0]
-    return float((f * error**2).sum()) / 2, to_w, to_w_
+def glove(w: Tensor, w_: Tensor, block: Block) -> tuple[float, Tensor, Tensor]:
+    """½ Σ_ij f_ij (w_i · w̃_j + b_i + b̃_j - log X_ij)² over a block, and its gradient by each table.
+
+    Args:
+        w: (R, d + 2) [w b 1] of the rows' words. The gradient by the constant 1 is 0.
+        w_: (C, d + 2) [w̃ 1 b̃] of the columns' words.
+    """
+    error = torch.sparse.sampled_addmm(block.minus_log, w, w_.mT).values()
+    push = block.f * error
+    to_w = _product(block.starts, block.column, push, w_)
+    to_w_ = _product(block.turned_starts, block.row, push[block.turned], w)
+    to_w[:, -1] = to_w_[:, -2] = 0
+    return float(push @ error) / 2, to_w, to_w_
+
+
+def _product(starts: Tensor, column: Tensor, values: Tensor, table: Tensor) -> Tensor:
+    """A sparse matrix, given row by row, times (C, d) -> (R, d)."""
+    return F.embedding_bag(column, table, starts, mode="sum", per_sample_weights=values, include_last_offset=True)

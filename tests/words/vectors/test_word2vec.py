@@ -1,4 +1,4 @@
-"""word2vec and GloVe: gradients against autograd of the plain formula, batches against loops, and two topics."""
+"""word2vec: gradients against autograd of the plain formula, batches against loops; steps of GloVe as well."""
 
 from collections import Counter
 
@@ -9,7 +9,6 @@ from vectors_corpus import corpus_of, two_topics
 
 from lmzoo.core.configs import defaults
 from lmzoo.words.vectors import word2vec
-from lmzoo.words.vectors.glove import glove
 from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
 from lmzoo.words.vectors.huffman import Huffman
 from lmzoo.words.vectors.method import Method, methods
@@ -52,13 +51,6 @@ def test_the_gradient_of_hierarchical_softmax():
     for i, m in known.nonzero().tolist():
         loss = loss - sum(logsigmoid(s * (h[i, m] @ u)) for s, u in zip(signs[i], nodes[i], strict=True) if s)
     check(loss, hierarchical(h.detach(), nodes.detach(), signs, known), h, nodes)
-
-
-def test_the_gradient_of_glove():
-    w, w_ = leaves((6, 4), (6, 4))
-    log, f = torch.randn(2, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    error = torch.stack([w[i, :3] @ w_[i, :3] + w[i, 3] + w_[i, 3] - log[i] for i in range(6)])
-    check((f * error**2).sum() / 2, glove(w.detach(), w_.detach(), log, f), w, w_)
 
 
 def test_hierarchical_softmax_sums_to_one():
@@ -133,14 +125,13 @@ def test_a_row_takes_the_steps_of_few_occurrences():
 METHODS = {
     "skipgram": {"epochs": 30},
     "cbow": {"epochs": 30},
-    "glove": {"epochs": 30, "lr": 0.1},
 }
 
 
 @pytest.mark.parametrize(("name", "options"), [*METHODS.items(), ("skipgram", {"negative": 0, "epochs": 30}),
                                                ("cbow", {"negative": 0, "epochs": 30})])  # fmt: skip
 def test_two_topics_are_told_apart_and_the_loss_falls(name, options):
-    method = small(name, **options, **({} if name == "glove" else {"sample": 0}))
+    method = small(name, **options, sample=0)
     method.start(two_topics(), 0)
     losses = [method.step(number)["train/loss"] for number in range(method.steps)]
     assert losses[-1] < 0.9 * losses[0]
@@ -150,10 +141,11 @@ def test_two_topics_are_told_apart_and_the_loss_falls(name, options):
     assert cosines[same].mean() > cosines[~same].mean() + 0.5
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", [*METHODS, "glove"])
 def test_steps_go_on_from_their_state_alone(name, monkeypatch):
     monkeypatch.setattr(word2vec, "STEP_TOKENS", 500)
     monkeypatch.setattr("lmzoo.words.vectors.glove.STEP_ENTRIES", 25)
+    monkeypatch.setattr("lmzoo.words.vectors.glove.GROUP", 4)
     whole, first, second = (small(name, epochs=2) for _ in range(3))
     for method in (whole, first, second):
         method.start(two_topics(), 3)
