@@ -13,9 +13,10 @@ from torch import Tensor
 
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import read_text
 from lmzoo.corpus import Context, Vocabulary
+from lmzoo.corpus.conditions import chosen, read_conditioned
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.protocol.condition import beginning, shares
 from lmzoo.protocol.lines import Line, scored
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import score
@@ -46,54 +47,81 @@ class Loaded:
     def __iter__(self) -> Iterator[Any]:
         yield from (self.model, self.vocabulary)
 
-    def score(self, text: str) -> float:
-        """log p in nats of a line that stands alone, `<eos>` included."""
-        return self._line(text).logprob
+    def score(self, text: str, condition: str | None = None) -> float:
+        """log p in nats of a line that stands alone, `<eos>` included.
 
-    def surprisal(self, text: str) -> list[tuple[str, float]]:
+        Args:
+            condition: its label, where the run's lines have labels; without it p(x) = Σ_c p(c) p(x | c). So it is in
+                `surprisal` and `next_words`, too.
+        """
+        return self._line(text, condition).logprob
+
+    def surprisal(self, text: str, condition: str | None = None) -> list[tuple[str, float]]:
         """-log2 p in bits of each word of a line that stands alone, and of its `<eos>`."""
-        line = self._line(text)
+        line = self._line(text, condition)
         return list(zip(line.words, (-line.logprobs / math.log(2)).tolist(), strict=True))
 
     @torch.no_grad()
-    def next_words(self, text: str, number: int = 10) -> list[tuple[str, float]]:
+    def next_words(self, text: str, number: int = 10, condition: str | None = None) -> list[tuple[str, float]]:
         """The likeliest words after the beginning of a sentence, and their probabilities."""
+        conditions, joint = self._conditions(condition)
         with evaluating(self.model):
-            state = self.model.initial_state(1)
+            state = beginning(self.model, len(joint), conditions)
             if (begun := self._beginning(text)) is not None:
-                _, state = self.model(begun[None].to(self.model.device), state)
-            p = self.model.predict(state)[0].double().exp().cpu()
+                logprobs, state = self.model(begun.expand(len(joint), -1).to(self.model.device), state)
+                joint = joint + logprobs.double().sum(1).cpu()
+            p = joint.softmax(0) @ self.model.predict(state).double().exp().cpu()  # Σ_c p(c | text) p(w | c, text)
         best = p.topk(min(number, len(p)))
         return [(self.vocabulary.words[word], value) for value, word in zip(*map(Tensor.tolist, best), strict=True)]
 
     def sample(
-        self, tokens: int = 60, seed: int = 0, *, prompt: str = "", samples: int = 1, **decoding: Any
+        self,
+        tokens: int = 60,
+        seed: int = 0,
+        *,
+        prompt: str = "",
+        samples: int = 1,
+        condition: str | None = None,
+        **decoding: Any,
     ) -> list[str]:
         """Texts drawn side by side.
 
         Args:
+            condition: the label of all of them, where the run's lines have labels; without it, one is drawn for each.
             decoding: ``temperature``, ``top_k``, ``top_p``, ``typical``; see `lmzoo.protocol.sampling.Decoding`.
         """
         begun = self._beginning(prompt)
         drawn = sample(
             self.model, tokens, seed,
             context=self.context, decoding=Decoding(**decoding), prompt=begun, samples=samples,
+            condition=chosen(condition, self.vocabulary),
         )  # fmt: skip
         first = [] if begun is None else begun.tolist()
         return [self.vocabulary.decode([*first, *text]) for text in drawn.tokens.tolist()]
 
     def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
-        """The perplexity of ``train``, ``valid`` or ``test``, or of a file with a sentence a line."""
+        """The perplexity of ``train``, ``valid`` or ``test``, or of a file of sentences, given labels if any."""
         if str(text) in SPLITS:
-            tokens = self.run.corpus().tokens(str(text))
+            corpus = self.run.corpus()
+            tokens, conditions = corpus.tokens(str(text)), corpus.conditions.get(str(text))
         else:
-            tokens = self.vocabulary.encode(read_text(Path(text)), str(text))
-        return score(self.model, tokens, context or self.context).perplexity
+            conditions, lines = read_conditioned(Path(text), self.vocabulary)
+            tokens = self.vocabulary.encode(lines, str(text))
+        return score(self.model, tokens, context or self.context, conditions).perplexity
 
-    def _line(self, text: str) -> Line:
+    def _conditions(self, condition: str | None) -> tuple[Tensor | None, Tensor]:
+        """The (C,) conditions that a line may have, None without labels; and their (C,) log p(c)."""
+        if (number := chosen(condition, self.vocabulary)) is not None:
+            return torch.tensor([number]), torch.zeros(1, dtype=torch.float64)
+        if (p := shares(self.model)) is None:
+            return None, torch.zeros(1, dtype=torch.float64)
+        return torch.arange(len(p)), p.cpu().double().log()
+
+    def _line(self, text: str, condition: str | None) -> Line:
         if "\n" in text:
             raise UserError("a line is asked for, not several", "call this for each, or `perplexity` with a file")
-        return next(scored(self.model, self.vocabulary, [text], "sentence"))
+        given = None if condition is None else self._conditions(condition)[0]
+        return next(scored(self.model, self.vocabulary, [text], "sentence", conditions=given))
 
     def _beginning(self, text: str) -> Tensor | None:
         """(N,) words, without `<eos>`; None where there is none."""

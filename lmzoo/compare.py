@@ -54,10 +54,10 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> s
     if text.sha256.get(split) != other.sha256.get(split) or opened[0][2].words != opened[1][2].words:
         raise UserError(f"{second.path}: is of another text, or other words, than {first.path}", "name two of a text")
     tokens, logprobs, lines = text.tokens(split), [], []
-    for run, model, _ in opened:
+    for (run, model, _), corpus in zip(opened, (text, other), strict=True):
         warn(run.unfinished())
         context = run.config()["corpus"]["context"]
-        logprobs.append(text_logprobs(model, tokens, context).cpu().double())
+        logprobs.append(text_logprobs(model, tokens, context, corpus.conditions.get(split)).cpu().double())
         measured = Score.of(logprobs[-1])
         if measured.impossible:
             raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")

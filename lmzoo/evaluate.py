@@ -18,10 +18,10 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import read_text
 from lmzoo.corpus import Context, Vocabulary
+from lmzoo.corpus.conditions import read_conditioned
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.perplexity import Score, by_line, fault, text_logprobs
+from lmzoo.protocol.perplexity import Score, by_line, fault, score, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
 
@@ -50,9 +50,9 @@ def evaluate(
     run, model, vocabulary = open_run(run_dir, device)
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
-    tokens, known = _read(text, run, vocabulary)
+    tokens, known, conditions = _read(text, run, vocabulary)
     started = time.monotonic()
-    logprobs = text_logprobs(model, tokens, memory).cpu().double()
+    logprobs = text_logprobs(model, tokens, memory, conditions).cpu().double()
     measured = Score.of(logprobs)
     if problem := fault(logprobs):
         raise UserError(f"{run_dir}: {problem}", "train it again")
@@ -68,6 +68,8 @@ def evaluate(
         "seconds": round(time.monotonic() - started, 3),
         "device": str(model.device),
     }
+    if conditions is not None:
+        figures["perplexity_without_condition"] = score(model, tokens, memory).perplexity
     if vocabulary.form.unit == "char":
         figures["bits_per_character"] = math.log2(measured.perplexity)
     if figures["unknown"]:
@@ -80,17 +82,19 @@ def evaluate(
     return figures
 
 
-def _read(text: str, run: Run, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """The (N,) tokens of a split or a file, and whether each was known, (N,) bool, and not read as `<unk>`."""
+def _read(text: str, run: Run, vocabulary: Vocabulary) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The (N,) tokens of a split or a file; whether each was known, (N,), and not read as `<unk>`; (L,) conditions."""
     if text in SPLITS:
-        tokens = run.corpus().tokens(text)
-        return tokens, torch.ones_like(tokens, dtype=torch.bool)
+        corpus = run.corpus()
+        tokens = corpus.tokens(text)
+        return tokens, torch.ones_like(tokens, dtype=torch.bool), corpus.conditions.get(text)
     if not Path(text).exists():
         meant = get_close_matches(text, SPLITS, n=1)
         advice = f"did you mean '{meant[0]}'?" if meant else None
         raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
-    numbers = vocabulary.look_up(read_text(Path(text)), text)
-    return vocabulary.read(numbers), numbers >= 0
+    conditions, lines = read_conditioned(Path(text), vocabulary)
+    numbers = vocabulary.look_up(lines, text)
+    return vocabulary.read(numbers), numbers >= 0, conditions
 
 
 def _for_json(value: Any) -> Any:
@@ -136,6 +140,8 @@ def main() -> int:
         f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "
         f"{figures['perplexity']:.2f}{bits} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"
     ]
+    if "perplexity_without_condition" in figures:
+        summary.append(f"without the labels of the lines: perplexity {figures['perplexity_without_condition']:.2f}")
     if figures["unknown"]:
         told = f"{figures['unknown']:,} words are not in the model's vocabulary and were read as <unk>"
         if figures["unknown"] > MANY_UNKNOWN * figures["tokens"]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus.conditions import chosen
 from lmzoo.corpus.vocabulary import EOS, UNK
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 
@@ -22,25 +23,28 @@ def main() -> int:
     options, decoding = _read_command_line()
     run, model, vocabulary = open_run(options.run, options.device)
     unfinished = run.unfinished()
-    prompt = _encoded(options.prompt, vocabulary)
+    prompt, condition = _encoded(options.prompt, vocabulary), chosen(options.condition, vocabulary)
+    begun, labels = [] if prompt is None else prompt.tolist(), None
     if options.beam:
-        found = beam_search(model, options.beam, options.tokens, prompt=prompt)
+        found = beam_search(model, options.beam, options.tokens, prompt=prompt, condition=condition)
         texts = [[(sentence.logprob, sentence.tokens)] for sentence in found]
     else:
         context = run.config()["corpus"]["context"]
         drawn = sample(
             model, options.tokens, options.seed,
-            context=context, decoding=decoding, prompt=prompt, samples=options.samples,
+            context=context, decoding=decoding, prompt=prompt, samples=options.samples, condition=condition,
         )  # fmt: skip
-        texts = [_lines(tokens, logprobs) for tokens, logprobs in zip(*drawn, strict=True)]
+        texts = [_lines(tokens, logprobs) for tokens, logprobs in zip(drawn.tokens, drawn.logprobs, strict=True)]
+        labels = drawn.conditions if condition is None else None
     warn(unfinished)
     for number, lines in enumerate(texts):
         if number and not options.beam:
             print()
         for place, (logprob, tokens) in enumerate(lines):
-            begun = [] if place or prompt is None else prompt.tolist()
-            whole = [*begun, *tokens]
+            whole = tokens if place else [*begun, *tokens]
             text = printable(vocabulary.decode(whole[:-1] if whole[-1] == EOS_ID else whole))
+            if labels is not None:
+                text = f"{printable(vocabulary.conditions[labels[number]])}\t{text}"
             print(f"{logprob:.4f}\t{text}" if options.scores else text)
     return 0
 
@@ -58,6 +62,12 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser.add_argument("--samples", type=int, default=1, help="how many texts, an empty line between them (1)")
     parser.add_argument(
         "--prompt", default="", help="the first words of each text; those unknown to the model become <unk>"
+    )
+    parser.add_argument(
+        "--condition",
+        metavar="LABEL",
+        help="the label of all lines, where the run's lines have labels; where not given, a label is drawn for each "
+        "text as often as train has it, and printed with a tab before each line",
     )
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
     parser.add_argument("--top-k", type=int, help="draw from the K likeliest words alone; 1 is greedy")

@@ -15,6 +15,7 @@ from typing import Any
 from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, warn
 from lmzoo.core.errors import printable
 from lmzoo.core.files import read_lines
+from lmzoo.corpus.conditions import numbered, parted
 from lmzoo.protocol.lines import Line, scored
 from lmzoo.runs.results import finite
 
@@ -32,7 +33,7 @@ def main() -> int:
         "python -m lmzoo.score outputs/ptb/lstm book.txt --sums --log10",
     )
     parser.add_run("outputs/pydoc/lstm")
-    parser.add_text("a sentence a line")
+    parser.add_text("a sentence a line, with its label and a tab before it where the run's lines have labels")
     parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
     parser.add_argument(
         "--sums",
@@ -47,8 +48,11 @@ def main() -> int:
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     unfinished = run.unfinished()
     context = arguments.context or run.config()["corpus"]["context"]
-    lines = tokenized(arguments, read_lines(text_file(arguments)))
-    text = scored(model, vocabulary, lines, context, arguments.text)
+    lines, conditions = read_lines(text_file(arguments)), None
+    if vocabulary.conditions:
+        labels, lines = parted(lines, arguments.text)
+        conditions = numbered(labels, vocabulary.conditions, arguments.text)
+    text = scored(model, vocabulary, tokenized(arguments, lines), context, arguments.text, conditions)
     warn(unfinished)
     sums = Sums()
     for line in text:

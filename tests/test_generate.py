@@ -39,7 +39,7 @@ def test_texts_with_their_scores(run: Path):
     out = command(str(run), "--tokens", "12", "--samples", "2", "--top-k", "3", "--scores", main=generate.main).out
     blocks = [[line.split("\t") for line in block.splitlines()] for block in out.split("\n\n")]
     assert len(blocks) == 2
-    for block, tokens, logprobs in zip(blocks, *drawn, strict=True):
+    for block, tokens, logprobs in zip(blocks, drawn.tokens, drawn.logprobs, strict=True):
         words = " ".join(text for _, text in block).split()
         assert words == vocabulary.decode(tokens.tolist()).replace("<eos>", "").split()
         assert sum(float(score) for score, _ in block) == pytest.approx(float(logprobs.sum()), abs=1e-3 * len(block))

@@ -25,6 +25,8 @@ class Corpus:
         context: see `Context`. Every reported figure records it.
         sha256: the SHA-256 of each split's text. A result records the text that it was measured on by it.
         true_perplexity: the perplexities of valid and test under the source of the text, where that is known.
+        conditions: the (L,) int64 conditions of each split's L lines, by their places in those of the vocabulary; none
+            where lines have no labels.
         notes: what else provenance records, such as the version that a text comes from.
     """
 
@@ -34,6 +36,7 @@ class Corpus:
     splits: dict[str, Tensor]
     sha256: dict[str, str]
     true_perplexity: dict[str, float] = field(default_factory=dict)
+    conditions: dict[str, Tensor] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -49,8 +52,11 @@ class Corpus:
 
     def beginning(self, tokens: int) -> "Corpus":
         """The first whole lines of each split, of at most so many tokens; at least one line."""
-        splits = {}
+        splits, conditions = {}, {}
         for split, text in self.splits.items():
             ends = (text == EOS_ID).nonzero().flatten() + 1
-            splits[split] = text[: int(ends[max(0, int((ends <= tokens).sum()) - 1)])]
-        return replace(self, splits=splits, true_perplexity={})
+            lines = max(1, int((ends <= tokens).sum()))
+            splits[split] = text[: int(ends[lines - 1])]
+            if split in self.conditions:
+                conditions[split] = self.conditions[split][:lines]
+        return replace(self, splits=splits, conditions=conditions, true_perplexity={})

@@ -11,6 +11,7 @@ from lmzoo.core.files import checked_text, sha256, text_bytes
 from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
+from lmzoo.corpus.conditions import most_frequent_first, numbered, parted
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.form import Form, Tokenizer, Unit
 from lmzoo.corpus.markov import MarkovSource
@@ -72,8 +73,9 @@ def _encode(
         split: torch.cat([vocabulary.encode(text, where) for where, text in parts]) for split, parts in texts.items()
     }
     if fixed:
-        checksums = checksums | {"vocabulary": sha256("\n".join(vocabulary.words).encode())}
-    return Corpus(name, context, Vocabulary(vocabulary.words, form), splits, checksums, **known)
+        checksums = checksums | {"vocabulary": sha256("\n".join(vocabulary.words + vocabulary.conditions).encode())}
+    words = Vocabulary(vocabulary.words, form, vocabulary.conditions)
+    return Corpus(name, context, words, splits, checksums, **known)
 
 
 @corpora.register("ptb")
@@ -130,6 +132,7 @@ def text(
     min_count: Size,
     max_size: Annotated[int, Bounds(low=3)] | None,
     unknown: bool,
+    condition: bool,
     vocabulary: str | None,
 ) -> Corpus:
     """UTF-8 files of one's own, one sentence a line.
@@ -141,6 +144,7 @@ def text(
         min_count: a word with fewer occurrences in train is `<unk>`.
         max_size: the most words of the vocabulary, `<eos>` and `<unk>` included.
         unknown: whether the vocabulary has `<unk>` even if every word of train is in it.
+        condition: whether a line is a label, a tab, and a text; see `lmzoo.corpus.conditions`.
         vocabulary: a run whose words are taken, or a file; see `read_vocabulary`. None takes those of train.
     """
     named = {split: files for split, files in (("train", train), ("valid", valid), ("test", test)) if files}
@@ -149,19 +153,38 @@ def text(
             raise UserError(f"corpus=text needs corpus.{split}=FILE, one sentence a line, words separated by spaces")
     if vocabulary and (min_count > 1 or max_size or unknown):
         raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
+    if condition and context == "stream":
+        raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
     form = Form(unit, lower, tokenizer)
-    texts, checksums = {}, {}
+    texts, checksums, labels = {}, {}, {}
     for split, files in named.items():
         read = [(str(file), text_bytes(file)) for file in text_files(files)]
         checksums[split] = sha256(b"".join(data for _, data in read))
         closed = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
+        if condition:
+            labels[split], closed = _parted(closed)
         texts[split] = [(name, form.prepared(data)) for name, data in closed]
     if vocabulary:
         words = read_vocabulary(vocabulary)
     else:
         words = Vocabulary.of(b"".join(data for _, data in texts["train"]), min_count, max_size, unknown)
+    known = (words.conditions or most_frequent_first(labels["train"])) if condition else []
+    conditions = {split: numbered(found, known, f"corpus.{split}") for split, found in labels.items()}
+    words = Vocabulary(words.words, conditions=known)
     name = corpus_label({"name": "text", "label": label, "train": train})
-    return _encode(name, context, words, texts, checksums, fixed=vocabulary is not None, form=form)
+    return _encode(
+        name, context, words, texts, checksums, fixed=vocabulary is not None, form=form, conditions=conditions
+    )
+
+
+def _parted(texts: Sequence[tuple[str, bytes]]) -> tuple[list[str], list[tuple[str, bytes]]]:
+    """The labels of the lines of some texts, each of which has a name; and the texts without labels."""
+    labels, plain = [], []
+    for name, data in texts:
+        found, lines = parted(data.decode().removesuffix("\n").split("\n"), name)
+        labels += found
+        plain.append((name, "".join(f"{line}\n" for line in lines).encode()))
+    return labels, plain
 
 
 @corpora.register("markov")

@@ -8,6 +8,9 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import read_lines
 from lmzoo.corpus.vocabulary import EOS, Vocabulary
 
+CONDITIONS = "conditions.txt"
+"""The file of a run with a label a line, in the order of their numbers, where the lines of its corpus have labels."""
+
 
 def text_files(named: str | Sequence[str]) -> list[Path]:
     """The files that names or patterns (``texts/*.txt``) stand for, those of a pattern in alphabetical order.
@@ -35,14 +38,17 @@ def named_after(file: str) -> str:
 
 
 def read_vocabulary(source: str) -> Vocabulary:
-    """The words of a run's folder, or of a file with a word a line. Where `<eos>` is not the first, it is put there.
+    """The words of a run's folder, with its conditions, or of a file with a word a line.
+
+    Where `<eos>` is not the first word, it is put there.
 
     Raises: UserError where it cannot be read, or has a word twice.
     """
     path = Path(source)
     file = path / "vocabulary.txt" if path.is_dir() else path
     words = read_lines(file)
+    conditions = read_lines(path / CONDITIONS) if (path / CONDITIONS).exists() else []
     try:
-        return Vocabulary(words if words[0] == EOS else [EOS, *words])
+        return Vocabulary(words if words[0] == EOS else [EOS, *words], conditions=conditions)
     except ValueError as error:
         raise UserError(f"corpus.vocabulary: {file}: {error}", "name a run, or a file with a word a line") from None

@@ -29,12 +29,13 @@ class Vocabulary:
 
     Args:
         form: how texts become words before they are looked up.
+        conditions: the labels that lines may have; none where they have no label.
 
     Raises: ValueError if a word is there twice or `<eos>` is not the first word.
     """
 
-    def __init__(self, words: Sequence[str], form: Form = Form()):  # noqa: B008 - it is frozen
-        self.words, self.form = list(words), form
+    def __init__(self, words: Sequence[str], form: Form = Form(), conditions: Sequence[str] = ()):  # noqa: B008
+        self.words, self.form, self.conditions = list(words), form, list(conditions)
         self.index = {word: number for number, word in enumerate(self.words)}
         if self.words[:1] != [EOS] or len(self.index) != len(self.words):
             raise ValueError(f"a vocabulary is a list of distinct words, {EOS} first")

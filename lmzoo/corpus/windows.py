@@ -22,12 +22,14 @@ class Window:
         positions: (B, T) int64, the places of the tokens in the text; on padding, any place.
         starts: whether every row begins just after a sentence boundary, from `initial_state`. Else rows go on from
             the state after the previous window.
+        conditions: (B,) int64, that of each row's line; None where lines have none.
     """
 
     tokens: Tensor
     mask: Tensor | None
     positions: Tensor
     starts: bool
+    conditions: Tensor | None = None
 
     @property
     def inside(self) -> Tensor:
@@ -90,11 +92,12 @@ class SentenceWindows:
 
     The groups and their order are drawn for each epoch, from the seed and the epoch's number. So training can go on
     from the number of a window alone. A line longer than ``max_tokens`` has a window to itself.
+    The L lines may have (L,) conditions.
     """
 
-    def __init__(self, tokens: Tensor, max_tokens: int, seed: int | None):
+    def __init__(self, tokens: Tensor, max_tokens: int, seed: int | None, conditions: Tensor | None = None):
         ends = (tokens == EOS_ID).nonzero()[:, 0] + 1  # (L,)
-        self.tokens = tokens
+        self.tokens, self.conditions = tokens, conditions
         self.starts = torch.cat([ends.new_zeros(1), ends[:-1]])
         self.lengths = ends - self.starts
         self.max_tokens = max_tokens
@@ -133,7 +136,8 @@ class SentenceWindows:
         mask = offsets < lengths[:, None]  # (B, T)
         positions = (self.starts[lines][:, None] + offsets).clamp(max=len(self.tokens) - 1)
         tokens = self.tokens[positions].where(mask, EOS_ID)
-        return Window(tokens, None if bool(mask.all()) else mask, positions, starts=True)
+        conditions = None if self.conditions is None else self.conditions[lines]
+        return Window(tokens, None if bool(mask.all()) else mask, positions, starts=True, conditions=conditions)
 
 
 def _random(seed: int, epoch: int) -> torch.Generator:

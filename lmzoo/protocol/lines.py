@@ -32,13 +32,19 @@ class Line(NamedTuple):
 
 
 def scored(
-    model: LanguageModel, vocabulary: Vocabulary, lines: Sequence[str], context: Context, where: str = "text"
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    lines: Sequence[str],
+    context: Context,
+    where: str = "text",
+    conditions: Tensor | None = None,
 ) -> Iterator[Line]:
     """Score each word of the lines of a text; every line is made when it is asked for, since long texts have many.
 
     Args:
         context: as in `lmzoo.corpus.Context`.
         where: the name of the text in an error.
+        conditions: see `text_logprobs`.
 
     Raises: UserError as `Vocabulary.encode` does, and where log-probabilities are none, as `fault` tells; both before
         the first line.
@@ -47,7 +53,7 @@ def scored(
         return iter(())
     numbers = vocabulary.look_up(lines, where)
     tokens = vocabulary.read(numbers)
-    logprobs = text_logprobs(model, tokens, context).cpu().double()
+    logprobs = text_logprobs(model, tokens, context, conditions).cpu().double()
     if problem := fault(logprobs):
         raise UserError(f"{where}: {problem}", "train the model again")
     words = ([*vocabulary.form.words(line), EOS] for line in lines)

@@ -233,4 +233,4 @@ class WindowModel(LanguageModel):
         return logprobs.view(tokens.shape), (history[:, tokens.shape[1] :],)
 
     def predict(self, state: State) -> Tensor:
-        return self.next_logprobs(state[0])
+        return self.next_logprobs(*state)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Context
+from lmzoo.protocol.condition import beginning, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
 
 
@@ -75,6 +76,8 @@ class Texts(NamedTuple):
     """(S, N) int64 word numbers."""
     logprobs: Tensor
     """(S, N) their log-probabilities in nats under the model, whatever the decoding; float64."""
+    conditions: Tensor | None
+    """(S,) what each text was drawn given; None where the model has no conditions."""
 
 
 @torch.no_grad()
@@ -87,6 +90,7 @@ def sample(
     decoding: Decoding | None = None,
     prompt: Tensor | None = None,
     samples: int = 1,
+    condition: int | None = None,
 ) -> Texts:
     """Texts drawn word by word side by side, each beginning at a sentence boundary.
 
@@ -96,6 +100,7 @@ def sample(
         context: with ``sentence`` the model forgets everything at each `<eos>`.
         decoding: which words may be drawn; None draws from the model as it is.
         prompt: (P,) words that each first sentence begins with, P at least 1; they are read and not drawn.
+        condition: that of all texts. Without it, a model that has conditions draws one for each text from p(c).
 
     Raises: ValueError where tokens or samples is less than 1; UserError where the model gives every next word
         probability 0.
@@ -105,9 +110,12 @@ def sample(
             raise ValueError(f"{name}={number}: must be at least 1")
     decoding = decoding or Decoding()
     random = torch.Generator().manual_seed(seed)
+    conditions = None if condition is None else torch.full((samples,), condition)
+    if condition is None and (p := shares(model)) is not None:
+        conditions = p.cpu().multinomial(samples, replacement=True, generator=random)
     drawn, scores = [], []
     with evaluating(model):
-        state = _after(model, prompt, samples)
+        state = _after(model, prompt, samples, conditions)
         for _ in range(tokens):
             logprobs = _next(model, state)  # (S, V)
             total = decoding.weights(logprobs).cumsum(1)
@@ -117,8 +125,9 @@ def sample(
             scores.append(logprobs.gather(1, token).double())
             _, state = model(token.to(model.device), state)
             if context == "sentence" and bool((ended := token == EOS_ID).any()):
-                state = _restarted(model, state, ended[:, 0].to(model.device))
-    return Texts(torch.cat(drawn, 1), torch.cat(scores, 1))
+                start = beginning(model, samples, conditions)
+                state = _chosen(ended[:, 0].to(model.device), start, state)
+    return Texts(torch.cat(drawn, 1), torch.cat(scores, 1), conditions)
 
 
 class Sentence(NamedTuple):
@@ -131,7 +140,9 @@ class Sentence(NamedTuple):
 
 
 @torch.no_grad()
-def beam_search(model: LanguageModel, width: int, longest: int, *, prompt: Tensor | None = None) -> list[Sentence]:
+def beam_search(
+    model: LanguageModel, width: int, longest: int, *, prompt: Tensor | None = None, condition: int | None = None
+) -> list[Sentence]:
     """The likeliest sentences that a beam search finds (Lowerre 1976), the best first; ``width`` 1 is greedy.
 
     In each step the ``width`` likeliest continuations of all beginnings are kept. Those that end are set aside, and the
@@ -140,17 +151,22 @@ def beam_search(model: LanguageModel, width: int, longest: int, *, prompt: Tenso
     Args:
         longest: most tokens of a sentence, `<eos>` included; what is not over by then is cut off.
         prompt: as in `sample`.
+        condition: that of the sentences, which a model that has conditions needs.
 
-    Raises: ValueError where width or longest is less than 1; UserError as `sample` does.
+    Raises: ValueError where width or longest is less than 1; UserError as `sample` does, and where a condition is
+        missing.
     """
     for name, number in (("width", width), ("longest", longest)):
         if number < 1:
             raise ValueError(f"{name}={number}: must be at least 1")
+    if condition is None and shares(model) is not None:
+        raise UserError("a beam search is for the sentences of one label", "give --condition LABEL")
+    given = None if condition is None else torch.tensor([condition])
     ended: list[Sentence] = []
     begun = torch.empty(1, 0, dtype=torch.int64)  # (beginnings, length)
     scores = torch.zeros(1, dtype=torch.float64)  # (beginnings,)
     with evaluating(model):
-        state = _after(model, prompt, 1)
+        state = _after(model, prompt, 1, given)
         for _ in range(longest):
             total = (scores[:, None] + _next(model, state)).flatten()  # (beginnings V,)
             best = total.topk(min(width, int((total > -math.inf).sum())))
@@ -167,9 +183,9 @@ def beam_search(model: LanguageModel, width: int, longest: int, *, prompt: Tenso
     return sorted(ended + cut, key=lambda sentence: -sentence.logprob)[:width]
 
 
-def _after(model: LanguageModel, prompt: Tensor | None, rows: int) -> State:
-    """The state in which each of so many rows has read the prompt."""
-    state = model.initial_state(rows)
+def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: Tensor | None) -> State:
+    """The state in which each of so many rows, with its condition, has read the prompt."""
+    state = beginning(model, rows, conditions)
     if prompt is not None:
         _, state = model(prompt.expand(rows, -1).to(model.device), state)
     return state
@@ -183,7 +199,7 @@ def _next(model: LanguageModel, state: State) -> Tensor:
     return logprobs
 
 
-def _restarted(model: LanguageModel, state: State, ended: Tensor) -> State:
-    """The state with the initial one in the rows where ``ended`` (B,) is true."""
-    rows = [ended.view(-1, *[1] * (part.ndim - 1)) for part in state]
-    return tuple(map(torch.where, rows, model.initial_state(len(ended)), state))
+def _chosen(which: Tensor, one: State, other: State) -> State:
+    """In the rows where ``which`` (B,) is true, one state, and else the other."""
+    rows = [which.view(-1, *[1] * (part.ndim - 1)) for part in one]
+    return tuple(map(torch.where, rows, one, other))

@@ -2,6 +2,7 @@
 
 config.yaml       the resolved configuration
 vocabulary.txt    a word a line, in the order of their numbers
+conditions.txt    a label a line, where the lines of the corpus have labels
 provenance.json   code, versions, device, command line and corpus checksums
 last.pt           everything needed to go on exactly where training stood
 best.pt           the weights with the best validation perplexity
@@ -28,6 +29,7 @@ from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import checked_text, read_bytes, sha256, write_atomic
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
+from lmzoo.corpus.own import CONDITIONS
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import DamagedError, packed, parts, read_checkpoint, take_weights
 from lmzoo.runs.configuration import with_defaults
@@ -37,7 +39,7 @@ from lmzoo.runs.results import checked
 from lmzoo.runs.settings import differences
 from lmzoo.words.vectors.formats import VECTORS
 
-WRITTEN_FIRST = ("config.yaml", "vocabulary.txt", "provenance.json", "train.log")
+WRITTEN_FIRST = ("config.yaml", "vocabulary.txt", CONDITIONS, "provenance.json", "train.log")
 """The files of a run in which nothing has been learnt yet, the first one first."""
 
 LABELS = ("valid.labels", "test.labels")
@@ -47,7 +49,10 @@ FILES = (*WRITTEN_FIRST, "last.pt", "best.pt", VECTORS, *LABELS, "results.json")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """What the system says where a disk is full, broken, or not to be written to."""
 
-_MOST_BYTES = {"config.yaml": 1 << 16, "vocabulary.txt": 1 << 27, "provenance.json": 1 << 24, "results.json": 1 << 24}
+_MOST_BYTES = {
+    **{"config.yaml": 1 << 16, "vocabulary.txt": 1 << 27, CONDITIONS: 1 << 24},
+    **{"provenance.json": 1 << 24, "results.json": 1 << 24},
+}
 """Far more than a run writes."""
 
 
@@ -168,6 +173,8 @@ class Run:
             started = self._starts()
         else:
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
+            if conditions := corpus.vocabulary.conditions:
+                self.write(CONDITIONS, "".join(f"{label}\n" for label in conditions).encode())
         entry = provenance(corpus)
         if source is not None and (weights := Path(source) / "best.pt").exists():
             entry["from"] = {"run": source, "sha256": sha256(read_bytes(weights))}
@@ -214,11 +221,16 @@ class Run:
 
         Raises: UserError where they cannot be read, or are not those that the run was trained with.
         """
-        words = checked_text(self._read("vocabulary.txt"), str(self.path / "vocabulary.txt")).decode()
+        options = self.config()["corpus"]
+        words, conditions = self._listed("vocabulary.txt"), self._listed(CONDITIONS) if options.get("condition") else []
         try:
-            return Vocabulary(words.removesuffix("\n").split("\n"), Form.of(self.config()["corpus"]))
+            return Vocabulary(words, Form.of(options), conditions)
         except ValueError as error:
             raise self._unusable("vocabulary.txt", f"damaged ({error})") from None
+
+    def _listed(self, name: str) -> list[str]:
+        """The lines of a file of the run."""
+        return checked_text(self._read(name), str(self.path / name)).decode().removesuffix("\n").split("\n")
 
     def corpus(self) -> Corpus:
         """The run's corpus, which must still be the text that the run was trained on."""
@@ -282,7 +294,8 @@ class Run:
         self.write(name, packed({**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}))
 
     def _vocabulary_sha256(self) -> str:
-        return sha256(self._read("vocabulary.txt"))
+        conditions = self._read(CONDITIONS) if (self.path / CONDITIONS).exists() else b""
+        return sha256(self._read("vocabulary.txt") + conditions)
 
     def restore(self, name: str, device: torch.device, *needed: str) -> dict[str, Any] | None:
         """A checkpoint with at least the given parts, or None where there is none. Nothing in it can run code.

@@ -12,6 +12,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import LanguageModel, Trained
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
@@ -20,8 +21,21 @@ log = logging.getLogger(__name__)
 
 
 def build_model(config: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
-    """The untrained model that the ``model`` group of a configuration describes."""
-    return models.build(config["model"], vocabulary_size=len(vocabulary))
+    """The untrained model that the ``model`` group of a configuration describes.
+
+    Raises: UserError as `Registry.build` does, and where lines have labels and the model takes none.
+    """
+    model = models.build(config["model"], vocabulary_size=len(vocabulary))
+    if vocabulary.conditions:
+        if not isinstance(model, Conditioned):
+            kinds = models.entries.items()
+            able = [name for name, kind in kinds if isinstance(kind, type) and issubclass(kind, Conditioned)]
+            raise UserError(
+                f"model={config['model']['name']}: takes no labels of lines (corpus.condition=true)",
+                f"choose one of {', '.join(sorted(able))}",
+            )
+        model.take_conditions(len(vocabulary.conditions))
+    return model
 
 
 def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[LanguageModel, Vocabulary]:
@@ -85,9 +99,10 @@ def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) ->
         config, unfinished = run.config(), run.unfinished()
     except UserError as error:  # whose advice is for those who train or evaluate that run
         raise UserError(f"{option}: {error.problem}", "choose another run") from None
-    if vocabulary.words != corpus.vocabulary.words:
+    other_words = vocabulary.words != corpus.vocabulary.words
+    if other_words or vocabulary.conditions != corpus.vocabulary.conditions:
         raise UserError(
-            f"{option}: {folder} was not trained on the words of corpus {corpus.name}",
+            f"{option}: {folder} was not trained on the {'words' if other_words else 'labels'} of corpus {corpus.name}",
             "choose another run" if same_text else f"set corpus.vocabulary={folder}",
         )
     if unfinished:

@@ -33,6 +33,7 @@ class _Results:
     best_epoch: Figure | None
     checks: list[dict[str, Figure]]
     bits_per_character: dict[str, Figure | None]
+    perplexity_without_condition: dict[str, Figure | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,7 @@ _OPTIONAL = {
     "best_epoch": None,
     "checks": [],
     "bits_per_character": {},
+    "perplexity_without_condition": {},
 }
 """What older results do not have, or only some."""
 
@@ -117,9 +119,9 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def perplexities(results: Mapping[str, Any]) -> dict[str, float]:
+def perplexities(results: Mapping[str, Any], name: str = "perplexity") -> dict[str, float]:
     """The perplexity of valid and, where there is one, of test; infinity where `finite` made it None."""
-    return {split: math.inf if value is None else value for split, value in results["perplexity"].items()}
+    return {split: math.inf if value is None else value for split, value in results[name].items()}
 
 
 def summary(results: Mapping[str, Any]) -> str:
@@ -147,6 +149,9 @@ def summary(results: Mapping[str, Any]) -> str:
         f"{parameters}{results['seconds']:.0f} s of training "
         f"at {results['tokens_per_second']:,.0f} tokens/s on {device}, seed {results['seed']}",
     ]
+    if results.get("perplexity_without_condition"):
+        without = perplexities(results, "perplexity_without_condition")
+        lines.insert(1, f"without the labels of the lines: {_each(without, 'perplexity', 2)}")
     if results.get("bits_per_character"):
         bits = {split: math.log2(value) for split, value in perplexity.items()}
         lines.insert(1, _each(bits, "bits per character", 4))

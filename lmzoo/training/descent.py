@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
+from lmzoo.protocol.condition import beginning
 from lmzoo.protocol.model import LanguageModel, State, number_kind, numbers_outside
 from lmzoo.runs.checkpoint import same_form
 from lmzoo.training.averaging import Average
@@ -75,7 +76,7 @@ class Descent:
         device = self.model.device
         tokens = window.tokens.to(device)
         if window.starts:
-            self.state = self.model.initial_state(len(tokens))
+            self.state = beginning(self.model, len(tokens), window.conditions)
         half = self.precision == "bfloat16"
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
             logprobs, state = self.model(tokens, self.state)
@@ -203,7 +204,7 @@ def _replaced(own: list[dict[str, Any]], saved: Any) -> list[dict[str, Any]] | N
 
 def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindows | SentenceWindows:
     if corpus.context == "sentence":
-        return SentenceWindows(corpus.train, options.max_tokens, seed)
+        return SentenceWindows(corpus.train, options.max_tokens, seed, corpus.conditions.get("train"))
     if options.batch_size > len(corpus.train):
         raise UserError(
             f"trainer.batch_size={options.batch_size}: train has only {len(corpus.train)} tokens, "

@@ -18,7 +18,7 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import Score, fault, text_logprobs
+from lmzoo.protocol.perplexity import Score, fault, score, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.runs.board import Board
 from lmzoo.runs.device import resolve_device
@@ -165,7 +165,7 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     scores = {}
     for split in ("valid", "test"):
         if split in corpus.splits:
-            logprobs = text_logprobs(model, corpus.splits[split], corpus.context)
+            logprobs = text_logprobs(model, corpus.splits[split], corpus.context, corpus.conditions.get(split))
             if problem := fault(logprobs):
                 raise UserError(problem, "choose other options and another run_dir")
             scores[split] = Score.of(logprobs)
@@ -187,6 +187,9 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     if corpus.vocabulary.form.unit == "char":
         bits = {split: -measured.logprob / measured.tokens / math.log(2) for split, measured in scores.items()}
         figures["bits_per_character"] = {split: finite(value) for split, value in bits.items()}
+    if corpus.conditions:
+        without = {split: score(model, corpus.splits[split], corpus.context).perplexity for split in scores}
+        figures["perplexity_without_condition"] = {split: finite(value) for split, value in without.items()}
     if corpus.true_perplexity:
         figures["true_perplexity"] = corpus.true_perplexity
     return figures

@@ -175,7 +175,8 @@ class Trainer:
 
     def _check_weights(self) -> float:
         progress = self.progress
-        valid = score(self.model, self.corpus.splits["valid"], self.corpus.context).perplexity
+        corpus = self.corpus
+        valid = score(self.model, corpus.splits["valid"], corpus.context, corpus.conditions.get("valid")).perplexity
         if self.descent is not None and not math.isfinite(valid):
             raise self._not_finite(f"validation perplexity is {valid}", progress.step)
         if valid < progress.best or self.descent is None:

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from lmzoo.corpus import Corpus
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import State, WindowModel
 
 
-class NeuralWindowModel(WindowModel):
+class NeuralWindowModel(Conditioned, WindowModel):
     """p(x_t | x_{t-n+1} … x_{t-1}) = softmax(W h_t + b), h_t made of the vectors of the context, the n - 1 last words.
 
     A word of a window is in up to n - 1 contexts. It is looked up once for all of them, and dropout is drawn once.
@@ -23,21 +24,26 @@ class NeuralWindowModel(WindowModel):
     pretrained: Pretrained
 
     @abstractmethod
-    def features(self, words: Tensor) -> Tensor:
-        """(B, T + n - 2) words -> (B, T, d) h, one after every n - 1 words."""
+    def features(self, words: Tensor, *condition: Tensor) -> Tensor:
+        """(B, T + n - 2) words, and (B,) conditions if lines have them -> (B, T, d) h, one after every n - 1 words."""
 
     def estimate(self, corpus: Corpus) -> None:
+        super().estimate(corpus)
         self.output.estimate(corpus.train)
         self.pretrained.estimate(corpus.vocabulary)
 
-    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        history = torch.cat([state[0], tokens], dim=1)  # (B, n - 1 + T)
-        h = self.features(history[:, :-1]).flatten(0, 1)  # (BT, d)
-        logprobs = self.output(h, tokens.flatten())
-        return logprobs.view(tokens.shape), (history[:, tokens.shape[1] :],)
+    def initial_state(self, batch_size: int) -> State:
+        return (*super().initial_state(batch_size), *self.first_condition(batch_size))
 
-    def next_logprobs(self, context: Tensor) -> Tensor:
-        return self.output.predict(self.features(context)[:, 0])
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        context, *condition = state
+        history = torch.cat([context, tokens], dim=1)  # (B, n - 1 + T)
+        h = self.features(history[:, :-1], *condition).flatten(0, 1)  # (BT, d)
+        logprobs = self.output(h, tokens.flatten())
+        return logprobs.view(tokens.shape), (history[:, tokens.shape[1] :], *condition)
+
+    def next_logprobs(self, context: Tensor, *condition: Tensor) -> Tensor:
+        return self.output.predict(self.features(context, *condition)[:, 0])
 
 
 class Concatenated(nn.Module):

@@ -63,6 +63,6 @@ class LogBilinear(NeuralWindowModel):
     def word_vectors(self) -> Mapping[str, Tensor]:
         return {"input": self.R.weight}
 
-    def features(self, words: Tensor) -> Tensor:
+    def features(self, words: Tensor, *condition: Tensor) -> Tensor:
         """(B, T + n - 2) words -> (B, T, embedding) r̂, one after every n - 1 words."""
-        return self.dropout(self.C(self.dropout(self.R(words))))
+        return self.dropout(self.C(self.joined(self.dropout(self.R(words)), condition)))

@@ -98,9 +98,9 @@ class NNLM(NeuralWindowModel):
     def word_vectors(self) -> Mapping[str, Tensor]:
         return {"input": self.C.weight, "output": self.output.weight}
 
-    def features(self, words: Tensor) -> Tensor:
+    def features(self, words: Tensor, *condition: Tensor) -> Tensor:
         """(B, T + n - 2) words -> a, or [a x] where ``direct``, times PD where tied: (B, T, columns of U and W)."""
-        x = self.context(self.dropout(self.C(words)))  # (B, T, width)
+        x = self.context(self.joined(self.dropout(self.C(words)), condition))  # (B, T, width)
         a = torch.tanh(self.norm(self.H(x)))  # (B, T, h)
         if self.G is not None:
             a = a * torch.sigmoid(self.G(x))

@@ -22,7 +22,8 @@ from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.models.neural.regularisers import PLAIN, Dropping, Recipe, Stack, activation_penalty, drop_words, needs_stack
 from lmzoo.models.neural.softmaxes import MixtureOfSoftmaxes
-from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.protocol.condition import Conditioned
+from lmzoo.protocol.model import State
 
 
 class RecurrentOptions(TypedDict):
@@ -39,11 +40,11 @@ class NetworkOptions(RecurrentOptions, Recipe):
     """The options of a recurrent network and of its regularisers."""
 
 
-class Recurrent(LanguageModel):
+class Recurrent(Conditioned):
     """h_t = cell(E x_{t-1}, h_{t-1}); p(x_t | x_<t) = softmax(W h_t + b).
 
     The state is the last token, (B,), and then the memory of the cell: h, and c in an LSTM, (B, layers, hidden) each,
-    or what a `Stack` has.
+    or what a `Stack` has; and then the condition of a `Conditioned` model.
 
     Args:
         embedding: the size of E's rows, the word vectors; tied, the last layer's, unless softmaxes are mixed.
@@ -119,6 +120,7 @@ class Recurrent(LanguageModel):
         return Stack(self.cell, sizes, dropping, recipe["weight_drop"], recipe["residual"])
 
     def estimate(self, corpus: Corpus) -> None:
+        super().estimate(corpus)
         self.output.estimate(corpus.train)
         self.pretrained.estimate(corpus.vocabulary)
 
@@ -130,7 +132,8 @@ class Recurrent(LanguageModel):
         network = self.recurrent
         shape = [sum(network.sizes[1:])] if isinstance(network, Stack) else [network.num_layers, network.hidden_size]
         parts = 2 if self.cell is nn.LSTM else 1
-        return (last, *(self.output.weight.new_zeros(batch_size, *shape) for _ in range(parts)))
+        memory = (self.output.weight.new_zeros(batch_size, *shape) for _ in range(parts))
+        return (last, *memory, *self.first_condition(batch_size))
 
     def _cell_precision(self) -> AbstractContextManager[Any]:
         """Under autocast: keep the cells in float32 where they cannot run in bfloat16.
@@ -147,13 +150,15 @@ class Recurrent(LanguageModel):
         embedded = self.embedding(inputs)  # (B, T, embedding)
         if self.training and self.recipe["dropout_words"]:
             embedded = drop_words(embedded, inputs, self.vocabulary_size, self.recipe["dropout_words"])
-        embedded = self.dropout_input(embedded)
+        own = len(memory) - (self.condition_vectors is not None)
+        memory, condition = memory[:own], memory[own:]
+        embedded = self.joined(self.dropout_input(embedded), condition)
         with self._cell_precision():
             hidden, after = self._run(embedded, memory)
         dropped, ar, tar = self.dropout(hidden), self.recipe["ar"], self.recipe["tar"]
         if self.training and (ar or tar):
             self.activity = activation_penalty(dropped, hidden, ar, tar)
-        return dropped, after
+        return dropped, (*after, *condition)
 
     def _run(self, embedded: Tensor, memory: State) -> tuple[Tensor, State]:
         """The layers over (B, T, embedding) inputs."""

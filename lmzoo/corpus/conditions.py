@@ -1,0 +1,84 @@
+"""Lines that begin with a label, their condition: ``label TAB text``."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.files import read_lines, read_text
+from lmzoo.corpus.vocabulary import Text, Vocabulary
+
+SHOWN = 100
+"""Signs of a message that name the labels there are."""
+
+
+def parted(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:
+    """The label of each line, and the lines without labels.
+
+    Args:
+        where: the name of the text in an error.
+
+    Raises: UserError for a line without a label.
+    """
+    labels, texts = [], []
+    for number, line in enumerate(lines, 1):
+        label, tab, text = line.partition("\t")
+        if not tab or not label.strip():
+            missing = "has no tab" if not tab else "has no label before its tab"
+            raise UserError(f"{where}, line {number}: {missing}", "a line is a label, a tab, and a text")
+        labels.append(label.strip())
+        texts.append(text)
+    return labels, texts
+
+
+def most_frequent_first(labels: Sequence[str]) -> list[str]:
+    """Each label once; among equals, the first seen is first."""
+    return [label for label, _ in Counter(labels).most_common()]
+
+
+def numbered(labels: Sequence[str], known: Sequence[str], where: str) -> Tensor:
+    """(L,) int64 places of labels among the known ones.
+
+    Raises: UserError that names the line of an unknown one.
+    """
+    index = {label: number for number, label in enumerate(known)}
+    for number, label in enumerate(labels, 1):
+        if label not in index:
+            raise unknown(label, known, f"{where}, line {number}")
+    return torch.tensor([index[label] for label in labels], dtype=torch.int64)
+
+
+def unknown(label: str, known: Sequence[str], where: str) -> UserError:
+    """What to say of a label that train does not have."""
+    return UserError(
+        f"{where}: no line of train has the label '{shortened(label, 40)}'",
+        f"there are: {shortened(', '.join(known), SHOWN)}",
+    )
+
+
+def chosen(label: str | None, vocabulary: Vocabulary) -> int | None:
+    """The number of a label that a user asks for; None where there is none.
+
+    Raises: UserError for one that is not known, and for any where lines have no labels.
+    """
+    if label is None:
+        return None
+    if not vocabulary.conditions:
+        raise UserError(f"condition '{shortened(label)}': the run's lines have no labels", "leave it out")
+    if label not in vocabulary.conditions:
+        raise unknown(label, vocabulary.conditions, "condition")
+    return vocabulary.conditions.index(label)
+
+
+def read_conditioned(file: Path, vocabulary: Vocabulary) -> tuple[Tensor | None, Text]:
+    """The (L,) conditions of the lines of a file, and the lines without them; None and all of it where there are none.
+
+    Raises: UserError as `read_text`, `parted` and `numbered` do.
+    """
+    if not vocabulary.conditions:
+        return None, read_text(file)
+    labels, lines = parted(read_lines(file), str(file))
+    return numbered(labels, vocabulary.conditions, str(file)), lines

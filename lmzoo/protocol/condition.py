@@ -1,0 +1,75 @@
+"""Models that are given the label of each line, its condition."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from lmzoo.corpus import Corpus
+from lmzoo.protocol.model import LanguageModel, State
+
+
+class Conditioned(LanguageModel):
+    """A model of p(x | c), where lines have conditions c; of p(x) as any other, where they have none.
+
+    c has a learnt vector, which is added to that of every word that the model reads. So it reaches the network as a
+    vector that is joined to each input does, W [e; v] = W_e e + W_v v, with one W for both: Mikolov & Zweig, "Context
+    dependent recurrent neural network language model", SLT 2012; Ficler & Goldberg, "Controlling linguistic style
+    aspects in neural language generation", 2017, https://arxiv.org/abs/1707.02633. All vectors start at zero.
+
+    With conditions, the last part of the state is the (B,) number of each row's.
+    """
+
+    condition_vectors: nn.Parameter | None
+    """(K, d), a row for each condition."""
+    condition_shares: Tensor | None
+    """(K,) p(c), the share of train's lines that have each condition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_parameter("condition_vectors", None)
+        self.register_buffer("condition_shares", None)
+
+    def take_conditions(self, number: int) -> None:
+        """Make the model one of p(x | c), with so many conditions."""
+        size = self.word_vectors()["input"].shape[1]
+        self.condition_vectors = nn.Parameter(torch.zeros(number, size))
+        self.condition_shares = torch.full((number,), 1 / number)
+
+    def estimate(self, corpus: Corpus) -> None:
+        if self.condition_shares is not None:
+            counts = corpus.conditions["train"].bincount(minlength=len(self.condition_shares))
+            self.condition_shares.copy_(counts / counts.sum())
+
+    def first_condition(self, batch_size: int) -> State:
+        """The last part of `initial_state`, where there are conditions: number 0 in each row."""
+        return () if self.condition_vectors is None else (torch.zeros(batch_size, dtype=torch.int64).to(self.device),)
+
+    def given(self, conditions: Tensor) -> State:
+        """`initial_state` for rows with these (B,) conditions; a ValueError where the model has none."""
+        if self.condition_vectors is None:
+            raise ValueError("the model has no conditions")
+        return (*self.initial_state(len(conditions))[:-1], conditions.to(self.device))
+
+    def joined(self, vectors: Tensor, conditions: Sequence[Tensor]) -> Tensor:
+        """(B, T, d) vectors of words, and the last part of the state -> (B, T, d), with the vectors of conditions."""
+        if self.condition_vectors is None:
+            return vectors
+        return vectors + nn.functional.embedding(conditions[0], self.condition_vectors)[:, None]
+
+
+def shares(model: LanguageModel) -> Tensor | None:
+    """(K,) p(c) of a model's conditions; None where it has none."""
+    return model.condition_shares if isinstance(model, Conditioned) else None
+
+
+def beginning(model: LanguageModel, rows: int, conditions: Tensor | None) -> State:
+    """`initial_state` of so many rows, which may have (rows,) conditions.
+
+    Raises: ValueError for conditions where the model has none.
+    """
+    if conditions is None:
+        return model.initial_state(rows)
+    if not isinstance(model, Conditioned):
+        raise ValueError("the model has no conditions")
+    return model.given(conditions)
