@@ -1,12 +1,18 @@
 """The command ``lmzoo.label``: runs, what they write, and mistakes."""
 
 import json
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from command_line import command
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lmzoo import compare, evaluate, label
+from lmzoo import compare, evaluate, label, tag
+from lmzoo.labels.model import Labeller, labellers
+from lmzoo.runs.checkpoint import read_checkpoint
 
 TRAIN = "the D B-NP\nwalk N I-NP\nends V B-VP\n\nthey P B-NP\nwalk V B-VP\n\n"
 TEST = "they P B-NP\nwalk V B-VP\n\n\nthe D B-NP\ncat N I-NP\n"
@@ -70,3 +76,70 @@ def test_commands_for_language_models_refuse_the_run(texts: Path):
 def test_a_linear_chain_learns_what_it_is_shown(texts: Path):
     done = command("task=chunk", "labeller=crf", "task.train=train.txt", "task.test=train.txt", main=label.main)
     assert "test f1 100.00" in done.out, done
+
+
+@pytest.mark.parametrize("labeller", ["perceptron", "crf"])
+def test_an_interrupted_run_goes_on_to_the_same_bits(texts: Path, monkeypatch: pytest.MonkeyPatch, labeller: str):
+    options = ["task=chunk", f"labeller={labeller}", "task.train=train.txt", "task.test=train.txt"]
+    assert command(*options, "run_dir=whole", main=label.main).code == 0
+    kind = labellers.entries[labeller]
+    step = kind.step
+
+    def stopping(self: Labeller, number: int) -> dict[str, float]:
+        if number == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return step(self, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "step", stopping)
+        assert "goes on from here" in command(*options, "run_dir=parts", main=label.main).err
+    assert not Path("parts/best.pt").exists()
+    monkeypatch.setattr(kind, "start", counted := Counting(kind.start))
+    assert command(*options, "run_dir=parts", main=label.main).code == 0
+    assert counted.calls == 1
+    one, other = (read_checkpoint(Path(run, "best.pt"), torch.device("cpu"))["state"] for run in ("whole", "parts"))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    points = EventAccumulator("parts").Reload().Scalars("loss/train" if labeller == "crf" else "accuracy/train")
+    assert [point.step for point in points] == [5 * n for n in range(1, len(points) + 1)]
+
+
+class Counting:
+    """A method that counts how often it is called."""
+
+    def __init__(self, method: Callable[..., None]):
+        self.method, self.calls = method, 0
+
+    def __get__(self, labeller: Labeller, kind: type) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            self.calls += 1
+            self.method(labeller, *arguments)
+
+        return call
+
+
+def test_a_text_is_labelled_by_a_run(texts: Path):
+    assert command("task=chunk", "labeller=crf", *FILES, "run_dir=r", main=label.main).code == 0
+    done = command("r", "test.txt", main=tag.main)
+    assert done.out == Path("r/test.labels").read_text(), done
+    Path("new.txt").write_text("they P\nwalk V\n")  # without labels
+    assert command("r", "new.txt", main=tag.main).out == "they P B-NP\nwalk V B-VP\n"
+    (line,) = command("r", "new.txt", "--best", "2", main=tag.main).out.splitlines()
+    found = json.loads(line)
+    assert found["words"] == ["they", "walk"]
+    assert found["best"][0]["labels"] == ["B-NP", "B-VP"]
+    assert found["best"][1]["logprob"] < found["best"][0]["logprob"] < 0
+
+
+def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
+    Path("new.txt").write_text("they\n")
+    assert "new.txt: line 1 has 1 columns, and 2 are needed" in command("r", "new.txt", main=tag.main).refused()
+    assert "--best 2: needs a run of labeller=crf" in command("r", "test.txt", "--best", "2", main=tag.main).refused()
+    assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()
+    checkpoint = read_checkpoint(Path("r/best.pt"), torch.device("cpu"))
+    torch.save({**checkpoint, "state": {}}, "r/best.pt")
+    assert "r/best.pt: holds nothing of this labeller" in command("r", "test.txt", main=tag.main).refused()
+    Path("r/best.pt").unlink()
+    assert "r: has no best.pt yet" in command("r", "test.txt", main=tag.main).refused()
+    assert "none: not a run directory" in command("none", "test.txt", main=tag.main).refused()

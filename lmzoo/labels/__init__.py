@@ -2,4 +2,5 @@
 
 import lmzoo.labels.crf
 import lmzoo.labels.hmm_tagger
-import lmzoo.labels.majority  # noqa: F401
+import lmzoo.labels.majority
+import lmzoo.labels.perceptron  # noqa: F401

@@ -1,80 +1,116 @@
-"""A linear chain over lexical features (Lafferty et al. 2001), by the averaged perceptron of Collins (2002)."""
+"""The conditional random field: a log-linear chain over lexical features.
 
-from collections import Counter
-from collections.abc import Sequence
+Lafferty, McCallum & Pereira, "Conditional random fields", ICML 2001; learnt by L-BFGS as Sha & Pereira, "Shallow
+parsing with conditional random fields", HLT-NAACL 2003, https://aclanthology.org/N03-1028.
+"""
 
-import numpy as np
+from collections.abc import Mapping, Sequence
 
-from lmzoo.core.options import Size
+import torch
+from torch import Tensor
+
+from lmzoo.core.options import NonNegative, Size
+from lmzoo.labels.chain import Scores, batches, k_best, log_partition, score
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, labellers
-from lmzoo.labels.templates import templates
+from lmzoo.labels.linear_chain import LinearChain
+from lmzoo.labels.model import State, labellers
+from lmzoo.labels.sparse import Rows
+from lmzoo.models.maxent.owlqn import Point, Search
 
+BATCH = 8192
+"""Words and padding of which log Z is computed at once."""
 
-def best_path(emissions: np.ndarray, moves: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """The labels (T,) of the highest score: emissions (T, K), moves (K, K) from label to label, start (K,)."""
-    back = np.empty((len(emissions), len(start)), np.int64)
-    best = start + emissions[0]
-    for t in range(1, len(emissions)):
-        paths = best[:, None] + moves
-        back[t] = paths.argmax(0)
-        best = paths.max(0) + emissions[t]
-    path = np.empty(len(emissions), np.int64)
-    path[-1] = best.argmax()
-    for t in range(len(emissions) - 1, 0, -1):
-        path[t - 1] = back[t, path[t]]
-    return path
+MEMORY = 6
+"""Steps that L-BFGS remembers."""
+
+VARIANCE = 0.1
+"""Of a label that a feature has, guessed: where the curvature of its weight starts from."""
 
 
 @labellers.register("crf")
-class Crf(Labeller):
-    """A score for each feature of a word with its label, and for each pair of neighbouring labels.
+class Crf(LinearChain):
+    """p(y | x) = exp(s(y)) / Z; the weights minimise −Σ log p(y | x) + l2 Σ w².
 
-    The perceptron adds the features of the right labels and takes off those of the best ones, sentence by sentence
-    (Collins 2002, Figure 1); the weights are the mean over all sentences.
+    Of the weights of features only those with a label that they have in train differ from 0.
     """
 
-    def __init__(self, *, epochs: Size, min_count: Size):
-        self.epochs, self.min_count = epochs, min_count
+    def __init__(self, *, l2: NonNegative, tolerance: NonNegative, iterations: Size, min_count: Size):
+        super().__init__(min_count=min_count)
+        self.l2, self.tolerance, self.steps = l2, tolerance, iterations
 
-    def fit(self, sentences: Sequence[Sentence], seed: int) -> None:
-        named = [templates(sentence) for sentence in sentences]
-        counts = Counter(name for rows in named for row in rows for name in row)
-        self.features = {name: i for i, name in enumerate(n for n, c in counts.items() if c >= self.min_count)}
-        self.labels = sorted({label for sentence in sentences for label in sentence.labels})
-        number = {label: i for i, label in enumerate(self.labels)}
-        texts = [[self._numbers(row) for row in rows] for rows in named]
-        gold = [np.array([number[label] for label in sentence.labels]) for sentence in sentences]
-        size = len(self.labels)
-        shapes = ((len(self.features), size), (size, size), (size,))
-        weights, late = ([np.zeros(shape) for shape in shapes] for _ in range(2))
-        random = np.random.default_rng(seed)
-        step = 0
-        for _ in range(self.epochs):
-            for i in random.permutation(len(texts)):
-                found = self._best(texts[i], weights)
-                for sign, path in ((1, gold[i]), (-1, found)) if (found != gold[i]).any() else ():
-                    for change, table in ((sign, weights), (sign * step, late)):
-                        self._add(change, texts[i], path, table)
-                step += 1
-        self.weights = [table - delayed / step for table, delayed in zip(weights, late, strict=True)]
+    def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
+        F, K = len(self.features), len(self.labels)
+        self.rows, self.by_feature, self.gold = rows, rows.transposed(F), gold
+        begins = torch.tensor([0, *lengths]).cumsum(0)
+        self.batches = []
+        """Of each batch which words its places hold, (B, T), N on padding, and the lengths of its sentences."""
+        for batch in batches(lengths, BATCH):
+            own = [torch.arange(int(begins[i]), int(begins[i + 1])) for i in batch]
+            words = torch.nn.utils.rnn.pad_sequence(own, batch_first=True, padding_value=len(gold))
+            self.batches.append((words, torch.tensor([lengths[i] for i in batch])))
+        pairs = rows.columns.long() * K + gold[rows.owners()]
+        self.pairs, counts = pairs.unique(return_counts=True)
+        """The places of the weights of features in their table."""
+        self.curvature = torch.cat([counts, torch.full((K * K + K,), len(gold) / K)]) * VARIANCE + 2 * self.l2
+        x = torch.zeros(len(self.curvature))
+        self.search = Search(self.objective, x, l1=torch.zeros(len(x)), curvature=self.curvature, memory=MEMORY)
+        self.weights = self._tables(x)
 
-    def _numbers(self, names: Sequence[str]) -> np.ndarray:
-        return np.array([self.features[name] for name in names if name in self.features], np.int64)
+    def _tables(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        F, K = len(self.features), len(self.labels)
+        features, moves, start = x.split([len(self.pairs), K * K, K])
+        return x.new_zeros(F * K).index_copy_(0, self.pairs, features).view(F, K), moves.view(K, K), start
 
-    @staticmethod
-    def _best(rows: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> np.ndarray:
-        emissions, moves, start = weights
-        return best_path(np.stack([emissions[row].sum(0) for row in rows]), moves, start)
+    def objective(self, x: Tensor) -> tuple[float, Tensor]:
+        """−Σ log p(y | x) + l2 Σ w² in nats, and its gradient."""
+        table, *others = self._tables(x)
+        others = [part.clone().requires_grad_() for part in others]
+        emission = torch.cat([self.rows.times(table), table.new_zeros(1, len(self.labels))]).requires_grad_()
+        gold = torch.cat([self.gold, self.gold.new_zeros(1)])
+        value = 0.0
+        for words, lengths in self.batches:
+            scores = Scores(emission[words], others[0], others[1], lengths)
+            loss = (log_partition(scores) - score(scores, gold[words])).double().sum()
+            loss.backward()
+            value += float(loss.detach())
+        assert emission.grad is not None
+        features = self.by_feature.times(emission.grad[:-1]).flatten()[self.pairs]
+        gradient = torch.cat([features, *(part.grad.flatten() for part in others if part.grad is not None)])
+        return value + self.l2 * float(x.double().square().sum()), gradient + 2 * self.l2 * x
 
-    @staticmethod
-    def _add(change: float, rows: Sequence[np.ndarray], path: np.ndarray, tables: Sequence[np.ndarray]) -> None:
-        emissions, moves, start = tables
-        for row, label in zip(rows, path, strict=True):
-            emissions[row, label] += change
-        np.add.at(moves, (path[:-1], path[1:]), change)
-        start[path[0]] += change
+    def step(self, number: int) -> dict[str, float]:
+        decrease = self.search.step()
+        x, value, gradient = self.search.point
+        self.weights = self._tables(x)
+        if decrease is None or decrease <= self.tolerance * value:
+            self.steps = number + 1
+        return {"loss/train": value / len(self.gold), "train/gradient_norm": float(gradient.norm())}
 
-    def label(self, sentence: Sentence) -> list[str]:
-        path = self._best([self._numbers(row) for row in templates(sentence)], self.weights)
-        return [self.labels[k] for k in path]
+    def progress(self) -> State:
+        x, value, gradient = self.search.point
+        sides = list(zip(*self.search.steps, strict=True)) or [(), (), ()]
+        return {
+            "steps": torch.tensor(self.steps),
+            "x": x,
+            "value": torch.tensor(value, dtype=torch.float64),
+            "gradient": gradient,
+            "s": torch.stack(sides[0]) if sides[0] else x.new_zeros(0, len(x)),
+            "y": torch.stack(sides[1]) if sides[1] else x.new_zeros(0, len(x)),
+            "rho": torch.tensor(sides[2], dtype=torch.float64),
+        }
+
+    def go_on(self, progress: Mapping[str, Tensor]) -> None:
+        self.steps = int(progress["steps"])
+        # clones, as the place in memory decides the order in which a product's terms are added
+        x, gradient = progress["x"].clone(), progress["gradient"].clone()
+        self.search.point = Point(x, float(progress["value"]), gradient)
+        for s, y, rho in zip(progress["s"], progress["y"], progress["rho"].tolist(), strict=True):
+            self.search.steps.append((s.clone(), y.clone(), rho))
+        self.weights = self._tables(x)
+
+    def k_best(self, sentence: Sentence, k: int) -> list[tuple[float, list[str]]]:
+        """The k best labellings of a sentence with log p(y | x); the higher, the earlier."""
+        scores = self.scores([sentence])
+        whole = float(log_partition(scores))
+        found = k_best(scores.emission[0], scores.moves, scores.start, k)
+        return [(value - whole, [self.labels[i] for i in path]) for value, path in found]

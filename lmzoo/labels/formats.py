@@ -42,15 +42,16 @@ class Text:
     columns: Columns
 
     @classmethod
-    def read(cls, path: Path, columns: Columns) -> "Text":
-        """A file in columns that spaces part, or in CoNLL-U where its name ends in ``.conllu``.
+    def read(cls, path: Path, columns: Columns, universal: bool = False, labelled: bool = True) -> "Text":
+        """A file in columns that spaces part, or in CoNLL-U: if it is ``universal``, or its name ends in ``.conllu``.
 
-        Of CoNLL-U, comments, ranges (``2-3 don't``) and empty nodes (``8.1``) hold no words.
+        Of CoNLL-U, comments, ranges (``2-3 don't``) and empty nodes (``8.1``) hold no words. A text that is not
+        ``labelled`` may end before the column of labels.
 
         Raises: UserError for a line with too few columns, and as `read_lines` does.
         """
         lines = [line.rstrip("\r") for line in read_lines(path)]
-        universal = path.suffix == ".conllu"
+        universal = universal or path.suffix == ".conllu"
         separator = "\t" if universal else None
         rows: list[list[int]] = [[]]
         for number, line in enumerate(lines):
@@ -61,7 +62,7 @@ class Text:
         rows = [sentence for sentence in rows if sentence]
         if not rows:
             raise UserError(f"{path}: no words in it", "it must have a word and its label a line")
-        needed = 1 + max(columns.word, columns.label, *columns.features)
+        needed = 1 + max(columns.word, columns.label - (not labelled), *columns.features)
         sentences = []
         for sentence in rows:
             fields = [lines[number].split(separator) for number in sentence]
@@ -69,7 +70,8 @@ class Text:
                 if len(field) < needed:
                     raise UserError(f"{path}: line {number + 1} has {len(field)} columns, and {needed} are needed")
             taken = [[field[column] for column in columns.features] for field in fields]
-            words, labels = ([field[column] for field in fields] for column in (columns.word, columns.label))
+            words = [field[columns.word] for field in fields]
+            labels = [field[columns.label] if labelled else "" for field in fields]
             sentences.append(Sentence(words, labels, taken))
         return cls(lines, rows, sentences, separator, columns)
 
@@ -79,6 +81,6 @@ class Text:
         for rows, given in zip(self.rows, labels, strict=True):
             for number, label in zip(rows, given, strict=True):
                 fields = lines[number].split(self.separator)
-                fields[self.columns.label] = label
+                fields[self.columns.label : self.columns.label + 1] = [label]
                 lines[number] = (self.separator or " ").join(fields)
         return ("\n".join(lines) + "\n").encode()

@@ -1,14 +1,16 @@
 """The trigram tagger TnT (Brants 2000, https://aclanthology.org/A00-1031): an HMM of second order."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from lmzoo.core.options import Depth, Size
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, labellers
+from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
 
 LEAST = 1e-3
 """A tag of an unknown word is not tried where another one is so much more probable (Brants's beam)."""
@@ -105,21 +107,27 @@ class HmmTagger(Labeller):
     def __init__(self, *, rare: Size, suffix: Depth):
         self.rare, self.suffix = rare, suffix
 
-    def fit(self, sentences: Sequence[Sentence], seed: int) -> None:
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         pairs = [[(label, word[:1].isupper()) for word, label in zip(s.words, s.labels, strict=True)]
                  for s in sentences]  # fmt: skip
-        self.states = sorted({pair for row in pairs for pair in row})
-        number = {state: i for i, state in enumerate(self.states)}
-        self.edge = len(number)
-        rows = [[self.edge, self.edge, *(number[pair] for pair in row), self.edge] for row in pairs]
-        self.scores = transitions(rows, len(number) + 1)
+        states = sorted({pair for row in pairs for pair in row})
+        number = {state: i for i, state in enumerate(states)}
+        edge = len(number)
+        rows = [[edge, edge, *(number[pair] for pair in row), edge] for row in pairs]
         counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(number)))
         for sentence, row in zip(sentences, rows, strict=True):
             for word, state in zip(sentence.words, row[2:-1], strict=True):
                 counts[word][state] += 1
-        self.totals = sum(counts.values(), np.zeros(len(number)))
+        self._learn(states, counts, transitions(rows, edge + 1))
+
+    def _learn(self, states: list[tuple[str, bool]], counts: Mapping[str, np.ndarray], scores: np.ndarray) -> None:
+        """Make the tables, of states, their counts (K,) by word, and `transitions`."""
+        self.states, self.counts, self.scores = states, counts, scores
+        self.totals = sum(counts.values(), np.zeros(len(states)))
         self.known = {word: self._emitted(counted) for word, counted in counts.items()}
-        by_label = Counter(label for sentence in sentences for label in sentence.labels)
+        by_label: dict[str, float] = defaultdict(float)
+        for (label, _), total in zip(states, self.totals.tolist(), strict=True):
+            by_label[label] += total
         theta = float(np.std(np.array(list(by_label.values())) / self.totals.sum(), ddof=min(1, len(by_label) - 1)))
         self.endings = {}
         for capital in (False, True):
@@ -128,16 +136,37 @@ class HmmTagger(Labeller):
             if of_case:
                 self.endings[capital] = Suffixes(rare or of_case, self.suffix, theta)
 
+    def state(self) -> State:
+        table = np.stack([*self.counts.values()])
+        word, state = np.nonzero(table)
+        found = {"word": word, "state": state, "count": table[word, state], "scores": self.scores}
+        return {
+            "words": packed([*self.counts]),
+            "labels": packed([label for label, _ in self.states]),
+            "capitals": torch.tensor([capital for _, capital in self.states]),
+            **{name: torch.from_numpy(values) for name, values in found.items()},
+        }
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        states = [*zip(unpacked(state["labels"]), state["capitals"].tolist(), strict=True)]
+        words = unpacked(state["words"])
+        table = np.zeros((len(words), len(states)))
+        table[state["word"].numpy(), state["state"].numpy()] = state["count"].numpy()
+        self._learn(states, dict(zip(words, table, strict=True)), state["scores"].numpy())
+
     def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The states of a word, and log p(word | state) but for a constant, from counts or shares (K,) of states."""
         (states,) = np.nonzero(weights > LEAST * weights.max())
         return states, np.log(weights[states] / self.totals[states])
 
-    def label(self, sentence: Sentence) -> list[str]:
+    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        return [self._best(sentence.words) for sentence in sentences]
+
+    def _best(self, words: Sequence[str]) -> list[str]:
         candidates = []
-        for word in sentence.words:
+        for word in words:
             if word not in self.known:
                 endings = self.endings.get(word[:1].isupper()) or next(iter(self.endings.values()))
                 self.known[word] = self._emitted(endings.shares(word))
             candidates.append(self.known[word])
-        return [self.states[state][0] for state in viterbi(self.scores, candidates, self.edge)]
+        return [self.states[state][0] for state in viterbi(self.scores, candidates, len(self.states))]

@@ -1,17 +1,19 @@
 """Each word has the label that it has most often."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
 
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, labellers
+from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
 
 
 @labellers.register("majority")
 class Majority(Labeller):
     """The most frequent label of a word in train; of a new word, the most frequent of all."""
 
-    def fit(self, sentences: Sequence[Sentence], seed: int) -> None:
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for sentence in sentences:
             for word, label in zip(sentence.words, sentence.labels, strict=True):
@@ -19,5 +21,12 @@ class Majority(Labeller):
         self.labels = {word: counted.most_common(1)[0][0] for word, counted in counts.items()}
         self.default = sum(counts.values(), Counter()).most_common(1)[0][0]
 
-    def label(self, sentence: Sentence) -> list[str]:
-        return [self.labels.get(word, self.default) for word in sentence.words]
+    def state(self) -> State:
+        return {"words": packed([*self.labels]), "labels": packed([*self.labels.values(), self.default])}
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        *labels, self.default = unpacked(state["labels"])
+        self.labels = dict(zip(unpacked(state["words"]), labels, strict=True))
+
+    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        return [[self.labels.get(word, self.default) for word in sentence.words] for sentence in sentences]

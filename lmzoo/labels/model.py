@@ -1,21 +1,67 @@
 """The protocol of models that label words."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
 
 from lmzoo.core.registry import Registry
 from lmzoo.labels.formats import Sentence
 
 labellers = Registry("labeller")
 
+State = dict[str, Tensor]
+"""Numbers by name, and texts as `packed` has them."""
+
+
+def packed(texts: Sequence[str]) -> Tensor:
+    """Texts of one line each as (N,) bytes, so that they can stand in a `State`."""
+    data = bytearray("\n".join(texts).encode())
+    return torch.frombuffer(data, dtype=torch.uint8).clone() if data else torch.zeros(0, dtype=torch.uint8)
+
+
+def unpacked(data: Tensor) -> list[str]:
+    """The texts of `packed`."""
+    return data.numpy().tobytes().decode().split("\n")
+
 
 class Labeller(ABC):
-    """Learns from labelled sentences, and labels others."""
+    """Learns from labelled sentences, and labels others.
+
+    Attributes:
+        steps: how many steps learning takes at most. A model that is learnt as soon as it has read its text takes none.
+        epoch: how many steps read the text once.
+        checked: whether the model is measured on valid after each epoch, and the best one kept; else the last one is.
+    """
+
+    steps: int = 0
+    epoch: int = 1
+    checked: bool = False
 
     @abstractmethod
-    def fit(self, sentences: Sequence[Sentence], seed: int) -> None:
-        """Learn; called once."""
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        """Read the sentences of train; called once, before any step."""
+
+    def step(self, number: int) -> dict[str, float]:
+        """Take a step, the first being 0. Returns: figures by their tags in TensorBoard."""
+        raise NotImplementedError
 
     @abstractmethod
-    def label(self, sentence: Sentence) -> list[str]:
-        """A label for each word of a sentence, whose own labels are not read."""
+    def state(self) -> State:
+        """What is learnt."""
+
+    @abstractmethod
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        """Label with what another one of the same options has learnt. No text need have been read."""
+
+    def progress(self) -> State:
+        """All that later steps depend on, beside the text that was read."""
+        return {}
+
+    def go_on(self, progress: Mapping[str, Tensor]) -> None:  # noqa: B027 - nothing to do where there are no steps
+        """Let the next steps be those after `progress`; called after `start`."""
+
+    @abstractmethod
+    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        """A label for each word of each sentence, whose own labels are not read."""

@@ -1,22 +1,30 @@
 """A run of a model of labels from its configuration to its results; as `lmzoo.training.session` for language models."""
 
+import contextlib
 import logging
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import lmzoo.labels  # noqa: F401 - its import registers the models
-from lmzoo.core.options import Seed, call
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import NonNegative, Seed, call
 from lmzoo.core.plugins import load_plugins
 from lmzoo.labels.formats import Text
 from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
 from lmzoo.labels.model import Labeller, labellers
-from lmzoo.labels.tasks import Measure, load_task
+from lmzoo.labels.tasks import Task, load_task
+from lmzoo.runs.board import Board
 from lmzoo.runs.directory import Run
+from lmzoo.runs.labellers import taken
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.results import summary
+from lmzoo.training.steps import Position, take_steps
 
 log = logging.getLogger(__name__)
 
@@ -28,16 +36,20 @@ class Settings:
     seed: Seed
     run_dir: str
     plugins: list[str]
+    checkpoint_seconds: NonNegative
     task: dict
     labeller: dict
 
 
 def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Do the run that a resolved configuration describes. A finished run is only reported.
+    """Do the run that a resolved configuration describes, or go on with it. A finished run is only reported.
+
+    Args:
+        told: the options that tell the run from others, which TensorBoard shows; see `lmzoo.runs.naming.telling`.
 
     Returns: the contents of ``results.json``.
 
-    Raises: UserError for a mistake in the configuration or its surroundings.
+    Raises: UserError for a mistake in the configuration or its surroundings. Interrupted after SIGINT or SIGTERM.
     """
     settings: Settings = call(Settings, config, "")
     run = Run(Path(settings.run_dir))
@@ -52,40 +64,108 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
             print(f"already finished: {run.path}\n{summary(results)}")
             return results
         run.begin(config, task.corpus)
-        with logging_to(run.path / "train.log"):
+        board = Board(run.path)
+        with logging_to(run.path / "train.log"), contextlib.closing(board):
             log.info("%s on %s: %s", settings.labeller["name"], task.corpus.name, run.path)
-            started = time.monotonic()
-            train = task.texts["train"].sentences
-            labeller.fit(train, settings.seed)
-            learnt = time.monotonic()
-            known = {word for sentence in train for word in sentence.words}
-            measured = {}
-            for split in task.texts.keys() - {"train"}:
-                measured[split], written = _measured(labeller, task.texts[split], task.measure, known)
-                run.write(f"{split}.labels", written)
-            results = {
-                "labeller": settings.labeller["name"],
-                "task": task.corpus.name,
-                "measure": task.measure,
-                "figures": {split: measured[split][task.measure] for split in ("valid", "test") if split in measured},
-                "details": measured,
-                "words": {split: sum(len(s.words) for s in text.sentences) for split, text in task.texts.items()},
-                "seconds": round(learnt - started, 3),
-                "labelling_seconds": round(time.monotonic() - learnt, 3),
-                "seed": settings.seed,
-            }
+            learner = _Learner(labeller, task, run, settings.seed)
+            take_steps(learner, learner.position, board, learner.save, settings.checkpoint_seconds,
+                       "choose other options and another run_dir")  # fmt: skip
+            results = _results(settings, learner)
+            metrics = {f"result/{split}": figure for split, figure in results["figures"].items()}
+            board.hyperparameters({"labeller": results["labeller"], **(told or {})}, metrics, learner.tokens(10**9))
+            board.close()
             run.write_json("results.json", results)
     print(summary(results))
     return results
 
 
-def _measured(labeller: Labeller, text: Text, measure: Measure, known: set[str]) -> tuple[dict[str, Any], bytes]:
-    """The figures of a text, and the text with the labels that the model gives."""
-    predicted = [labeller.label(sentence) for sentence in text.sentences]
-    figures: dict[str, Any] = {
-        "accuracy": accuracy(text.sentences, predicted),
-        "unknown_accuracy": unknown_accuracy(text.sentences, predicted, known),
+class _Learner:
+    """A labeller that learns in a run, from where ``last.pt`` stands.
+
+    Where it asks for that it is measured on valid after each epoch, and the best one is kept.
+    """
+
+    def __init__(self, labeller: Labeller, task: Task, run: Run, seed: int):
+        self.labeller, self.task, self.run = labeller, task, run
+        train = task.texts["train"].sentences
+        self.words = sum(len(sentence.words) for sentence in train)
+        self.known = {word for sentence in train for word in sentence.words}
+        self.position, self.best = Position(), -math.inf
+        started = time.monotonic()
+        labeller.start(train, seed)
+        saved = run.restore("last.pt", torch.device("cpu"), "position", "best", "progress")
+        if saved is None:
+            self.position.seconds = time.monotonic() - started
+            return
+        taken(run, "last.pt", saved["progress"], labeller.go_on)
+        with run.reading("last.pt"):
+            if not isinstance(saved["best"], float):
+                raise UserError("does not say how good the best labels were")
+            self.position, self.best = call(Position, saved["position"], "position."), saved["best"]
+
+    @property
+    def steps(self) -> int:
+        return self.labeller.steps
+
+    def tokens(self, number: int) -> int:
+        return self.words * min(number, self.steps) // self.labeller.epoch
+
+    def step(self, number: int) -> dict[str, float]:
+        metrics = self.labeller.step(number)
+        if self.labeller.checked and "valid" in self.task.texts and (number + 1) % self.labeller.epoch == 0:
+            figures, _ = self.measured("valid")
+            figure = figures[self.task.measure]
+            metrics[f"{self.task.measure}/valid"] = figure
+            log.info("epoch %d: valid %s %.2f", (number + 1) // self.labeller.epoch, self.task.measure, 100 * figure)
+            if figure > self.best:
+                self.best = figure
+                self.keep()
+        return metrics
+
+    def keep(self) -> None:
+        """Let the labeller of now be the best one."""
+        self.run.save("best.pt", {"state": self.labeller.state()})
+
+    def save(self) -> None:
+        """Write ``last.pt``."""
+        progress = self.labeller.progress()
+        self.run.save("last.pt", {"position": vars(self.position), "best": self.best, "progress": progress})
+
+    def measured(self, split: str) -> tuple[dict[str, Any], bytes]:
+        """The figures of a text, and the text with the labels that the model gives."""
+        text: Text = self.task.texts[split]
+        predicted = self.labeller.label(text.sentences)
+        figures: dict[str, Any] = {
+            "accuracy": accuracy(text.sentences, predicted),
+            "unknown_accuracy": unknown_accuracy(text.sentences, predicted, self.known),
+        }
+        if self.task.measure == "f1":
+            figures |= entity_f1(text.sentences, predicted)
+        return figures, text.written(predicted)
+
+
+def _results(settings: Settings, learner: _Learner) -> dict[str, Any]:
+    """The figures of the best labeller, which the other commands load. Its labels are written."""
+    run, task = learner.run, learner.task
+    if learner.best == -math.inf:
+        learner.keep()
+    checkpoint = run.restore("best.pt", torch.device("cpu"), "state")
+    assert checkpoint is not None
+    taken(run, "best.pt", checkpoint["state"], learner.labeller.take)
+    started = time.monotonic()
+    measured = {}
+    for split in ("valid", "test"):
+        if split in task.texts:
+            measured[split], written = learner.measured(split)
+            run.write(f"{split}.labels", written)
+    return {
+        "labeller": settings.labeller["name"],
+        "task": task.corpus.name,
+        "measure": task.measure,
+        "figures": {split: figures[task.measure] for split, figures in measured.items()},
+        "details": measured,
+        "words": {split: sum(len(s.words) for s in text.sentences) for split, text in task.texts.items()},
+        "seconds": round(learner.position.seconds, 3),
+        "labelling_seconds": round(time.monotonic() - started, 3),
+        "seed": settings.seed,
     }
-    if measure == "f1":
-        figures |= entity_f1(text.sentences, predicted)
-    return figures, text.written(predicted)

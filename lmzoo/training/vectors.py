@@ -2,17 +2,14 @@
 
 import contextlib
 import logging
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 import lmzoo.runs.type_vectors  # noqa: F401 - its import registers the method
-from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.core.options import NonNegative, Seed, call
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Corpus, load_corpus
@@ -20,7 +17,7 @@ from lmzoo.runs.board import Board
 from lmzoo.runs.directory import Run
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.results import summary
-from lmzoo.training.signals import stop_signals
+from lmzoo.training.steps import Position, take_steps
 from lmzoo.words.vectors.formats import VECTORS, encoded
 from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.word_vectors import WordVectors
@@ -38,15 +35,6 @@ class Settings:
     checkpoint_seconds: NonNegative
     corpus: dict
     method: dict
-
-
-@dataclass
-class Position:
-    """How far a run has come, beside the method's state."""
-
-    step: int = 0
-    seconds: float = 0.0
-    metrics: dict[str, float] = field(default_factory=dict)
 
 
 def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -78,7 +66,11 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             log.info("%s on %s: %s", settings.method["name"], corpus.name, run.path)
             log.info("%s words of %s tokens", f"{len(method.words):,}", f"{len(corpus.train):,}")
-            _steps(method, position, run, board, settings.checkpoint_seconds)
+
+            def save() -> None:
+                run.save("last.pt", {"position": vars(position), "state": dict(method.state())})
+
+            take_steps(method, position, board, save, settings.checkpoint_seconds, "lower method.lr")
             results = _results(settings, corpus, method, position)
             run.write(VECTORS, encoded(WordVectors(method.words, method.vectors()), "binary"))
             loss = {} if results["loss"] is None else {"result/loss": results["loss"]}
@@ -100,36 +92,6 @@ def _restored(run: Run, method: Method) -> Position:
             tensor.copy_(saved["state"][name])
         position: Position = call(Position, saved["position"], "position.")
     return position
-
-
-def _steps(method: Method, position: Position, run: Run, board: Board, checkpoint_seconds: float) -> None:
-    """The steps that are left. They are saved when that is due, at a signal, and at the end."""
-    saved = time.monotonic()
-
-    def save() -> None:
-        run.save("last.pt", {"position": vars(position), "state": dict(method.state())})
-
-    bar = tqdm(total=method.steps, initial=position.step, unit="step", disable=None, leave=False)
-    with stop_signals() as stopped, bar:
-        while position.step < method.steps:
-            started = time.monotonic()
-            position.metrics = method.step(position.step)
-            if wrong := [name for name, value in position.metrics.items() if value - value != 0]:
-                raise UserError(f"{wrong[0]} is not finite at step {position.step + 1}", "lower method.lr")
-            position.step += 1
-            seconds = time.monotonic() - started
-            position.seconds += seconds
-            read = method.tokens(position.step) - method.tokens(position.step - 1)
-            speed = {"train/tokens_per_second": read / max(seconds, 1e-9)}
-            board.scalars(position.metrics | speed, method.tokens(position.step))
-            bar.update()
-            if stopped() and position.step < method.steps:
-                save()
-                raise Interrupted
-            if time.monotonic() - saved >= checkpoint_seconds:
-                save()
-                saved = time.monotonic()
-    save()
 
 
 def _results(settings: Settings, corpus: Corpus, method: Method, position: Position) -> dict[str, Any]:

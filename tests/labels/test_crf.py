@@ -1,51 +1,107 @@
-"""The linear chain beside enumeration, and its averaged weights beside the mean that is kept in full."""
+"""The conditional random field beside the definition of its loss, and where L-BFGS ends."""
 
 from itertools import pairwise, product
 
-import numpy as np
 import pytest
+import torch
 
-from lmzoo.labels.crf import Crf, best_path
+from lmzoo.core.errors import UserError
+from lmzoo.labels.crf import Crf
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.templates import templates
 
 
-@pytest.mark.parametrize("length", [1, 2, 5])
-def test_the_best_path_is_the_best_of_all(length: int):
-    random = np.random.default_rng(length)
-    emissions, moves, start = random.normal(size=(length, 3)), random.normal(size=(3, 3)), random.normal(size=3)
-
-    def score(path: tuple[int, ...]) -> float:
-        here = sum(float(emissions[t, k]) for t, k in enumerate(path))
-        return here + start[path[0]] + sum(float(moves[pair]) for pair in pairwise(path))
-
-    assert tuple(best_path(emissions, moves, start)) == max(product(range(3), repeat=length), key=score)
-
-
-def test_weights_are_the_mean_over_all_sentences(monkeypatch: pytest.MonkeyPatch):
-    text = ["a/X b/Y c/X", "b/X b/Y", "c/Y a/X a/Y", "a/Y"]
-    sentences = []
-    for line in text:
+def sentences() -> list[Sentence]:
+    found = []
+    for line in ["a/X b/Y c/Z", "b/X b/Y", "c/Y a/X a/Y c/Z", "a/Y"]:
         words, labels = zip(*(pair.split("/") for pair in line.split()), strict=True)
-        sentences.append(Sentence(list(words), list(labels), [[] for _ in words]))
-    before, live = [], []
-    whole = Crf._best
-
-    def best(rows, weights):
-        before.append([table.copy() for table in weights])
-        live[:] = weights  # the tables themselves, which end as the last sentence leaves them
-        return whole(rows, weights)
-
-    monkeypatch.setattr(Crf, "_best", staticmethod(best))
-    model = Crf(epochs=5, min_count=1)
-    model.fit(sentences, seed=1)
-    assert len(before) == 20
-    for table, states, last in zip(model.weights, zip(*before, strict=True), live, strict=True):
-        assert np.abs(table).sum() > 0
-        assert table == pytest.approx(np.mean([*states[1:], last], axis=0))
+        found.append(Sentence(list(words), list(labels), [[] for _ in words]))
+    return found
 
 
-def test_features_of_a_word():
-    rows = templates(Sentence(["The", "B-52s"], [], [["DT"], ["NN"]]))
-    assert {"W=The", "w-1=<>", "w1=b-52s", "<=Th", ">=he", "shape=Aa", "0t1=NN", "0t0,1=DT NN"} <= set(rows[0])
-    assert "shape=A-0a" in rows[1]
+def begun(**options: float) -> Crf:
+    model = Crf(**{"l2": 0.5, "tolerance": 0.0, "iterations": 200, "min_count": 1} | options)
+    model.start(sentences(), seed=0)
+    return model
+
+
+def learnt(model: Crf) -> Crf:
+    number = 0
+    while number < model.steps:
+        model.step(number)
+        number += 1
+    return model
+
+
+def log_probability(model: Crf, tables: tuple[torch.Tensor, ...], sentence: Sentence) -> torch.Tensor:
+    """log p(y | x) from the names of the features, all labels of a sentence enumerated."""
+    features, moves, start = tables
+    numbers = [[model.features[name] for name in names] for names in templates(sentence)]
+
+    def score(path: tuple[int, ...]) -> torch.Tensor:
+        parts = [features[row, k].sum() for row, k in zip(numbers, path, strict=True)]
+        return sum(parts, start[path[0]]) + sum(moves[i, j] for i, j in pairwise(path))
+
+    every = {path: score(path) for path in product(range(3), repeat=len(numbers))}
+    gold = tuple(model.labels.index(label) for label in sentence.labels)
+    return every[gold] - torch.stack([*every.values()]).logsumexp(0)
+
+
+def test_the_loss_and_its_gradient_are_those_of_the_definition():
+    model = begun()
+    x = torch.randn(len(model.curvature), generator=torch.Generator().manual_seed(0))
+    value, gradient = model.objective(x)
+    leaf = x.double().requires_grad_()
+    table = torch.zeros(len(model.features) * 3, dtype=torch.float64).index_put((model.pairs,), leaf[:-12])
+    tables = (table.view(-1, 3), leaf[-12:-3].view(3, 3), leaf[-3:])
+    loss = 0.5 * leaf.square().sum() - sum(log_probability(model, tables, sentence) for sentence in sentences())
+    assert value == pytest.approx(float(loss.detach()), rel=1e-5)
+    loss.backward()
+    assert leaf.grad is not None
+    assert torch.allclose(gradient.double(), leaf.grad, atol=1e-4)
+
+
+def test_weights_of_features_are_those_of_labels_seen_with_them():
+    model = begun()
+    seen = {(model.features[name], model.labels.index(label)) for sentence in sentences()
+            for names, label in zip(templates(sentence), sentence.labels, strict=True) for name in names}  # fmt: skip
+    assert [divmod(place, 3) for place in model.pairs.tolist()] == sorted(seen)
+
+
+def test_learning_ends_where_the_gradient_is_zero_and_knows_its_text():
+    model = learnt(begun(l2=0.01))
+    assert model.search.point.gradient.norm() < 1e-2
+    assert model.steps < 200
+    assert model.label(sentences()) == [sentence.labels for sentence in sentences()]
+
+
+def test_learning_goes_on_bit_for_bit_also_after_its_end():
+    whole, first, second = begun(), begun(), begun()
+    for number in range(7):
+        first.step(number)
+    second.go_on(first.progress())
+    second.steps = whole.steps = 15
+    for number in range(15):
+        whole.step(number)
+        if number >= 7:
+            second.step(number)
+    for name, tensor in whole.progress().items():
+        assert torch.equal(second.progress()[name], tensor), name
+    ended, again = learnt(begun(tolerance=0.1)), begun(tolerance=0.1)
+    again.go_on(ended.progress())
+    assert again.steps == ended.steps
+
+
+def test_the_k_best_labellings_have_their_probabilities():
+    model = learnt(begun(iterations=5))
+    found = model.k_best(sentences()[2], 100)
+    assert len(found) == 81
+    assert sum(torch.tensor([value for value, _ in found]).exp()) == pytest.approx(1, abs=1e-5)
+    assert found[0][1] == model.label(sentences())[2]
+    gold = {tuple(path): value for value, path in found}[tuple(sentences()[2].labels)]
+    assert gold == pytest.approx(float(log_probability(model, model.weights, sentences()[2])), abs=1e-4)
+
+
+def test_too_rare_features_are_told():
+    with pytest.raises(UserError, match="min_count=100: no feature is so frequent"):
+        begun(min_count=100)

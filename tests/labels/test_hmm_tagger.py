@@ -62,10 +62,10 @@ def test_a_tagger_uses_context_and_endings():
         words, labels = zip(*(pair.split("/") for pair in line.split()), strict=True)
         sentences.append(Sentence(list(words), list(labels), [[] for _ in words]))
     tagger = HmmTagger(rare=10, suffix=3)
-    tagger.fit(sentences, seed=0)
+    tagger.start(sentences, seed=0)
 
     def tags(line: str) -> list[str]:
-        return tagger.label(Sentence(line.split(), [], []))
+        return tagger.label([Sentence(line.split(), [], [])])[0]
 
     assert tags("the walk") == ["D", "N"]
     assert tags("they walk") == ["P", "V"]

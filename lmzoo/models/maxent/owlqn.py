@@ -36,6 +36,37 @@ class Minimum(NamedTuple):
     converged: bool
 
 
+class Search:
+    """A search that goes step by step. Its arguments are those of `minimise`; ``point`` is where it stands."""
+
+    def __init__(
+        self, function: Callable[[Tensor], tuple[float, Tensor]], x: Tensor, *, l1: Tensor, curvature: Tensor,
+        memory: int = 10,
+    ):  # fmt: skip
+        self.function, self.l1, self.curvature = function, l1, curvature
+        self.steps: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
+        """s, y and 1 / yᵀs of the last steps."""
+        self.point = self._evaluate(x)
+
+    def _evaluate(self, x: Tensor) -> Point:
+        f, gradient = self.function(x)
+        return Point(x, f + float(self.l1 @ x.abs()), gradient)
+
+    def step(self) -> float | None:
+        """Go on to a lower point. Returns: by how much it is lower; None where no lower one is resolved."""
+        here = self.point
+        slope = _pseudo_gradient(here.x, here.gradient, self.l1)
+        direction = -_inverse_hessian(slope, self.steps, self.curvature)
+        moved = _line_search(self._evaluate, here, slope, direction, self.l1)
+        if moved is None:
+            return None
+        s, y = moved.x - here.x, moved.gradient - here.gradient
+        if (ys := float(y @ s)) > 0:
+            self.steps.append((s, y, 1 / ys))
+        self.point = moved
+        return here.value - moved.value
+
+
 def minimise(
     function: Callable[[Tensor], tuple[float, Tensor]],
     x: Tensor,
@@ -57,25 +88,15 @@ def minimise(
         max_iterations: the search ends after this number of iterations at the latest.
         memory: the number of steps that the quasi-Newton updates remember.
     """
-
-    def evaluate(x: Tensor) -> Point:
-        f, gradient = function(x)
-        return Point(x, f + float(l1 @ x.abs()), gradient)
-
-    steps: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)  # s, y and 1 / yᵀs
-    here = evaluate(x)
+    search = Search(function, x, l1=l1, curvature=curvature, memory=memory)
     for iteration in tracked(max_iterations, "iteration", "L-BFGS"):
-        slope = _pseudo_gradient(here.x, here.gradient, l1)
-        direction = -_inverse_hessian(slope, steps, curvature)
-        moved = _line_search(evaluate, here, slope, direction, l1)
-        if moved is None:
+        decrease = search.step()
+        here = search.point
+        if decrease is None:
             return Minimum(here.x, here.value, iteration, converged=True)
-        s, y = moved.x - here.x, moved.gradient - here.gradient
-        if (ys := float(y @ s)) > 0:
-            steps.append((s, y, 1 / ys))
-        decrease, here = here.value - moved.value, moved
         if decrease <= tolerance * abs(here.value):
             return Minimum(here.x, here.value, iteration + 1, converged=True)
+    here = search.point
     return Minimum(here.x, here.value, max_iterations, converged=False)
 
 

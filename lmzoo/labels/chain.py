@@ -1,0 +1,107 @@
+"""Linear chains: log Z, the best labels and the k best, on the inference of hidden Markov models.
+
+Lafferty, McCallum & Pereira, "Conditional random fields", ICML 2001. Labels y of a sentence of T words have the score
+s(y) = a(y_1) + Σ_t e_t(y_t) + Σ_t A(y_{t-1}, y_t), and p(y | x) = exp(s(y)) / Z. The scores may be any numbers. The
+recursions of a hidden Markov model are the same, with log-probabilities as scores.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lmzoo.models.hmm.inference import dense, paths
+
+
+class Scores(NamedTuple):
+    """The scores of B sentences of at most T words, which have K labels."""
+
+    emission: Tensor
+    """(B, T, K) e_t, of any value on padding."""
+    moves: Tensor
+    """(K, K) A, from label to label."""
+    start: Tensor
+    """(K,) a."""
+    lengths: Tensor
+    """(B,) int64, at least 1."""
+
+    def inside(self) -> Tensor:
+        """(B, T) False on padding."""
+        return torch.arange(self.emission.shape[1]) < self.lengths[:, None]
+
+
+def log_partition(scores: Scores) -> Tensor:
+    """(B,) log Z, whose gradient is the expected counts.
+
+    The recursion is that of `dense.forward`. It gets scores of at most 0, as logarithms of probabilities are.
+    """
+    emission, moves, start, _ = scores
+    tops = emission.detach().amax(2)
+    largest, first = moves.detach().amax(), start.detach().amax()
+    prior = (start - first).expand(len(emission), -1)
+    steps, _ = dense.forward(prior, moves - largest, emission - tops[:, :, None])
+    return first + (steps + tops + largest).where(scores.inside(), 0.0).sum(1) - largest
+
+
+def score(scores: Scores, labels: Tensor) -> Tensor:
+    """(B,) s(y) of (B, T) labels, any label on padding."""
+    emission, moves, start, _ = scores
+    each = emission.gather(2, labels[:, :, None])[:, :, 0]
+    steps = torch.cat([start[labels[:, :1]], moves[labels[:, :-1], labels[:, 1:]]], 1)
+    return (each + steps).where(scores.inside(), 0.0).sum(1)
+
+
+def chain(scores: Scores) -> paths.Chain:
+    """The same as a chain whose first step comes from a state 0 that is certain: for `paths.viterbi`, `posterior`."""
+    emission, moves, start, _ = scores
+    B, T, K = emission.shape
+    certain = torch.full((B, K), -torch.inf, dtype=emission.dtype)
+    certain[:, 0] = 0
+    pair = torch.ones(B, T, dtype=torch.int64)
+    pair[:, 0] = 0
+    tiles = torch.stack([start.expand(K, K), moves])
+    return paths.Chain(certain, tiles, pair, emission, torch.zeros_like(pair), torch.arange(K)[None])
+
+
+def best(scores: Scores) -> list[list[int]]:
+    """The labels of the highest score of each sentence."""
+    found, _ = paths.viterbi(chain(scores), scores.lengths)
+    return [row[:length] for row, length in zip(found.tolist(), scores.lengths.tolist(), strict=True)]
+
+
+@torch.no_grad()
+def k_best(emission: Tensor, moves: Tensor, start: Tensor, k: int) -> list[tuple[float, list[int]]]:
+    """The k paths of the highest scores, the highest first, or all where there are fewer; emission (T, K).
+
+    Each label keeps its k best beginnings (Schwartz & Chow 1990).
+    """
+    K = len(start)
+    top = (start + emission[0])[None]  # (n, K), the scores of n beginnings of each label
+    origins = []
+    for now in emission[1:]:
+        n = len(top)
+        every = (top[:, :, None] + moves).flatten(0, 1)  # (n K, K)
+        top, origin = every.topk(min(k, n * K), dim=0)
+        top = top + now
+        origins.append(origin)
+    found, places = top.flatten().topk(min(k, top.numel()))
+    answers = []
+    for value, place in zip(found.tolist(), places.tolist(), strict=True):
+        path = [place]
+        for origin in reversed(origins):
+            path.append(int(origin[path[-1] // K, path[-1] % K]))
+        answers.append((value, [state % K for state in path[::-1]]))
+    return answers
+
+
+def batches(lengths: Sequence[int], words: int) -> Iterator[list[int]]:
+    """The numbers of the sentences, those of similar length together, with some ``words`` and their padding a batch."""
+    batch: list[int] = []
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[number] > words:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch

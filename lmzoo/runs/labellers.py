@@ -1,0 +1,45 @@
+"""Labellers of trained runs."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import lmzoo.labels  # noqa: F401 - its import registers them
+from lmzoo.core.errors import UserError, out_of_memory
+from lmzoo.core.plugins import load_plugins
+from lmzoo.labels.model import Labeller, labellers
+from lmzoo.runs.directory import Run
+
+
+def taken(run: Run, name: str, what: Any, take: Callable[[Mapping[str, Tensor]], None]) -> None:
+    """Let a labeller take over what a checkpoint of the run holds; a UserError where that is not of this labeller."""
+    with run.reading(name):
+        try:
+            if not all(isinstance(part, Tensor) for part in what.values()):
+                raise ValueError
+            take(what)
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            if out_of_memory(error):
+                raise
+            raise UserError("holds nothing of this labeller") from None
+
+
+def load_labeller(folder: Path) -> tuple[Labeller, dict[str, Any]]:
+    """The labeller of a run, with its best weights, and the options of its task.
+
+    Raises: UserError where the folder is no run of labels, or holds no weights yet.
+    """
+    run = Run(folder)
+    config = run.config()
+    if "labeller" not in config:
+        raise UserError(f"{folder}: is no run of labels", "this needs a run of python -m lmzoo.label")
+    load_plugins(config["plugins"], outside=run.path)
+    labeller: Labeller = labellers.build(config["labeller"])
+    checkpoint = run.restore("best.pt", torch.device("cpu"), "state")
+    if checkpoint is None:
+        raise UserError(f"{folder}: has no best.pt yet", "train it first")
+    taken(run, "best.pt", checkpoint["state"], labeller.take)
+    return labeller, config["task"]

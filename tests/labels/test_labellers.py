@@ -1,0 +1,79 @@
+"""What every labeller has to do: learn, go on where it stopped, and label with what another one has learnt."""
+
+from functools import cache
+
+import pytest
+import torch
+
+from lmzoo.core.configs import CONFIGS, defaults
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import Labeller, labellers, packed, unpacked
+
+NAMES = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
+SMALL = {"epochs": 4, "iterations": 6}
+SENTENCES = [
+    Sentence(words.split(), labels.split(), [[] for _ in words.split()])
+    for words, labels in [
+        ("The walk ends", "D N V"), ("they walk home", "P V N"), ("the 2 talks", "D C N"), ("They talk", "P V"),
+        ("sending", "N"),
+    ]
+]  # fmt: skip
+
+
+def begun(name: str) -> Labeller:
+    options = defaults("labeller", name)
+    labeller = labellers.build(options | {key: value for key, value in SMALL.items() if key in options})
+    labeller.start(SENTENCES, seed=3)
+    return labeller
+
+
+@cache
+def learnt(name: str) -> Labeller:
+    labeller, number = begun(name), 0
+    while number < labeller.steps:
+        metrics = labeller.step(number)
+        assert all(isinstance(value, float) for value in metrics.values())
+        number += 1
+    return labeller
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_one_labels_alike_with_what_is_learnt(name: str):
+    labeller = learnt(name)
+    other = labellers.build(defaults("labeller", name))
+    other.take({key: value.clone() for key, value in labeller.state().items()})
+    texts = [*SENTENCES, Sentence(["An", "unseen", "walk", "27"], [], [[], [], [], []])]
+    found = other.label(texts)
+    assert found == labeller.label(texts)
+    assert [len(row) for row in found] == [len(sentence.words) for sentence in texts]
+    right = [
+        a == b
+        for row, sentence in zip(found, SENTENCES, strict=False)
+        for a, b in zip(row, sentence.labels, strict=True)
+    ]
+    assert sum(right) >= 9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_labels_of_a_sentence_do_not_depend_on_the_others(name: str):
+    labeller = learnt(name)
+    assert labeller.label(SENTENCES[::-1])[::-1] == [labeller.label([sentence])[0] for sentence in SENTENCES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_learning_goes_on_bit_for_bit(name: str):
+    if not learnt(name).steps:
+        return
+    first, second = begun(name), begun(name)
+    for number in range(2):
+        first.step(number)
+    second.go_on({key: value.clone() for key, value in first.progress().items()})
+    for number in range(2, learnt(name).steps):
+        second.step(number)
+    for key, value in learnt(name).state().items():
+        assert torch.equal(second.state()[key], value), key
+
+
+def test_texts_are_packed():
+    assert unpacked(packed(["ä", "", "b c"])) == ["ä", "", "b c"]
+    assert unpacked(packed([""])) == [""]
