@@ -15,7 +15,6 @@ events.out.*      TensorBoard
 
 import contextlib
 import errno
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,13 +25,14 @@ from omegaconf import OmegaConf
 
 from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
-from lmzoo.core.files import checked_text, read_bytes, sha256, write_atomic
+from lmzoo.core.files import read_bytes, sha256
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.own import CONDITIONS
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import DamagedError, packed, parts, read_checkpoint, take_weights
 from lmzoo.runs.configuration import with_defaults
+from lmzoo.runs.files import Files
 from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import provenance
 from lmzoo.runs.results import checked
@@ -49,22 +49,9 @@ FILES = (*WRITTEN_FIRST, "last.pt", "best.pt", VECTORS, *LABELS, "results.json")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """What the system says where a disk is full, broken, or not to be written to."""
 
-_MOST_BYTES = {
-    **{"config.yaml": 1 << 16, "vocabulary.txt": 1 << 27, CONDITIONS: 1 << 24},
-    **{"provenance.json": 1 << 24, "results.json": 1 << 24},
-}
-"""Far more than a run writes."""
 
-
-class _Unusable(UserError):  # noqa: N818 - it is one
-    """A file of a run that cannot be used, and its name."""
-
-
-class Run:
+class Run(Files):
     """A run directory."""
-
-    def __init__(self, path: Path):
-        self.path = path
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Test whether a run with this configuration can begin or go on here. Nothing is written.
@@ -78,7 +65,7 @@ class Run:
                 raise UserError(f"run_dir={self.path}: {folder} is no folder that can be written to", "choose another")
         except OSError as error:
             raise UserError(f"run_dir={self.path}: cannot be used ({error.strerror})", "choose another") from None
-        names = self._names()
+        names = self.names()
         if self.config_file.name not in names:
             if any(name != "train.log" and not name.startswith(".") for name in names):
                 raise UserError(f"run_dir={self.path}: holds other files and no run", "choose another")
@@ -89,18 +76,9 @@ class Run:
                 "choose another run_dir, or repeat the options it was started with",
             )
 
-    def _names(self) -> set[str]:
-        """The names of the files in the folder, none where there is no folder."""
-        try:
-            return {path.name for path in self.path.iterdir()}
-        except FileNotFoundError:
-            return set()
-        except OSError as error:
-            raise UserError(f"run_dir={self.path}: cannot be used ({error.strerror})", "choose another") from None
-
     def check_text(self, corpus: Corpus) -> None:
         """Raise a UserError where the run was trained on another text than the corpus is now."""
-        if not self._names() & {"last.pt", "best.pt", "results.json"}:  # nothing has been learnt yet
+        if not self.names() & {"last.pt", "best.pt", "results.json"}:  # nothing has been learnt yet
             return
         known = self.trained_on()
         if known["sha256"] != corpus.sha256:
@@ -116,7 +94,7 @@ class Run:
         """
         known = self._starts()[0].get("corpus")
         if not isinstance(known, dict) or not isinstance(known.get("sha256"), dict):
-            raise self._unusable("provenance.json", "says nothing of a corpus")
+            raise self.unusable("provenance.json", "says nothing of a corpus")
         return known
 
     @contextlib.contextmanager
@@ -131,7 +109,7 @@ class Run:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with locked(self.path):
-                before = self._names()
+                before = self.names()
                 try:
                     yield
                 except BaseException as error:
@@ -188,7 +166,7 @@ class Run:
             new: the folders that were not, the innermost first.
         """
         with contextlib.suppress(OSError):
-            added = self._names() - before
+            added = self.names() - before
             if added <= set(WRITTEN_FIRST):
                 for name in reversed(WRITTEN_FIRST):  # while config.yaml is there the folder is a run
                     if name in added:
@@ -208,7 +186,7 @@ class Run:
         """
         if not self.config_file.exists():
             raise UserError(f"{self.path}: not a run directory (it has no config.yaml)")
-        data = self._read("config.yaml")
+        data = self.read("config.yaml")
         try:
             config = parse(data.decode())
         except Exception as error:
@@ -222,15 +200,11 @@ class Run:
         Raises: UserError where they cannot be read, or are not those that the run was trained with.
         """
         options = self.config()["corpus"]
-        words, conditions = self._listed("vocabulary.txt"), self._listed(CONDITIONS) if options.get("condition") else []
+        words, conditions = self.lines("vocabulary.txt"), self.lines(CONDITIONS) if options.get("condition") else []
         try:
             return Vocabulary(words, Form.of(options), conditions)
         except ValueError as error:
-            raise self._unusable("vocabulary.txt", f"damaged ({error})") from None
-
-    def _listed(self, name: str) -> list[str]:
-        """The lines of a file of the run."""
-        return checked_text(self._read(name), str(self.path / name)).decode().removesuffix("\n").split("\n")
+            raise self.unusable("vocabulary.txt", f"damaged ({error})") from None
 
     def corpus(self) -> Corpus:
         """The run's corpus, which must still be the text that the run was trained on."""
@@ -246,7 +220,7 @@ class Run:
         if not (self.path / "results.json").exists():
             return None
         with self.reading("results.json"):
-            return checked(self._read_json("results.json"))
+            return checked(self.read_json("results.json"))
 
     def unfinished(self) -> str | None:
         """A warning where training is not finished."""
@@ -256,35 +230,10 @@ class Run:
 
     def _starts(self) -> list[dict[str, Any]]:
         """What ``provenance.json`` has of every start."""
-        starts = self._read_json("provenance.json")
+        starts = self.read_json("provenance.json")
         if not isinstance(starts, list) or not starts or not all(isinstance(start, dict) for start in starts):
-            raise self._unusable("provenance.json", "says nothing of a corpus")
+            raise self.unusable("provenance.json", "says nothing of a corpus")
         return starts
-
-    def _read(self, name: str) -> bytes:
-        return read_bytes(self.path / name, _MOST_BYTES[name])
-
-    def _read_json(self, name: str) -> Any:
-        data = self._read(name)
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise self._unusable(name, f"damaged ({error})") from None
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file of the run, whole or not at all.
-
-        Raises: OSError where there is no room or no right to write; what was there before stays.
-        """
-        try:
-            write_atomic(self.path / name, data)
-        except OSError as error:
-            error.filename = str(self.path / name)
-            raise
-
-    def write_json(self, name: str, value: Any) -> None:
-        """`write` as JSON."""
-        self.write(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
     def save(self, name: str, checkpoint: Mapping[str, Any]) -> None:
         """`write` tensors, tuples and plain dictionaries as a checkpoint.
@@ -294,8 +243,8 @@ class Run:
         self.write(name, packed({**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}))
 
     def _vocabulary_sha256(self) -> str:
-        conditions = self._read(CONDITIONS) if (self.path / CONDITIONS).exists() else b""
-        return sha256(self._read("vocabulary.txt") + conditions)
+        conditions = self.read(CONDITIONS) if (self.path / CONDITIONS).exists() else b""
+        return sha256(self.read("vocabulary.txt") + conditions)
 
     def restore(self, name: str, device: torch.device, *needed: str) -> dict[str, Any] | None:
         """A checkpoint with at least the given parts, or None where there is none. Nothing in it can run code.
@@ -307,31 +256,20 @@ class Run:
         try:
             checkpoint = read_checkpoint(path, device)
         except DamagedError:
-            raise self._unusable(name, "damaged, or no checkpoint of lmzoo") from None
+            raise self.unusable(name, "damaged, or no checkpoint of lmzoo") from None
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *needed}:
-            raise self._unusable(name, "no checkpoint of lmzoo")
+            raise self.unusable(name, "no checkpoint of lmzoo")
         with self.reading(name):
             if any(isinstance(part, torch.Tensor) for part in parts(checkpoint["config"])):
                 raise UserError("no configuration of a run")
             changed = differences(with_defaults(checkpoint["config"]), self.config())
         if changed:
-            raise self._unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
+            raise self.unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
         if "vocabulary" in checkpoint and checkpoint["vocabulary"] != self._vocabulary_sha256():
-            raise self._unusable("vocabulary.txt", f"not the words that {name} was trained with")
+            raise self.unusable("vocabulary.txt", f"not the words that {name} was trained with")
         return checkpoint
 
     def load_weights(self, model: LanguageModel, checkpoint: Mapping[str, Any], name: str) -> None:
         """Put a checkpoint's weights into a model, as `take_weights` does."""
         with self.reading(name):
             take_weights(model, checkpoint["model"])
-
-    @contextlib.contextmanager
-    def reading(self, name: str) -> Iterator[None]:
-        """While the context lasts, a UserError is one about a file of the run, and gets its name."""
-        try:
-            yield
-        except UserError as error:
-            raise (error if isinstance(error, _Unusable) else self._unusable(name, error.problem)) from None
-
-    def _unusable(self, name: str, reason: str) -> "_Unusable":
-        return _Unusable(f"{self.path / name}: {reason}", "delete the folder to start again, or choose another run_dir")

@@ -17,9 +17,10 @@ from lmzoo.cli.command import CommandParser
 from lmzoo.core.configs import CONFIGS, defaults
 
 NAMES = sorted(path.stem for path in (ROOT / "lmzoo").glob("*.py") if path.stem not in ("__init__", "__main__", "api"))
-MAINS: dict[str, Callable[[], int]] = {name: importlib.import_module(f"lmzoo.{name}").main for name in NAMES}
-STARTED_BY_HYDRA = ("train", "vectors", "label")
-"""Commands without a parser of their own."""
+MAINS: dict[str, Callable[[], int]] = {
+    name: importlib.import_module(f"lmzoo.{name}").main for name in NAMES if name not in ("vectors", "label")
+}
+"""Every command; of those that Hydra starts, which have no parser of their own, only the first."""
 GROUPS = {
     group: sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
     for group in ("model", "corpus", "optimizer", "schedule", "trainer", "experiment")
@@ -125,7 +126,7 @@ def furnish(folder: Path) -> None:
 def command_lines(seed: int, training: float = 0.5) -> Iterator[CommandLine]:
     """Command lines without end, the same for the same seed. ``training`` is the share of the train command."""
     draw = random.Random(seed)
-    arguments = {name: list(_arguments(main)) for name, main in MAINS.items() if name not in STARTED_BY_HYDRA}
+    arguments = {name: list(_arguments(main)) for name, main in MAINS.items() if name != "train"}
     while True:
         if draw.random() < training:
             yield CommandLine("train", tuple(_training(draw)))

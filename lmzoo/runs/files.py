@@ -1,0 +1,83 @@
+"""The files of a run: read as far as they can be a run's, written whole or not at all."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import checked_text, read_bytes, write_atomic
+from lmzoo.corpus.own import CONDITIONS
+
+_MOST_BYTES = {
+    "config.yaml": 1 << 16,
+    "vocabulary.txt": 1 << 27,
+    CONDITIONS: 1 << 24,
+    "provenance.json": 1 << 24,
+    "results.json": 1 << 24,
+}
+"""Far more than a run writes."""
+
+
+class _Unusable(UserError):  # noqa: N818 - it is one
+    """A file of a run that cannot be used, and its name."""
+
+
+class Files:
+    """The files of a run, in the folder ``path``."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def names(self) -> set[str]:
+        """The names of the files in the folder, none where there is no folder."""
+        try:
+            return {path.name for path in self.path.iterdir()}
+        except FileNotFoundError:
+            return set()
+        except OSError as error:
+            raise UserError(f"run_dir={self.path}: cannot be used ({error.strerror})", "choose another") from None
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a file of the run."""
+        return checked_text(self.read(name), str(self.path / name)).decode().removesuffix("\n").split("\n")
+
+    def read(self, name: str) -> bytes:
+        """A file of the run; a UserError where it is larger than a run writes it, or cannot be read."""
+        return read_bytes(self.path / name, _MOST_BYTES[name])
+
+    def read_json(self, name: str) -> Any:
+        """`read` as JSON."""
+        data = self.read(name)
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self.unusable(name, f"damaged ({error})") from None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of the run, whole or not at all.
+
+        Raises: OSError where there is no room or no right to write; what was there before stays.
+        """
+        try:
+            write_atomic(self.path / name, data)
+        except OSError as error:
+            error.filename = str(self.path / name)
+            raise
+
+    def write_json(self, name: str, value: Any) -> None:
+        """`write` as JSON."""
+        self.write(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """While the context lasts, a UserError is one about a file of the run, and gets its name."""
+        try:
+            yield
+        except UserError as error:
+            raise (error if isinstance(error, _Unusable) else self.unusable(name, error.problem)) from None
+
+    def unusable(self, name: str, reason: str) -> "_Unusable":
+        """The error for a file of the run that cannot be used."""
+        return _Unusable(f"{self.path / name}: {reason}", "delete the folder to start again, or choose another run_dir")
