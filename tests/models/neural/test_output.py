@@ -187,6 +187,19 @@ def test_under_autocast_products_are_rounded_and_sums_are_not(weights: torch.Ten
         assert (ours - theirs).norm() < 0.03 * theirs.norm()
 
 
+def test_under_autocast_products_that_the_backward_pass_repeats_are_rounded_too(monkeypatch: pytest.MonkeyPatch):
+    seen = []
+    addmm = torch.addmm
+    monkeypatch.setattr(torch, "addmm", lambda *matrices: seen.append(addmm(*matrices)) or seen[-1])
+    inputs, tokens = draw(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = layer(inputs)(inputs[0], tokens)
+    before = len(seen)
+    (torch.arange(N) * scores).sum().backward()
+    assert len(seen) > before > 0
+    assert {logits.dtype for logits in seen} == {torch.bfloat16}
+
+
 @pytest.mark.parametrize("two_levels", [False, True])
 def test_no_more_logits_than_a_chunk(two_levels: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(softmax, "CHUNK_ELEMENTS", 2 * V)

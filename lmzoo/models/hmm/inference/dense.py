@@ -22,53 +22,53 @@ class _Scaled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor, Tensor, bool]:
         B, T, Z = emission.shape
-        A, e = transition.exp().mul_(Z), emission.transpose(0, 1)
-        joint = e.softmax(2)  # (T, B, Z), at first p(x_t | z_t) divided by its sum
-        offset = e.amax(2, keepdim=True) - joint.amax(2, keepdim=True).mul_(Z).log_()  # log of that sum, less log Z
-        score = prior + e[0]  # Rabiner 1989, eq. 19
-        torch.softmax(score, 1, out=joint[0])
-        predicted, scale = A.new_empty(T - 1, B, Z), A.new_ones(T, B, 1)
+        A, score = transition.exp().mul_(Z), emission.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+        score[0] += prior  # (T, B, Z), Rabiner 1989, eq. 19
+        joint = score.softmax(2)  # (T, B, Z), at first p(x_t | z_t) divided by its sum
+        largest = joint.amax(2, keepdim=True)
+        offset = score.amax(2, keepdim=True).sub_(largest.mul_(Z).log_())  # log of that sum, less log Z
+        predicted, scale = torch.empty_like(joint), A.new_ones(T, B, 1)
         before, after = predicted.unbind(0), joint.unbind(0)
+        before[0].fill_(1.0)
         for t in range(1, T):
-            torch.mm(after[t - 1], A, out=before[t - 1])  # eq. 20: the sum
-            after[t].mul_(before[t - 1])  # eq. 20: times the emission
+            torch.mm(after[t - 1], A, out=before[t])  # eq. 20: the sum
+            after[t].mul_(before[t])  # eq. 20: times the emission
             if t % RESCALED == 0:
                 after[t].div_(torch.sum(after[t], 1, keepdim=True, out=scale[t]))
         total = joint.sum(2, keepdim=True)
-        evidence, least = total * scale, accurate_from(A.dtype, Z)  # (T, B, 1)
+        evidence, least = scale.mul_(total), accurate_from(A.dtype, Z)  # (T, B, 1)
         smallest, largest = evidence.aminmax()
-        accurate = bool(smallest >= least) and bool(largest < torch.inf)
+        accurate = float(smallest) >= least and float(predicted.amin()) >= least and float(largest) < torch.inf
         evidence[1:] /= total[:-1]  # 1 / c_t of eq. 91
+        evidence[0] = Z
         logprobs = evidence.log_().add_(offset)
-        logprobs[0] = score.logsumexp(1, keepdim=True)
-        if T > 1:
-            accurate = accurate and bool(predicted.amin() >= least)
-            score = predicted[-1].log().add_(e[-1])
+        belief = before[-1].log().add_(score[-1]).log_softmax(1)
         ctx.save_for_backward(A, joint, predicted, total)
-        return logprobs[:, :, 0].T, score.log_softmax(1), accurate
+        return logprobs[:, :, 0].T, belief, accurate
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         A, joint, predicted, total = ctx.saved_tensors
-        T, B, Z = joint.shape
+        T = len(joint)
         g, dbelief = upstream[0].T, upstream[1]  # (T, B), (B, Z)
+        even = torch.equal(g[1:], g[:-1])  # all tokens weigh alike
         # Σ_j λ_{t-1}(j) is Σ_j δ_t(j), which is g_t
-        excess = (g - torch.cat([g[1:], dbelief.sum(1)[None]]))[:, :, None] / total  # (T, B, 1)
-        demission, transposed = A.new_empty(T, B, Z), A.T
-        torch.addcmul(dbelief, excess[-1], joint[-1], out=demission[-1])
-        uneven = bool(excess[:-1].any())  # not where all tokens weigh alike
-        ratio = joint[1:] / predicted  # at first joint_t / predicted_t, then δ_t / predicted_t
-        torch.div(demission[-1:], predicted[-1:], out=ratio[-1:])
-        delta, after = demission.unbind(0), ratio.unbind(0)
+        excess = None if even else (g[:-1] - g[1:])[:, :, None] / total[:-1]  # (T - 1, B, 1)
+        demission, transposed = torch.empty_like(joint), A.T
+        delta, last = demission.unbind(0), (g[-1] - dbelief.sum(1))[:, None] / total[-1]
+        torch.addcmul(dbelief, last, joint[-1], out=delta[-1])
+        ratio = joint / predicted  # at first joint_t / predicted_t, then δ_t / predicted_t
+        after = ratio.unbind(0)
+        torch.div(delta[-1], predicted[-1], out=after[-1])
         for t in reversed(range(T - 1)):
-            torch.mm(after[t], transposed, out=delta[t])  # eq. 25
-            if uneven:
+            torch.mm(after[t + 1], transposed, out=delta[t])  # eq. 25
+            if excess is not None:
                 delta[t].add_(excess[t])
-            if t > 0:
-                after[t - 1].mul_(delta[t])
+            after[t].mul_(delta[t])
         demission[:-1].mul_(joint[:-1])
-        counts = torch.mm(joint[:-1].flatten(0, 1).T, ratio.flatten(0, 1))  # (Z, Z), eq. 37 summed over steps
+        counts = torch.empty_like(A)  # (Z, Z), eq. 37 summed over steps
+        torch.mm(joint[:-1].flatten(0, 1).T, ratio[1:].flatten(0, 1), out=counts)
         return demission[0], counts.mul_(A), demission.transpose(0, 1)
 
 
@@ -77,7 +77,8 @@ def forward(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor
 
         b_t(j) = log p(z_t = j | x_≤t) = log Σ_i exp(b_{t-1}(i) + A(i, j)) + e_t(j) - log p(x_t | x_<t)
 
-    It runs in probability space. A batch in which a sum underflows is left to `blocks.forward`.
+    It runs in probability space, in the precision of its inputs: autocast leaves products that are written with out= as
+    they are. A batch in which a sum underflows is left to `blocks.forward`.
 
     The gradient runs backward. Let λ_t be the gradient with respect to b_t, and g_t the gradient with respect to
     log p(x_t | x_<t). The gradient with respect to e_t (and, for t = 1, to the prior) is
@@ -96,10 +97,9 @@ def forward(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor
         (B, T) log p(x_t | x_<t) and the (B, Z) log-belief after the last token, both differentiable. A token that is
         impossible has -inf and no gradient, and so has every token after it.
     """
-    with torch.autocast(transition.device.type, enabled=False):
-        result: Any = _Scaled.apply(prior, transition, emission)
-        logprobs, belief, accurate = result
-        return (logprobs, belief) if accurate else _in_one_block(prior, transition, emission)
+    result: Any = _Scaled.apply(prior, transition, emission)
+    logprobs, belief, accurate = result
+    return (logprobs, belief) if accurate else _in_one_block(prior, transition, emission)
 
 
 def _in_one_block(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
