@@ -1,7 +1,7 @@
 """Lines that begin with a label, their condition: ``label TAB text``."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -34,9 +34,32 @@ def parted(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:
     return labels, texts
 
 
-def most_frequent_first(labels: Sequence[str]) -> list[str]:
-    """Each label once; among equals, the first seen is first."""
-    return [label for label, _ in Counter(labels).most_common()]
+Texts = Mapping[str, Sequence[tuple[str, bytes]]]
+"""Of each split: texts in UTF-8, every line closed, each with its name."""
+
+
+def without_labels(texts: Texts, known: Sequence[str]) -> tuple[Texts, Sequence[str], dict[str, Tensor]]:
+    """Texts whose lines begin with labels -> the same without them, all labels, and the conditions of each split.
+
+    Args:
+        known: the labels that there may be; where there are none, those of train, the most frequent first.
+
+    Raises: UserError as `parted` and `numbered` do.
+    """
+    found = {
+        split: [(name, *parted(data.decode().removesuffix("\n").split("\n"), name)) for name, data in parts]
+        for split, parts in texts.items()
+    }
+    counts = Counter(label for _, labels, _ in found["train"] for label in labels)
+    known = known or [label for label, _ in counts.most_common()]
+    conditions = {
+        split: torch.cat([numbered(labels, known, name) for name, labels, _ in parts]) for split, parts in found.items()
+    }
+    plain = {
+        split: [(name, "".join(f"{line}\n" for line in lines).encode()) for name, _, lines in parts]
+        for split, parts in found.items()
+    }
+    return plain, known, conditions
 
 
 def numbered(labels: Sequence[str], known: Sequence[str], where: str) -> Tensor:

@@ -11,7 +11,7 @@ from lmzoo.core.files import checked_text, sha256, text_bytes
 from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
-from lmzoo.corpus.conditions import most_frequent_first, numbered, parted
+from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.form import Form, Tokenizer, Unit
 from lmzoo.corpus.markov import MarkovSource
@@ -156,35 +156,22 @@ def text(
     if condition and context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
     form = Form(unit, lower, tokenizer)
-    texts, checksums, labels = {}, {}, {}
+    texts, checksums = {}, {}
     for split, files in named.items():
         read = [(str(file), text_bytes(file)) for file in text_files(files)]
         checksums[split] = sha256(b"".join(data for _, data in read))
-        closed = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
-        if condition:
-            labels[split], closed = _parted(closed)
-        texts[split] = [(name, form.prepared(data)) for name, data in closed]
-    if vocabulary:
-        words = read_vocabulary(vocabulary)
-    else:
-        words = Vocabulary.of(b"".join(data for _, data in texts["train"]), min_count, max_size, unknown)
-    known = (words.conditions or most_frequent_first(labels["train"])) if condition else []
-    conditions = {split: numbered(found, known, f"corpus.{split}") for split, found in labels.items()}
-    words = Vocabulary(words.words, conditions=known)
+        texts[split] = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
+    taken = read_vocabulary(vocabulary) if vocabulary else None
+    labels, conditions = [], {}
+    if condition:
+        texts, labels, conditions = without_labels(texts, taken.conditions if taken else [])
+    texts = {split: [(name, form.prepared(data)) for name, data in parts] for split, parts in texts.items()}
+    words = taken or Vocabulary.of(b"".join(data for _, data in texts["train"]), min_count, max_size, unknown)
     name = corpus_label({"name": "text", "label": label, "train": train})
     return _encode(
-        name, context, words, texts, checksums, fixed=vocabulary is not None, form=form, conditions=conditions
-    )
-
-
-def _parted(texts: Sequence[tuple[str, bytes]]) -> tuple[list[str], list[tuple[str, bytes]]]:
-    """The labels of the lines of some texts, each of which has a name; and the texts without labels."""
-    labels, plain = [], []
-    for name, data in texts:
-        found, lines = parted(data.decode().removesuffix("\n").split("\n"), name)
-        labels += found
-        plain.append((name, "".join(f"{line}\n" for line in lines).encode()))
-    return labels, plain
+        name, context, Vocabulary(words.words, conditions=labels), texts, checksums,
+        fixed=taken is not None, form=form, conditions=conditions,
+    )  # fmt: skip
 
 
 @corpora.register("markov")

@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -29,7 +30,7 @@ TEXT = torch.tensor([3, 1, 0, 0, 2, 2, 4, 0, 1, 0])
 CONDITIONS = torch.tensor([2, 0, 1, 2])
 
 
-def build(name: str, labels: int = LABELS) -> Conditioned:
+def build(name: str, labels: int = LABELS) -> Any:
     torch.manual_seed(0)
     options = defaults("model", name) | SMALL[name] | {"init": 0.5, "dropout": 0.0}
     conditions = [str(number) for number in range(labels)]
@@ -51,7 +52,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def test_with_vectors_of_zeros_a_model_is_the_one_without_labels(name: str):
     model, plain = build(name), build(name, labels=0)
     different = text_logprobs(model, TEXT, "sentence", CONDITIONS)
-    model.condition_vectors.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+    model.condition_vectors.zero_()
     expected = text_logprobs(plain, TEXT, "sentence")
     assert torch.equal(text_logprobs(model, TEXT, "sentence", CONDITIONS), expected)
     assert (different - expected).abs().min() > 1e-4  # each word is told of the label
@@ -138,26 +139,28 @@ def test_texts_are_of_their_labels():
     model.output.weight.copy_(weight)
     model.condition_shares = torch.tensor([0.75, 0.25, 0.0])
     for condition, words in ((0, {1, 2}), (1, {3, 4})):
-        drawn = sample(model, 20, 0, context="sentence", samples=3, condition=condition)
+        drawn: Any = sample(model, 20, 0, context="sentence", samples=3, condition=condition)
         assert set(drawn.tokens.flatten().tolist()) == words
         assert drawn.conditions.tolist() == [condition] * 3
         (best,) = beam_search(model, 1, 3, condition=condition)
         assert set(best.tokens) <= words
-    drawn = sample(model, 5, 0, context="sentence", samples=400)
+    drawn: Any = sample(model, 5, 0, context="sentence", samples=400)
     assert torch.equal((drawn.tokens > 2).all(1), drawn.conditions == 1)
     assert (drawn.conditions == 0).sum() == pytest.approx(300, abs=35)
 
 
 def test_a_new_line_has_the_label_of_the_text():
     model = build("lstm")
-    drawn = sample(model, 30, 1, context="sentence", samples=4)
+    drawn: Any = sample(model, 30, 1, context="sentence", samples=4)
     assert (drawn.tokens == 0).any()
     for tokens, logprobs, c in zip(*drawn, strict=True):
         text = torch.cat([tokens, tokens.new_zeros(1)])
         lines = int((text == 0).sum())
         scores = text_logprobs(model, text, "sentence", torch.full((lines,), int(c)))
         torch.testing.assert_close(scores[:-1].double(), logprobs)
-    again = sample(model, 6, 1, context="sentence", decoding=Decoding(top_k=1), prompt=torch.tensor([2]), condition=2)
+    again: Any = sample(
+        model, 6, 1, context="sentence", decoding=Decoding(top_k=1), prompt=torch.tensor([2]), condition=2
+    )
     assert again.conditions.tolist() == [2]
 
 
