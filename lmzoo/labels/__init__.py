@@ -1,5 +1,6 @@
 """Labels of words: tasks, models, measures. Importing a model registers it."""
 
+import lmzoo.labels.birnn
 import lmzoo.labels.crf
 import lmzoo.labels.hmm_tagger
 import lmzoo.labels.majority

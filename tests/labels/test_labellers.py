@@ -10,7 +10,16 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, labellers, packed, unpacked
 
 NAMES = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
-SMALL = {"epochs": 4, "iterations": 6}
+SMALL = {
+    "epochs": 20,
+    "iterations": 6,
+    "lr": 0.05,
+    "dropout": 0.0,
+    "unknown": 0.0,
+    "hidden": 8,
+    "embedding": 8,
+    "filters": 8,
+}
 SENTENCES = [
     Sentence(words.split(), labels.split(), [[] for _ in words.split()])
     for words, labels in [
@@ -20,9 +29,13 @@ SENTENCES = [
 ]  # fmt: skip
 
 
-def begun(name: str) -> Labeller:
+def built(name: str) -> Labeller:
     options = defaults("labeller", name)
-    labeller = labellers.build(options | {key: value for key, value in SMALL.items() if key in options})
+    return labellers.build(options | {key: value for key, value in SMALL.items() if key in options})
+
+
+def begun(name: str) -> Labeller:
+    labeller = built(name)
     labeller.start(SENTENCES, seed=3)
     return labeller
 
@@ -40,7 +53,7 @@ def learnt(name: str) -> Labeller:
 @pytest.mark.parametrize("name", NAMES)
 def test_another_one_labels_alike_with_what_is_learnt(name: str):
     labeller = learnt(name)
-    other = labellers.build(defaults("labeller", name))
+    other = built(name)
     other.take({key: value.clone() for key, value in labeller.state().items()})
     texts = [*SENTENCES, Sentence(["An", "unseen", "walk", "27"], [], [[], [], [], []])]
     found = other.label(texts)

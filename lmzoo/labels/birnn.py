@@ -1,0 +1,178 @@
+"""A bidirectional recurrent tagger, with or without a conditional random field as its last layer."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from lmzoo.core.options import Count, Depth, Dropout, NonNegative, Size
+from lmzoo.labels.chain import batches, best, log_partition, score
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
+from lmzoo.labels.network import Inputs, Network
+
+BATCH = 4096
+"""Words and padding whose labels are sought at once."""
+
+UNKNOWN = 1
+
+
+@labellers.register("birnn")
+class BiRNN(Labeller):
+    """Recurrent layers in both directions over words, their letters and other columns, learnt by Adam.
+
+    A step is a batch; its random numbers depend on the seed and its number alone.
+
+    Args:
+        cell: of the recurrent layers.
+        embedding, column: the size of the vectors of words, and of the entries of each other column.
+        filters: how many look at the letters of a word; 0: letters are not read.
+        hidden, layers: the recurrent layers', in each direction.
+        dropout: the rate of inputs, between layers, and of outputs.
+        unknown: the rate at which a word that train has once is unknown.
+        crf: whether neighbouring labels depend on each other.
+        epochs: how often train is read.
+        batch: words and padding of a step.
+        lr: the rate of the first step, from which it falls to 0 in a straight line.
+        clip: the largest norm of a gradient.
+    """
+
+    checked = True
+
+    def __init__(
+        self,
+        *,
+        cell: Literal["rnn", "gru", "lstm"],
+        embedding: Size,
+        column: Size,
+        filters: Count,
+        hidden: Size,
+        layers: Depth,
+        dropout: Dropout,
+        unknown: Dropout,
+        crf: bool,
+        epochs: Size,
+        batch: Size,
+        lr: NonNegative,
+        clip: NonNegative,
+    ):
+        self.shape = {
+            "cell": cell, "embedding": embedding, "column": column, "filters": filters, "hidden": hidden,
+            "layers": layers, "dropout": dropout, "crf": crf,
+        }  # fmt: skip
+        self.unknown, self.crf, self.epochs, self.batch, self.lr, self.clip = unknown, crf, epochs, batch, lr, clip
+
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        self.sentences, self.seed = sentences, seed
+        self.drawn: tuple[int, list[list[int]]] | None = None
+        self.lengths = [len(sentence.words) for sentence in sentences]
+        self.epoch = sum(1 for _ in batches(self.lengths, self.batch))
+        self.steps = self.epochs * self.epoch
+        counts = Counter(word.lower() for sentence in sentences for word in sentence.words)
+        number = len(sentences[0].features[0])
+        others = [sorted({row[k] for sentence in sentences for row in sentence.features}) for k in range(number)]
+        letters = sorted({letter for sentence in sentences for word in sentence.words for letter in word})
+        self._know([sorted(counts), *others, letters], sorted({x for sentence in sentences for x in sentence.labels}))
+        self.once = torch.tensor([False, False, *(counts[word] == 1 for word in self.tables[0][2:])])
+        torch.manual_seed(seed)
+        self._build()
+        self.optimizer = torch.optim.Adam(self._learnt(), lr=self.lr)
+
+    def _know(self, tables: Sequence[Sequence[str]], labels: Sequence[str]) -> None:
+        """Take words, entries of other columns, letters, and labels."""
+        self.tables = [["", "", *table] for table in tables]
+        self.numbers = [{text: i for i, text in enumerate(table, 2)} for table in tables]
+        self.labels = list(labels)
+
+    def _build(self) -> None:
+        self.network = Network([len(table) for table in self.tables], len(self.labels), **self.shape)
+
+    def _learnt(self) -> list[torch.nn.Parameter]:
+        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+
+    def _inputs(self, sentences: Sequence[Sentence]) -> Inputs:
+        def padded(rows: Sequence[Sequence[int]]) -> Tensor:
+            return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+
+        *numbers, letters = self.numbers
+        texts = [[[word.lower() for word in s.words] for s in sentences]]
+        texts += [[[row[k] for row in s.features] for s in sentences] for k in range(len(numbers) - 1)]
+        columns = [padded([[number.get(text, UNKNOWN) for text in row] for row in rows])
+                   for number, rows in zip(numbers, texts, strict=True)]  # fmt: skip
+        words = {word: i for i, word in enumerate(dict.fromkeys(word for s in sentences for word in s.words))}
+        spelled = padded([[letters.get(letter, UNKNOWN) for letter in word] for word in words])
+        spelling = padded([[words[word] for word in s.words] for s in sentences])
+        return Inputs(columns, spelled, spelling, torch.tensor([len(s.words) for s in sentences]))
+
+    def _groups(self, epoch: int) -> list[list[int]]:
+        """The sentences of the steps of an epoch: groups of similar length, in an order drawn for it."""
+        if self.drawn is None or self.drawn[0] != epoch:
+            random = np.random.default_rng([self.seed, epoch])
+            order = random.permutation(len(self.sentences)).tolist()
+            groups = [[order[i] for i in group] for group in batches([self.lengths[i] for i in order], self.batch)]
+            self.drawn = epoch, [groups[i] for i in random.permutation(len(groups))]
+        return self.drawn[1]
+
+    def step(self, number: int) -> dict[str, float]:
+        epoch, place = divmod(number, self.epoch)
+        torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
+        sentences = [self.sentences[i] for i in self._groups(epoch)[place]]
+        inputs = self._inputs(sentences)
+        words = inputs.columns[0]
+        inputs.columns[0] = words.masked_fill(self.once[words] & (torch.rand(words.shape) < self.unknown), UNKNOWN)
+        of = {label: i for i, label in enumerate(self.labels)}
+        gold = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor([of[x] for x in s.labels]) for s in sentences], batch_first=True
+        )
+        self.network.train()
+        scores = self.network(inputs)
+        loss = (log_partition(scores) - score(scores, gold)).sum() / inputs.lengths.sum()
+        self.optimizer.zero_grad()
+        loss.backward()
+        norm = clip_grad_norm_(self._learnt(), self.clip)
+        self.optimizer.param_groups[0]["lr"] = rate = self.lr * (1 - number / self.steps)
+        self.optimizer.step()
+        found = {"loss/train": loss.detach(), "train/gradient_norm": norm, "train/learning_rate": rate}
+        return {name: float(value) for name, value in found.items()}
+
+    def state(self) -> State:
+        tables = {f"table{i}": packed(table) for i, table in enumerate(self.tables)}
+        weights = {f"network.{name}": value.detach().clone() for name, value in self.network.state_dict().items()}
+        return {"labels": packed(self.labels), **tables, **weights}
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        tables = sorted(name for name in state if name.startswith("table"))
+        self._know([unpacked(state[name])[2:] for name in tables], unpacked(state["labels"]))
+        self._build()
+        self._load(state)
+
+    def _load(self, state: Mapping[str, Tensor]) -> None:
+        prefix = "network."
+        weights = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+        self.network.load_state_dict(weights)
+
+    def progress(self) -> State:
+        sums = {f"{name}.{i}": value for i, kept in self.optimizer.state_dict()["state"].items()
+                for name, value in kept.items()}  # fmt: skip
+        return self.state() | sums
+
+    def go_on(self, progress: Mapping[str, Tensor]) -> None:
+        self._load(progress)
+        for i, parameter in enumerate(self._learnt()):
+            names = [name for name in progress if name.endswith(f".{i}") and not name.startswith("network.")]
+            if names:
+                self.optimizer.state[parameter] = {name.partition(".")[0]: progress[name].clone() for name in names}
+
+    @torch.no_grad()
+    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        self.network.eval()
+        found: dict[int, list[str]] = {}
+        for batch in batches([len(sentence.words) for sentence in sentences], BATCH):
+            scores = self.network(self._inputs([sentences[i] for i in batch]))
+            for number, path in zip(batch, best(scores), strict=True):
+                found[number] = [self.labels[k] for k in path]
+        return [found[i] for i in range(len(sentences))]

@@ -1,0 +1,100 @@
+"""The network of a bidirectional tagger: words and their letters, recurrent layers, scores of labels.
+
+Ma & Hovy, "End-to-end sequence labeling via bi-directional LSTM-CNNs-CRF", ACL 2016,
+https://aclanthology.org/P16-1101; words that train has once are at times unknown in training, as in Lample et al.,
+"Neural architectures for named entity recognition", NAACL 2016.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from lmzoo.labels.chain import Scores
+from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
+from lmzoo.models.neural.regularisers import Dropping
+
+CELLS = {"rnn": RNN.cell, "gru": GRU.cell, "lstm": LSTM.cell}
+
+WIDTH = 3
+"""Letters that a filter sees at once."""
+
+
+class Inputs(NamedTuple):
+    """B sentences of at most T words; 0 stands for padding, and 1 for what train does not have."""
+
+    columns: list[Tensor]
+    """(B, T) each: words, and other columns that are read."""
+    letters: Tensor
+    """(U, L) of the U different words of the sentences."""
+    spelling: Tensor
+    """(B, T) the number of each word among those."""
+    lengths: Tensor
+    """(B,)."""
+
+
+class Network(nn.Module):
+    """Embeddings -> recurrent layers in both directions -> (B, T, K) scores, and those of neighbouring labels.
+
+    Args:
+        sizes: how many words there are, how many entries of each other column, and how many letters.
+        labels: K.
+        crf: whether labels depend on their neighbours; if not, those scores are 0.
+        others: as in `lmzoo.labels.birnn.BiRNN`.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        labels: int,
+        *,
+        cell: Literal["rnn", "gru", "lstm"],
+        embedding: int,
+        column: int,
+        filters: int,
+        hidden: int,
+        layers: int,
+        dropout: float,
+        crf: bool,
+    ):
+        super().__init__()
+        *columns, letters = sizes
+        dimensions = [embedding, *(column for _ in columns[1:])]
+        self.embeddings = nn.ModuleList(map(_embedding, columns, dimensions))
+        self.letters = _embedding(letters, filters) if filters else None
+        self.filters = nn.Conv1d(filters, filters, WIDTH, padding=WIDTH // 2) if filters else None
+        self.dropout = Dropping(dropout, locked=True)
+        between = dropout if layers > 1 else 0.0
+        self.recurrent = CELLS[cell](
+            sum(dimensions) + filters, hidden, layers, batch_first=True, dropout=between, bidirectional=True
+        )
+        self.output = nn.Linear(2 * hidden, labels)
+        self.moves = nn.Parameter(torch.zeros(labels, labels), requires_grad=crf)
+        self.first = nn.Parameter(torch.zeros(labels), requires_grad=crf)
+
+    def spelled(self, letters: Tensor) -> Tensor:
+        """(U, L) letters of words -> (U, filters), the largest output of each filter within the word."""
+        assert self.letters is not None
+        assert self.filters is not None
+        found = self.filters(self.letters(letters).mT).masked_fill((letters == 0)[:, None], -torch.inf)
+        return found.amax(2)
+
+    def forward(self, inputs: Inputs) -> Scores:
+        parts = [embed(column) for embed, column in zip(self.embeddings, inputs.columns, strict=True)]
+        if self.letters is not None:
+            parts.append(self.spelled(inputs.letters)[inputs.spelling])
+        vectors = self.dropout(torch.cat(parts, 2))
+        packed = pack_padded_sequence(vectors, inputs.lengths, batch_first=True, enforce_sorted=False)
+        hidden, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
+        return Scores(self.output(self.dropout(hidden)), self.moves, self.first, inputs.lengths)
+
+
+def _embedding(number: int, size: int) -> nn.Embedding:
+    """With components of variance 1 / size, and 0 for padding."""
+    embedding = nn.Embedding(number, size, padding_idx=0)
+    nn.init.uniform_(embedding.weight, -((3 / size) ** 0.5), (3 / size) ** 0.5)
+    with torch.no_grad():
+        embedding.weight[0] = 0
+    return embedding
