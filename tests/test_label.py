@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from command_line import command
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lmzoo import compare, evaluate, label, tag
+from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, labellers
 from lmzoo.runs.checkpoint import read_checkpoint
 
@@ -143,3 +144,36 @@ def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
     Path("r/best.pt").unlink()
     assert "r: has no best.pt yet" in command("r", "test.txt", main=tag.main).refused()
     assert "none: not a run directory" in command("none", "test.txt", main=tag.main).refused()
+
+
+class Wavering(Labeller):
+    """Right after its second step alone."""
+
+    steps, checked, number = 3, True, 0
+
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        self.sentences = sentences
+
+    def step(self, number: int) -> dict[str, float]:
+        self.number = number
+        return {}
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {"number": torch.tensor(self.number)}
+
+    def take(self, state: Mapping[str, torch.Tensor]) -> None:
+        self.number = int(state["number"])
+
+    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        return [s.labels if self.number == 1 else ["?"] * len(s.labels) for s in sentences]
+
+
+@pytest.mark.parametrize("valid", [True, False])
+def test_the_best_on_valid_is_kept_or_else_the_last(texts: Path, monkeypatch: pytest.MonkeyPatch, valid: bool):
+    monkeypatch.setitem(labellers.entries, "majority", Wavering)
+    files = [*FILES, "task.valid=train.txt"] if valid else FILES
+    done = command("task=chunk", "labeller=majority", *files, "run_dir=r", main=label.main)
+    assert f"test f1 {100 if valid else 0:.2f}" in done.out, done
+    if valid:
+        points = EventAccumulator("r").Reload().Scalars("f1/valid")
+        assert [(point.step, point.value) for point in points] == [(5, 0), (10, 1), (15, 0)]

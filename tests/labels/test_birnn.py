@@ -1,0 +1,107 @@
+"""The bidirectional tagger beside loops over words and letters."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lmzoo.core.configs import defaults
+from lmzoo.labels.birnn import BiRNN
+from lmzoo.labels.chain import log_partition, score
+from lmzoo.labels.formats import Sentence
+
+SMALL = {"hidden": 6, "embedding": 5, "filters": 4, "column": 3, "dropout": 0.0, "unknown": 0.0, "epochs": 2}
+SENTENCES = [
+    Sentence(["The", "walk", "ends"], ["D", "N", "V"], [["x"], ["y"], ["x"]]),
+    Sentence(["the", "talk"], ["D", "N"], [["x"], ["z"]]),
+]
+
+
+def begun(**options: object) -> BiRNN:
+    chosen = defaults("labeller", "birnn") | SMALL | options
+    del chosen["name"]
+    model = BiRNN(**chosen)  # pyright: ignore[reportArgumentType]
+    model.start(SENTENCES, seed=0)
+    return model
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_layers_read_in_both_directions(cell: str):
+    model = begun(cell=cell, layers=2)
+    model.network.eval()
+    inputs = model._inputs(SENTENCES)
+    before = model.network(inputs).emission
+    for changed in range(3):
+        words = inputs.columns[0].clone()
+        words[0, changed] = 1
+        after = model.network(inputs._replace(columns=[words, *inputs.columns[1:]])).emission
+        assert ((after[0] != before[0]).any(1)).all()
+        assert torch.equal(after[1], before[1])
+
+
+def test_a_layer_is_the_cell_step_by_step():
+    model = begun(cell="rnn")
+    model.network.eval()
+    net = model.network
+    inputs = model._inputs(SENTENCES[:1])
+    spelled = net.spelled(inputs.letters)[inputs.spelling]
+    vectors = torch.cat([*(embed(c) for embed, c in zip(net.embeddings, inputs.columns, strict=True)), spelled], 2)[0]
+    weights = dict(net.recurrent.named_parameters())
+    sides = []
+    for end, order in (("", [0, 1, 2]), ("_reverse", [2, 1, 0])):
+        h, rows = torch.zeros(6), {}
+        for t in order:
+            x = weights[f"weight_ih_l0{end}"] @ vectors[t] + weights[f"bias_ih_l0{end}"]
+            rows[t] = h = (x + weights[f"weight_hh_l0{end}"] @ h + weights[f"bias_hh_l0{end}"]).tanh()
+        sides.append(torch.stack([rows[t] for t in range(3)]))
+    assert torch.allclose(net(inputs).emission[0], net.output(torch.cat(sides, 1)), atol=1e-6)
+
+
+def test_a_filter_gives_its_largest_output_within_the_word():
+    net = begun().network
+    assert net.filters is not None
+    assert net.letters is not None
+    word = [4, 2, 3]
+    letters = torch.tensor([[*word, 0, 0], [5, 6, 7, 8, 9]])
+    vectors = [torch.zeros(4), *(net.letters.weight[i] for i in word), torch.zeros(4)]
+    outputs = [
+        sum((net.filters.weight[:, :, d] @ vectors[t + d] for d in range(3)), net.filters.bias) for t in range(3)
+    ]
+    assert torch.allclose(net.spelled(letters)[0], torch.stack(outputs).amax(0), atol=1e-6)
+
+
+def test_without_moves_the_loss_is_cross_entropy():
+    scores = begun(crf=False).network(begun()._inputs(SENTENCES[:1]))
+    gold = torch.tensor([[0, 2, 1]])
+    expected = F.cross_entropy(scores.emission[0], gold[0], reduction="sum")
+    assert float((log_partition(scores) - score(scores, gold)).detach()) == pytest.approx(float(expected.detach()))
+    for crf in (False, True):
+        model = begun(crf=crf)
+        model.step(0)
+        assert bool(model.network.moves.any()) == crf
+
+
+def test_words_that_train_has_once_are_unknown_at_the_rate():
+    model = begun(unknown=0.999999)
+    read = []
+    model.network.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0].columns))
+    model.step(0)
+    words, column = read[0]
+    assert sorted(words.flatten().tolist()) == [0, 1, 1, 1, model.numbers[0]["the"], model.numbers[0]["the"]]
+    assert (column > 1).sum() == 5
+    model.label(SENTENCES)
+    assert (read[-1][0] > 1).sum() == 5
+    assert not model.network.training  # or dropout would change labels
+
+
+def test_every_epoch_reads_each_sentence_once_in_another_order():
+    model = begun(batch=1)
+    groups = [model._groups(epoch) for epoch in range(8)]
+    assert all(sorted(group) == [[0], [1]] for group in groups)
+    assert groups[0] in groups[1:]
+    assert any(group != groups[0] for group in groups)
+    assert model.steps == 4
+
+
+def test_the_rate_falls_to_zero():
+    model = begun(batch=1)
+    assert [model.step(n)["train/learning_rate"] / model.lr for n in range(4)] == [1, 0.75, 0.5, 0.25]
