@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import command
+from command_line import QUICK, command
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lmzoo import compare, evaluate, label, tag
+from lmzoo.labels.birnn import BiRNN
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, labellers
 from lmzoo.runs.checkpoint import read_checkpoint
@@ -177,3 +178,23 @@ def test_the_best_on_valid_is_kept_or_else_the_last(texts: Path, monkeypatch: py
     if valid:
         points = EventAccumulator("r").Reload().Scalars("f1/valid")
         assert [(point.step, point.value) for point in points] == [(5, 0), (10, 1), (15, 0)]
+
+
+def test_a_tagger_starts_from_a_language_model_once(texts: Path, monkeypatch: pytest.MonkeyPatch):
+    Path("lm.txt").write_text("the walk ends\nthey walk\n" * 20)
+    corpus = [
+        "corpus=text",
+        "corpus.context=sentence",
+        *(f"corpus.{split}=lm.txt" for split in ("train", "valid", "test")),
+    ]
+    sizes = ["embedding=4", "hidden=4"]
+    assert command(*corpus, "model=lstm", *(f"model.{size}" for size in sizes), *QUICK, "run_dir=lm").code == 0
+    options = ["task=chunk", "labeller=birnn", *(f"labeller.{size}" for size in sizes), "labeller.epochs=2", *FILES]
+    assert "labeller.from: none: not a run" in command(*options, "labeller.from=none", main=label.main).refused()
+    inherited = []
+    inherit = BiRNN.inherit
+    monkeypatch.setattr(BiRNN, "inherit", lambda *given: (inherited.append(given), inherit(*given)))
+    assert command(*options, "labeller.from=lm", "run_dir=r", main=label.main).code == 0
+    Path("r/results.json").unlink()  # goes on from last.pt
+    assert command(*options, "labeller.from=lm", "run_dir=r", main=label.main).code == 0
+    assert len(inherited) == 1

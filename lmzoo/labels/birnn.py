@@ -9,11 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import Count, Depth, Dropout, NonNegative, Size
+from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import batches, best, log_partition, score
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
 from lmzoo.labels.network import Inputs, Network
+from lmzoo.models.neural.recurrent import Recurrent
+from lmzoo.protocol.model import LanguageModel
 
 BATCH = 4096
 """Words and padding whose labels are sought at once."""
@@ -39,6 +43,8 @@ class BiRNN(Labeller):
         batch: words and padding of a step.
         lr: the rate of the first step, from which it falls to 0 in a straight line.
         clip: the largest norm of a gradient.
+        from_: the run of a recurrent language model, whose word vectors and layers the forward direction starts from;
+            it must have the same cell and sizes. Words beyond its vocabulary keep the vectors that were drawn for them.
     """
 
     checked = True
@@ -59,11 +65,13 @@ class BiRNN(Labeller):
         batch: Size,
         lr: NonNegative,
         clip: NonNegative,
+        from_: str | None,
     ):
         self.shape = {
             "cell": cell, "embedding": embedding, "column": column, "filters": filters, "hidden": hidden,
             "layers": layers, "dropout": dropout, "crf": crf,
         }  # fmt: skip
+        self.source = from_
         self.unknown, self.crf, self.epochs, self.batch, self.lr, self.clip = unknown, crf, epochs, batch, lr, clip
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
@@ -81,6 +89,29 @@ class BiRNN(Labeller):
         torch.manual_seed(seed)
         self._build()
         self.optimizer = torch.optim.Adam(self._learnt(), lr=self.lr)
+
+    @property
+    def starts_from(self) -> tuple[str, str] | None:
+        return None if self.source is None else ("labeller.from", self.source)
+
+    @torch.no_grad()
+    def inherit(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
+        own = self.network.recurrent
+        layers = model.recurrent if isinstance(model, Recurrent) else None
+        if not (isinstance(model, Recurrent) and isinstance(layers, type(own))):
+            raise UserError(f"labeller.from={self.source}: no plain network of labeller.cell={self.shape['cell']}")
+        sizes = {"embedding": model.embedding.embedding_dim, "hidden": layers.hidden_size, "layers": layers.num_layers}
+        if wrong := [name for name, size in sizes.items() if self.shape[name] != size]:
+            raise UserError(f"labeller.from={self.source}: has {wrong[0]} {sizes[wrong[0]]}", "set labeller's to that")
+        for name, weight in layers.named_parameters():
+            part = own.get_parameter(name)
+            (part if part.ndim == 1 else part[:, : weight.shape[1]]).copy_(weight)
+        numbers = [vocabulary.index.get(word) for word in self.tables[0]]
+        known = [i for i, number in enumerate(numbers) if number is not None]
+        rows = model.embedding.weight[[number for number in numbers if number is not None]]
+        if not len(rows):
+            raise UserError(f"labeller.from={self.source}: has none of the words of train in lower case")
+        self.network.embeddings[0].get_parameter("weight")[known] = rows
 
     def _know(self, tables: Sequence[Sequence[str]], labels: Sequence[str]) -> None:
         """Take words, entries of other columns, letters, and labels."""

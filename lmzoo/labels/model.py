@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.registry import Registry
+from lmzoo.corpus import Vocabulary
 from lmzoo.labels.formats import Sentence
+from lmzoo.protocol.model import LanguageModel
 
 labellers = Registry("labeller")
 
@@ -38,6 +40,18 @@ class Labeller(ABC):
     steps: int = 0
     epoch: int = 1
     checked: bool = False
+
+    @property
+    def starts_from(self) -> tuple[str, str] | None:
+        """The option that names the run of a language model to start from, and its folder; None: there is none."""
+        return None
+
+    def inherit(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
+        """Take over what that model has; called after `start`, before the first step.
+
+        Raises: UserError where the model does not suit the options.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:

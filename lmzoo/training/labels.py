@@ -22,6 +22,7 @@ from lmzoo.labels.tasks import Task, load_task
 from lmzoo.runs.board import Board
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import taken
+from lmzoo.runs.loading import load
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.results import summary
 from lmzoo.training.steps import Position, take_steps
@@ -95,6 +96,8 @@ class _Learner:
         labeller.start(train, seed)
         saved = run.restore("last.pt", torch.device("cpu"), "position", "best", "progress")
         if saved is None:
+            if labeller.starts_from is not None:
+                _hand_over(labeller, *labeller.starts_from)
             self.position.seconds = time.monotonic() - started
             return
         taken(run, "last.pt", saved["progress"], labeller.go_on)
@@ -142,6 +145,15 @@ class _Learner:
         if self.task.measure == "f1":
             figures |= entity_f1(text.sentences, predicted)
         return figures, text.written(predicted)
+
+
+def _hand_over(labeller: Labeller, option: str, folder: str) -> None:
+    """Give a labeller the language model that it starts from."""
+    try:
+        model, vocabulary = load(folder)
+    except UserError as error:  # whose advice is for those who train that run
+        raise UserError(f"{option}: {error.problem}", "choose another run") from None
+    labeller.inherit(model, vocabulary)
 
 
 def _results(settings: Settings, learner: _Learner) -> dict[str, Any]:

@@ -4,10 +4,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import defaults
+from lmzoo.core.errors import UserError
+from lmzoo.core.registry import models
+from lmzoo.corpus import Vocabulary
 from lmzoo.labels.birnn import BiRNN
 from lmzoo.labels.chain import log_partition, score
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import labellers
+from lmzoo.protocol.model import LanguageModel
 
 SMALL = {"hidden": 6, "embedding": 5, "filters": 4, "column": 3, "dropout": 0.0, "unknown": 0.0, "epochs": 2}
 SENTENCES = [
@@ -18,8 +24,7 @@ SENTENCES = [
 
 def begun(**options: object) -> BiRNN:
     chosen = defaults("labeller", "birnn") | SMALL | options
-    del chosen["name"]
-    model = BiRNN(**chosen)  # pyright: ignore[reportArgumentType]
+    model: BiRNN = labellers.build(chosen)
     model.start(SENTENCES, seed=0)
     return model
 
@@ -105,3 +110,50 @@ def test_every_epoch_reads_each_sentence_once_in_another_order():
 def test_the_rate_falls_to_zero():
     model = begun(batch=1)
     assert [model.step(n)["train/learning_rate"] / model.lr for n in range(4)] == [1, 0.75, 0.5, 0.25]
+
+
+def language_model(name: str = "lstm", **options: object) -> tuple[LanguageModel, Vocabulary]:
+    vocabulary = Vocabulary.of(["the walk is"])
+    sizes = {"embedding": 5, "hidden": 6, "layers": 2, "init": 0.5, "tied": False} | options
+    return models.build(defaults("model", name) | sizes, vocabulary_size=len(vocabulary)), vocabulary
+
+
+def test_the_forward_direction_starts_from_a_language_model():
+    model, (lm, vocabulary) = begun(layers=2), language_model()
+    drawn = {name: value.clone() for name, value in model.network.state_dict().items()}
+    model.inherit(lm, vocabulary)
+    model.network.eval()
+    words = Sentence(["The", "walk"], [], [["x"], ["y"]])
+    with torch.no_grad():  # what the language model does not read is nothing, so that its own states come out
+        for layer, size in ((0, 5), (1, 6)):
+            model.network.recurrent.get_parameter(f"weight_ih_l{layer}")[:, size:] = 0
+        inputs = model._inputs([words])
+        vectors = torch.cat([model.network.embeddings[0](inputs.columns[0]), torch.zeros(1, 2, 7)], 2)
+        ours = model.network.recurrent(vectors)[0][:, :, :6]
+        tokens = torch.tensor([[vocabulary.index["the"], vocabulary.index["walk"]]])
+        zeros = torch.zeros(1, 2, 6)
+        theirs, _ = lm.eval()._advance(tokens, (zeros, zeros))  # pyright: ignore[reportCallIssue]
+    assert torch.allclose(ours, theirs, atol=1e-6)
+    changed = model.network.state_dict()
+    row = model.numbers[0]["talk"]  # which the language model does not know
+    assert torch.equal(changed["embeddings.0.weight"][row], drawn["embeddings.0.weight"][row])
+    assert torch.equal(changed["recurrent.weight_ih_l0_reverse"], drawn["recurrent.weight_ih_l0_reverse"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "gru"}, "no plain network of labeller.cell=lstm"),
+        ({"name": "ngram"}, "no plain network of labeller.cell=lstm"),
+        ({"weight_drop": 0.1}, "no plain network of labeller.cell=lstm"),
+        ({"hidden": 7}, "has hidden 7; set labeller's to that"),
+    ],
+)
+def test_a_language_model_that_does_not_suit_is_refused(options: dict, message: str):
+    if options.get("name") == "ngram":
+        vocabulary = Vocabulary.of(["a"])
+        lm = models.build(defaults("model", "ngram"), vocabulary_size=len(vocabulary)), vocabulary
+    else:
+        lm = language_model(**options)
+    with pytest.raises(UserError, match=message):
+        begun(layers=2).inherit(*lm)
