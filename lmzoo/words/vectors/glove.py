@@ -144,7 +144,7 @@ class GloVe(Method):
     def _descend(self, block: Block) -> float:
         """One step of AdaGrad on a block; returns its part of J."""
         places = (0, block.rows), (1, block.columns)
-        loss, *gradients = glove(*(self.parameters[place] for place in places), block)
+        loss, *gradients = glove(self.parameters[places[0]], self.parameters[places[1]], block)
         for place, gradient in zip(places, gradients, strict=True):
             gradient *= self.lr
             self.squares[place] += gradient**2
