@@ -8,25 +8,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lmzoo.words.vectors.band import Band
+
 
 def skipgram(
-    w: Tensor, c: Tensor, n: Tensor, pairs: Tensor, k: float, measured: bool = True
+    w: Tensor, c: Tensor, n: Tensor, near: Tensor, k: float, measured: bool = True
 ) -> tuple[float, Tensor, Tensor, Tensor]:
-    """-Σ_ij P_ij log σ(w_i · c_j) - (k/S) Σ_i P_i Σ_s log σ(-w_i · n_s), P_i = Σ_j P_ij.
+    """-Σ_ij P_ij log σ(w_i · c_{i+j}) - (k/S) Σ_i P_i Σ_s log σ(-w_i · n_s), P_i = Σ_j P_ij.
 
     Args:
         w: (B, T, d) vectors of the words.
-        c: (B, U, d) of all words that may be contexts.
+        c: (B, T + 2L, d) of the words and those on either side.
         n: (B, S, d) of the noise.
-        pairs: (B, T, U) P, 1 or 0.
+        near: (B, T, 2L + 1) P, 1 for the contexts of a word or 0.
         k: negative samples of a pair.
     """
-    positive, negative = w @ c.mT, w @ n.mT  # (B, T, U), (B, T, S)
-    weight = pairs.sum(2, keepdim=True) * (k / n.shape[1])
-    loss = measured and -(pairs * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
-    push = positive.sigmoid_().sub_(1).mul_(pairs)  # d loss / d positive
+    band = Band.of(*w.shape[:2], near.shape[2] // 2)
+    positive, negative = band.dots(w, c), w @ n.mT  # (B, T, 2L + 1), (B, T, S)
+    weight = near.sum(2, keepdim=True) * (k / n.shape[1])
+    loss = measured and -(near * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
+    push = positive.sigmoid_().sub_(1).mul_(near)  # d loss / d positive
     pull = negative.sigmoid_().mul_(weight)
-    return float(loss), torch.baddbmm(push @ c, pull, n), push.mT @ w, pull.mT @ w
+    return float(loss), torch.baddbmm(band.to_words(push, c), pull, n), band.to_places(push, w), pull.mT @ w
 
 
 def cbow(

@@ -1,9 +1,9 @@
 """Skip-gram and CBOW, by blocks of text.
 
 Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781; Mikolov, Sutskever, Chen, Corrado & Dean, NIPS
-2013, whose equation numbers are given. The text is cut into blocks of T words. The pairs of words and contexts of a
-block are the entries near the diagonal of one product of matrices, and its words share S draws of the noise. So a step
-is a few products, and the gradients are written out. Rows that many words of a batch share, such as that of *the*,
+2013, whose equation numbers are given. The text is cut into blocks of T words, which share S draws of the noise. The
+pairs of words and contexts of a block are the entries near the diagonal of a matrix (`band`). So a step is a few
+products, and the gradients are written out. Rows that many words of a batch share, such as that of *the*,
 get the sum of their steps, cut to what `CAP` of them would give.
 """
 
@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from lmzoo.core.options import Count, NonNegative, Size
 from lmzoo.corpus import Corpus
+from lmzoo.words.vectors.band import Band
 from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
 from lmzoo.words.vectors.huffman import Huffman
 from lmzoo.words.vectors.method import Method, methods
@@ -54,12 +55,12 @@ class Batch(NamedTuple):
 
     Attributes:
         tokens: (B, T + 2L) the words of each block, with L on either side.
-        pairs: (B, T, T + 2L) whether the words are a pair: 1 or 0.
+        near: (B, T, 2L + 1) whether a word L before … L after is a context: 1 or 0.
         noise: (B, S) drawn words.
     """
 
     tokens: Tensor
-    pairs: Tensor
+    near: Tensor
     noise: Tensor
 
 
@@ -95,10 +96,8 @@ class Word2Vec(Method):
         random = torch.Generator().manual_seed(seed)
         self.W = (torch.rand(len(self.words), o["dim"], generator=random) - 0.5) / o["dim"]
         self.C = torch.zeros_like(self.W)
-        distance = (torch.arange(T + 2 * o["window"]) - torch.arange(T)[:, None] - o["window"]).abs()
-        self.distance = distance.masked_fill(distance == 0, o["window"] + 1).to(
-            torch.int16
-        )  # a word is not its context
+        self.distance = torch.arange(-o["window"], o["window"] + 1).abs()
+        self.distance[o["window"]] = o["window"] + 1  # a word is not its context
         self.read: tuple[int, Tensor, Tensor] | None = None
 
     def tokens(self, number: int) -> int:
@@ -123,12 +122,12 @@ class Word2Vec(Method):
             self.read = epoch, tokens.unfold(0, T + 2 * L, T)[order], lines.unfold(0, T + 2 * L, T)[order]
         return self.read[1], self.read[2]
 
-    def _pairs(self, lines: Tensor, random: torch.Generator) -> Tensor:
-        """(B, T + 2L) lines, -1 beside the text -> (B, T, T + 2L) whether two words are a pair."""
+    def _near(self, lines: Tensor, random: torch.Generator) -> Tensor:
+        """(B, T + 2L) lines, -1 beside the text -> (B, T, 2L + 1) which words on either side are contexts."""
         L = self.options["window"]
         own = lines[:, L : L + T].masked_fill(lines[:, L : L + T] < 0, -2)[:, :, None]
         most = torch.randint(1, L + 1, (len(lines), T, 1), generator=random, dtype=torch.int16)
-        return ((self.distance <= most) & (lines[:, None] == own)).float()
+        return ((self.distance <= most) & (lines.unfold(1, 2 * L + 1, 1) == own)).float()
 
     def step(self, number: int) -> dict[str, float]:
         epoch, part = divmod(number, self.parts)
@@ -141,10 +140,10 @@ class Word2Vec(Method):
         loss = pairs = 0.0
         batches = zip(*(part.split(BLOCKS) for part in (tokens[this], lines[this], noise)), strict=True)
         for i, (rows, ends, draws) in enumerate(batches):
-            batch = Batch(rows, self._pairs(ends, random), draws)
+            batch = Batch(rows, self._near(ends, random), draws)
             measured = i % MEASURED == 0
             loss += self.descend(batch, rate, measured)
-            pairs += float(batch.pairs.sum()) * measured
+            pairs += float(batch.near.sum()) * measured
         return {"train/loss": loss / max(1.0, pairs), "train/lr": rate}
 
     @abstractmethod
@@ -155,15 +154,7 @@ class Word2Vec(Method):
         """Take ``rate`` times a gradient off the rows of a table."""
         rows, gradient = rows.flatten(), gradient.flatten(0, -2)
         often = rows.bincount(minlength=len(table))
-        table.index_add_(0, rows, gradient.mul_((-rate * (CAP / often).clamp(max=1))[rows, None]))
-
-    def _near(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(B T, 2L) the words on either side of each word, and whether they are its contexts."""
-        L = self.options["window"]
-        near = torch.cat([torch.arange(L), torch.arange(L + 1, 2 * L + 1)])
-        words = batch.tokens.unfold(1, 2 * L + 1, 1)[..., near]  # (B, T, 2L)
-        places = torch.arange(T)[:, None] + near
-        return words.flatten(0, 1), batch.pairs.gather(2, places.expand(len(words), -1, -1)).flatten(0, 1)
+        table.index_add_(0, rows, gradient.mul_((CAP / often).clamp(max=1).index_select(0, rows)[:, None]), alpha=-rate)
 
 
 @methods.register("skipgram")
@@ -176,15 +167,22 @@ class SkipGram(Word2Vec):
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
         L = self.options["window"]
         if self.huffman is not None:
-            words, near = self._near(batch)
+            words, near = batch.tokens.unfold(1, 2 * L + 1, 1).flatten(0, 1), batch.near.flatten(0, 1)
             nodes, signs = self.huffman.path(batch.tokens[:, L : L + T].flatten())
-            loss, to_w, to_node = hierarchical(self.W[words], self.C[nodes], signs, near, measured)
+            loss, to_w, to_node = hierarchical(
+                F.embedding(words, self.W), F.embedding(nodes, self.C), signs, near, measured
+            )
             self._add(self.W, words, to_w, rate)
             self._add(self.C, nodes, to_node, rate)
             return loss
         own = batch.tokens[:, L : L + T]
         loss, to_w, to_c, to_n = skipgram(
-            self.W[own], self.C[batch.tokens], self.C[batch.noise], batch.pairs, self.options["negative"], measured
+            F.embedding(own, self.W),
+            F.embedding(batch.tokens, self.C),
+            F.embedding(batch.noise, self.C),
+            batch.near,
+            self.options["negative"],
+            measured,
         )
         self._add(self.W, own, to_w, rate)
         contexts = torch.cat([batch.tokens, batch.noise], 1)
@@ -199,19 +197,23 @@ class CBOW(Word2Vec):
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
         L = self.options["window"]
         own = batch.tokens[:, L : L + T]
-        share = batch.pairs / batch.pairs.sum(2, keepdim=True).clamp(min=1)
-        inputs = self.W[batch.tokens]
-        h = share @ inputs  # (B, T, d)
-        known = (batch.pairs.sum(2) > 0).float()
+        number = batch.near.sum(2, keepdim=True)  # of contexts
+        known = (number[:, :, 0] > 0).float()
+        band = Band.of(len(own), T, L)
+        h = band.to_words(batch.near, F.embedding(batch.tokens, self.W)) / number.clamp(min=1)  # (B, T, d)
         if self.huffman is not None:
             nodes, signs = self.huffman.path(own.flatten())
             h = h.flatten(0, 1)[:, None]
-            loss, to_h, to_node = hierarchical(h, self.C[nodes], signs, known.flatten()[:, None], measured)
+            loss, to_h, to_node = hierarchical(h, F.embedding(nodes, self.C), signs, known.flatten()[:, None], measured)
             to_h = to_h.view(*own.shape, -1)
             self._add(self.C, nodes, to_node, rate)
         else:
             k = self.options["negative"]
-            loss, to_h, to_c, to_n = cbow(h, self.C[own], self.C[batch.noise], known, k, measured)
+            loss, to_h, to_c, to_n = cbow(
+                h, F.embedding(own, self.C), F.embedding(batch.noise, self.C), known, k, measured
+            )
             self._add(self.C, torch.cat([own, batch.noise], 1), torch.cat([to_c, to_n], 1), rate)
-        self._add(self.W, batch.tokens, batch.pairs.mT @ to_h, rate)  # in full for each context, as in word2vec.c
+        self._add(
+            self.W, batch.tokens, band.to_places(batch.near, to_h), rate
+        )  # in full for each context, as in word2vec.c
         return loss

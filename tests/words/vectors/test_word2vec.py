@@ -1,5 +1,6 @@
 """word2vec: gradients against autograd of the plain formula, batches against loops; steps of GloVe as well."""
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -9,6 +10,7 @@ from vectors_corpus import corpus_of, two_topics
 
 from lmzoo.core.configs import defaults
 from lmzoo.words.vectors import word2vec
+from lmzoo.words.vectors.band import Band
 from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
 from lmzoo.words.vectors.huffman import Huffman
 from lmzoo.words.vectors.method import Method, methods
@@ -26,12 +28,23 @@ def check(loss: torch.Tensor, found: tuple, *variables: torch.Tensor) -> None:
 
 
 def test_the_gradient_of_skipgram():
-    w, c, n = leaves((2, 3, 4), (2, 5, 4), (2, 6, 4))
-    pairs = (torch.rand(2, 3, 5, generator=torch.Generator().manual_seed(1)) < 0.5).double()
+    w, c, n = leaves((2, 3, 4), (2, 7, 4), (2, 6, 4))
+    near = (torch.rand(2, 3, 5, generator=torch.Generator().manual_seed(1)) < 0.5).double()
     loss = 0
-    for b, i, j in pairs.nonzero().tolist():
-        loss = loss - logsigmoid(w[b, i] @ c[b, j]) - 7 / 6 * sum(logsigmoid(-w[b, i] @ v) for v in n[b])
-    check(loss, skipgram(w.detach(), c.detach(), n.detach(), pairs, 7), w, c, n)
+    for b, i, k in near.nonzero().tolist():
+        loss = loss - logsigmoid(w[b, i] @ c[b, i + k]) - 7 / 6 * sum(logsigmoid(-w[b, i] @ v) for v in n[b])
+    check(loss, skipgram(w.detach(), c.detach(), n.detach(), near, 7), w, c, n)
+
+
+def test_sums_near_words_are_those_of_loops():
+    weights, w, c = leaves((2, 3, 5), (2, 3, 4), (2, 7, 4))
+    band = Band.of(2, 3, 2)
+    to_words, to_places = torch.zeros_like(w), torch.zeros_like(c)
+    for b, i, k in itertools.product(range(2), range(3), range(5)):
+        to_words[b, i] += weights[b, i, k] * c[b, i + k]
+        to_places[b, i + k] += weights[b, i, k] * w[b, i]
+    torch.testing.assert_close(band.to_words(weights.detach(), c.detach()), to_words)
+    torch.testing.assert_close(band.to_places(weights.detach(), w.detach()), to_places)
 
 
 def test_the_gradient_of_cbow():
@@ -89,9 +102,9 @@ def test_pairs_are_words_on_one_line_within_the_window(context, monkeypatch):
     seen: Counter = Counter()
     for epoch in range(40):
         tokens, ends = method._blocks(epoch)
-        pairs = method._pairs(ends, torch.Generator().manual_seed(epoch))
-        for b, i, j in pairs.nonzero().tolist():
-            seen[method.words[tokens[b, i + 2]], method.words[tokens[b, j]]] += 1
+        near = method._near(ends, torch.Generator().manual_seed(epoch))
+        for b, i, k in near.nonzero().tolist():
+            seen[method.words[tokens[b, i + 2]], method.words[tokens[b, i + k]]] += 1
     whole = [line.split() for line in lines] if context == "sentence" else [" ".join(lines).split()]
     near = {(w, v): abs(i - j) for line in whole for i, w in enumerate(line) for j, v in enumerate(line) if i != j}
     assert set(seen) == {pair for pair, k in near.items() if k <= 2}
