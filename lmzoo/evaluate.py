@@ -9,6 +9,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.core.errors import UserError, printable
+from lmzoo.core.files import read_pieces
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import read_conditioned
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.perplexity import Score, by_line, fault, score, text_logprobs
+from lmzoo.protocol.lines import Part, looked_up, scored_parts
+from lmzoo.protocol.perplexity import Total, by_line, fault, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
 
@@ -30,7 +33,11 @@ MANY_UNKNOWN = 0.01
 
 
 def evaluate(
-    run_dir: Path, text: str, context: Context | None = None, device: str = "auto", lines: bool = False
+    run_dir: Path,
+    text: str,
+    context: Context | None = None,
+    device: str = "auto",
+    each: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Score a text with the best weights of a run.
 
@@ -38,24 +45,26 @@ def evaluate(
         text: ``train``, ``valid`` or ``test``, a split of the run's corpus; else a UTF-8 file, a sentence a
             line, words separated by spaces. Words the model does not know count as `<unk>`.
         context: as in `lmzoo.corpus.Context`; None takes the run's own.
-        lines: whether to give the score of every line, too. In a stream a line is scored given all lines before it.
+        each: is called with logprob, tokens and text of every line, the words as the model reads them, as soon as it
+            is scored. In a stream a line is scored given all lines before it.
 
     Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words read as `<unk>`),
         impossible (tokens of probability zero), seconds, device; where words are unknown, perplexity_of_known, that
-        of all other tokens; where words are characters, bits_per_character; and where asked for, lines: the logprob,
-        the number of tokens and the words of every line, as the model reads them.
+        of all other tokens; where words are characters, bits_per_character.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
     run, model, vocabulary = open_run(run_dir, device)
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
-    tokens, known, conditions = _read(text, run, vocabulary)
-    started = time.monotonic()
-    logprobs = text_logprobs(model, tokens, memory, conditions).cpu().double()
-    measured = Score.of(logprobs)
-    if problem := fault(logprobs):
-        raise UserError(f"{run_dir}: {problem}", "train it again")
+    started, scoring = time.monotonic(), _Scoring(vocabulary, each)
+    for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary), memory):
+        if problem := fault(logprobs):
+            raise UserError(f"{run_dir}: {problem}", "train it again")
+        scoring.add(part.numbers, logprobs)
+        if part.conditions is not None:
+            scoring.unconditioned.add(text_logprobs(model, vocabulary.read(part.numbers), memory))
+    measured = scoring.all.score
     figures = {
         "model": config["model"]["name"],
         "text": text,
@@ -63,38 +72,58 @@ def evaluate(
         "perplexity": measured.perplexity,
         "logprob": measured.logprob,
         "tokens": measured.tokens,
-        "unknown": int((~known).sum()),
+        "unknown": measured.tokens - scoring.known.tokens,
         "impossible": measured.impossible,
         "seconds": round(time.monotonic() - started, 3),
         "device": str(model.device),
     }
-    if conditions is not None:
-        figures["perplexity_without_condition"] = score(model, tokens, memory).perplexity
+    if scoring.unconditioned.tokens:
+        figures["perplexity_without_condition"] = scoring.unconditioned.score.perplexity
     if vocabulary.form.unit == "char":
         figures["bits_per_character"] = math.log2(measured.perplexity)
     if figures["unknown"]:
-        figures["perplexity_of_known"] = Score.of(logprobs[known]).perplexity
-    if lines:
-        figures["lines"] = [
-            {"logprob": float(scores.sum()), "tokens": len(line), "text": vocabulary.decode(line[:-1].tolist())}
-            for scores, line in zip(by_line(logprobs, tokens), by_line(tokens, tokens), strict=True)
-        ]
+        figures["perplexity_of_known"] = scoring.known.score.perplexity
     return figures
 
 
-def _read(text: str, run: Run, vocabulary: Vocabulary) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The (N,) tokens of a split or a file; whether each was known, (N,), and not read as `<unk>`; (L,) conditions."""
+class _Scoring:
+    """The sums of a text that is scored part by part; ``each`` is given its lines."""
+
+    def __init__(self, vocabulary: Vocabulary, each: Callable[[dict[str, Any]], None] | None):
+        self.vocabulary, self.each = vocabulary, each
+        self.all, self.known, self.unconditioned = Total(), Total(), Total()
+        self.open: tuple[Tensor, Tensor] | None = None  # the tokens of a line that has not ended, and their log p
+
+    def add(self, numbers: Tensor, logprobs: Tensor) -> None:
+        """(N,) tokens, -1 for unknown words, and their log-probabilities."""
+        self.all.add(logprobs)
+        self.known.add(logprobs[numbers >= 0])
+        if self.each is None:
+            return
+        tokens = self.vocabulary.read(numbers)
+        if self.open is not None:
+            tokens, logprobs = torch.cat([self.open[0], tokens]), torch.cat([self.open[1], logprobs])
+        lines = by_line(tokens, tokens)
+        end = sum(map(len, lines))
+        for line, scores in zip(lines, by_line(logprobs, tokens), strict=True):
+            text = self.vocabulary.decode(line[:-1].tolist())
+            self.each({"logprob": float(scores.sum()), "tokens": len(line), "text": text})
+        self.open = tokens[end:], logprobs[end:]
+
+
+def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
+    """A split, or a file whose lines have labels, which are one part; any other file part by part."""
     if text in SPLITS:
         corpus = run.corpus()
-        tokens = corpus.tokens(text)
-        return tokens, torch.ones_like(tokens, dtype=torch.bool), corpus.conditions.get(text)
+        return [Part(b"", corpus.tokens(text), corpus.conditions.get(text))]
     if not Path(text).exists():
         meant = get_close_matches(text, SPLITS, n=1)
         advice = f"did you mean '{meant[0]}'?" if meant else None
         raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
-    conditions, lines = read_conditioned(Path(text), vocabulary)
-    numbers = vocabulary.look_up(lines, text)
-    return vocabulary.read(numbers), numbers >= 0, conditions
+    if vocabulary.conditions:
+        conditions, lines = read_conditioned(Path(text), vocabulary)
+        return [Part(b"", vocabulary.look_up(lines, text), conditions)]
+    return looked_up(vocabulary, read_pieces(Path(text)), text)
 
 
 def _for_json(value: Any) -> Any:
@@ -104,6 +133,10 @@ def _for_json(value: Any) -> Any:
     if isinstance(value, list):
         return [_for_json(part) for part in value]
     return finite(value) if isinstance(value, float) else value
+
+
+def _print_line(line: dict[str, Any]) -> None:
+    sys.stdout.write(f"{line['logprob']:.4f}\t{line['tokens']}\t{printable(line['text'])}\n")
 
 
 def main() -> int:
@@ -128,13 +161,15 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()
     unfinished = Run(arguments.run).unfinished()
-    figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device, arguments.lines)
+    lines: list[dict[str, Any]] = []
+    each = None if not arguments.lines else lines.append if arguments.json else _print_line
+    figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device, each)
+    if arguments.json and arguments.lines:
+        figures["lines"] = lines
     warn(unfinished)
     if arguments.json:
         print(json.dumps(_for_json(figures), indent=2, allow_nan=False))
         return 0
-    for line in figures.get("lines", []):
-        print(f"{line['logprob']:.4f}\t{line['tokens']}\t{printable(line['text'])}")
     bits = f" ({figures['bits_per_character']:.4f} bits per character)" if "bits_per_character" in figures else ""
     summary = [
         f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "

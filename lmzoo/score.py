@@ -12,11 +12,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, warn
+from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, tokenized_pieces, warn
 from lmzoo.core.errors import printable
-from lmzoo.core.files import read_lines
+from lmzoo.core.files import read_lines, read_pieces
 from lmzoo.corpus.conditions import numbered, parted
-from lmzoo.protocol.lines import Line, scored
+from lmzoo.protocol.lines import Line, scored, scored_pieces
 from lmzoo.runs.results import finite
 
 UNITS = {"nats": 1.0, "bits": 1 / math.log(2), "log10": 1 / math.log(10)}
@@ -48,15 +48,17 @@ def main() -> int:
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     unfinished = run.unfinished()
     context = arguments.context or run.config()["corpus"]["context"]
-    lines, conditions = read_lines(text_file(arguments)), None
     if vocabulary.conditions:
-        labels, lines = parted(lines, arguments.text)
+        labels, lines = parted(read_lines(text_file(arguments)), arguments.text)
         conditions = numbered(labels, vocabulary.conditions, arguments.text)
-    text = scored(model, vocabulary, tokenized(arguments, lines), context, arguments.text, conditions)
+        text = scored(model, vocabulary, tokenized(arguments, lines), context, arguments.text, conditions)
+    else:
+        pieces = tokenized_pieces(arguments, read_pieces(text_file(arguments)))
+        text = scored_pieces(model, vocabulary, pieces, context, arguments.text)
     warn(unfinished)
     sums = Sums()
     for line in text:
-        print(_as_json(line, arguments) if arguments.json else _as_table(line, arguments))
+        sys.stdout.write((_as_json(line, arguments) if arguments.json else _as_table(line, arguments)) + "\n")
         sums.add(line)
     print(sums.told(arguments.unit), file=sys.stderr)
     return 0
@@ -70,11 +72,13 @@ def _as_table(line: Line, arguments: argparse.Namespace) -> str:
         return (
             f"{line.logprob * unit:.4f}\t{line.logprob_of_known * unit:.4f}\t{len(line.words)}\t{line.unknown}\t{words}"
         )
-    each = zip(line.words, line.logprobs.tolist(), line.known.tolist(), strict=True)
-    rows = (
-        f"{printable(word)}\t{logprob * unit:.4f}\t{'known' if known else 'unknown'}\n" for word, logprob, known in each
-    )
-    return "".join(rows)
+    cells: list[Any] = [None] * (3 * len(line.words))
+    cells[::3] = map(printable, line.words)
+    cells[1::3] = (line.logprobs * unit).tolist()
+    cells[2::3] = ["known"] * len(line.words)
+    if line.unknown:
+        cells[2::3] = ["known" if known else "unknown" for known in line.known.tolist()]
+    return "%s\t%.4f\t%s\n" * len(line.words) % tuple(cells)
 
 
 def _as_json(line: Line, arguments: argparse.Namespace) -> str:

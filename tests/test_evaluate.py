@@ -95,20 +95,21 @@ def test_every_line_has_its_own_score(finished, tmp_path, monkeypatch, capsys):
     path, _ = finished
     file = tmp_path / "text.txt"
     file.write_text("w1 w2  w3\n\nw4\n")
-    figures = evaluate(path, str(file), "sentence", "cpu", lines=True)
+    lines: list[dict[str, Any]] = []
+    figures = evaluate(path, str(file), "sentence", "cpu", lines.append)
     alone = []
     for row in ("w1 w2 w3", "w4"):
         (tmp_path / "alone.txt").write_text(f"{row}\n")
         alone.append(evaluate(path, str(tmp_path / "alone.txt"), "sentence", "cpu")["logprob"])
-    assert [line["text"] for line in figures["lines"]] == ["w1 w2 w3", "", "w4"]
-    assert [line["tokens"] for line in figures["lines"]] == [4, 1, 2]
-    assert [line["logprob"] for line in figures["lines"] if line["text"]] == pytest.approx(alone, rel=1e-6)
-    assert sum(line["logprob"] for line in figures["lines"]) == pytest.approx(figures["logprob"], rel=1e-9)
+    assert [line["text"] for line in lines] == ["w1 w2 w3", "", "w4"]
+    assert [line["tokens"] for line in lines] == [4, 1, 2]
+    assert [line["logprob"] for line in lines if line["text"]] == pytest.approx(alone, rel=1e-6)
+    assert sum(line["logprob"] for line in lines) == pytest.approx(figures["logprob"], rel=1e-9)
     monkeypatch.setattr("sys.argv", ["evaluate", str(path), str(file), "--context", "sentence", "--lines"])
     assert main() == 0
     printed = capsys.readouterr()
     rows = printed.out.splitlines()
-    assert rows[2] == f"{figures['lines'][2]['logprob']:.4f}\t2\tw4"
+    assert rows[2] == f"{lines[2]['logprob']:.4f}\t2\tw4"
     assert len(rows) == 3
     assert printed.err.startswith("lstm on ")
 

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -48,6 +48,13 @@ class CommandParser(argparse.ArgumentParser):
 def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
     """Lines as ``--tokenize`` asks for them."""
     return list(map(TOKENIZERS[arguments.tokenize], lines)) if arguments.tokenize else list(lines)
+
+
+def tokenized_pieces(arguments: argparse.Namespace, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Pieces of a text, none of which ends inside a word, as ``--tokenize`` asks for them."""
+    for piece in pieces:
+        lines = tokenized(arguments, piece.decode().split("\n")) if arguments.tokenize else []
+        yield "\n".join(lines).encode() if lines else piece
 
 
 def text_file(arguments: argparse.Namespace) -> Path:

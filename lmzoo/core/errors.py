@@ -55,6 +55,8 @@ def out_of_memory(error: BaseException) -> bool:
 
 def printable(text: str) -> str:
     """A text in which signs that would control a terminal, or turn its lines around, are written as escapes."""
+    if text.isprintable():
+        return text
     return "".join(c.encode("unicode_escape").decode() if _controls(c) else c for c in text)
 
 

@@ -22,6 +22,8 @@ PIPES = {*map(Path, ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/pr
 LONGEST_WORD = 1 << 20
 """So many bytes without a space or the end of a line are no text, such as a file of zeros."""
 
+NO_LINE = "a split needs at least one line of text"
+
 
 def sha256(data: bytes) -> str:
     """The hexadecimal SHA-256 of some bytes."""
@@ -63,13 +65,16 @@ def text_bytes(path: Path) -> bytes:
 
     Raises: UserError as `input_stream` does, and for what is no text, as `LONGEST_WORD` shows.
     """
-    pieces = []
+    return b"".join(_blocks(path))
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """`text_bytes` in blocks of `LONGEST_WORD` bytes."""
     with input_stream(path) as stream, _unpacked(stream, path) as text:
-        while piece := text.read(LONGEST_WORD):
-            pieces.append(piece)
-            if len(piece) == LONGEST_WORD and not re.search(rb"\s", piece):
+        while block := text.read(LONGEST_WORD):
+            if len(block) == LONGEST_WORD and not re.search(rb"\s", block):
                 raise UserError(f"{path}: no text of words, as {LONGEST_WORD:,} bytes of it have no space")
-    return b"".join(pieces)
+            yield block
 
 
 @contextlib.contextmanager
@@ -93,6 +98,41 @@ def read_text(path: Path) -> bytes:
     return checked_text(text_bytes(path), str(path))
 
 
+def read_pieces(path: Path) -> Iterator[bytes]:
+    """`read_text` in pieces, so that a file of any size is read in the memory of a few blocks.
+
+    No piece ends inside a word. One in which a line ends has nothing behind its last line feed, and the last one ends
+    with a line feed, whether the file does or not.
+
+    Raises: UserError as `read_text` does, at the piece that shows what is wrong; that a text is empty, at its end.
+    """
+    line, place, empty, beginning = 1, 0, True, codecs.BOM_UTF8
+    for whole in _cut_between_words(_blocks(path)):
+        piece, beginning = whole.removeprefix(beginning), b""
+        try:
+            text = piece.decode()
+            empty = empty and (not text or text.isspace())
+        except UnicodeDecodeError as error:
+            raise _no_utf8(str(path), line + piece.count(b"\n", 0, error.start), place + error.start) from None
+        line, place = line + piece.count(b"\n"), place + len(piece)
+        yield piece
+    if empty:
+        raise UserError(f"{path}: empty", NO_LINE)
+
+
+def _cut_between_words(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks cut anew: behind their last line feed or, where there is none, before their last space."""
+    rest = b""
+    for block in blocks:
+        block = rest + block
+        end = block.rfind(b"\n") + 1 or max(map(block.rfind, (b" ", b"\t", b"\r", b"\v", b"\f")))
+        if end > 0:
+            yield block[:end]
+        rest = block[max(0, end) :]
+    if rest:
+        yield rest + b"\n"
+
+
 def read_lines(path: Path) -> list[str]:
     """The lines of `read_text`, an empty line being an empty sentence."""
     return read_text(path).decode().removesuffix("\n").split("\n")
@@ -100,14 +140,18 @@ def read_lines(path: Path) -> list[str]:
 
 def checked_text(data: bytes, where: str) -> bytes:
     """UTF-8 bytes, with a byte order mark or without -> without; a UserError where they are empty or not UTF-8."""
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode()
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise UserError(f"{where}: not UTF-8 (line {line}, byte {error.start})", "convert it first") from None
+        raise _no_utf8(where, data.count(b"\n", 0, error.start) + 1, error.start) from None
     if not text or text.isspace():
-        raise UserError(f"{where}: empty", "a split needs at least one line of text")
-    return data.removeprefix(codecs.BOM_UTF8)
+        raise UserError(f"{where}: empty", NO_LINE)
+    return data
+
+
+def _no_utf8(where: str, line: int, byte: int) -> UserError:
+    return UserError(f"{where}: not UTF-8 (line {line}, byte {byte})", "convert it first")
 
 
 @contextlib.contextmanager

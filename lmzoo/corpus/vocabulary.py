@@ -83,15 +83,15 @@ class Vocabulary:
         """
         return self.read(self.look_up(text, where))
 
-    def look_up(self, text: Text, where: str = "text") -> Tensor:
-        """`encode`, but -1 for an unknown word."""
+    def look_up(self, text: Text, where: str = "text", line: int = 1) -> Tensor:
+        """`encode`, but -1 for an unknown word. The first line has the number ``line`` in an error."""
         data, parts = self.form.prepared(_utf8(text)), [torch.empty(0, dtype=torch.int64)]
         for begin, block in blocks(data):
             words = Words(block)
             numbers = self._table.find(words)
             refused = numbers == EOS_ID if UNK in self.index else numbers <= EOS_ID
             if refused.any():
-                raise self._refusal(data, begin + int(words.begin[refused.argmax()]), where)
+                raise self._refusal(data, begin + int(words.begin[refused.argmax()]), where, line)
             parts.append(torch.from_numpy(np.insert(numbers, words.line_ends(), EOS_ID)))
         return torch.cat(parts)
 
@@ -99,9 +99,9 @@ class Vocabulary:
         """What `look_up` found, with `<unk>` for unknown words."""
         return numbers.masked_fill(numbers < 0, self.index.get(UNK, -1))
 
-    def _refusal(self, data: bytes, place: int, where: str) -> UserError:
-        """What is wrong with the line of a text that has a wrong word at this place."""
-        number = data.count(b"\n", 0, place) + 1
+    def _refusal(self, data: bytes, place: int, where: str, first: int) -> UserError:
+        """What is wrong with the line of a text that has a wrong word at this place; its lines count from ``first``."""
+        number = data.count(b"\n", 0, place) + first
         line = data[data.rfind(b"\n", 0, place) + 1 : data.find(b"\n", place)]
         words = line.decode("utf-8", "surrogatepass").split()
         if EOS in words:

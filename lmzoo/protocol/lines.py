@@ -1,14 +1,16 @@
 """Lines of text, scored word by word."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, tee
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import fault, text_logprobs
+from lmzoo.protocol.perplexity import fault, part_logprobs, text_logprobs
 
 
 class Line(NamedTuple):
@@ -46,18 +48,72 @@ def scored(
         where: the name of the text in an error.
         conditions: see `text_logprobs`.
 
-    Raises: UserError as `Vocabulary.encode` does, and where log-probabilities are none, as `fault` tells; both before
-        the first line.
+    Raises: UserError as `Vocabulary.encode` does, and where log-probabilities are none, as `fault` tells; both when
+        the first line is asked for.
     """
-    if not lines:
-        return iter(())
-    numbers = vocabulary.look_up(lines, where)
-    tokens = vocabulary.read(numbers)
-    logprobs = text_logprobs(model, tokens, context, conditions).cpu().double()
-    if problem := fault(logprobs):
-        raise UserError(f"{where}: {problem}", "train the model again")
-    words = ([*vocabulary.form.words(line), EOS] for line in lines)
-    return _cut(words, logprobs, numbers >= 0, tokens == EOS_ID)
+    text = "".join(line.replace("\n", " ") + "\n" for line in lines).encode("utf-8", "surrogatepass")
+    return scored_pieces(model, vocabulary, [text] if lines else [], context, where, conditions)
+
+
+class Part(NamedTuple):
+    """A piece of a text.
+
+    Attributes:
+        numbers: (N,) of its words and ends of lines, -1 for unknown words.
+        conditions: (L,) those of its lines, where they have any; then it is the whole text.
+    """
+
+    text: bytes
+    numbers: Tensor
+    conditions: Tensor | None = None
+
+
+def looked_up(vocabulary: Vocabulary, pieces: Iterable[bytes], where: str) -> Iterator[Part]:
+    """The numbers of a text that comes in the pieces of `read_pieces`; errors as `Vocabulary.look_up` has them."""
+    line = 1
+    for piece in pieces:
+        numbers = vocabulary.look_up(piece, where, line)
+        yield Part(piece, numbers if piece.endswith(b"\n") else numbers[:-1])
+        line += piece.count(b"\n")
+
+
+def scored_parts(
+    model: LanguageModel, vocabulary: Vocabulary, parts: Iterable[Part], context: Context
+) -> Iterator[tuple[Part, Tensor]]:
+    """Each part of a text and log p of its tokens, (N,) in nats; float64. A few parts are in memory at once."""
+    if vocabulary.conditions:
+        return (
+            (part, text_logprobs(model, vocabulary.read(part.numbers), context, part.conditions).cpu().double())
+            for part in parts
+        )
+    parts, same = tee(parts)
+    logprobs = part_logprobs(model, (vocabulary.read(part.numbers) for part in same), context)
+    return ((part, found.cpu().double()) for part, found in zip(parts, logprobs, strict=True))
+
+
+def scored_pieces(
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    pieces: Iterable[bytes],
+    context: Context,
+    where: str = "text",
+    conditions: Tensor | None = None,
+) -> Iterator[Line]:
+    """`scored` for a text that comes in pieces, in one where its lines have conditions. A line is given as soon as its piece is read; errors come after it."""
+    open_line: list[tuple[Part, Tensor]] = []
+    parts = (part._replace(conditions=conditions) for part in looked_up(vocabulary, pieces, where))
+    if (first := next(parts, None)) is None:
+        return
+    for part, logprobs in scored_parts(model, vocabulary, chain([first], parts), context):
+        if problem := fault(logprobs):
+            raise UserError(f"{where}: {problem}", "train the model again")
+        open_line.append((part, logprobs))
+        if part.text.endswith(b"\n"):
+            numbers = torch.cat([part.numbers for part, _ in open_line])
+            text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
+            words = ([*vocabulary.form.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
+            yield from _cut(words, torch.cat([found for _, found in open_line]), numbers >= 0, numbers == EOS_ID)
+            open_line.clear()
 
 
 def _cut(words: Iterator[list[str]], logprobs: Tensor, known: Tensor, ends: Tensor) -> Iterator[Line]:

@@ -1,7 +1,10 @@
 """The one measure."""
 
 import math
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -11,10 +14,16 @@ from lmzoo.corpus import Context
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.protocol.condition import beginning, shares
-from lmzoo.protocol.model import LanguageModel, evaluating
+from lmzoo.protocol.model import LanguageModel, State, evaluating
 
 ROUNDED = 0.01
 """A log-probability that is not above 0 but for rounding is below this."""
+
+BLOCK = 2**20
+"""How many log-probabilities of a text are summed at once."""
+
+SENTENCES = 2**18
+"""Of a text in parts, so many tokens are read before its sentences are grouped by their lengths."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,87 @@ def fault(logprobs: Tensor) -> str | None:
     return None
 
 
+class Total:
+    """A `Score` of log-probabilities that come in pieces; it does not depend on where they are cut."""
+
+    def __init__(self) -> None:
+        self.logprob, self.tokens, self.impossible = 0.0, 0, 0
+        self.rest = torch.empty(0, dtype=torch.float64)  # summed when there are `BLOCK` of them
+
+    def add(self, logprobs: Tensor) -> None:
+        """Count (N,) more."""
+        self.tokens += len(logprobs)
+        self.impossible += int(torch.isneginf(logprobs).sum())
+        self.rest = torch.cat([self.rest, logprobs.cpu().double()])
+        while len(self.rest) > BLOCK:
+            self.logprob += float(self.rest[:BLOCK].sum())
+            self.rest = self.rest[BLOCK:]
+
+    @property
+    def score(self) -> Score:
+        """Of all that came so far."""
+        return Score(self.logprob + float(self.rest.sum()), self.tokens, self.impossible)
+
+
+@torch.no_grad()
+def part_logprobs(model: LanguageModel, parts: Iterable[Tensor], context: Context) -> Iterator[Tensor]:
+    """`text_logprobs` of a text that comes in parts, cut anywhere: (n,) log p for each part of n tokens, in order.
+
+    A part may have to wait for others: windows of a stream are the same wherever the parts end, and sentences are
+    scored together once there are `SENTENCES` tokens. So the memory does not grow with the text, but with the longest
+    sentence. Of a longer text the sentences are grouped otherwise than in one part.
+    """
+    stream = context == "stream" or model.forgets_at_eos
+    rest, found = torch.empty(0, dtype=torch.int64), torch.empty(0)
+    waiting: deque[int] = deque()
+    with evaluating(model):
+        state, lengths = model.initial_state(1), 0
+        for part in chain(parts, [None]):
+            if part is not None:
+                waiting.append(len(part))
+                rest, lengths = torch.cat([rest, part.cpu()]), lengths + len(part)
+            if ready := _ready(rest, model.window_tokens if stream else None, part is None):
+                logprobs, state = _score(model, rest[:ready], state if stream else None)
+                found, rest = torch.cat([found.to(logprobs), logprobs]), rest[ready:]
+            while waiting and waiting[0] <= len(found):
+                yield found[: waiting[0]]
+                found = found[waiting.popleft() :]
+    if not lengths:
+        raise ValueError("there is no token to score")
+
+
+def _ready(tokens: Tensor, window: int | None, last: bool) -> int:
+    """How many of (N,) tokens can be scored: whole windows of a stream or whole sentences, all if they are the last."""
+    if last:
+        if window is None and len(tokens) and tokens[-1] != EOS_ID:
+            raise ValueError("the last sentence of the text is not closed by <eos>")
+        return len(tokens)
+    if window is not None:
+        return len(tokens) // window * window
+    ends = (tokens == EOS_ID).nonzero() if len(tokens) >= SENTENCES else tokens[:0]
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def _score(
+    model: LanguageModel, tokens: Tensor, before: State | None, conditions: Tensor | None = None
+) -> tuple[Tensor, State]:
+    """(N,) log p of a stream after the state ``before``, and the state after it; of sentences, where that is None."""
+    state: State = before or ()
+    if before is not None:
+        windows = StreamWindows(tokens, batch_size=1, bptt=model.window_tokens)
+    else:
+        windows = SentenceWindows(tokens, max_tokens=model.window_tokens, seed=None, conditions=conditions)
+    found = torch.empty(0)
+    for window in windows.epoch(0):
+        if before is None:
+            state = beginning(model, len(window.tokens), window.conditions)
+        logprobs, state = model(window.tokens.to(model.device), state)
+        if not len(found):
+            found = logprobs.new_empty(len(tokens))
+        found.index_copy_(0, window.unpadded(window.positions).to(model.device), window.unpadded(logprobs))
+    return found, state
+
+
 @torch.no_grad()
 def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context, conditions: Tensor | None = None) -> Tensor:
     """(N,) log p of every token of a (N,) text whose lines are closed by `<eos>`, in nats, where the model is.
@@ -68,29 +158,16 @@ def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context, condit
     Raises: UserError for a model that has conditions, where a stream is asked for. ValueError for a text without tokens
         and, where sentences are read, one that does not end with `<eos>`.
     """
-    if not len(tokens):
-        raise ValueError("there is no token to score")
-    if context == "sentence" and tokens[-1] != EOS_ID:
-        raise ValueError("the last sentence of the text is not closed by <eos>")
     p = shares(model)
     if p is not None and context == "stream":
         raise UserError("the model reads each line by itself, given its label", "leave out the context stream")
-    if p is not None and conditions is None:
+    if conditions is None and p is not None:
         return _whatever_the_condition(model, tokens, p)
-    if context == "stream" or model.forgets_at_eos:
-        windows = StreamWindows(tokens, batch_size=1, bptt=model.window_tokens)
-    else:
-        windows = SentenceWindows(tokens, max_tokens=model.window_tokens, seed=None, conditions=conditions)
-    state, found = (), torch.empty(0)
+    if conditions is None:
+        return torch.cat(list(part_logprobs(model, [tokens], context)))
+    _ready(tokens, None, last=True)
     with evaluating(model):
-        for window in windows.epoch(0):
-            if window.starts:
-                state = beginning(model, len(window.tokens), window.conditions)
-            logprobs, state = model(window.tokens.to(model.device), state)
-            if not len(found):
-                found = logprobs.new_empty(len(tokens))
-            found.index_copy_(0, window.unpadded(window.positions).to(model.device), window.unpadded(logprobs))
-    return found
+        return _score(model, tokens, None, conditions)[0]
 
 
 def _whatever_the_condition(model: LanguageModel, tokens: Tensor, p: Tensor) -> Tensor:

@@ -1,0 +1,110 @@
+"""Texts in pieces: figures and errors are those of the whole text, wherever it is cut."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import MODELS, QUICK, TEXT, command
+
+from lmzoo import evaluate, load, score
+from lmzoo.core import files
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_pieces, read_text
+from lmzoo.protocol import perplexity
+from lmzoo.protocol.lines import looked_up
+from lmzoo.protocol.perplexity import Score, Total, part_logprobs, text_logprobs
+
+LINES = ["w1 w2  w3", "", "w4 " * 60, "\tw5 w1\r", "w2"] * 12
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "lstm"
+    assert command(*TEXT, *QUICK, *MODELS["lstm"], f"run_dir={folder}").code == 0
+    return folder
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "text").write_bytes("\n".join(LINES).encode())  # without a line feed at its end
+    return tmp_path / "text"
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 7 bytes, sentences of 20 tokens at once."""
+    monkeypatch.setattr(files, "LONGEST_WORD", 7)
+    monkeypatch.setattr(perplexity, "SENTENCES", 20)
+
+
+@pytest.mark.usefixtures("small")
+def test_pieces_are_the_text(run: Path, text: Path):
+    pieces = list(read_pieces(text))
+    assert b"".join(pieces) == read_text(text) + b"\n"
+    assert len(pieces) > 60
+    assert all(b"\n" not in piece[:-1] or piece.endswith(b"\n") for piece in pieces)
+    _, vocabulary = load(run)
+    parts = [part.numbers for part in looked_up(vocabulary, iter(pieces), "text")]
+    assert torch.equal(torch.cat(parts), vocabulary.look_up(read_text(text)))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "empty; a split needs"),
+        (b" \n\n" * 9, "empty; a split needs"),
+        (b"\xef\xbb\xbfab cd\n" + b"ef\n" * 9 + b"g \xff\n", r"not UTF-8 \(line 11, byte 35\)"),
+        (b"a b\n" + b"a" * 30, "no text of words, as 7 bytes"),
+    ],
+)
+@pytest.mark.usefixtures("small")
+def test_errors_are_those_of_the_whole(data: bytes, message: str, tmp_path: Path):
+    (tmp_path / "text").write_bytes(data)
+    for read in (read_text, lambda path: list(read_pieces(path))):
+        with pytest.raises(UserError, match=message):
+            read(tmp_path / "text")
+
+
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_log_probabilities_are_those_of_the_whole(run: Path, context: Any, monkeypatch: pytest.MonkeyPatch):
+    model, vocabulary = load(run)
+    monkeypatch.setattr(type(model), "window_tokens", 16)
+    tokens = vocabulary.encode(LINES)
+    whole = text_logprobs(model, tokens, context)
+    monkeypatch.setattr(perplexity, "SENTENCES", 20)
+    parts = list(part_logprobs(model, tokens.split(7), context))
+    assert [len(part) for part in parts] == [len(part) for part in tokens.split(7)]
+    if context == "stream":
+        assert torch.equal(torch.cat(parts), whole)
+    torch.testing.assert_close(torch.cat(parts), whole)
+
+
+def test_sums_do_not_depend_on_the_cuts(monkeypatch: pytest.MonkeyPatch):
+    logprobs = -torch.rand(1000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    totals = []
+    for size in (1, 7, 1000):
+        monkeypatch.setattr(perplexity, "BLOCK", 64)
+        total = Total()
+        for part in logprobs.split(size):
+            total.add(part)
+        totals.append(total.score)
+    assert totals[0] == totals[1] == totals[2]
+    assert totals[0].logprob == pytest.approx(Score.of(logprobs).logprob, rel=1e-14)
+
+
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_commands_print_the_same(run: Path, text: Path, context: str, monkeypatch: pytest.MonkeyPatch):
+    asked = [
+        (score.main, []), (score.main, ["--sums"]), (score.main, ["--tokenize", "words"]), (evaluate.main, ["--lines"])
+    ]  # fmt: skip
+
+    def printed() -> list[str]:
+        return [command(str(run), str(text), *more, "--context", context, main=main).out for main, more in asked]
+
+    whole = printed()
+    monkeypatch.setattr(files, "LONGEST_WORD", 7)
+    assert printed() == whole
+    text.write_text("\n".join([*LINES, "w1 nonsense"]))
+    message = f"text, line {len(LINES) + 1}: 'nonsense' is not in the vocabulary"
+    assert message in command(str(run), str(text), main=evaluate.main).refused()
