@@ -52,9 +52,14 @@ def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
 
 def tokenized_pieces(arguments: argparse.Namespace, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Pieces of a text, none of which ends inside a word, as ``--tokenize`` asks for them."""
+    parted = b""
     for piece in pieces:
-        lines = tokenized(arguments, piece.decode().split("\n")) if arguments.tokenize else []
-        yield "\n".join(lines).encode() if lines else piece
+        if arguments.tokenize:
+            text = "\n".join(tokenized(arguments, piece.decode().split("\n"))).encode()
+            yield parted + text
+            parted = b"" if piece.endswith(b"\n") else b" "
+        else:
+            yield piece
 
 
 def text_file(arguments: argparse.Namespace) -> Path:
