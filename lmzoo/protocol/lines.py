@@ -99,7 +99,10 @@ def scored_pieces(
     where: str = "text",
     conditions: Tensor | None = None,
 ) -> Iterator[Line]:
-    """`scored` for a text that comes in pieces, in one where its lines have conditions. A line is given as soon as its piece is read; errors come after it."""
+    """`scored` for a text that comes in pieces, in one where its lines have conditions.
+
+    A line is given as soon as its piece is read; errors come after it.
+    """
     open_line: list[tuple[Part, Tensor]] = []
     parts = (part._replace(conditions=conditions) for part in looked_up(vocabulary, pieces, where))
     if (first := next(parts, None)) is None:
