@@ -80,7 +80,7 @@ def test_a_linear_chain_learns_what_it_is_shown(texts: Path):
     assert "test f1 100.00" in done.out, done
 
 
-@pytest.mark.parametrize("labeller", ["perceptron", "crf"])
+@pytest.mark.parametrize("labeller", ["perceptron", pytest.param("crf", marks=pytest.mark.slow)])
 def test_an_interrupted_run_goes_on_to_the_same_bits(texts: Path, monkeypatch: pytest.MonkeyPatch, labeller: str):
     options = ["task=chunk", f"labeller={labeller}", "task.train=train.txt", "task.test=train.txt"]
     assert command(*options, "run_dir=whole", main=label.main).code == 0
@@ -180,6 +180,7 @@ def test_the_best_on_valid_is_kept_or_else_the_last(texts: Path, monkeypatch: py
         assert [(point.step, point.value) for point in points] == [(5, 0), (10, 1), (15, 0)]
 
 
+@pytest.mark.slow
 def test_a_tagger_starts_from_a_language_model_once(texts: Path, monkeypatch: pytest.MonkeyPatch):
     Path("lm.txt").write_text("the walk ends\nthey walk\n" * 20)
     corpus = [
