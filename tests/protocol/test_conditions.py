@@ -39,6 +39,7 @@ def build(name: str, labels: int = LABELS) -> Any:
     assert isinstance(model, Conditioned)
     if labels:
         assert model.condition_vectors is not None
+        assert not model.condition_vectors.any()  # so it begins as the model without labels
         torch.nn.init.normal_(model.condition_vectors)
         model.condition_shares = torch.tensor([0.5, 0.375, 0.125])
     return model.eval().requires_grad_(False)
@@ -151,7 +152,7 @@ def test_texts_are_of_their_labels():
 
 def test_a_new_line_has_the_label_of_the_text():
     model = build("lstm")
-    drawn: Any = sample(model, 30, 1, context="sentence", samples=4)
+    drawn: Any = sample(model, 30, 1, context="sentence", samples=4, condition=2)
     assert (drawn.tokens == 0).any()
     for tokens, logprobs, c in zip(*drawn, strict=True):
         text = torch.cat([tokens, tokens.new_zeros(1)])
