@@ -16,7 +16,8 @@ from lmzoo import compare, evaluate, generate, pairs, score
 from lmzoo.api import Loaded, load
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError, one_line
-from lmzoo.corpus import load_corpus
+from lmzoo.corpus import Vocabulary, load_corpus
+from lmzoo.corpus.conditions import chosen
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.results import summary
 
@@ -212,15 +213,24 @@ def options(folder: Path) -> dict[str, Any]:
     return defaults("corpus", "text") | named | {"name": "text", "condition": True, "context": "sentence"}
 
 
-def test_labels_are_numbered_by_their_frequency_in_train(texts: Path):
-    corpus = load_corpus(options(texts) | {"train": [str(texts / "test"), str(texts / "valid")]})
+def test_labels_are_numbered_by_their_frequency_in_train(texts: Path, tmp_path: Path):
+    (tmp_path / "valid").write_text("the economy\tbank\nthe economy\tprice\n sport \tball goal\n")
+    parts = {"train": [texts / "test", texts / "valid"], "valid": [tmp_path / "valid"]}
+    corpus = load_corpus(options(texts) | {split: list(map(str, files)) for split, files in parts.items()})
     assert corpus.vocabulary.conditions == ["sport", "the economy"]
-    for split, names in (("train", ("test", "valid")), ("valid", ("valid",))):
-        lines = "".join((texts / name).read_text() for name in names).splitlines()
+    for split, named in parts.items():
+        lines = "".join(file.read_text() for file in named).splitlines()
         labels = [corpus.vocabulary.conditions[number] for number in corpus.conditions[split].tolist()]
         assert labels == [line.partition("\t")[0].strip() for line in lines]
         words = corpus.vocabulary.decode(corpus.splits[split].tolist()).replace("<eos>", "")
         assert words.split() == " ".join(line.partition("\t")[2] for line in lines).split()
+
+
+def test_a_label_is_chosen_where_lines_have_labels():
+    assert chosen("b", Vocabulary(["<eos>"], conditions=["a", "b"])) == 1
+    assert chosen(None, Vocabulary(["<eos>"])) is None
+    with pytest.raises(UserError, match="condition 'b': the run's lines have no labels; leave it out"):
+        chosen("b", Vocabulary(["<eos>"]))
 
 
 def test_models_without_conditions_are_refused(texts: Path):
