@@ -37,6 +37,19 @@ def test_the_map_is_written_into_the_run(run: str):
     assert frequency == sorted(frequency, reverse=True)
 
 
+def test_the_page_shows_all_of_the_plane_and_no_more():
+    places = np.array([[0, 0], [1, 1], [0.5, 0]])
+    page = Map("title", ["a", "b", "c"], places, [3, 2, 1], [0, 1, 1]).page().decode()
+    left, top, width, height = map(float, re.findall(r'viewBox="(.*?)"', page)[0].split())
+    x, y = (np.array(re.findall(rf' c{axis}="(.*?)"', page), float) for axis in "xy")
+    assert (x.min() - left, left + width - x.max(), y.min() - top, top + height - y.max()) == (20, 20, 20, 20)
+
+
+def test_names_cover_no_more_frequent_name():
+    places = np.array([[0.5, 0.5], [0.52, 0.505], [0.5, 0.52], [0.6, 0.5], [0.501, 0.5]])
+    assert Map("title", ["common", "covered", "above", "beside", "a"], places, [1] * 5, [0] * 5).named() == [0, 2, 3]
+
+
 def test_words_cannot_break_the_page():
     words = ['<script>"&', "\x1b[31m", "b"]
     page = Map("<b>", words, np.zeros((3, 2)), [3, 2, 1], [0, 1, 1]).page().decode()

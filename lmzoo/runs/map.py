@@ -15,8 +15,8 @@ from torch.utils.tensorboard import SummaryWriter
 from lmzoo.core.errors import UserError, printable
 from lmzoo.words.vectors.word_vectors import unit
 
-NAMED = 250
-"""How many of the words, the most frequent, are named in the picture."""
+LETTER, LINE = 0.0055, 0.011
+"""Width of a letter and height of a line of the picture's names."""
 
 SIZE = 1000
 """Pixels of the page's map on each side."""
@@ -40,7 +40,7 @@ class Map:
     clusters: Sequence[int]
 
     def png(self) -> bytes:
-        """A picture: a point for each word, in the colour of its cluster, and the names of the most frequent.
+        """A picture: a point for each word, in the colour of its cluster, and names where there is room.
 
         Raises: UserError where matplotlib is missing.
         """
@@ -48,13 +48,24 @@ class Map:
         pyplot = importlib.import_module("matplotlib.pyplot")
         figure, axes = pyplot.subplots(figsize=(14, 14), layout="constrained")
         axes.scatter(*self.places.T, c=self.clusters, cmap="gist_rainbow", s=6, alpha=0.6)
-        for word, place in list(zip(self.words, self.places, strict=True))[:NAMED]:
-            axes.annotate(printable(word), place, fontsize=8, ha="center", va="bottom", parse_math=False)
+        for row in self.named():
+            name, place = printable(self.words[row]), self.places[row]
+            axes.annotate(name, place, fontsize=8, ha="center", va="bottom", parse_math=False)
         axes.set(title=printable(self.title), xticks=[], yticks=[])
         stream = io.BytesIO()
         figure.savefig(stream, format="png", dpi=100)
         pyplot.close(figure)
         return stream.getvalue()
+
+    def named(self) -> list[int]:
+        """The words whose names have room: the most frequent first, each clear of those before it."""
+        width = LETTER * np.array([len(printable(word)) for word in self.words])
+        found: list[int] = []
+        for row, (x, y) in enumerate(self.places):
+            near = np.abs(self.places[found] - (x, y))
+            if not ((near[:, 0] < (width[found] + width[row]) / 2) & (near[:, 1] < LINE)).any():
+                found.append(row)
+        return found
 
     def page(self) -> bytes:
         """An HTML page without further files: points that tell their word, its count and its cluster on hover."""
@@ -68,7 +79,9 @@ class Map:
                 f'fill="hsl({cluster * hue:.0f} 70% 50%)" data-word="{html.escape(printable(word))}">'
                 f"<title>{told}</title></circle>"
             )
-        return PAGE.format(title=html.escape(printable(self.title)), size=SIZE, points="\n".join(points)).encode()
+        return PAGE.format(
+            title=html.escape(printable(self.title)), extent=SIZE + 40, points="\n".join(points)
+        ).encode()
 
 
 PAGE = """<!doctype html>
@@ -82,7 +95,7 @@ circle:hover, circle.found {{ stroke: #000; stroke-width: 2; fill-opacity: 1; }}
 #told {{ font-weight: bold; margin-left: 1em; }}
 </style>
 <label>{title}. Find: <input id="find" placeholder="a word"></label><span id="told"></span>
-<svg viewBox="-20 -20 {size}40 {size}40">
+<svg viewBox="-20 -20 {extent} {extent}">
 {points}
 </svg>
 <script>
