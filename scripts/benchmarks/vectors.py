@@ -1,0 +1,77 @@
+"""Skip-gram and CBOW beside gensim, on Penn Treebank with the default options: words in a CPU second, and figures.
+
+    python scripts/benchmarks/vectors.py --rounds 3
+
+One thread. Rounds alternate between the tools and have seeds 0, 1, … gensim reads the same lines.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from pathlib import Path
+
+import torch
+from gensim.models import Word2Vec
+from gensim.models.word2vec import LineSentence
+
+import lmzoo.words.vectors  # noqa: F401  which registers the methods
+from lmzoo.core.configs import defaults
+from lmzoo.core.memory import keep_freed_memory
+from lmzoo.corpus import load_corpus
+from lmzoo.words.vectors.measures import Pairs
+from lmzoo.words.vectors.method import methods
+from lmzoo.words.vectors.word_vectors import WordVectors
+
+DATA = Path(os.environ.get("LMZOO_DATA", "data"))
+SETS = ("WS-353-ALL", "MEN-TR-3k", "SIMLEX-999")
+
+
+def ours(name: str, seed: int) -> tuple[WordVectors, float]:
+    """Vectors, and words read in a CPU second."""
+    corpus = load_corpus(defaults("corpus", "ptb") | {"context": "sentence"})
+    method = methods.build(defaults("method", name))
+    started = time.process_time()
+    method.start(corpus, seed)
+    for number in range(method.steps):
+        method.step(number)
+    speed = method.tokens(method.steps) / (time.process_time() - started)
+    return WordVectors(method.words, method.vectors()), speed
+
+
+def gensims(name: str, seed: int) -> tuple[WordVectors, float]:
+    """Vectors, and words read in a CPU second."""
+    o = defaults("method", name)
+    started = time.process_time()
+    model = Word2Vec(
+        LineSentence(str(DATA / "ptb" / "ptb.train.txt")), sg=int(name == "skipgram"), vector_size=o["dim"],
+        window=o["window"], epochs=o["epochs"], min_count=o["min_count"], workers=1, seed=seed + 1,
+    )  # fmt: skip
+    speed = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key) * o["epochs"]
+    return WordVectors(model.wv.index_to_key, torch.from_numpy(model.wv.vectors)), speed / (
+        time.process_time() - started
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    sets = [Pairs.read(DATA / "wordsim" / f"EN-{name}.txt") for name in SETS]
+    for name in ("skipgram", "cbow"):
+        speeds: dict[str, list[float]] = {"lmzoo": [], "gensim": []}
+        for seed in range(rounds):
+            for tool, learn in (("lmzoo", ours), ("gensim", gensims)):
+                vectors, speed = learn(name, seed)
+                speeds[tool].append(speed)
+                figures = ", ".join(f"{pairs.name} {pairs.measure(vectors).rho:.3f}" for pairs in sets)
+                print(f"{name} {tool} seed {seed}: {speed:,.0f} words/s, {figures}", flush=True)
+        medians = {tool: statistics.median(each) for tool, each in speeds.items()}
+        print(f"{name}: medians {medians['lmzoo']:,.0f} and {medians['gensim']:,.0f} words/s, ratio "
+              f"{medians['lmzoo'] / medians['gensim']:.2f}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
