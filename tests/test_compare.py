@@ -9,6 +9,7 @@ import pytest
 from command_line import MODELS, QUICK, command
 
 from lmzoo import compare, evaluate
+from lmzoo.corpus import EOS_ID
 from lmzoo.runs.directory import Run
 
 
@@ -58,16 +59,16 @@ def test_two_models_are_compared_word_by_word(runs: list[str]):
     assert outcome.code == 0
     assert outcome.out == look("--tokens", *runs, "--split", "test", "--device", "cpu").out
     assert outcome.out != look("--tokens", *runs, "--split", "test", "--device", "cpu", "--seed", "1").out
-    a, b = (evaluate.evaluate(Path(run), "test", device="cpu", lines=True) for run in runs)
+    a, b = (evaluate.evaluate(Path(run), "test", device="cpu") for run in runs)
     first, second, between, *_ = outcome.out.splitlines()
     assert first.startswith(f"A  {a['perplexity']:.2f}  {runs[0]} ")
     assert second.startswith(f"B  {b['perplexity']:.2f}  {runs[1]} ")
     assert f"test: {a['perplexity'] - b['perplexity']:+.2f}, 95% interval" in between
-    assert f"{len(a['lines']):,} sentences" in between
     listed = [line.split() for line in outcome.out.splitlines() if line.startswith("  ")]
     words = {line[-1]: (float(line[0]), int(line[1].replace(",", ""))) for line in listed if line[0] != "nats"}
     corpus = Run(Path(runs[0])).corpus()
     counts = corpus.splits["test"].bincount()
+    assert f"{counts[EOS_ID]:,} sentences" in between
     assert len(words) == 2 * compare.SHOWN
     assert all(counts[corpus.vocabulary.index[word]] == count for word, (_, count) in words.items())
     assert math.isfinite(sum(nats for nats, _ in words.values()))

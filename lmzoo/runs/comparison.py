@@ -20,12 +20,12 @@ from lmzoo.runs.settings import decisive, short_names
 MOST_OPTIONS = 8
 """The most options that a table for the eye has."""
 
-FIGURES = ("train", "valid", "test", "parameters", "best_epoch", "seconds", "tokens_per_second", "device")
-"""The columns that every table has, in their order."""
+FIGURES = ("train", "valid", "test", "bits", "parameters", "best_epoch", "seconds", "tokens_per_second", "device")
+"""The columns of a table, in their order. ``bits`` are those per character of test, where a text is characters."""
 
 _PERPLEXITIES = ("train", "valid", "test")
 
-_HEADINGS = {"best_epoch": "best epoch", "tokens_per_second": "tokens/s"}
+_HEADINGS = {"bits": "bits/character", "best_epoch": "best epoch", "tokens_per_second": "tokens/s"}
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,9 @@ def _differing(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
 def _figure(entry: Entry, name: str) -> Any:
     if name in ("valid", "test"):
         return perplexities(entry.results).get(name)
+    if name == "bits":
+        test = _figure(entry, "test") if entry.options.get("corpus.unit") == "char" else None
+        return None if test is None else math.log2(test)
     return entry.results.get("train_perplexity" if name == "train" else name)
 
 
@@ -179,11 +182,12 @@ def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
 def _table(group: Group, markdown: bool) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
-    header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in FIGURES), "run"]
+    told = [name for name in FIGURES if name != "bits" or any(row.figures[name] is not None for row in group.rows)]
+    header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in told), "run"]
     cells = [header]
     for row in group.rows:
         options = [_value(row, key) for key in shown]
-        figures = [_shown(row, name) for name in FIGURES]
+        figures = [_shown(row, name) for name in told]
         cells.append([*options, *([str(len(row.entries))] if several else []), *figures, _runs(row)])
     cells = [[printable(cell) for cell in line] for line in cells]
     if markdown:
@@ -210,6 +214,8 @@ def _shown(row: Row, name: str) -> str:
         return value or ""
     if name in _PERPLEXITIES:
         return f"{value:.2f}" + (f" ± {row.spread[name]:.2f}" if name in row.spread else "")
+    if name == "bits":
+        return f"{value:.4f}"
     return f"{value:g}" if name == "best_epoch" else f"{value:,.0f}"
 
 

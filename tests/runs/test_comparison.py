@@ -83,6 +83,15 @@ def test_runs_alike_but_for_the_seed_are_a_row(tmp_path: Path):
     assert list(group.options.values()) == ["seed", "hidden"]
 
 
+def test_runs_on_characters_have_bits(tmp_path: Path):
+    runs = [keep(tmp_path / f"{seed}", 9.0, seed=seed, corpus__unit="char") for seed in (0, 1)]
+    header, line = as_text(tables(*runs)).splitlines()[1:]
+    assert header.split()[:5] == ["seeds", "train", "valid", "test", "bits/character"]
+    assert "7.50 ± 0.00          2.9069  " in line  # log2 7.5
+    (row,) = csv.DictReader(as_csv(tables(*runs)).decode().splitlines())
+    assert float(row["bits"]) == pytest.approx(2.9068906)
+
+
 def test_a_seed_without_an_end_spoils_the_mean(tmp_path: Path):
     (group,) = tables(keep(tmp_path / "0", 10.0), keep(tmp_path / "1", None, seed=1))
     assert group.rows[0].figures["valid"] == float("inf")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, Outcome, command
+from command_line import MODELS, QUICK, Outcome, command, stop_at
 
 from lmzoo.api import Loaded
 from lmzoo.api import load as open_run
@@ -90,6 +90,20 @@ def test_a_run_says_where_it_came_from_and_needs_its_source_no_more(source: Path
     shutil.rmtree(came)
     assert results is not None
     assert open_run(run).perplexity("test") == pytest.approx(results["perplexity"]["test"])
+
+
+def test_a_run_that_was_stopped_goes_on_from_its_own_weights(source: Path, tmp_path: Path):
+    text = own(tmp_path, "other", "c a b\nb b\n" * 40)
+    options = [*text, *RNN, f"corpus.vocabulary={source}", f"trainer.from={source}", "trainer.epochs=3"]
+    assert command(*options, f"run_dir={tmp_path / 'peace'}").code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 4)
+        assert command(*options, f"run_dir={tmp_path / 'stopped'}").code == 130
+    assert command(*options, f"run_dir={tmp_path / 'stopped'}").code == 0
+    peace, stopped = (torch.load(tmp_path / run / "last.pt", weights_only=True) for run in ("peace", "stopped"))
+    assert peace["progress"]["step"] > 4
+    for name, weights in peace["model"].items():
+        assert torch.equal(stopped["model"][name], weights), name
 
 
 def test_what_does_not_fit_is_refused_in_a_line(source: Path, tmp_path: Path):
