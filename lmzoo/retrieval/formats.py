@@ -17,6 +17,9 @@ from lmzoo.core.files import read_lines
 Ranking = Mapping[str, float]
 """The names of documents and their scores, the best first."""
 
+RECORD = r"\.I\b"
+"""How a record of SMART's format begins."""
+
 
 def read_records(path: Path) -> dict[str, str]:
     """The text of each document or query by its name, title first.
@@ -28,7 +31,7 @@ def read_records(path: Path) -> dict[str, str]:
     """
     lines = read_lines(path)
     first = next(line for line in lines if line.strip())
-    reader = _smart if first.startswith(".I") else _json_lines if first.lstrip().startswith("{") else _table
+    reader = _smart if re.match(RECORD, first) else _json_lines if first.lstrip().startswith("{") else _table
     found: dict[str, str] = {}
     for number, name, text in reader(path, lines):
         if name.split() != [name] or not name.isprintable():
@@ -41,7 +44,7 @@ def read_records(path: Path) -> dict[str, str]:
 
 def _smart(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
     """Titles and texts; authors and sources are left out."""
-    begins = [number for number, line in enumerate(lines) if re.match(r"\.I\b", line)]
+    begins = [number for number, line in enumerate(lines) if re.match(RECORD, line)]
     for record, (begin, end) in enumerate(zip(begins, [*begins[1:], len(lines)], strict=True), 1):
         kept, field = [], ""
         for line in lines[begin + 1 : end]:

@@ -29,6 +29,10 @@ def test_three_formats(tmp_path: Path, text: str, records: list[str]):
     assert read_records(file(tmp_path, text)) == dict(zip("123", records, strict=True))
 
 
+def test_a_name_may_begin_as_a_record_does(tmp_path: Path):
+    assert read_records(file(tmp_path, ".Index\twing\n.I2\tflow\n")) == {".Index": "wing", ".I2": "flow"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
