@@ -34,7 +34,8 @@ class Entry:
 
     Attributes:
         options: its configuration, flattened, without what results do not depend on.
-        text: what two runs must share to be compared: the texts of valid and test, the vocabulary, the context.
+        text: what two runs must share to be compared: the texts of valid and test and how much of them was read, the
+            vocabulary, the context.
         words: the size of the vocabulary.
     """
 
@@ -55,7 +56,7 @@ class Entry:
         if results is None:
             return None
         words, checksums = read_lines(run.path / "vocabulary.txt"), run.trained_on()["sha256"]
-        text = [checksums.get("valid"), checksums.get("test"), results["context"], words]
+        text = [checksums.get("valid"), checksums.get("test"), results["tokens"], results["context"], words]
         return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words))
 
 

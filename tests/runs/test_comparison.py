@@ -18,7 +18,13 @@ CONFIG = {
 
 
 def keep(
-    folder: Path, valid: float | None, words: str = "a b", text: str = "t", context: str = "stream", **changes: Any
+    folder: Path,
+    valid: float | None,
+    words: str = "a b",
+    text: str = "t",
+    context: str = "stream",
+    tokens: int = 1,
+    **changes: Any,
 ) -> Path:
     """A finished run, as far as a table needs it."""
     folder.mkdir()
@@ -31,7 +37,7 @@ def keep(
     (folder / "provenance.json").write_text(json.dumps([known]))
     results = {
         "model": config.model.name, "corpus": "toy", "context": context, "parameters": 1234, "seed": config.seed,
-        "perplexity": {"valid": valid, "test": 7.5}, "tokens": {"valid": 1, "test": 1}, "device": "cpu",
+        "perplexity": {"valid": valid, "test": 7.5}, "tokens": {"valid": tokens, "test": 1}, "device": "cpu",
         "seconds": 9.6, "tokens_per_second": 4567.8, "train_perplexity": 5.0, "best_epoch": 1.5,
     }  # fmt: skip
     (folder / "results.json").write_text(json.dumps(results))
@@ -99,7 +105,7 @@ def test_a_seed_without_an_end_spoils_the_mean(tmp_path: Path):
     assert json.loads(as_json([group], {}))["runs"][0]["valid"] is None
 
 
-@pytest.mark.parametrize("unlike", [{"words": "a c"}, {"text": "u"}, {"context": "sentence"}])
+@pytest.mark.parametrize("unlike", [{"words": "a c"}, {"text": "u"}, {"context": "sentence"}, {"tokens": 2}])
 def test_runs_of_different_texts_are_not_ranked_together(unlike, tmp_path: Path):
     found = tables(keep(tmp_path / "one", 10.0), keep(tmp_path / "other", 9.0, **unlike))
     assert len(found) == 2
