@@ -136,7 +136,6 @@ class Dynamic(OfOneRun):
         return torch.cat(predictions) if predictions else self._trained().new_zeros(0, self.vocabulary_size)
 
     @torch.enable_grad()
-    @torch.enable_grad()
     def _gradient(self, logprobs: Tensor, named: dict[str, Tensor]) -> Tensor:
         """(P,) gradient of the mean −log p with respect to the weights."""
         parts = torch.autograd.grad(-logprobs.mean(), list(named.values()), allow_unused=True, materialize_grads=True)
