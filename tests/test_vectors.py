@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,9 @@ from command_line import TEXT, command
 from scipy.stats import spearmanr
 
 from lmzoo import compare, evaluate, probe, vectors
+from lmzoo.corpus import Corpus
 from lmzoo.words.vectors import word2vec
+from lmzoo.words.vectors.counting import PPMI
 from lmzoo.words.vectors.formats import read_vectors
 
 SMALL = [*TEXT, "method.dim=4", "method.min_count=1"]
@@ -152,6 +156,33 @@ def test_a_stopped_run_goes_on_exactly_where_it_was(folder: Path, monkeypatch: p
     assert Path("stopped/vectors.bin").read_bytes() == Path("whole/vectors.bin").read_bytes()
     refused = command(*options, "seed=1", "run_dir=stopped", main=vectors.main).refused()
     assert "holds a run with another configuration (seed: 0 -> 1)" in refused
+
+
+@pytest.mark.parametrize("damage", [{"state": {}}, {"state": {"matrix": torch.zeros(1, 4)}}, {"position": 3}])
+def test_a_checkpoint_of_something_else_is_refused(ppmi: str, damage: dict[str, Any]):
+    Path(ppmi, "results.json").unlink()
+    saved = torch.load(Path(ppmi, "last.pt"), weights_only=True)
+    torch.save(saved | damage, Path(ppmi, "last.pt"))
+    again = command(*SMALL, "method=ppmi", "method.window=2", "run_dir=ppmi", main=vectors.main)
+    assert "ppmi/last.pt: holds nothing of this method" in again.refused()
+
+
+def test_vectors_that_are_not_finite_are_not_written(folder: Path):
+    options = ["method=lsa", "method.eigenvalue=1e30", "run_dir=large"]
+    assert "the vectors are not finite" in command(*SMALL, *options, main=vectors.main).refused()
+    assert not Path("large/vectors.bin").exists()
+
+
+def test_seconds_count_what_a_method_does_before_its_first_step(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    start = PPMI.start
+
+    def slow(self: PPMI, corpus: Corpus, seed: int) -> None:
+        time.sleep(0.2)
+        start(self, corpus, seed)
+
+    monkeypatch.setattr(PPMI, "start", slow)
+    assert command(*SMALL, "method=ppmi", "run_dir=slow", main=vectors.main).code == 0
+    assert json.loads(Path("slow/results.json").read_text())["seconds"] >= 0.2
 
 
 def test_vectors_side_by_side_have_mean_cosines(ppmi: str):

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import torch
 
 import lmzoo.runs.type_vectors  # noqa: F401 - its import registers the method
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Seed, call
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.runs.board import Board
+from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.results import summary
@@ -59,8 +62,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         if results := run.results():
             print(f"already finished: {run.path}\n{summary(results)}")
             return results
-        method.start(corpus, settings.seed)
-        position = _restored(run, method)
+        position = _started(run, method, corpus, settings.seed)
         run.begin(config, corpus)
         board = Board(run.path)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
@@ -71,8 +73,9 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
                 run.save("last.pt", {"position": vars(position), "state": dict(method.state())})
 
             take_steps(method, position, board, save, settings.checkpoint_seconds, "lower method.lr")
-            results = _results(settings, corpus, method, position)
-            run.write(VECTORS, encoded(WordVectors(method.words, method.vectors()), "binary"))
+            vectors = _vectors(method)
+            results = _results(settings, corpus, vectors, method, position)
+            run.write(VECTORS, encoded(vectors, "binary"))
             loss = {} if results["loss"] is None else {"result/loss": results["loss"]}
             step = method.tokens(position.step)
             board.hyperparameters({"method": results["method"], **(told or {})}, loss, step)
@@ -82,25 +85,42 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     return results
 
 
-def _restored(run: Run, method: Method) -> Position:
-    """Where ``last.pt`` stands, whose numbers the method gets; the beginning where there is no such file."""
+def _started(run: Run, method: Method, corpus: Corpus, seed: int) -> Position:
+    """Start the method, and go on from ``last.pt`` where there is one: where that stands, else the beginning.
+
+    Raises: UserError as `Method.start` does, and for a checkpoint that holds nothing of this method.
+    """
+    started = time.monotonic()
+    method.start(corpus, seed)
     saved = run.restore("last.pt", torch.device("cpu"), "position", "state")
     if saved is None:
-        return Position()
+        return Position(seconds=time.monotonic() - started)
     with run.reading("last.pt"):
+        if not isinstance(saved["position"], dict) or not same_form(saved["state"], method.state()):
+            raise UserError("holds nothing of this method")
         for name, tensor in method.state().items():
             tensor.copy_(saved["state"][name])
         position: Position = call(Position, saved["position"], "position.")
     return position
 
 
-def _results(settings: Settings, corpus: Corpus, method: Method, position: Position) -> dict[str, Any]:
+def _vectors(method: Method) -> WordVectors:
+    """What was learnt; a UserError where a number is not finite, since no program reads such vectors."""
+    matrix = method.vectors()
+    if not bool(matrix.float().isfinite().all()):
+        raise UserError("the vectors are not finite", "choose other options of the method and another run_dir")
+    return WordVectors(method.words, matrix)
+
+
+def _results(
+    settings: Settings, corpus: Corpus, vectors: WordVectors, method: Method, position: Position
+) -> dict[str, Any]:
     return {
         "method": settings.method["name"],
         "corpus": corpus.name,
         "context": corpus.context,
-        "words": len(method.words),
-        "dimensions": method.vectors().shape[1],
+        "words": len(vectors.words),
+        "dimensions": vectors.matrix.shape[1],
         "loss": position.metrics.get("train/loss"),
         "seconds": round(position.seconds, 3),
         "tokens_per_second": round(method.tokens(position.step) / max(position.seconds, 1e-9), 1),
