@@ -32,13 +32,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of t-SNE (0)")
     parser.add_argument("--out", type=Path, help="where map.png and map.html go (the run)")
     options = parser.parse_args()
-    if options.words < 3 or options.clusters < 1 or options.perplexity <= 0 or not 0 <= options.seed < 2**32:
+    if options.words < 3 or options.clusters < 1 or not options.perplexity > 0 or not 0 <= options.seed < 2**32:
         raise UserError("--words must be at least 3, --clusters 1, --perplexity above 0, --seed a 32-bit number")
     run = Run(options.run)
     if "method" not in run.config():
-        raise UserError(
-            f"{run.path}: is a run of a language model", "python -m lmzoo.vectors method=type has its vectors"
-        )
+        advice = "python -m lmzoo.vectors makes one; with method=type, of a language model"
+        raise UserError(f"{run.path}: is no run of word vectors", advice)
     files = [(options.out or run.path) / name for name in ("map.png", "map.html")]
     for file in files:
         check_output(file)

@@ -10,6 +10,7 @@ from command_line import TEXT, command
 
 from lmzoo import map as map_command
 from lmzoo import vectors
+from lmzoo.core.errors import UserError
 from lmzoo.runs.map import Map, tsne
 
 
@@ -65,6 +66,7 @@ def test_words_cannot_break_the_page():
     [
         (["absent"], "absent: not a run directory"),
         (["ppmi", "--words", "2"], "--words must be at least 3"),
+        (["ppmi", "--perplexity", "nan"], "--perplexity above 0"),
         (["ppmi", "--clusters", "99"], "--clusters=99: must be 1 to"),
         (["ppmi", "--out", "absent"], "absent/map.png: cannot be written"),
     ],
@@ -74,7 +76,20 @@ def test_mistakes_are_told_in_a_line(run: str, arguments: list[str], message: st
 
 
 def test_a_run_of_a_language_model_has_no_map(runs: list[str]):
-    assert "is a run of a language model; python -m lmzoo.vectors" in command(runs[0], main=map_command.main).refused()
+    assert "is no run of word vectors; python -m lmzoo.vectors" in command(runs[0], main=map_command.main).refused()
+
+
+def test_another_map_takes_the_place_of_the_first(run: str):
+    pytest.importorskip("matplotlib")
+    for words in ("12", "9"):
+        done = command(run, "--words", words, "--clusters", "3", main=map_command.main)
+        assert done.out == "ppmi/map.png\nppmi/map.html\ntensorboard --logdir ppmi: PROJECTOR\n"
+    assert len(next(Path(run).rglob("metadata.tsv")).read_text().splitlines()) == 1 + 9
+
+
+def test_a_map_has_two_dimensions():
+    with pytest.raises(UserError, match="a single dimension"):
+        tsne(torch.rand(9, 1), 3, 0)
 
 
 def test_tsne_keeps_groups_together():

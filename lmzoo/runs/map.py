@@ -1,5 +1,6 @@
 """Word vectors on a plane: a picture, a page that shows words on hover, and TensorBoard's projector."""
 
+import contextlib
 import html
 import importlib
 import io
@@ -114,8 +115,10 @@ document.getElementById("find").oninput = event => {{
 def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
     """(N, d) vectors -> (N, 2) places from 0 to 1 (van der Maaten & Hinton, JMLR 2008), by cosine.
 
-    Raises: UserError where scikit-learn is missing, or there are too few words for the perplexity.
+    Raises: UserError where scikit-learn is missing, for too few words for the perplexity, and for a single dimension.
     """
+    if matrix.shape[1] < 2:
+        raise UserError("the vectors have a single dimension, and a map has two", "learn vectors of more dimensions")
     if perplexity >= len(matrix):
         raise UserError(f"--perplexity {perplexity:g}: must be below the number of words, {len(matrix)}", "lower it")
     manifold: Any = _needed("sklearn.manifold", "scikit-learn")
@@ -129,7 +132,7 @@ def projector(
 ) -> None:
     """Write what TensorBoard's projector shows: the vectors, and of each its word, frequency and Brown cluster."""
     rows = [[printable(word), str(n), str(c)] for word, n, c in zip(words, counts, clusters, strict=True)]
-    with SummaryWriter(str(folder)) as writer:
+    with SummaryWriter(str(folder)) as writer, contextlib.redirect_stdout(None):  # where it warns of an earlier map
         writer.add_embedding(matrix, rows, tag="words", metadata_header=["word", "frequency", "Brown cluster"])
 
 
