@@ -13,6 +13,7 @@ from command_line import TEXT, command
 from scipy.stats import spearmanr
 
 from lmzoo import compare, evaluate, probe, vectors
+from lmzoo.core import progress
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors import word2vec
 from lmzoo.words.vectors.counting import PPMI
@@ -183,6 +184,13 @@ def test_seconds_count_what_a_method_does_before_its_first_step(folder: Path, mo
     monkeypatch.setattr(PPMI, "start", slow)
     assert command(*SMALL, "method=ppmi", "run_dir=slow", main=vectors.main).code == 0
     assert json.loads(Path("slow/results.json").read_text())["seconds"] >= 0.2
+
+
+def test_the_log_tells_how_far_a_run_has_come(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(progress, "SECONDS", 0)
+    options = ["method=skipgram", "method.epochs=2", "run_dir=told"]
+    assert command(*SMALL, *options, main=vectors.main).code == 0
+    assert "step 2 of 2, train/loss" in Path("told/train.log").read_text()
 
 
 def test_vectors_side_by_side_have_mean_cosines(ppmi: str):

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tqdm import tqdm
-
 from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.progress import Bar
 from lmzoo.runs.board import Board
 from lmzoo.training.signals import stop_signals
 
@@ -46,8 +45,7 @@ def take_steps(
     Raises: Interrupted after SIGINT or SIGTERM. UserError with the advice for a figure that is not finite.
     """
     saved = time.monotonic()
-    bar = tqdm(total=learner.steps, initial=position.step, unit="step", disable=None, leave=False)
-    with stop_signals() as stopped, bar:
+    with stop_signals() as stopped, Bar(learner.steps, "step", done=position.step) as bar:
         while position.step < learner.steps:
             started = time.monotonic()
             position.metrics = learner.step(position.step)
@@ -59,7 +57,7 @@ def take_steps(
             read = learner.tokens(position.step) - learner.tokens(position.step - 1)
             speed = {"train/tokens_per_second": read / max(took, 1e-9)}
             board.scalars(position.metrics | speed, learner.tokens(position.step))
-            bar.update()
+            bar.update(*(f"{name} {value:.4g}" for name, value in position.metrics.items()))
             if stopped() and position.step < learner.steps:
                 save()
                 raise Interrupted
