@@ -66,6 +66,11 @@ class Trainer:
         self.progress = Progress()
         self.descent: Descent | None = None
         if any(parameter.requires_grad for parameter in model.parameters()):
+            if options.average == "tail" and options.average_after >= options.epochs:
+                raise UserError(
+                    f"trainer.average_after={options.average_after}: {options.epochs} epochs leave none to average",
+                    "lower it, or train for more epochs",
+                )
             self.descent = Descent(model, corpus, options, optimizer=optimizer, schedule=schedule, seed=seed)
         if options.from_ is not None and (self.descent is None or model.starts_from is not None):
             needed = "a model that learns by gradient" if self.descent is None else "no other run to start from"

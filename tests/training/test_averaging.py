@@ -7,6 +7,7 @@ import pytest
 import torch
 from toy_model import Unigram, corpus_of, trainer_of
 
+from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.protocol.perplexity import score
@@ -56,6 +57,12 @@ def test_the_mean_of_all_steps_from_an_epoch_on_is_kept(monkeypatch: pytest.Monk
     steps, trainer = trained(monkeypatch, average="tail", average_after=1)
     means = [torch.stack(steps[5 : 5 * epoch]).mean(0) for epoch in (2, 3, 4)]
     assert_kept(trainer, [steps[4], *means], steps[-1])
+
+
+def test_a_mean_of_no_step_is_refused(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(UserError, match=r"trainer\.average_after=4: 4 epochs leave none to average"):
+        trained(monkeypatch, average="tail", average_after=4)
+    trained(monkeypatch, average="tail", average_after=3)
 
 
 def test_the_exponential_average_is_kept(monkeypatch: pytest.MonkeyPatch):
