@@ -73,7 +73,7 @@ class StreamWindows:
         random = _random(self.seed, number)
         halved = torch.rand(windows, generator=random, dtype=torch.float64) < HALVED
         drawn = torch.where(halved, self.bptt / 2, self.bptt) + DEVIATION * torch.randn(windows, generator=random)
-        parts = drawn.clamp(min=SHORTEST).cumsum(0)
+        parts = drawn.double().clamp(min=SHORTEST).cumsum(0)
         beyond = (parts / parts[-1] * (length - windows)).round().long()  # beyond one token for each window
         return [0, *(beyond + torch.arange(1, windows + 1)).tolist()]
 

@@ -112,6 +112,12 @@ def test_random_windows_are_the_whole_text_in_order(corpus: Corpus):
     assert [window.tokens.shape[1] for window in short.epoch(0)] == [1] * 7
 
 
+def test_random_windows_leave_out_no_token_of_a_very_long_row():
+    windows = StreamWindows(torch.zeros(1, dtype=torch.int8).expand(60_000_001), 1, 3500, seed=1)
+    *_, last = windows.epoch(0, skip=len(windows) - 1)
+    assert int(last.positions[0, -1]) == 60_000_000
+
+
 def test_the_rate_is_in_proportion_to_a_random_length(monkeypatch: pytest.MonkeyPatch):
     model = Unigram(4)
     descent = trainer_of(model, corpus_of(TOKENS), random_bptt=True).descent
