@@ -15,7 +15,7 @@ from lmzoo.core.errors import Interrupted
 from lmzoo.core.files import write_atomic
 from lmzoo.core.registry import models
 from lmzoo.models.ngram.ngram import NGram
-from lmzoo.runs import directory
+from lmzoo.runs import files
 from lmzoo.runs.directory import Run
 from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
@@ -132,7 +132,7 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, after: bool) -> None:
         if saved == number:
             raise Killed
 
-    patch.setattr(directory, "write_atomic", write)
+    patch.setattr(files, "write_atomic", write)
 
 
 @pytest.fixture(scope="module")
