@@ -67,7 +67,7 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         "--condition",
         metavar="LABEL",
         help="the label of all lines, where the run's lines have labels; where not given, a label is drawn for each "
-        "text as often as train has it, and printed with a tab before each line",
+        "text as often as train, or the prompt, has it, and printed with a tab before each line",
     )
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
     parser.add_argument("--top-k", type=int, help="draw from the K likeliest words alone; 1 is greedy")

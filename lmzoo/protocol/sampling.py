@@ -100,7 +100,8 @@ def sample(
         context: with ``sentence`` the model forgets everything at each `<eos>`.
         decoding: which words may be drawn; None draws from the model as it is.
         prompt: (P,) words that each first sentence begins with, P at least 1; they are read and not drawn.
-        condition: that of all texts. Without it, a model that has conditions draws one for each text from p(c).
+        condition: that of all texts. Without it, a model that has conditions draws one for each text from p(c), or
+            p(c | prompt).
 
     Raises: ValueError where tokens or samples is less than 1; UserError where the model gives every next word
         probability 0.
@@ -112,6 +113,7 @@ def sample(
     random = torch.Generator().manual_seed(seed)
     conditions = None if condition is None else torch.full((samples,), condition)
     if condition is None and (p := shares(model)) is not None:
+        p = p if prompt is None else _posterior(model, p, prompt)
         conditions = p.cpu().multinomial(samples, replacement=True, generator=random)
     drawn, scores = [], []
     with evaluating(model):
@@ -181,6 +183,14 @@ def beam_search(
             _, state = model(words[:, None].to(model.device), tuple(part[rows.to(part.device)] for part in state))
     cut = list(map(Sentence, begun.tolist(), scores.tolist()))
     return sorted(ended + cut, key=lambda sentence: -sentence.logprob)[:width]
+
+
+def _posterior(model: LanguageModel, p: Tensor, prompt: Tensor) -> Tensor:
+    """(K,) p(c | prompt) ∝ p(c) p(prompt | c), from p(c)."""
+    with evaluating(model):
+        state = beginning(model, len(p), torch.arange(len(p)))
+        logprobs, _ = model(prompt.expand(len(p), -1).to(model.device), state)
+    return (p.double().log() + logprobs.double().sum(1)).softmax(0)
 
 
 def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: Tensor | None) -> State:

@@ -174,3 +174,14 @@ def test_conditions_are_for_models_that_have_some():
         text_logprobs(build("lstm"), TEXT, "stream")
     with pytest.raises(ValueError, match="a beam search is for the sentences of one label; give --condition LABEL"):
         beam_search(build("lstm"), 2, 3)
+
+
+def test_a_prompt_tells_the_label_of_what_is_drawn_after_it():
+    model = build("nnlm")
+    prompt, p = torch.tensor([3] * 8), model.condition_shares.clone()
+    for label in range(LABELS):
+        p[label] *= model(prompt[None], model.given(torch.tensor([label])))[0].sum().exp()
+    drawn = sample(model, 1, 0, context="sentence", samples=4000, prompt=prompt).conditions
+    assert drawn is not None
+    torch.testing.assert_close(drawn.bincount(minlength=LABELS) / 4000, p / p.sum(), atol=0.03, rtol=0)
+    assert (p / p.sum() - model.condition_shares).abs().max() > 0.1
