@@ -50,7 +50,7 @@ def test_commands_for_language_models_refuse_the_run(ppmi: str):
     assert "ppmi: is a run of word vectors; this needs a run of python -m lmzoo.train" in (
         command(ppmi, main=evaluate.main).refused()
     )
-    assert "ppmi: word vectors; python -m lmzoo.probe compares them" in command(ppmi, main=compare.main).err
+    assert command(ppmi, main=compare.main).err == "ppmi: word vectors; python -m lmzoo.probe compares them\n"
 
 
 def test_the_probe_measures_as_the_formulas_do(ppmi: str):

@@ -50,9 +50,9 @@ class Entry:
         """None for a run that is not finished; a UserError for one whose files are damaged."""
         options, results = decisive(run.config()), run.results()
         if "method.name" in options:
-            raise UserError(f"{run.path}: word vectors", "python -m lmzoo.probe compares them")
+            raise UserError("word vectors", "python -m lmzoo.probe compares them")
         if "labeller.name" in options:
-            raise UserError(f"{run.path}: labels, which have no perplexity", "its results.json has the figures")
+            raise UserError("labels, which have no perplexity", "its results.json has the figures")
         if results is None:
             return None
         words, checksums = read_lines(run.path / "vocabulary.txt"), run.trained_on()["sha256"]
