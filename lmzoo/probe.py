@@ -41,13 +41,11 @@ def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Que
 
 def as_text(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> str:
     """A table with a column for each of the vectors, and a line for each measure."""
-    known = {(row["vectors"], row["set"], row["measure"]): row for row in rows}
-    measures = dict.fromkeys((row["set"], row["measure"]) for row in rows)
+    columns = [[row for row in rows if row["vectors"] == name] for name in names]
     lines = [["set", "measure", *(cell for name in names for cell in (name, "covered"))]]
-    for set_, measure in measures:
-        cells = [set_, measure]
-        for name in names:
-            row = known[name, set_, measure]
+    for measure in zip(*columns, strict=True):
+        cells = [measure[0]["set"], measure[0]["measure"]]
+        for row in measure:
             cells += ["" if row["value"] is None else f"{row['value']:.3f}", f"{row['covered']:,} of {row['of']:,}"]
         lines.append(cells)
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]

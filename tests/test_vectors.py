@@ -74,6 +74,16 @@ def test_the_probe_measures_as_the_formulas_do(ppmi: str):
     assert "3 of 4" in done.out
 
 
+def test_sets_of_one_name_have_a_line_each(ppmi: str):
+    for folder, pairs in (("one", "w1 w2 3\nw2 w3 4\n"), ("other", "w1 w2 3\nnone w3 4\n")):
+        Path(folder).mkdir()
+        Path(folder, "set.txt").write_text(pairs)
+    Path("questions.txt").write_text("w1 w2 w3 w4\n")
+    options = ["--sets", "one/set.txt", "other/set.txt", "--analogies", "questions.txt"]
+    lines = command(ppmi, *options, main=probe.main).out.splitlines()
+    assert [line.split()[-3:] for line in lines[1:3]] == [["2", "of", "2"], ["1", "of", "2"]]
+
+
 def test_neighbours_are_the_nearest_by_cosine(ppmi: str):
     found = read_vectors(Path(ppmi))
     unit = torch.nn.functional.normalize(found.matrix)
