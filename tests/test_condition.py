@@ -263,3 +263,12 @@ def test_a_run_without_labels_has_no_condition(given: str, unaware: str, texts: 
     plain = ["corpus=text", "corpus.context=sentence", *files(texts / "plain"), words, *QUICK]
     told = command(*plain, f"trainer.from={given}", f"run_dir={tmp_path / 'run'}").refused()
     assert f"trainer.from: {given} was not trained on the labels of corpus train" in told
+
+
+def test_weights_of_a_run_go_on_with_the_shares_of_the_new_text(texts: Path, given: str):
+    (texts / "other").write_text("sport\tball\n" + "the economy\tbank price\n" * 3)
+    files_here = [f"corpus.train={texts / 'other'}", f"corpus.valid={texts / 'valid'}"]
+    run = trained(*CONDITION, *files_here, f"corpus.vocabulary={given}", f"trainer.from={given}",
+                  f"run_dir={texts / 'on'}")  # fmt: skip
+    assert load(run).vocabulary.conditions == ["sport", "the economy"]
+    assert load(run).model.get_buffer("condition_shares").tolist() == [0.25, 0.75]

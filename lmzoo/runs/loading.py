@@ -81,6 +81,8 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str) -> None:
             sizes = f"{shapes.get(name, 'absent')} there, {own.get(name, 'absent')} here"
             raise UserError(f"trainer.from: {folder} has other weights ({name}: {sizes})", "repeat its model options")
     model.load_state_dict(theirs)
+    if isinstance(model, Conditioned):
+        Conditioned.estimate(model, corpus)  # p(c) is that of the text here
 
 
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
