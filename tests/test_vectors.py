@@ -103,6 +103,9 @@ def test_vectors_are_written_in_every_format(ppmi: str):
     ("arguments", "message"),
     [
         (["method=pmi"], "method=pmi: no such method; did you mean 'ppmi'?"),
+        (["method=ppmi", "method.shift=0"], "method.shift=0: must be at least 1"),
+        (["method=cbow", "method.exponent=2"], "method.exponent=2: must be at most 1"),
+        (["method=cbow", "method.sample=1e-20"], "method.sample=1e-20: leaves no word of the text; raise it"),
         (["method=ppmi", "method.windo=3"], "method.windo: no such option"),
         (["method=ppmi", "method.dim=0"], "method.dim=0: must be at least 1"),
         (["method=ppmi", "method.dim=21"], "method.dim=21: the text has only 14 such words"),

@@ -2,13 +2,13 @@
 
 import math
 from abc import abstractmethod
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.options import Bounds, NonNegative, Size
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.words.vectors.cooccurrence import Cooccurrences, Weighting
 from lmzoo.words.vectors.method import Method, methods
@@ -98,7 +98,7 @@ class PPMI(Factorised):
         window: Size,
         weighting: Weighting,
         smoothing: NonNegative,
-        shift: NonNegative,
+        shift: Annotated[float, Bounds(low=1, high=1e30)],
     ):
         super().__init__(dim=dim, eigenvalue=eigenvalue, min_count=min_count)
         self.window, self.smoothing, self.shift = window, smoothing, shift

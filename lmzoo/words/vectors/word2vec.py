@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lmzoo.core.options import Count, NonNegative, Size
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Count, NonNegative, Probability, Size
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.band import Band
 from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
@@ -43,7 +44,7 @@ class Word2VecOptions(TypedDict):
     window: Size
     negative: Count
     shared: Size
-    exponent: NonNegative
+    exponent: Probability
     sample: NonNegative
     min_count: Size
     epochs: Size
@@ -115,6 +116,8 @@ class Word2Vec(Method):
         if self.read is None or self.read[0] != epoch:
             random, L = torch.Generator().manual_seed((self.seed << 20) + 2 * epoch + 1), self.options["window"]
             kept = torch.rand(len(self.text.tokens), generator=random) < self.kept[self.text.tokens]
+            if not kept.any():
+                raise UserError(f"method.sample={self.options['sample']}: leaves no word of the text", "raise it")
             tokens, lines = self.text.tokens[kept], self.text.lines[kept]
             sides = L, L + -len(tokens) % T
             tokens, lines = F.pad(tokens, sides), F.pad(lines.int(), sides, value=-1)
@@ -137,18 +140,22 @@ class Word2Vec(Method):
         drawn = torch.rand(this.stop - this.start, self.options["shared"], generator=random)
         noise = torch.searchsorted(self.noise, drawn).clamp(max=len(self.words) - 1)
         rate = self.options["lr"] * max(LAST_RATE, 1 - number / self.steps)
-        loss = pairs = 0.0
+        loss, terms = 0.0, 0
         batches = zip(*(part.split(BLOCKS) for part in (tokens[this], lines[this], noise)), strict=True)
         for i, (rows, ends, draws) in enumerate(batches):
             batch = Batch(rows, self._near(ends, random), draws)
             measured = i % MEASURED == 0
             loss += self.descend(batch, rate, measured)
-            pairs += float(batch.near.sum()) * measured
-        return {"train/loss": loss / max(1.0, pairs), "train/lr": rate}
+            terms += self.terms(batch.near) * measured
+        return {"train/loss": loss / max(1, terms), "train/lr": rate}
 
     @abstractmethod
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
-        """One step down the gradient of a batch's loss; returns the loss, Σ over its pairs in nats, if ``measured``."""
+        """One step down the gradient of a batch's loss; returns the loss, Σ of its `terms` in nats, if ``measured``."""
+
+    @abstractmethod
+    def terms(self, near: Tensor) -> int:
+        """How many terms the loss of a batch has."""
 
     def _add(self, table: Tensor, rows: Tensor, gradient: Tensor, rate: float) -> None:
         """Take ``rate`` times a gradient off the rows of a table."""
@@ -189,6 +196,9 @@ class SkipGram(Word2Vec):
         self._add(self.C, contexts, torch.cat([to_c, to_n], 1), rate)
         return loss
 
+    def terms(self, near: Tensor) -> int:
+        return int(near.sum())
+
 
 @methods.register("cbow")
 class CBOW(Word2Vec):
@@ -217,3 +227,6 @@ class CBOW(Word2Vec):
             self.W, batch.tokens, band.to_places(batch.near, to_h), rate
         )  # in full for each context, as in word2vec.c
         return loss
+
+    def terms(self, near: Tensor) -> int:
+        return int(near.any(2).sum())

@@ -1,6 +1,7 @@
 """word2vec: gradients against autograd of the plain formula, batches against loops; steps of GloVe as well."""
 
 import itertools
+import math
 from collections import Counter
 
 import pytest
@@ -91,6 +92,13 @@ def test_the_code_is_huffmans():
 def small(name: str, **options) -> Method:
     method = methods.build(defaults("method", name) | {"dim": 8, "min_count": 1} | options)
     return method
+
+
+@pytest.mark.parametrize("name", ["skipgram", "cbow"])
+def test_before_anything_is_learnt_a_word_and_its_noise_are_coin_tosses(name: str):
+    method = small(name, sample=0, negative=5)
+    method.start(corpus_of(["a b c d e", "f", "g h a"] * 9, "sentence"), 0)
+    assert method.step(0)["train/loss"] == pytest.approx(6 * math.log(2), rel=1e-3)
 
 
 @pytest.mark.parametrize("context", ["sentence", "stream"])
