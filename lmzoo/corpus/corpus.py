@@ -27,6 +27,7 @@ class Corpus:
         true_perplexity: the perplexities of valid and test under the source of the text, where that is known.
         conditions: the (L,) int64 conditions of each split's L lines, by their places in those of the vocabulary; none
             where lines have no labels.
+        files: how many tokens of train come from each of its files, in their order.
         notes: what else provenance records, such as the version that a text comes from.
     """
 
@@ -37,6 +38,7 @@ class Corpus:
     sha256: dict[str, str]
     true_perplexity: dict[str, float] = field(default_factory=dict)
     conditions: dict[str, Tensor] = field(default_factory=dict)
+    files: list[int] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -59,4 +61,4 @@ class Corpus:
             splits[split] = text[: int(ends[lines - 1])]
             if split in self.conditions:
                 conditions[split] = self.conditions[split][:lines]
-        return replace(self, splits=splits, conditions=conditions, true_perplexity={})
+        return replace(self, splits=splits, conditions=conditions, files=[], true_perplexity={})

@@ -69,13 +69,12 @@ def _encode(
         fixed: whether the vocabulary is not that of train. Then its checksum is known, too.
         form: what the texts were before they became words that spaces part.
     """
-    splits = {
-        split: torch.cat([vocabulary.encode(text, where) for where, text in parts]) for split, parts in texts.items()
-    }
+    parts = {split: [vocabulary.encode(text, where) for where, text in named] for split, named in texts.items()}
+    splits, files = {split: torch.cat(tokens) for split, tokens in parts.items()}, list(map(len, parts["train"]))
     if fixed:
         checksums = checksums | {"vocabulary": sha256("\n".join(vocabulary.words + vocabulary.conditions).encode())}
     words = Vocabulary(vocabulary.words, form, vocabulary.conditions)
-    return Corpus(name, context, words, splits, checksums, **known)
+    return Corpus(name, context, words, splits, checksums, files=files, **known)
 
 
 @corpora.register("ptb")

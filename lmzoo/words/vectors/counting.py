@@ -15,7 +15,7 @@ from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.svd import sparse_matrix, truncated_svd
 from lmzoo.words.vectors.text import WordText
 
-Documents = Literal["lines", "paragraphs"]
+Documents = Literal["lines", "paragraphs", "files"]
 
 
 class Factorised(Method):
@@ -132,20 +132,33 @@ class LSA(Factorised):
     `log_entropy`.
 
     Args:
-        documents: what a document is made of: lines, or paragraphs, which empty lines part.
-        together: how many of them that follow each other are one document.
+        documents: what a document is made of: lines, paragraphs, which empty lines part, or a file of train.
+        together: how many lines or paragraphs that follow each other are one document.
     """
 
     def __init__(self, *, dim: Size, eigenvalue: NonNegative, min_count: Size, documents: Documents, together: Size):
         super().__init__(dim=dim, eigenvalue=eigenvalue, min_count=min_count)
         self.documents, self.together = documents, together
 
-    def counts(self) -> Tensor:
-        train = self.corpus.train.cpu()
+    def start(self, corpus: Corpus, seed: int) -> None:
+        if self.documents == "files" and len(corpus.files) < 2:
+            raise UserError(
+                f"method.documents=files: the training text of {corpus.name} is not of several files",
+                "name them, such as corpus=text 'corpus.train=texts/*.txt', or take method.documents=lines",
+            )
+        super().start(corpus, seed)
+
+    def documents_of(self, train: Tensor) -> Tensor:
+        """(N,) tokens -> (N,) ascending numbers of their documents."""
+        if self.documents == "files":
+            return torch.arange(len(self.corpus.files)).repeat_interleave(torch.tensor(self.corpus.files))
         ends = train == EOS_ID
         if self.documents == "paragraphs":
             ends &= train.roll(1) == EOS_ID
-        document = (ends.cumsum(0) // self.together)[self.text.places]
+        return ends.cumsum(0) // self.together
+
+    def counts(self) -> Tensor:
+        document = self.documents_of(self.corpus.train.cpu())[self.text.places]
         document = document.unique_consecutive(return_inverse=True)[1]  # without those that have no word
         n = int(document[-1]) + 1
         codes, count = torch.unique(self.text.tokens * n + document, return_counts=True)

@@ -2,14 +2,16 @@
 
 import math
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from vectors_corpus import corpus_of, two_topics
 
-from lmzoo.corpus import Corpus, Vocabulary
-from lmzoo.words.vectors import cooccurrence
+from lmzoo.core.configs import defaults
+from lmzoo.corpus import Corpus, Vocabulary, load_corpus
+from lmzoo.words.vectors import cooccurrence, counting
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.counting import LSA, PPMI, log_entropy, shifted_ppmi
 from lmzoo.words.vectors.svd import sparse_matrix, truncated_svd
@@ -104,6 +106,27 @@ def test_documents_are_lines_or_paragraphs(documents, together, expected):
     matrix = method.counts().to_dense()
     indices = method.counts().indices()
     found = [{method.words[w] for w, d in indices.T.tolist() if d == n} for n in range(matrix.shape[1])]
+    assert found == expected
+
+
+def test_documents_are_the_files_of_train(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    files = {"a": "x y x\n\ny z\n", "b": "z z\n", "c": "v\n", "d": "x z\nw"}  # c has no frequent word
+    for name, text in files.items():
+        Path(f"{name}.txt").write_text(text)
+    corpus = load_corpus(defaults("corpus", "text") | {"train": "*.txt", "valid": "a.txt"})
+    expected = Counter((w, n) for n, name in enumerate("abd") for w in files[name].split() if w in "xyz")
+    found = Counter()
+
+    def counted(row: torch.Tensor, column: torch.Tensor, count: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+        entries = zip(row.tolist(), column.tolist(), count.tolist(), strict=True)
+        found.update({(method.words[w], n): times for w, n, times in entries})
+        assert shape == (3, 3)
+        return torch.empty(0)
+
+    monkeypatch.setattr(counting, "log_entropy", counted)
+    method = LSA(dim=2, eigenvalue=1, min_count=2, documents="files", together=20)
+    method.start(corpus, 0)
+    method.counts()
     assert found == expected
 
 
