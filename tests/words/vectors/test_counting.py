@@ -10,6 +10,7 @@ import torch
 from vectors_corpus import corpus_of, two_topics
 
 from lmzoo.core.configs import defaults
+from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.words.vectors import cooccurrence, counting
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
@@ -128,6 +129,8 @@ def test_documents_are_the_files_of_train(folder: Path, monkeypatch: pytest.Monk
     method.start(corpus, 0)
     method.counts()
     assert found == expected
+    with pytest.raises(UserError, match="the training text of toy is not of several files"):
+        method.start(corpus_of(LINES), 0)
 
 
 @pytest.mark.parametrize(
