@@ -7,6 +7,7 @@ if __name__ == "__main__":
 
 import argparse
 import itertools
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lmzoo.cli.command import CommandParser, check_output
+from lmzoo.core.cache import kept
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import write_output
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
@@ -26,6 +28,9 @@ GRID = {"mu": "--mu", "lam": "--lambda", "order": "--order", "nu": "--nu"} | {
     name: f"--{name}" for name in ("feedback", "terms", "weight")
 }
 """The options that may have several values, by their names in `Settings`."""
+
+VERSION = 1
+"""A part of the key of the index on disk. Raise it with every change of `analysis` or `Index.packed`."""
 
 
 def main() -> int:
@@ -79,16 +84,18 @@ def _read(arguments: argparse.Namespace) -> tuple[Index, dict[str, list[int]]]:
     stop = frozenset() if arguments.stop == "none" else read_stop_words(Path(arguments.stop))
     words = analysis(stop, stemmer(arguments.stem))
     documents, queries = read_records(arguments.documents), read_records(arguments.queries)
-    index = Index({name: words(text) for name, text in documents.items()})
+    given = json.dumps([VERSION, sorted(stop), arguments.stem, documents]).encode()
+    found = kept("index", given, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
+    index = Index.unpacked(found)
     if not len(index.tokens):
         raise UserError(f"{arguments.documents}: has stop words alone", "ask for --stop none")
-    found = {name: index.numbers(words(text)) for name, text in queries.items()}
+    numbers = {name: index.numbers(words(text)) for name, text in queries.items()}
     print(
         f"{len(index.names):,} documents of {len(index.tokens):,} words, {len(index.words):,} different; "
-        f"{len(found):,} queries, {sum(not numbers for numbers in found.values())} of them without a known word",
+        f"{len(numbers):,} queries, {sum(not query for query in numbers.values())} of them without a known word",
         file=sys.stderr,
     )
-    return index, found
+    return index, numbers
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ from command_line import command
 
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
 from lmzoo.retrieval.formats import read_judgements, read_records
+from lmzoo.retrieval.index import Index
 from lmzoo.retrieve import main
 
 FILES = {
@@ -55,6 +56,26 @@ def test_options_have_an_effect(options: list[str], query: str, ranking: list[st
     done = command("docs", "queries", *options, main=main)
     assert documents(done.out, query)[: len(ranking)] == ranking, done
     assert "--feedback" in options or len(documents(done.out, query)) == len(ranking)
+
+
+@pytest.mark.usefixtures("files")
+def test_an_index_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LMZOO_CACHE", str(tmp_path / "cache"))
+    build, built = Index.of, []
+    monkeypatch.setattr(Index, "of", lambda texts: built.append(texts) or build(texts))
+    plain = command("docs", "queries", "--order", "2", main=main).out
+    assert command("docs", "queries", "--order", "2", main=main).out == plain
+    assert len(built) == 1
+    for change in (["--stem", "none"], ["--stop", "none"]):
+        assert command("docs", "queries", *change, main=main).out != plain
+    Path("docs").write_text(FILES["docs"].replace("heat", "wings"))
+    assert command("docs", "queries", main=main).out != plain
+    assert len(built) == 4
+    for file in (tmp_path / "cache").iterdir():
+        file.write_bytes(file.read_bytes()[:-3])
+    Path("docs").write_text(FILES["docs"])
+    assert command("docs", "queries", "--order", "2", main=main).out == plain
+    assert len(built) == 5
 
 
 def test_judged_runs_have_figures(files: Path):

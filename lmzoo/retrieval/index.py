@@ -1,5 +1,6 @@
 """An inverted index with positions, from which n-grams of any order are counted."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -16,16 +17,33 @@ class Index:
         lengths: (N,) |d|, the words of each document.
     """
 
-    def __init__(self, documents: Mapping[str, Iterable[str]]):
-        self.names = list(documents)
-        self.words: dict[str, int] = {}
-        numbers = [[self.words.setdefault(w, len(self.words)) for w in text] for text in documents.values()]
-        self.lengths = np.array([len(text) for text in numbers])
+    def __init__(self, names: list[str], words: list[str], lengths: list[int], tokens: np.ndarray):
+        self.names, self.lengths, self.tokens = names, np.array(lengths), tokens
+        self.words = {word: number for number, word in enumerate(words)}
         self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.tokens = np.array([word for text in numbers for word in text], dtype=np.int32)
-        self._document = np.repeat(np.arange(len(numbers), dtype=np.int32), self.lengths)  # (T,)
+        self._document = np.repeat(np.arange(len(names), dtype=np.int32), self.lengths)  # (T,)
         self._places = np.argsort(self.tokens, kind="stable")  # (T,) the places of word 0, those of word 1, …
         self._begins = np.searchsorted(self.tokens[self._places], np.arange(len(self.words) + 1))  # (V + 1,)
+
+    @classmethod
+    def of(cls, documents: Mapping[str, Iterable[str]]) -> "Index":
+        """Of the words of each document."""
+        words: dict[str, int] = {}
+        numbers = [[words.setdefault(word, len(words)) for word in text] for text in documents.values()]
+        tokens = np.array([word for text in numbers for word in text], dtype=np.int32)
+        return cls(list(documents), list(words), list(map(len, numbers)), tokens)
+
+    def packed(self) -> bytes:
+        """All of it, for `unpacked`."""
+        header = json.dumps([self.names, list(self.words), self.lengths.tolist()])
+        return header.encode() + b"\n" + self.tokens.astype("<i4").tobytes()
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> "Index":
+        """The index that `packed` wrote."""
+        header, _, tokens = data.partition(b"\n")
+        names, words, lengths = json.loads(header)
+        return cls(names, words, lengths, np.frombuffer(tokens, dtype="<i4"))
 
     def numbers(self, text: Iterable[str]) -> list[int]:
         """The numbers of the words of a query; words that no document has are left out."""

@@ -26,7 +26,7 @@ def texts() -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def index(texts: list[list[str]]) -> Index:
-    return Index({f"d{number}": text for number, text in enumerate(texts)})
+    return Index.of({f"d{number}": text for number, text in enumerate(texts)})
 
 
 def count(text: list[str], gram: str) -> int:
@@ -65,7 +65,7 @@ def test_unigrams_have_the_dense_formula(index: Index, texts: list[list[str]], m
 
 
 def test_jelinek_mercer_by_hand():
-    index = Index({"one": "aab", "two": "b"})
+    index = Index.of({"one": "aab", "two": "b"})
     found = log_likelihood(index, index.numbers("ab"), settings(mu=0.0, lam=0.25))
     one = (0.75 * 2 / 3 + 0.25 * 2 / 4) * (0.75 * 1 / 3 + 0.25 * 2 / 4)
     two = (0.75 * 0 / 1 + 0.25 * 2 / 4) * (0.75 * 1 / 1 + 0.25 * 2 / 4)
@@ -73,7 +73,7 @@ def test_jelinek_mercer_by_hand():
 
 
 def test_trigrams_by_hand():
-    index = Index({"one": "abcabab", "two": "c"})
+    index = Index.of({"one": "abcabab", "two": "c"})
     a, b, c = ((n + 2 * m / 8) / (7 + 2) for n, m in ((3, 3), (3, 3), (1, 2)))  # p(w|one) with μ = 2
     b_a = (3 + 10 * b) / (3 + 10)
     c_b = (1 + 10 * c) / (2 + 10)  # the last b has no word after it

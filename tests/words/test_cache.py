@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lmzoo.core.cache import cache_folder
 from lmzoo.words import cache as cache_module
 from lmzoo.words.brown import brown_clusters
 from lmzoo.words.cache import cached_brown_clusters
@@ -75,8 +76,8 @@ def test_cache_folder_by_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.delenv("LMZOO_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache_module.cache_folder() == Path("/home/somebody/.cache/lmzoo")
+    assert cache_folder() == Path("/home/somebody/.cache/lmzoo")
     monkeypatch.setenv("XDG_CACHE_HOME", "/fast")
-    assert cache_module.cache_folder() == Path("/fast/lmzoo")
+    assert cache_folder() == Path("/fast/lmzoo")
     monkeypatch.setenv("LMZOO_CACHE", "/here")
-    assert cache_module.cache_folder() == Path("/here")
+    assert cache_folder() == Path("/here")
