@@ -23,8 +23,8 @@ class Bar:
     """
 
     def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0):
-        self.total, self.unit, self.what, self.done, self.first = total, unit, what, done, done
-        self.begun = self.told = time.monotonic()
+        self.total, self.unit, self.what, self.done = total, unit, what, done
+        self.told = time.monotonic(), done  # when a line was written, and how many steps were done then
         self.bar = tqdm(total=total, initial=done, desc=what, unit=unit, disable=None, leave=False)
 
     def __enter__(self) -> "Bar":
@@ -38,9 +38,10 @@ class Bar:
         self.done += 1
         self.bar.update()
         now = time.monotonic()
-        if self.bar.disable and now - self.told >= SECONDS:
-            self.told = now
-            left = (now - self.begun) / (self.done - self.first) * max(0, self.total - self.done)
+        before, steps = self.told
+        if self.bar.disable and now - before >= SECONDS:
+            self.told = now, self.done
+            left = (now - before) / (self.done - steps) * max(0, self.total - self.done)
             begin = f"{self.what}, " if self.what else ""
             step = f"{begin}{self.unit} {self.done:,} of {self.total:,}"
             log.info("%s", ", ".join([step, *notes, f"{tqdm.format_interval(left)} left"]))

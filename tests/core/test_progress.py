@@ -23,12 +23,12 @@ def test_a_line_comes_every_thirty_seconds(monkeypatch: pytest.MonkeyPatch, capl
     clock = Clock(monkeypatch)
     with caplog.at_level(logging.INFO, logger="lmzoo"):
         for step in tracked(1000, "iteration", "EM"):
-            clock.now += 10
-            if step == 6:
+            clock.now += 10 if step < 3 else 30
+            if step == 4:
                 break
     assert caplog.messages == [
         "EM, iteration 3 of 1,000, 2:46:10 left",
-        "EM, iteration 6 of 1,000, 2:45:40 left",
+        "EM, iteration 4 of 1,000, 8:18:00 left",  # by the steps since the last line
     ]
 
 
