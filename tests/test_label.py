@@ -199,3 +199,11 @@ def test_a_tagger_starts_from_a_language_model_once(texts: Path, monkeypatch: py
     Path("r/results.json").unlink()  # goes on from last.pt
     assert command(*options, "labeller.from=lm", "run_dir=r", main=label.main).code == 0
     assert len(inherited) == 1
+
+
+def test_a_sweeper_chooses_on_valid_alone(texts: Path, monkeypatch: pytest.MonkeyPatch):
+    found = []
+    monkeypatch.setattr(label, "run_jobs", lambda _name, _load, figure, _report: found.append(figure))
+    label.main()
+    assert found[0]({"figures": {"valid": 0.75, "test": 0.5}}) == -0.75
+    assert found[0]({"figures": {"test": 0.5}}) is None
