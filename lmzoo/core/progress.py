@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from tqdm import tqdm
 
+from lmzoo.core.ranks import first
+
 log = logging.getLogger(__name__)
 
 SECONDS = 30
@@ -25,7 +27,7 @@ class Bar:
     def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0):
         self.total, self.unit, self.what, self.done = total, unit, what, done
         self.told = time.monotonic(), done  # when a line was written, and how many steps were done then
-        self.bar = tqdm(total=total, initial=done, desc=what, unit=unit, disable=None, leave=False)
+        self.bar = tqdm(total=total, initial=done, desc=what, unit=unit, disable=None if first() else True, leave=False)
 
     def __enter__(self) -> "Bar":
         return self

@@ -45,6 +45,13 @@ class Window:
         """Tokens that are not padding."""
         return self.tokens.numel() if self.mask is None else int(self.mask.sum())
 
+    def part(self, number: int, of: int) -> "Window":
+        """The rows ``number``, ``number + of``, …"""
+        rows = slice(number, None, of)
+        mask = None if self.mask is None else self.mask[rows]
+        conditions = None if self.conditions is None else self.conditions[rows]
+        return Window(self.tokens[rows], mask, self.positions[rows], self.starts, conditions)
+
 
 class StreamWindows:
     """One long stream in ``batch_size`` rows of equal length, cut into windows of ``bptt`` tokens a row, in order.

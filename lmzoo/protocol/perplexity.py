@@ -4,11 +4,12 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import torch
 from torch import Tensor
 
+from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Context
 from lmzoo.corpus.vocabulary import EOS_ID
@@ -127,20 +128,26 @@ def _ready(tokens: Tensor, window: int | None, last: bool) -> int:
 def _score(
     model: LanguageModel, tokens: Tensor, before: State | None, conditions: Tensor | None = None
 ) -> tuple[Tensor, State]:
-    """(N,) log p of a stream after the state ``before``, and the state after it; of sentences, where that is None."""
+    """(N,) log p of a stream after the state ``before``, and the state after it; of sentences, where that is None.
+
+    Ranks share the sentences.
+    """
     state: State = before or ()
+    own = slice(None) if before is not None else slice(ranks.rank(), None, ranks.ranks())
     if before is not None:
         windows = StreamWindows(tokens, batch_size=1, bptt=model.window_tokens)
     else:
         windows = SentenceWindows(tokens, max_tokens=model.window_tokens, seed=None, conditions=conditions)
     found = torch.empty(0)
-    for window in windows.epoch(0):
+    for window in islice(windows.epoch(0), own.start, None, own.step):
         if before is None:
             state = beginning(model, len(window.tokens), window.conditions)
         logprobs, state = model(window.tokens.to(model.device), state)
         if not len(found):
-            found = logprobs.new_empty(len(tokens))
+            found = logprobs.new_zeros(len(tokens))
         found.index_copy_(0, window.unpadded(window.positions).to(model.device), window.unpadded(logprobs))
+    if before is None and ranks.ranks() > 1:
+        found = ranks.summed(found.double() if len(found) else torch.zeros(len(tokens)).double().to(model.device))
     return found, state
 
 

@@ -1,12 +1,17 @@
 """Where a model computes."""
 
+import os
+
 import torch
 
+from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 
 
 def resolve_device(name: str) -> torch.device:
     """``auto`` (CUDA where there is one, else CPU), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+
+    Of the ranks on a machine each has a GPU of its own.
 
     Raises: UserError, listing the devices there are, for one that is absent.
     """
@@ -15,6 +20,8 @@ def resolve_device(name: str) -> torch.device:
         present.append("mps")
     if name == "auto":
         name = "cuda" if len(present) > 1 and present[1].startswith("cuda") else "cpu"
+    if name == "cuda" and ranks.ranks() > 1:
+        name = f"cuda:{os.environ['LOCAL_RANK']}"
     if name not in present and not (name == "cuda" and "cuda:0" in present):
         raise UserError(f"device={name}: there is no such device here", f"there are: auto, {', '.join(present)}")
     return torch.device(name)

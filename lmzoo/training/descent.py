@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
@@ -55,6 +57,7 @@ class Descent:
         self.steps = len(self.windows) * options.epochs
         self.options = optimizer, schedule
         self.state: State = ()
+        self.scored: LanguageModel | DistributedDataParallel = model
         self.begin()
 
     def begin(self) -> None:
@@ -66,26 +69,36 @@ class Descent:
             schedule, optimizer=self.optimizer, steps_per_epoch=len(self.windows), steps=self.steps
         )
 
+    def share(self) -> None:
+        """Let all ranks begin with the weights of rank 0, and follow the mean of their gradients."""
+        if ranks.ranks() > 1:
+            self.scored = DistributedDataParallel(self.model)
+
     def step(self, window: Window) -> dict[str, float]:
-        """Score a window, take a step down the gradient, and carry the state on.
+        """Score a window, take a step down the gradient, and carry the state on. Ranks share the rows of the window.
 
         Returns: perplexity, learning rate and gradient norm, by their tags in TensorBoard.
 
         Raises: NotFinite, before any weight has changed.
         """
         device = self.model.device
-        tokens = window.tokens.to(device)
+        part = window.part(ranks.rank(), ranks.ranks())
+        share = ranks.ranks() * part.count / window.count
+        if not share:
+            part = window.part(0, len(window.tokens))  # every rank takes every step
+        tokens = part.tokens.to(device)
         if window.starts:
-            self.state = beginning(self.model, len(tokens), window.conditions)
+            self.state = beginning(self.model, len(tokens), part.conditions)
         half = self.precision == "bfloat16"
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
-            logprobs, state = self.model(tokens, self.state)
-        if window.mask is not None:
-            logprobs = logprobs[window.mask.to(device)]
-        loss = -logprobs.mean()
+            logprobs, state = self.scored(tokens, self.state)
+        if part.mask is not None:
+            logprobs = logprobs[part.mask.to(device)]
+        own = -logprobs.mean() * share
+        loss = ranks.summed(own.detach() / ranks.ranks())
         _require_finite(loss, "the loss")
         self.optimizer.zero_grad(set_to_none=True)
-        (loss + self.model.penalty()).backward()
+        (own + self.model.penalty()).backward()
         norm = get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
         _require_finite(norm, "the gradient")
         if norm > self.clip:
@@ -99,7 +112,7 @@ class Descent:
         # and a clone, as a view would be saved together with the tensor that it is a view of
         self.state = tuple(part.detach().clone(memory_format=torch.contiguous_format) for part in state)
         return {
-            "perplexity/train": math.exp(min(float(loss.detach()), 700)),
+            "perplexity/train": math.exp(min(float(loss), 700)),
             "train/learning_rate": rate,
             "train/gradient_norm": float(norm),
         }
@@ -121,9 +134,9 @@ class Descent:
             self.schedule.step(perplexity)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it."""
+        """What a checkpoint keeps of it. All ranks have to call it."""
         return {
-            "state": self.state,
+            "state": self._whole_state(),
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
             "average": self.average.state_dict(),
@@ -148,9 +161,23 @@ class Descent:
         if times is None or not 0 <= times[0]["last_epoch"] <= self.steps:
             raise UserError("has nothing of this schedule")
         self.average.load_state_dict(saved.get("average", {"steps": 0, "values": []}))
-        self.state = tuple(part.to(self.model.device) for part in state)
+        self.state = tuple(part[ranks.rank() :: ranks.ranks()].to(self.model.device) for part in state)
         self.optimizer.load_state_dict({"state": kept["state"], "param_groups": options})
         self.schedule.load_state_dict(times[0])
+
+    def _whole_state(self) -> State:
+        """The state of all rows of a stream."""
+        if ranks.ranks() == 1:
+            return self.state
+        if isinstance(self.windows, SentenceWindows):
+            return ()
+        whole = []
+        for parts in zip(*ranks.gathered(tuple(part.cpu() for part in self.state)), strict=True):
+            rows = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:])
+            for number, part in enumerate(parts):
+                rows[number :: len(parts)] = part
+            whole.append(rows)
+        return tuple(whole)
 
     def _is_state(self, state: Any, begun: bool) -> bool:
         """Whether the next window of a stream can be read with a state, where it needs one."""
@@ -209,6 +236,10 @@ def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindow
         raise UserError(
             f"trainer.batch_size={options.batch_size}: train has only {len(corpus.train)} tokens, "
             "and each row needs one"
+        )
+    if options.batch_size < ranks.ranks():
+        raise UserError(
+            f"trainer.batch_size={options.batch_size}: each of {ranks.ranks()} ranks needs a row", "raise it"
         )
     return StreamWindows(corpus.train, options.batch_size, options.bptt, seed if options.random_bptt else None)
 

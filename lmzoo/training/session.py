@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Seed, call, check
 from lmzoo.core.plugins import load_plugins
@@ -66,6 +67,11 @@ def train(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         estimation is over; before that there is nothing to save, and the signals act as in any program.
     """
     settings: Settings = call(Settings, config, "")
+    with ranks.joined():
+        return _train(settings, config, told or {})
+
+
+def _train(settings: Settings, config: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
     run = Run(Path(settings.run_dir))
     run.check(config)
     _check_options(settings)
@@ -76,17 +82,29 @@ def train(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     board = Board(run.path)
     trainer = _prepare(settings, corpus, run, board)
     config = {**config, "trainer": {**config["trainer"], "precision": trainer.options.precision}}
+    if not ranks.first():
+        trainer.restore()
+        _require_same(trainer, config)
+        return _work(trainer, settings, told, board)
     with run.alone():
         run.check(config)  # again, as another process may have worked here since
         run.check_text(corpus)
         if results := run.results():
             return _report_finished(run, results)
         trainer.restore()
+        _require_same(trainer, config)
         run.begin(config, corpus, None if trainer.resumed else trainer.options.from_)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
-            results = _work(trainer, settings, told or {}, board)
+            results = _work(trainer, settings, told, board)
     print(summary(results))
     return results
+
+
+def _require_same(trainer: Trainer, config: Mapping[str, Any]) -> None:
+    """Raise a UserError where the ranks do not work on the same run."""
+    ranks.require_same("configuration", config)
+    ranks.require_same("text", trainer.corpus.sha256)
+    ranks.require_same("checkpoint", trainer.progress.step)
 
 
 def _check_options(settings: Settings) -> None:
@@ -105,14 +123,16 @@ def _work(trainer: Trainer, settings: Settings, told: Mapping[str, Any], board: 
     log.info("%s on %s, context %s, %s: %s", settings.model["name"], corpus.name, corpus.context, device, run.path)
     log.info("%s", described(corpus))
     trainer.fit()
+    ranks.agreed("the best weights are written")
     best = run.restore("best.pt", model.device, "model")
     if best is not None:
         run.load_weights(model, best, "best.pt")
     results = {**_measure(model, corpus, trainer.progress), "model": settings.model["name"], "seed": settings.seed}
     if trainer.descent is not None:
         results["precision"] = trainer.options.precision
-    _publish(results, told, model, corpus, trainer.progress.tokens, board)
-    run.write_json("results.json", results)
+    if ranks.first():
+        _publish(results, told, model, corpus, trainer.progress.tokens, board)
+        run.write_json("results.json", results)
     return results
 
 
@@ -129,6 +149,8 @@ def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trai
     model = build_model({"model": settings.model, "plugins": settings.plugins}, corpus.vocabulary).to(device)
 
     def observe(progress: Progress, metrics: dict[str, float]) -> None:
+        if not ranks.first():
+            return
         if "perplexity/valid" in metrics:
             log.info("%s tokens, %.0f s: valid perplexity %.2f",
                      f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
@@ -156,7 +178,8 @@ def described(corpus: Corpus) -> str:
 
 
 def _report_finished(run: Run, results: dict[str, Any]) -> dict[str, Any]:
-    print(f"already finished: {run.path}\n{summary(results)}")
+    if ranks.first():
+        print(f"already finished: {run.path}\n{summary(results)}")
     return results
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from lmzoo.core import ranks
 from lmzoo.core.errors import Interrupted, UserError, out_of_memory
 from lmzoo.core.options import call
 from lmzoo.core.progress import Bar
@@ -90,6 +91,7 @@ class Trainer:
             self._estimate()  # with nothing to save before it is done, a signal ends it at once
         if self.descent is None or self.progress.finished:
             return
+        self.descent.share()
         self.model.train()
         with stop_signals() as stopped, Bar(self.descent.steps, "step", done=self.progress.step) as bar:
             while not self.progress.finished:
@@ -103,6 +105,7 @@ class Trainer:
         else:
             start_from(self.model, self.corpus, self.options.from_)
         self.progress.step_seconds = self.progress.seconds = time.monotonic() - started
+        self._draw_apart()
         if self.descent is not None:
             self.descent.begin()
             if self.options.from_ is not None:
@@ -141,10 +144,11 @@ class Trainer:
                 stalled = self.options.patience is not None and progress.stale >= self.options.patience
                 progress.finished = stalled or progress.epoch == self.options.epochs
                 self.save()
-            elif time.monotonic() - self.saved_at >= self.options.checkpoint_seconds:
+            late = time.monotonic() - self.saved_at >= self.options.checkpoint_seconds
+            save, stop = ranks.anywhere(late and valid is None, stopped())
+            if save or stop:
                 self.save()
-            if stopped():
-                self.save()
+            if stop:
                 raise Interrupted
             if progress.finished:
                 return
@@ -182,11 +186,13 @@ class Trainer:
         progress = self.progress
         corpus = self.corpus
         valid = score(self.model, corpus.splits["valid"], corpus.context, corpus.conditions.get("valid")).perplexity
+        valid = ranks.agreed(valid)
         if self.descent is not None and not math.isfinite(valid):
             raise self._not_finite(f"validation perplexity is {valid}", progress.step)
         if valid < progress.best or self.descent is None:
             progress.best, progress.stale = valid, 0
-            self.run.save("best.pt", {"model": self.model.state_dict()})
+            if ranks.first():
+                self.run.save("best.pt", {"model": self.model.state_dict()})
         else:
             progress.stale += 1
         if self.descent is not None:
@@ -200,9 +206,13 @@ class Trainer:
         random = {"cpu": torch.get_rng_state()}
         if device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(device)
+        random, *others = ranks.gathered(random)
         descent = {"state": ()} if self.descent is None else self.descent.state_dict()
         checkpoint = {"model": self.model.state_dict(), "progress": asdict(self.progress), "random": random}
-        self.run.save("last.pt", checkpoint | descent)
+        if others:
+            checkpoint["other_ranks_random"] = tuple(others)
+        if ranks.first():
+            self.run.save("last.pt", checkpoint | descent)
         self.saved_at = time.monotonic()
 
     def restore(self) -> None:
@@ -223,8 +233,16 @@ class Trainer:
                 if not self.progress.finished:
                     self._check_place(len(self.descent.windows))
                 self.descent.load_state_dict(saved, begun=self.progress.window > 0)
-            _take_random(saved["random"], self.model.device)
+            numbers = (saved["random"], *saved.get("other_ranks_random", ()))[: ranks.ranks()]
+            _take_random(numbers[min(ranks.rank(), len(numbers) - 1)], self.model.device)
+            if ranks.rank() >= len(numbers):
+                self._draw_apart()
         self.resumed = True
+
+    def _draw_apart(self) -> None:
+        """Let the random numbers of the other ranks be unlike those of rank 0."""
+        if ranks.rank():
+            torch.manual_seed(hash((torch.initial_seed(), ranks.rank(), self.progress.step)))
 
     def _check_place(self, windows: int) -> None:
         """Raise a UserError where training cannot go on from the place that a checkpoint names."""
