@@ -1,12 +1,18 @@
 """What takes long to compute, kept on disk for later runs."""
 
 import contextlib
+import fcntl
 import hashlib
+import logging
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from lmzoo.core.files import write_atomic
+from lmzoo.core.files import atomic_stream, write_atomic
+
+log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
@@ -38,3 +44,41 @@ def kept(kind: str, given: bytes, compute: Callable[[], bytes]) -> bytes:
         cache_folder().mkdir(parents=True, exist_ok=True)
         write_atomic(cache_folder() / name, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
     return data
+
+
+@contextlib.contextmanager
+def alone(name: str) -> Iterator[Path | None]:
+    """The path of a file of `cache_folder`, which one process at a time may make; others wait here until it has.
+
+    What a killed process has left of the file is removed. None where the folder cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        path = None
+        try:
+            lock = cache_folder() / f"{name}.lock"
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            _lock(stack.enter_context(lock.open("ab")), lock)
+            path = cache_folder() / name
+        except (OSError, RuntimeError) as error:
+            log.warning("nothing is kept for later runs (%s); LMZOO_CACHE can name another folder", error)
+        yield path
+
+
+def _lock(stream: BinaryIO, lock: Path) -> None:
+    """Wait until no other process holds the lock, and clear away; file systems without locks let everybody pass."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        log.info("another process is making %s, which takes as long as its bar says", lock.stem)
+        fcntl.flock(stream, fcntl.LOCK_EX)
+    except OSError:
+        return
+    for part in lock.parent.glob(f".{lock.stem}.*.part"):
+        part.unlink()
+
+
+@contextlib.contextmanager
+def large_stream(path: Path | None) -> Iterator[BinaryIO]:
+    """`atomic_stream`, or for None a stream into a file that is gone once nobody reads it."""
+    with atomic_stream(path) if path else tempfile.TemporaryFile() as stream:
+        yield stream

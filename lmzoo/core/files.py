@@ -10,7 +10,7 @@ import re
 import secrets
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -65,21 +65,28 @@ def text_bytes(path: Path) -> bytes:
 
     Raises: UserError as `input_stream` does, and for what is no text, as `LONGEST_WORD` shows.
     """
-    return b"".join(_blocks(path))
+    return b"".join(text_blocks(path))
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+Seen = Callable[[bytes, int], None]
+"""Is told each block of a text as it is read, and how many bytes of the file are read by then."""
+
+
+def text_blocks(path: Path, seen: Seen = lambda block, read: None) -> Iterator[bytes]:
     """`text_bytes` in blocks of `LONGEST_WORD` bytes."""
     with input_stream(path) as stream, _unpacked(stream, path) as text:
         while block := text.read(LONGEST_WORD):
             if len(block) == LONGEST_WORD and not re.search(rb"\s", block):
                 raise UserError(f"{path}: no text of words, as {LONGEST_WORD:,} bytes of it have no space")
+            seen(block, stream.tell() if stream.seekable() else 0)
             yield block
 
 
 @contextlib.contextmanager
 def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
     """What gzip has packed into a file whose name ends in ``.gz``; any other stream as it is."""
+    if path.suffix == ".zst":
+        raise UserError(f"{path}: zstd is not unpacked here", "unpack it first (zstd -d), or pack it with gzip")
     if path.suffix != ".gz":
         yield stream
         return
@@ -98,7 +105,7 @@ def read_text(path: Path) -> bytes:
     return checked_text(text_bytes(path), str(path))
 
 
-def read_pieces(path: Path) -> Iterator[bytes]:
+def read_pieces(path: Path, seen: Seen = lambda block, read: None) -> Iterator[bytes]:
     """`read_text` in pieces, so that a file of any size is read in the memory of a few blocks.
 
     No piece ends inside a word. One in which a line ends has nothing behind its last line feed, and the last one ends
@@ -107,7 +114,7 @@ def read_pieces(path: Path) -> Iterator[bytes]:
     Raises: UserError as `read_text` does, at the piece that shows what is wrong; that a text is empty, at its end.
     """
     line, place, empty, beginning = 1, 0, True, codecs.BOM_UTF8
-    for whole in _cut_between_words(_blocks(path)):
+    for whole in _cut_between_words(text_blocks(path, seen)):
         piece, beginning = whole.removeprefix(beginning), b""
         try:
             text = piece.decode()
@@ -156,13 +163,13 @@ def _no_utf8(where: str, line: int, byte: int) -> UserError:
 
 @contextlib.contextmanager
 def atomic_stream(path: Path) -> Iterator[BinaryIO]:
-    """A stream into a file that is there whole or not at all, whoever else writes it at the same time.
+    """A stream into a file, which can be read again, that is there whole or not at all, whoever else writes it.
 
     A process that is killed meanwhile leaves a file `.NAME.*.part` behind.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with temporary.open("xb") as stream:
+        with temporary.open("x+b") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

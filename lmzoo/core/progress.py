@@ -35,15 +35,15 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         self.bar.close()
 
-    def update(self, *notes: str) -> None:
-        """Note that a step is done; a line of the log has the ``notes``, too."""
-        self.done += 1
-        self.bar.update()
+    def update(self, *notes: str, steps: int = 1) -> None:
+        """Note that a step is done, or several; a line of the log has the ``notes``, too."""
+        self.done += steps
+        self.bar.update(steps)
         now = time.monotonic()
-        before, steps = self.told
-        if self.bar.disable and now - before >= SECONDS:
+        before, first = self.told
+        if self.bar.disable and now - before >= SECONDS and self.done > first:
             self.told = now, self.done
-            left = (now - before) / (self.done - steps) * max(0, self.total - self.done)
+            left = (now - before) / (self.done - first) * max(0, self.total - self.done)
             begin = f"{self.what}, " if self.what else ""
             step = f"{begin}{self.unit} {self.done:,} of {self.total:,}"
             log.info("%s", ", ".join([step, *notes, f"{tqdm.format_interval(left)} left"]))

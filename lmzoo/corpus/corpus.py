@@ -20,7 +20,8 @@ class Corpus:
 
     Attributes:
         name: what it is called: its name in the configuration, or the label of a text of one's own.
-        splits: ``train``, ``valid`` and ``test``, each (N,) int64. Every line is closed by `<eos>` (word 0), so N
+        splits: ``train``, ``valid`` and ``test``, each (N,) int64, or int32 where they are mapped from a file; what
+            needs int64 of the whole text takes `tokens` or `train`. Every line is closed by `<eos>` (word 0), so N
             counts every word and one `<eos>` per line.
         context: see `Context`. Every reported figure records it.
         sha256: the SHA-256 of each split's text. A result records the text that it was measured on by it.
@@ -44,13 +45,13 @@ class Corpus:
     @property
     def train(self) -> Tensor:
         """(N,) int64 training tokens."""
-        return self.splits["train"]
+        return self.tokens("train")
 
     def tokens(self, split: str) -> Tensor:
         """(N,) int64 tokens of a split; a UserError where the corpus does not have it."""
         if split not in self.splits:
             raise UserError(f"corpus {self.name} has no {split} split", f"there are: {', '.join(self.splits)}")
-        return self.splits[split]
+        return self.splits[split].long()
 
     def beginning(self, tokens: int) -> "Corpus":
         """The first whole lines of each split, of at most so many tokens; at least one line."""

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -13,6 +14,7 @@ from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
+from lmzoo.corpus.encoded import Limits, contents, encoded
 from lmzoo.corpus.form import Form, Tokenizer, Unit
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.own import named_after, read_vocabulary, text_files
@@ -72,7 +74,7 @@ def _encode(
     parts = {split: [vocabulary.encode(text, where) for where, text in named] for split, named in texts.items()}
     splits, files = {split: torch.cat(tokens) for split, tokens in parts.items()}, list(map(len, parts["train"]))
     if fixed:
-        checksums = checksums | {"vocabulary": sha256("\n".join(vocabulary.words + vocabulary.conditions).encode())}
+        checksums = checksums | {"vocabulary": _checksum(vocabulary)}
     words = Vocabulary(vocabulary.words, form, vocabulary.conditions)
     return Corpus(name, context, words, splits, checksums, files=files, **known)
 
@@ -154,23 +156,50 @@ def text(
         raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
     if condition and context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
-    form = Form(unit, lower, tokenizer)
+    words = read_vocabulary(vocabulary) if vocabulary else Limits(min_count, max_size, unknown)
+    name = corpus_label({"name": "text", "label": label, "train": train})
+    files = {split: text_files(each) for split, each in named.items()}
+    return (_labelled if condition else _from_files)(name, context, files, Form(unit, lower, tokenizer), words)
+
+
+def _from_files(
+    name: str, context: Context, files: Mapping[str, Sequence[Path]], form: Form, words: Vocabulary | Limits
+) -> Corpus:
+    """A corpus of files of any size; its vocabulary, or what is left out of that of train."""
+    known = {split: contents(each) for split, each in files.items()}
+    train = encoded(files["train"], known["train"], form, words)
+    vocabulary = Vocabulary(train.words, form)
+    parts = {split: train if split == "train" else encoded(files[split], known[split], form, vocabulary)
+             for split in files}  # fmt: skip
+    checksums = {split: part.sha256 for split, part in parts.items()}
+    if not isinstance(words, Limits):
+        checksums["vocabulary"] = _checksum(vocabulary)
+    splits = {split: part.tokens for split, part in parts.items()}
+    return Corpus(name, context, vocabulary, splits, checksums, files=train.files)
+
+
+def _labelled(
+    name: str, context: Context, files: Mapping[str, Sequence[Path]], form: Form, words: Vocabulary | Limits
+) -> Corpus:
+    """A corpus of files whose lines begin with labels, which are read whole."""
     texts, checksums = {}, {}
-    for split, files in named.items():
-        read = [(str(file), text_bytes(file)) for file in text_files(files)]
+    for split, each in files.items():
+        read = [(str(file), text_bytes(file)) for file in each]
         checksums[split] = sha256(b"".join(data for _, data in read))
         texts[split] = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
-    taken = read_vocabulary(vocabulary) if vocabulary else None
-    labels, conditions = [], {}
-    if condition:
-        texts, labels, conditions = without_labels(texts, taken.conditions if taken else [])
+    taken = None if isinstance(words, Limits) else words
+    texts, labels, conditions = without_labels(texts, taken.conditions if taken else [])
     texts = {split: [(name, form.prepared(data)) for name, data in parts] for split, parts in texts.items()}
-    words = taken or Vocabulary.of(b"".join(data for _, data in texts["train"]), min_count, max_size, unknown)
-    name = corpus_label({"name": "text", "label": label, "train": train})
+    if isinstance(words, Limits):
+        words = Vocabulary.of(b"".join(data for _, data in texts["train"]), *words)
     return _encode(
         name, context, Vocabulary(words.words, conditions=labels), texts, checksums,
         fixed=taken is not None, form=form, conditions=conditions,
     )  # fmt: skip
+
+
+def _checksum(vocabulary: Vocabulary) -> str:
+    return sha256("\n".join(vocabulary.words + vocabulary.conditions).encode())
 
 
 @corpora.register("markov")

@@ -1,7 +1,6 @@
 """Words and their numbers."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -51,17 +50,10 @@ class Vocabulary:
             min_count: a word with fewer occurrences is left out.
             max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; rarer words are left out.
         """
-        counts: Counter[str] = Counter()
+        lexicon = Lexicon()
         for _, block in blocks(_utf8(text)):
-            counts.update(block.decode("utf-8", "surrogatepass").split())
-        counts.pop(EOS, None)
-        ranked = sorted(counts, key=lambda word: -counts[word])
-        kept = [word for word in ranked if counts[word] >= min_count or word == UNK]
-        if max_size is not None and len(kept) + 1 > max_size:
-            kept = kept[: max_size - 1]
-        if (unknown or len(kept) < len(ranked)) and UNK not in kept:
-            kept = [UNK, *(kept if max_size is None or len(kept) + 2 <= max_size else kept[:-1])]
-        return cls([EOS, *kept])
+            lexicon.find(Words(block))
+        return lexicon.ranked(min_count, max_size, unknown)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -69,6 +61,10 @@ class Vocabulary:
     @cached_property
     def _table(self) -> WordTable:
         return WordTable(self.index)
+
+    def find(self, words: Words) -> np.ndarray:
+        """(W,) int64 numbers of words; -1 for those that have none."""
+        return self._table.find(words)
 
     def encode(self, text: Text, where: str = "text") -> Tensor:
         """A text -> the (N,) int64 numbers of its words, each line closed by `<eos>`.
@@ -88,12 +84,20 @@ class Vocabulary:
         data, parts = self.form.prepared(_utf8(text)), [torch.empty(0, dtype=torch.int64)]
         for begin, block in blocks(data):
             words = Words(block)
-            numbers = self._table.find(words)
+            numbers = self.find(words)
             refused = numbers == EOS_ID if UNK in self.index else numbers <= EOS_ID
             if refused.any():
                 raise self._refusal(data, begin + int(words.begin[refused.argmax()]), where, line)
             parts.append(torch.from_numpy(np.insert(numbers, words.line_ends(), EOS_ID)))
         return torch.cat(parts)
+
+    def look_up_pieces(self, pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, Tensor]]:
+        """Each piece of a text that comes in those of `read_pieces`, and its numbers; errors as `look_up` has them."""
+        line = 1
+        for piece in pieces:
+            numbers = self.look_up(piece, where, line)
+            yield piece, numbers if piece.endswith(b"\n") else numbers[:-1]
+            line += piece.count(b"\n")
 
     def read(self, numbers: Tensor) -> Tensor:
         """What `look_up` found, with `<unk>` for unknown words."""
@@ -119,6 +123,44 @@ class Vocabulary:
             return "".join("\n" if token == EOS_ID else character(self.words[token]) for token in tokens)
         text = " ".join(self.words[token] for token in tokens)
         return text.replace(f"{EOS} ", f"{EOS}\n")
+
+
+class Lexicon(Vocabulary):
+    """A vocabulary that takes up every word it looks up, numbers them as they come, and counts them.
+
+    Attributes:
+        counts: (V,) int64 how often each was looked up.
+    """
+
+    def __init__(self, form: Form = Form()):  # noqa: B008
+        super().__init__([EOS], form)
+        self.counts = np.zeros(1, np.int64)
+        self.table = WordTable(self.index)
+
+    def find(self, words: Words) -> np.ndarray:
+        """(W,) int64 numbers of words, new ones among them."""
+        if len(self.words) > 2 * len(self.table.numbers):
+            self.table = WordTable(self.index)
+        numbers = self.table.find(words)
+        for i in np.flatnonzero(numbers < 0).tolist():
+            numbers[i] = number = self.index.setdefault(word := words[i], len(self.words))
+            if number == len(self.words):
+                self.words.append(word)
+        counts = np.bincount(numbers, minlength=len(self.words))
+        counts[: len(self.counts)] += self.counts
+        self.counts = counts
+        return numbers
+
+    def ranked(self, min_count: int, max_size: int | None, unknown: bool) -> Vocabulary:
+        """The vocabulary that `Vocabulary.of` makes of what was looked up."""
+        counts = dict(zip(self.words[1:], self.counts[1:].tolist(), strict=True))
+        ranked = sorted(counts, key=lambda word: -counts[word])
+        kept = [word for word in ranked if counts[word] >= min_count or word == UNK]
+        if max_size is not None and len(kept) + 1 > max_size:
+            kept = kept[: max_size - 1]
+        if (unknown or len(kept) < len(ranked)) and UNK not in kept:
+            kept = [UNK, *(kept if max_size is None or len(kept) + 2 <= max_size else kept[:-1])]
+        return Vocabulary([EOS, *kept], self.form)
 
 
 def _utf8(text: Text) -> bytes:

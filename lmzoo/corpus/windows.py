@@ -89,7 +89,7 @@ class StreamWindows:
         first = torch.arange(len(self.rows), device=self.rows.device)[:, None] * self.rows.shape[1]  # (B, 1)
         cuts = self._cuts(number)
         for index in range(skip, len(self)):
-            tokens = self.rows[:, cuts[index] : cuts[index + 1]]
+            tokens = self.rows[:, cuts[index] : cuts[index + 1]].long()
             inside = cuts[index] + torch.arange(tokens.shape[1], device=tokens.device)
             yield Window(tokens, None, first + inside, starts=index == 0)
 
@@ -142,7 +142,7 @@ class SentenceWindows:
         offsets = torch.arange(int(lengths.max()), device=lengths.device)  # (T,)
         mask = offsets < lengths[:, None]  # (B, T)
         positions = (self.starts[lines][:, None] + offsets).clamp(max=len(self.tokens) - 1)
-        tokens = self.tokens[positions].where(mask, EOS_ID)
+        tokens = self.tokens[positions].long().where(mask, EOS_ID)
         conditions = None if self.conditions is None else self.conditions[lines]
         return Window(tokens, None if bool(mask.all()) else mask, positions, starts=True, conditions=conditions)
 

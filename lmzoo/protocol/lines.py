@@ -69,12 +69,8 @@ class Part(NamedTuple):
 
 
 def looked_up(vocabulary: Vocabulary, pieces: Iterable[bytes], where: str) -> Iterator[Part]:
-    """The numbers of a text that comes in the pieces of `read_pieces`; errors as `Vocabulary.look_up` has them."""
-    line = 1
-    for piece in pieces:
-        numbers = vocabulary.look_up(piece, where, line)
-        yield Part(piece, numbers if piece.endswith(b"\n") else numbers[:-1])
-        line += piece.count(b"\n")
+    """`Vocabulary.look_up_pieces` as parts."""
+    return (Part(piece, numbers) for piece, numbers in vocabulary.look_up_pieces(pieces, where))
 
 
 def scored_parts(

@@ -230,18 +230,18 @@ def _replaced(own: list[dict[str, Any]], saved: Any) -> list[dict[str, Any]] | N
 
 
 def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindows | SentenceWindows:
+    train = corpus.splits["train"]
     if corpus.context == "sentence":
-        return SentenceWindows(corpus.train, options.max_tokens, seed, corpus.conditions.get("train"))
-    if options.batch_size > len(corpus.train):
+        return SentenceWindows(train, options.max_tokens, seed, corpus.conditions.get("train"))
+    if options.batch_size > len(train):
         raise UserError(
-            f"trainer.batch_size={options.batch_size}: train has only {len(corpus.train)} tokens, "
-            "and each row needs one"
+            f"trainer.batch_size={options.batch_size}: train has only {len(train)} tokens, and each row needs one"
         )
     if options.batch_size < ranks.ranks():
         raise UserError(
             f"trainer.batch_size={options.batch_size}: each of {ranks.ranks()} ranks needs a row", "raise it"
         )
-    return StreamWindows(corpus.train, options.batch_size, options.bptt, seed if options.random_bptt else None)
+    return StreamWindows(train, options.batch_size, options.bptt, seed if options.random_bptt else None)
 
 
 def _require_finite(value: Tensor, what: str) -> None:

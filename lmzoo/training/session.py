@@ -168,11 +168,11 @@ def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trai
 
 def described(corpus: Corpus) -> str:
     """The size of a text, and the share of `<unk>` in it: the larger that share, the lower perplexity is."""
-    told = f"{len(corpus.train):,} tokens of {len(corpus.vocabulary):,} words"
+    told = f"{len(corpus.splits['train']):,} tokens of {len(corpus.vocabulary):,} words"
     unknown = corpus.vocabulary.index.get(UNK)
     if unknown is None:
         return told
-    shares = [f"{100 * float((tokens == unknown).double().mean()):.1f}% of {name}"
+    shares = [f"{100 * int((tokens == unknown).sum()) / len(tokens):.1f}% of {name}"
               for name, tokens in corpus.splits.items()]  # fmt: skip
     return f"{told}; {UNK} is {', '.join(shares)}"
 

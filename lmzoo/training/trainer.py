@@ -112,7 +112,7 @@ class Trainer:
                 log.info("the weights are those of %s; optimizer and schedule begin anew", self.options.from_)
                 self._check()
         else:
-            self.progress.tokens = len(self.corpus.train)
+            self.progress.tokens = len(self.corpus.splits["train"])
             self.progress.finished = True
             self._check()
         self.save()

@@ -25,9 +25,11 @@ def test_stream_rows_are_consecutive_and_windows_cover_them():
     assert torch.equal(torch.cat([window.tokens for window in seen], 1), tokens[:21].view(3, 7))
 
 
-@pytest.mark.parametrize("windows", [SentenceWindows(text(), 30, 1), StreamWindows(text(), 4, 7)])
-def test_positions_are_the_places_of_tokens_in_the_text(windows):
-    for window in windows.epoch(0):
+@pytest.mark.parametrize("stored", [text(), text().int()])
+@pytest.mark.parametrize("cut", [lambda text: SentenceWindows(text, 30, 1), lambda text: StreamWindows(text, 4, 7)])
+def test_positions_are_the_places_of_tokens_in_the_text(cut, stored):
+    for window in cut(stored).epoch(0):
+        assert window.tokens.dtype == torch.int64
         assert torch.equal(text()[window.positions[window.inside]], window.tokens[window.inside])
 
 

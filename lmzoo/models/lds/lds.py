@@ -113,7 +113,7 @@ class LinearDynamicalSystem(LanguageModel):
 
     def estimate(self, corpus: Corpus) -> None:
         fitted = fit_text(self, corpus, self.options)
-        self.output.estimate(corpus.train)
+        self.output.estimate(corpus.splits["train"])
         self.take(fitted)
 
     def take(self, fitted: Fit) -> None:

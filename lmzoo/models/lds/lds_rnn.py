@@ -96,7 +96,7 @@ class LDSRNN(Recurrent):
         for gate, bias in zip(biases, self.gates, strict=True):
             gate.fill_(bias or 0.0)
         self.output.start_from_frequencies(fitted.mu)
-        self._fit_head(corpus.train)
+        self._fit_head(corpus.splits["train"])
 
     @torch.enable_grad()
     def _fit_head(self, text: Tensor) -> None:

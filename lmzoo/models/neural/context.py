@@ -29,7 +29,7 @@ class NeuralWindowModel(Conditioned, WindowModel):
 
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)
-        self.output.estimate(corpus.train)
+        self.output.estimate(corpus.splits["train"])
         self.pretrained.estimate(corpus.vocabulary)
 
     def initial_state(self, batch_size: int) -> State:

@@ -45,7 +45,8 @@ class WordClasses(nn.Module):
 
         Raises: UserError where the text has fewer different words than there are classes.
         """
-        self.word_class.copy_(cached_brown_clusters(tokens, len(self.word_class), self.S.out_features, "model.classes"))
+        types, classes = len(self.word_class), self.S.out_features
+        self.word_class.copy_(cached_brown_clusters(tokens.long(), types, classes, "model.classes"))
 
     @torch.no_grad()
     def start_from_frequencies(self, frequency: Tensor) -> None:

@@ -121,7 +121,7 @@ class Recurrent(Conditioned):
 
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)
-        self.output.estimate(corpus.train)
+        self.output.estimate(corpus.splits["train"])
         self.pretrained.estimate(corpus.vocabulary)
 
     def word_vectors(self) -> Mapping[str, Tensor]:

@@ -1,0 +1,205 @@
+"""Texts in files as numbers: encoded once, kept on disk, and mapped into memory by every later start."""
+
+import hashlib
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmzoo.core.cache import alone, cache_folder, kept, large_stream
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_pieces, sha256, text_blocks
+from lmzoo.core.progress import Bar
+from lmzoo.corpus.form import Form
+from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
+
+VERSION = 1
+"""A part of the cache's key. Raise it with every change of the numbers that a text becomes, or of how they are kept."""
+
+SETTLED = 2.0
+"""A file that changed fewer seconds ago is read again at the next start: times of files are coarse."""
+
+MB = 10**6
+BLOCK = 2**20
+"""How many tokens are renumbered at once."""
+
+
+class Limits(NamedTuple):
+    """What is left out of a text's own vocabulary; see `Vocabulary.of`."""
+
+    min_count: int
+    max_size: int | None
+    unknown: bool
+
+
+class Contents(NamedTuple):
+    """What tells texts apart: the SHA-256 of all files of one, unpacked, and the bytes of each."""
+
+    sha256: str
+    sizes: list[int]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A text as numbers.
+
+    Attributes:
+        tokens: (N,) int32, mapped from a file: what is not read takes no memory.
+        words: those of the vocabulary.
+        files: how many tokens come from each file.
+    """
+
+    tokens: Tensor
+    words: list[str]
+    files: list[int]
+    sha256: str
+
+
+class Reading:
+    """The files of a text, read one after the other with a progress bar."""
+
+    def __init__(self, files: Sequence[Path], what: str):
+        self.files, self.digest, self.sizes = files, hashlib.sha256(), [0] * len(files)
+        self.on_disk = [file.stat().st_size if file.is_file() else 0 for file in files]
+        self.bar = Bar(sum(self.on_disk) // MB, "MB", f"{what} {files[0].name}")
+        self.number = self.read = 0  # which file is read, and how many bytes of all are
+
+    def seen(self, block: bytes, read: int) -> None:
+        """Note a block of the file with this ``number``; see `lmzoo.core.files.Seen`."""
+        self.digest.update(block)
+        self.sizes[self.number] += len(block)
+        self.read = sum(self.on_disk[: self.number]) + read
+        self.bar.update(steps=self.read // MB - self.bar.done)
+
+    @property
+    def contents(self) -> Contents:
+        """Of what was read."""
+        return Contents(self.digest.hexdigest(), self.sizes)
+
+
+def contents(files: Sequence[Path]) -> Contents | None:
+    """The contents of files; None for a pipe, which can be read only once.
+
+    They are kept by path, size, times and number (inode) of each file, so that a file of any size is not read again
+    unless it was changed.
+
+    Raises: UserError as `text_bytes` does.
+    """
+    if any(file.exists() and not file.is_file() and not file.is_dir() for file in files):
+        return None
+
+    def compute() -> bytes:
+        reading = Reading(files, "reading")
+        with reading.bar:
+            for reading.number, file in enumerate(files):
+                for _ in text_blocks(file, reading.seen):
+                    pass
+        return json.dumps(reading.contents).encode()
+
+    try:
+        stats = [file.stat() for file in files]
+    except OSError:  # told by reading
+        return Contents(*json.loads(compute()))
+    given = [[str(f.absolute()), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino]
+             for f, s in zip(files, stats, strict=True)]  # fmt: skip
+    changed = max(max(s.st_mtime, s.st_ctime) for s in stats)
+    unsettled = time.time() - changed < SETTLED
+    return Contents(*json.loads(compute() if unsettled else kept("contents", json.dumps(given).encode(), compute)))
+
+
+def encoded(files: Sequence[Path], known: Contents | None, form: Form, words: Vocabulary | Limits) -> Encoded:
+    """The text of files, read from the cache if it is there, else encoded and written there in one pass.
+
+    The memory does not grow with the text, but with its vocabulary. Where the cache cannot be written, the numbers are
+    in a temporary file, as are those of a pipe.
+
+    Args:
+        known: what `contents` has found.
+        words: the vocabulary, or what is left out of the text's own.
+
+    Raises: UserError as `read_pieces` and `Vocabulary.encode` do, where a file has changed since its contents were
+        found, and where the disk is full.
+    """
+    if known is None:
+        return _encoded(files, None, form, words, None)
+    given = words if isinstance(words, Limits) else sha256("\n".join(words.words).encode("utf-8", "surrogatepass"))
+    key = sha256(json.dumps([VERSION, known, astuple(form), given]).encode())
+    name = f"text-{key}"
+    if found := _kept(name, known):
+        return found
+    with alone(name) as path:
+        return _kept(name, known) or _encoded(files, known, form, words, path)
+
+
+def _kept(name: str, known: Contents) -> Encoded | None:
+    """What the cache has."""
+    try:
+        with (cache_folder() / name).open("rb") as stream:
+            return _mapped(stream, known.sha256)
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):  # no file, no home, no whole file
+        return None
+
+
+def _encoded(
+    files: Sequence[Path], known: Contents | None, form: Form, words: Vocabulary | Limits, path: Path | None
+) -> Encoded:
+    reading = Reading(files, "encoding")
+    vocabulary = Lexicon(form) if isinstance(words, Limits) else Vocabulary(words.words, form)
+    counts = [0] * len(files)
+    try:
+        with large_stream(path) as stream, reading.bar:
+            for reading.number, file in enumerate(files):
+                for _, numbers in vocabulary.look_up_pieces(read_pieces(file, reading.seen), str(file)):
+                    counts[reading.number] += len(numbers)
+                    stream.write(vocabulary.read(numbers).int().numpy().tobytes())
+            if known not in (None, reading.contents):
+                raise UserError(f"{files[0]}: the text changed while it was read", "start again when it is whole")
+            if isinstance(words, Limits) and isinstance(vocabulary, Lexicon):
+                vocabulary = _renumber(stream, vocabulary, words)
+            trailer = json.dumps({"words": vocabulary.words, "files": counts}).encode()
+            stream.write(trailer + sum(counts).to_bytes(8, "little"))
+            stream.flush()
+            return _mapped(stream, reading.contents.sha256)
+    except OSError as error:
+        need = 4 * sum(counts) * sum(reading.on_disk) / max(reading.read, 1) / 1e9
+        where = path.parent if path else tempfile.gettempdir()
+        raise UserError(
+            f"{where}: cannot be written ({error.strerror}), and the encoded text takes about {need:.2g} GB",
+            "set LMZOO_CACHE to a folder with more room",
+        ) from None
+
+
+def _renumber(stream: BinaryIO, lexicon: Lexicon, limits: Limits) -> Vocabulary:
+    """The vocabulary of a text, and its numbers in place of those of the lexicon; the stream is at its end then."""
+    vocabulary = lexicon.ranked(*limits)
+    unk = vocabulary.index.get(UNK, -1)
+    number = np.array([vocabulary.index.get(word, unk) for word in lexicon.words], np.int32)
+    stream.seek(0)
+    while block := stream.read(4 * BLOCK):
+        stream.seek(-len(block), 1)
+        stream.write(number[np.frombuffer(block, np.int32)].tobytes())
+    return vocabulary
+
+
+def _mapped(stream: BinaryIO, digest: str) -> Encoded:
+    """What `_encoded` has written: the tokens, the rest as JSON, and in eight bytes how many tokens there are.
+
+    Raises: OSError, ValueError, KeyError or TypeError for what is no such file.
+    """
+    size = stream.seek(-8, 2)
+    count = int.from_bytes(stream.read(), "little")
+    if 4 * count > size:
+        raise ValueError("damaged")
+    stream.seek(4 * count)
+    rest = json.loads(stream.read(size - 4 * count))
+    if sum(rest["files"]) != count:
+        raise ValueError("another number of tokens")
+    tokens = np.memmap(stream, np.int32, "c", shape=(count,))
+    return Encoded(torch.from_numpy(tokens), rest["words"], rest["files"], digest)
