@@ -14,12 +14,12 @@ from torch import Tensor
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Context, Vocabulary
-from lmzoo.corpus.conditions import chosen, read_conditioned
+from lmzoo.corpus.conditions import chosen
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.condition import beginning, shares
-from lmzoo.protocol.lines import Line, scored
+from lmzoo.protocol.lines import Line, file_parts, scored, scored_parts
 from lmzoo.protocol.model import LanguageModel, evaluating
-from lmzoo.protocol.perplexity import score
+from lmzoo.protocol.perplexity import Total, score
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load as load_weights
@@ -104,10 +104,11 @@ class Loaded:
         if str(text) in SPLITS:
             corpus = self.run.corpus()
             tokens, conditions = corpus.tokens(str(text)), corpus.conditions.get(str(text))
-        else:
-            conditions, lines = read_conditioned(Path(text), self.vocabulary)
-            tokens = self.vocabulary.encode(lines, str(text))
-        return score(self.model, tokens, context or self.context, conditions).perplexity
+            return score(self.model, tokens, context or self.context, conditions).perplexity
+        total, parts = Total(), file_parts(self.vocabulary, Path(text))
+        for _, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
+            total.add(logprobs)
+        return total.score.perplexity
 
     def _conditions(self, condition: str | None) -> tuple[Tensor | None, Tensor]:
         """The (C,) conditions that a line may have, None without labels; and their (C,) log p(c)."""

@@ -19,11 +19,9 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import read_pieces
 from lmzoo.corpus import Context, Vocabulary
-from lmzoo.corpus.conditions import read_conditioned
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.lines import Part, looked_up, scored_parts
+from lmzoo.protocol.lines import Part, file_parts, scored_parts
 from lmzoo.protocol.perplexity import Total, by_line, fault, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
@@ -120,23 +118,35 @@ def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
         meant = get_close_matches(text, SPLITS, n=1)
         advice = f"did you mean '{meant[0]}'?" if meant else None
         raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
-    if vocabulary.conditions:
-        conditions, lines = read_conditioned(Path(text), vocabulary)
-        return [Part(b"", vocabulary.look_up(lines, text), conditions)]
-    return looked_up(vocabulary, read_pieces(Path(text)), text)
+    return file_parts(vocabulary, Path(text))
 
 
 def _for_json(value: Any) -> Any:
     """With None for infinity, which JSON cannot hold."""
     if isinstance(value, dict):
         return {name: _for_json(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_for_json(part) for part in value]
     return finite(value) if isinstance(value, float) else value
 
 
 def _print_line(line: dict[str, Any]) -> None:
     sys.stdout.write(f"{line['logprob']:.4f}\t{line['tokens']}\t{printable(line['text'])}\n")
+
+
+class _JsonLines:
+    """Prints lines as the beginning of an object of JSON, as they come."""
+
+    def __init__(self) -> None:
+        self.begin = '{\n  "lines": [\n'
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Print a line."""
+        sys.stdout.write(f"{self.begin}    {json.dumps(_for_json(line), allow_nan=False)}")
+        self.begin = ",\n"
+
+    @staticmethod
+    def close(figures: str) -> None:
+        """Print the end of the lines and another object's JSON as the rest of this one."""
+        print(f"\n  ],{figures.removeprefix('{')}")
 
 
 def main() -> int:
@@ -161,14 +171,13 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()
     unfinished = Run(arguments.run).unfinished()
-    lines: list[dict[str, Any]] = []
-    each = None if not arguments.lines else lines.append if arguments.json else _print_line
+    lines = _JsonLines()
+    each = None if not arguments.lines else lines.add if arguments.json else _print_line
     figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device, each)
-    if arguments.json and arguments.lines:
-        figures["lines"] = lines
     warn(unfinished)
     if arguments.json:
-        print(json.dumps(_for_json(figures), indent=2, allow_nan=False))
+        told = json.dumps(_for_json(figures), indent=2, allow_nan=False)
+        (lines.close if arguments.lines else print)(told)
         return 0
     bits = f" ({figures['bits_per_character']:.4f} bits per character)" if "bits_per_character" in figures else ""
     summary = [

@@ -2,14 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import read_lines, read_text
-from lmzoo.corpus.vocabulary import Text, Vocabulary
+from lmzoo.corpus.vocabulary import Vocabulary
 
 SHOWN = 100
 """Signs of a message that name the labels there are."""
@@ -94,14 +92,3 @@ def chosen(label: str | None, vocabulary: Vocabulary) -> int | None:
     if label not in vocabulary.conditions:
         raise unknown(label, vocabulary.conditions, "condition")
     return vocabulary.conditions.index(label)
-
-
-def read_conditioned(file: Path, vocabulary: Vocabulary) -> tuple[Tensor | None, Text]:
-    """The (L,) conditions of the lines of a file, and the lines without them; None and all of it where there are none.
-
-    Raises: UserError as `read_text`, `parted` and `numbered` do.
-    """
-    if not vocabulary.conditions:
-        return None, read_text(file)
-    labels, lines = parted(read_lines(file), str(file))
-    return numbered(labels, vocabulary.conditions, str(file)), lines

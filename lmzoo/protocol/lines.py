@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, tee
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_lines, read_pieces
 from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
+from lmzoo.corpus.conditions import numbered, parted
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import fault, part_logprobs, text_logprobs
 
@@ -71,6 +74,17 @@ class Part(NamedTuple):
 def looked_up(vocabulary: Vocabulary, pieces: Iterable[bytes], where: str) -> Iterator[Part]:
     """`Vocabulary.look_up_pieces` as parts."""
     return (Part(piece, numbers) for piece, numbers in vocabulary.look_up_pieces(pieces, where))
+
+
+def file_parts(vocabulary: Vocabulary, file: Path) -> Iterable[Part]:
+    """A file part by part; whole and with their conditions where its lines have labels, as the vocabulary says.
+
+    Raises: UserError as `read_pieces`, `parted`, `numbered` and `Vocabulary.look_up` do.
+    """
+    if not vocabulary.conditions:
+        return looked_up(vocabulary, read_pieces(file), str(file))
+    labels, lines = parted(read_lines(file), str(file))
+    return [Part(b"", vocabulary.look_up(lines, str(file)), numbered(labels, vocabulary.conditions, str(file)))]
 
 
 def scored_parts(

@@ -118,6 +118,14 @@ def test_a_later_start_reads_no_text(kept: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("kept")
+def test_each_form_of_a_text_has_numbers_of_its_own():
+    Path("train").write_text("A a\n")
+    assert load().train.tolist() == [1, 2, 0]
+    assert load(lower=True).train.tolist() == [1, 1, 0]
+    assert load(unit="char").train.tolist() == [1, 2, 3, 0]
+
+
+@pytest.mark.usefixtures("kept")
 def test_a_changed_file_is_noticed_whatever_its_size_and_time():
     Path("train").write_text("b a\na\n")
     before, first = Path("train").stat(), load()
@@ -157,7 +165,16 @@ def test_a_damaged_file_of_numbers_is_made_again(kept: Path):
     first = load()
     for path in kept.glob("text-*[0-9a-f]"):
         whole = path.read_bytes()
-        for damaged in (b"", whole[:5], whole[:40], whole[:-9], whole[:-1], whole[4:], whole[:-8] + b"\xff" * 8):
+        for damaged in (
+            b"",
+            whole[:5],
+            whole[:40],
+            whole[:-9],
+            whole[:-1],
+            whole[4:],
+            whole[:-8] + b"\xff" * 8,
+            whole.replace(b'"files": [', b'"files": [1, '),
+        ):
             path.unlink()  # it stays in the memory of who has mapped it
             path.write_bytes(damaged)
             assert same(load(), first)

@@ -1,5 +1,6 @@
 """Texts in pieces: figures and errors are those of the whole text, wherever it is cut."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,16 @@ def test_commands_print_the_same(run: Path, text: Path, context: str, monkeypatc
     text.write_text("\n".join([*LINES, "w1 nonsense"]))
     message = f"text, line {len(LINES) + 1}: 'nonsense' is not in the vocabulary"
     assert message in command(str(run), str(text), main=evaluate.main).refused()
+
+
+def test_figures_are_those_of_the_whole(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
+    lines: list[dict[str, Any]] = []
+    whole = evaluate.evaluate(run, str(text), "sentence", each=lines.append)
+    monkeypatch.setattr(files, "LONGEST_WORD", 7)
+    monkeypatch.setattr(perplexity, "SENTENCES", 20)
+    assert load(run).perplexity(text, "sentence") == pytest.approx(whole["perplexity"])
+    options = [str(run), str(text), "--context", "sentence", "--lines", "--json"]
+    told = json.loads(command(*options, main=evaluate.main).out)
+    assert [line["text"] for line in told["lines"]] == [line["text"] for line in lines]
+    assert told["perplexity"] == pytest.approx(whole["perplexity"])
+    assert told.keys() == {*whole, "lines"}
