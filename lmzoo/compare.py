@@ -68,6 +68,8 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> s
         f"perplexity of A minus that of B on {split}: {interval.difference:+.2f}, 95% interval {interval.low:+.2f} to "
         f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences, seed {seed})"
     )
+    if any(model.whole_sentences for _, model, _ in opened):
+        return "\n".join(lines)
     return "\n".join(lines + _words(a, b, tokens, text.vocabulary.words))
 
 

@@ -79,7 +79,7 @@ def evaluate(
         figures["perplexity_without_condition"] = scoring.unconditioned.score.perplexity
     if vocabulary.form.unit == "char":
         figures["bits_per_character"] = math.log2(measured.perplexity)
-    if figures["unknown"]:
+    if figures["unknown"] and not model.whole_sentences:
         figures["perplexity_of_known"] = scoring.known.score.perplexity
     return figures
 
@@ -188,7 +188,7 @@ def main() -> int:
         summary.append(f"without the labels of the lines: perplexity {figures['perplexity_without_condition']:.2f}")
     if figures["unknown"]:
         told = f"{figures['unknown']:,} words are not in the model's vocabulary and were read as <unk>"
-        if figures["unknown"] > MANY_UNKNOWN * figures["tokens"]:
+        if "perplexity_of_known" in figures and figures["unknown"] > MANY_UNKNOWN * figures["tokens"]:
             told += f"; without them the perplexity is {figures['perplexity_of_known']:.2f}"
         summary.append(told)
     if figures["impossible"]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, tokenized_pieces, warn
-from lmzoo.core.errors import printable
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines, read_pieces
 from lmzoo.corpus.conditions import numbered, parted
 from lmzoo.protocol.lines import Line, scored, scored_pieces
@@ -47,6 +47,8 @@ def main() -> int:
     arguments = parser.parse_args()
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     unfinished = run.unfinished()
+    if model.whole_sentences and not arguments.sums:
+        raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "add --sums")
     context = arguments.context or run.config()["corpus"]["context"]
     if vocabulary.conditions:
         labels, lines = parted(read_lines(text_file(arguments)), arguments.text)

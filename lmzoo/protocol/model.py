@@ -44,6 +44,10 @@ class LanguageModel(nn.Module, ABC):
     forgets_at_eos: bool = False
     """Whether the state after `<eos>` predicts as `initial_state` does. Then lines can be read as a stream."""
 
+    whole_sentences: bool = False
+    """Whether only sentences have a probability: `<eos>` has that of its sentence, other words 0 nats, and `predict`
+    is a UserError."""
+
     former_names: ClassVar[Mapping[str, str]] = {}
     """Beginnings of names of tensors, and what they were in checkpoints of earlier versions."""
 

@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.progress import Bar
 from lmzoo.corpus import EOS_ID, Context
 from lmzoo.protocol.condition import beginning, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
@@ -120,9 +121,7 @@ def sample(
         state = _after(model, prompt, samples, conditions)
         for _ in range(tokens):
             logprobs = _next(model, state)  # (S, V)
-            total = decoding.weights(logprobs).cumsum(1)
-            at = 1 - torch.rand(samples, 1, generator=random, dtype=torch.float64)  # above 0, at most 1
-            token = torch.searchsorted(total, at * total[:, -1:])  # (S, 1), a word of weight 0 never
+            token = _drawn(decoding.weights(logprobs), random)
             drawn.append(token)
             scores.append(logprobs.gather(1, token).double())
             _, state = model(token.to(model.device), state)
@@ -130,6 +129,66 @@ def sample(
                 start = beginning(model, samples, conditions)
                 state = _chosen(ended[:, 0].to(model.device), start, state)
     return Texts(torch.cat(drawn, 1), torch.cat(scores, 1), conditions)
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """A model that draws faster than by the probabilities of all words."""
+
+    def draw(self, state: State, random: torch.Generator) -> tuple[Tensor, State]:
+        """(B, 1) words, each drawn from p(x_t | x_<t) after its row of a state, and the state after them."""
+        ...
+
+
+ROWS, MORE_ROWS = 200, 5000
+"""Sentences drawn side by side; the second where no probabilities of all words are in memory."""
+
+LONGEST = 2000
+"""Tokens of a sentence; a model that draws a longer one is no model of sentences."""
+
+
+@torch.no_grad()
+def sample_sentences(model: LanguageModel, sentences: int, random: torch.Generator) -> Tensor:
+    """(N,) tokens of so many independent sentences, each drawn from the model as it is and closed by `<eos>`.
+
+    A text of given length breaks off within a sentence, and this is likelier a long one; here none is lost.
+
+    Raises: UserError as `sample` does, and for a sentence that has not ended after `LONGEST` tokens.
+    """
+    rows = torch.arange(min(MORE_ROWS if isinstance(model, Draws) else ROWS, sentences))
+    """(R,) the numbers of the sentences that are being drawn."""
+    begun, length, drawn, numbers = len(rows), torch.zeros_like(rows), [], []
+    with evaluating(model), Bar(sentences, "sentence", "samples") as bar:
+        state = start = model.initial_state(len(rows))
+        while len(rows):
+            token, state = _step(model, state, random)
+            drawn.append(token)
+            numbers.append(rows)
+            ended = token == EOS_ID
+            length = (length + 1).where(~ended, 0)
+            if int(length.max()) >= LONGEST:
+                raise UserError(f"the model draws sentences of more than {LONGEST:,} tokens", "choose another run")
+            if not (over := int(ended.sum())):
+                continue
+            rows = rows.masked_scatter(ended, torch.arange(begun, begun + over))
+            begun += over
+            start = tuple(part[: len(rows)] for part in start)
+            state = _chosen(ended.to(model.device), start, state)
+            if begun > sentences:
+                on = rows < sentences
+                rows, length, state = rows[on], length[on], tuple(part[on.to(part.device)] for part in state)
+            for _ in range(over):
+                bar.update()
+    return torch.cat(drawn)[torch.cat(numbers).argsort(stable=True)]
+
+
+def _step(model: LanguageModel, state: State, random: torch.Generator) -> tuple[Tensor, State]:
+    """(R,) words drawn after a state, on the CPU, and the state after them."""
+    if isinstance(model, Draws):
+        token, after = model.draw(state, random)
+        return token[:, 0].cpu(), after
+    token = _drawn(Decoding().weights(_next(model, state)), random)  # (R, 1)
+    return token[:, 0], model(token.to(model.device), state)[1]
 
 
 class Sentence(NamedTuple):
@@ -199,6 +258,13 @@ def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: T
     if prompt is not None:
         _, state = model(prompt.expand(rows, -1).to(model.device), state)
     return state
+
+
+def _drawn(weights: Tensor, random: torch.Generator) -> Tensor:
+    """(S, 1) words, each drawn as often as its weight in (S, V) says."""
+    total = weights.cumsum(1)
+    at = 1 - torch.rand(len(total), 1, generator=random, dtype=torch.float64)  # above 0, at most 1
+    return torch.searchsorted(total, at * total[:, -1:])  # a word of weight 0 never
 
 
 def _next(model: LanguageModel, state: State) -> Tensor:

@@ -34,6 +34,8 @@ class _Results:
     checks: list[dict[str, Figure]]
     bits_per_character: dict[str, Figure | None]
     perplexity_without_condition: dict[str, Figure | None]
+    log_z: dict[str, float]
+    perplexity_error: dict[str, Figure | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,8 @@ _OPTIONAL = {
     "checks": [],
     "bits_per_character": {},
     "perplexity_without_condition": {},
+    "log_z": {},
+    "perplexity_error": {},
 }
 """What older results do not have, or only some."""
 
@@ -155,6 +159,14 @@ def summary(results: Mapping[str, Any]) -> str:
     if results.get("bits_per_character"):
         bits = {split: math.log2(value) for split, value in perplexity.items()}
         lines.insert(1, _each(bits, "bits per character", 4))
+    if log_z := results.get("log_z"):
+        errors = ", ".join(
+            f"{split} ± {value:.2f}" for split, value in perplexities(results, "perplexity_error").items()
+        )
+        lines.append(
+            f"log Z {log_z['value']:.4f} ± {log_z['error']:.4f} from {log_z['samples']:,.0f} samples, "
+            f"{log_z['effective']:,.0f} of them effective; so perplexity is uncertain by {errors}"
+        )
     for split, number in results.get("impossible_tokens", {}).items():
         lines.append(f"{number:,} of {results['tokens'][split]:,} {split} tokens have probability 0: try smoothing")
     if true := results.get("true_perplexity"):

@@ -19,6 +19,7 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.partition import HasLogZ, estimated
 from lmzoo.protocol.perplexity import Score, fault, score, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.runs.board import Board
@@ -213,6 +214,9 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     if corpus.conditions:
         without = {split: score(model, corpus.splits[split], corpus.context).perplexity for split in scores}
         figures["perplexity_without_condition"] = {split: finite(value) for split, value in without.items()}
+    if isinstance(model, HasLogZ):
+        measured = {split: value.perplexity for split, value in scores.items()}
+        figures |= estimated(model, corpus.splits, measured)
     if corpus.true_perplexity:
         figures["true_perplexity"] = corpus.true_perplexity
     return figures

@@ -51,6 +51,7 @@ class Mixture(OfTrained):
         super().__init__(vocabulary_size)
         self.runs, self.per = runs, per
         self.starts_from = "model.runs", runs
+        self.of_sentences = per == "sentence"
         self.register_buffer("weights", torch.empty(0))
         sized_by_estimate(self, "weights")
         self.forgets_at_eos = True
@@ -58,6 +59,7 @@ class Mixture(OfTrained):
     def take(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
         super().take(options, components)
         self.forgets_at_eos = all(model.forgets_at_eos for model in self.components)
+        self.whole_sentences = any(model.whole_sentences for model in self.components)
 
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
         if isinstance(state, list) and len(state) != len(self.weights):

@@ -15,6 +15,8 @@ class OfTrained(LanguageModel):
     """A model made of trained models. They are in the checkpoint of its own run, with their options."""
 
     components: Iterable[LanguageModel]
+    of_sentences: bool = False
+    """Whether models of whole sentences will do."""
 
     def __init__(self, vocabulary_size: int):
         super().__init__()
@@ -41,6 +43,11 @@ class OfTrained(LanguageModel):
         self.take(options, [models.build(chosen, vocabulary_size=self.vocabulary_size) for chosen in options])
 
     def inherit(self, trained: Sequence[Trained]) -> None:
+        for run in trained:
+            if run.model.whole_sentences and not self.of_sentences:
+                name = run.options["name"]
+                raise UserError(f"{run.folder}: {name} has a probability of whole sentences alone",
+                                "name a run that predicts words, or mix with model.per=sentence")  # fmt: skip
         self.take([run.options for run in trained], [run.model for run in trained])
 
 

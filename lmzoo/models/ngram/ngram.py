@@ -12,6 +12,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Count, Depth, NonNegative
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
+from lmzoo.models.ngram.drawing import Drawing
 from lmzoo.models.ngram.smoothing import Smoothing, estimate
 from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.model import State, WindowModel, number_kind, sized_by_estimate
@@ -119,6 +120,7 @@ class NGram(BackoffModel):
         self.vocabulary_size = vocabulary_size
         self.types = vocabulary_size + unknown
         self.order = order
+        self._drawing: Drawing | None = None
         if not 1 <= len(prune) <= order or prune[0] or prune != sorted(prune):
             raise UserError(
                 f"model.prune={prune}: must be one count for each order up to {order}, not decreasing, the first 0"
@@ -140,6 +142,13 @@ class NGram(BackoffModel):
     def estimate(self, corpus: Corpus) -> None:
         self.table = estimate(corpus.train, vocabulary_size=self.types, order=self.order, **self.options)
         log.info("%s n-grams of 1 to %d words", f"{len(self.logprob):,}", self.order)
+
+    def draw(self, state: State, random: torch.Generator) -> tuple[Tensor, State]:
+        """See `lmzoo.protocol.sampling.Draws`."""
+        if self._drawing is None or self._drawing.table is not self.table:
+            self._drawing = Drawing(self.table, self.vocabulary_size)
+        word = self._drawing(state[0], random)[:, None]
+        return word, (torch.cat([state[0], word], 1)[:, 1:],)
 
 
 def saved_table(saved: Mapping[str, Any], prefix: str) -> NGramTable | None:

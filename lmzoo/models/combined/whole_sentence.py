@@ -1,0 +1,176 @@
+"""Whole-sentence log-linear models.
+
+Rosenfeld, "A whole sentence maximum entropy language model", ASRU 1997; Rosenfeld, Chen & Zhu, "Whole-sentence
+exponential language models: a vehicle for linguistic-statistical integration", Computer Speech and Language 15, 2001.
+"""
+
+import logging
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Count, NonNegative, Size
+from lmzoo.core.registry import models
+from lmzoo.corpus import EOS_ID, Corpus
+from lmzoo.models.combined.contrast import Contrast, log_normaliser
+from lmzoo.models.combined.sentence_features import Rows, SentenceFeatures, frequent, matrix
+from lmzoo.models.combined.trained import OfTrained
+from lmzoo.protocol.model import LanguageModel, State, sized_by_estimate
+from lmzoo.protocol.partition import LogZ
+from lmzoo.protocol.perplexity import Score, text_logprobs
+from lmzoo.protocol.sampling import sample_sentences
+from lmzoo.words.cache import cached_brown_clusters
+
+log = logging.getLogger(__name__)
+
+CHOICE = 5
+"""Strengths are compared with Z from samples of their own, one for so many of those that the final Z is from."""
+
+
+@models.register("whole_sentence")
+class WholeSentence(OfTrained):
+    """p(x) = p_0(x) exp(w·φ(x)) / Z of a sentence x, with a trained model p_0 and features φ of the whole sentence.
+
+    Rosenfeld, Chen & Zhu (2001), equation 3. `estimate` learns w by noise-contrastive estimation from samples of p_0,
+    chooses the strength of the L2 penalty on valid, and estimates Z = E_0 exp(w·φ) from fresh samples of p_0.
+
+    Only whole sentences have a probability. So `<eos>` has the log-probability of its sentence, other words have 0,
+    and there is no `predict`. The state is the (B, L) words of the sentence that is open, -1 before them.
+
+    Args:
+        run: folder of the trained run of p_0. `inherit` takes its model when training starts.
+        score: folder of another trained run q; log q(x) − log p_0(x) is a feature, too. None for no such feature.
+        length, words, window, class_words, class_pairs: the features; see `SentenceFeatures`.
+        clusters: the numbers of Brown clusters of words, a clustering for each.
+        min_count: features that occur less often both in train and in the samples to learn from are left out.
+        noise: k, the samples to learn from for each sentence of train.
+        samples: those that Z is estimated from.
+        l2: strengths of the penalty, of which the one with the lowest perplexity of valid is taken.
+    """
+
+    whole_sentences = True
+    forgets_at_eos = True
+    classes: Tensor
+    """(clusterings, V) the class of each word."""
+    keys: Tensor
+    """(F,) int64, ascending: which features there are."""
+    weights: Tensor
+    """(F,) w, and of a run q one more."""
+    estimated: Tensor
+    """(4,) log Z as in `LogZ`."""
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        run: str | None,
+        score: str | None,
+        length: bool,
+        words: Count,
+        window: Count,
+        clusters: list[Size],
+        class_words: Count,
+        class_pairs: bool,
+        min_count: Size,
+        noise: Size,
+        samples: Size,
+        l2: list[NonNegative],
+    ):
+        super().__init__(vocabulary_size)
+        self.starts_from = "model.run", [folder for folder in (run, score) if folder is not None] if run else []
+        self.kinds = {
+            "length": length, "words": words, "window": window, "class_words": class_words, "class_pairs": class_pairs
+        }  # fmt: skip
+        self.clusters, self.min_count, self.noise, self.samples, self.l2 = clusters, min_count, noise, samples, l2
+        if not l2:
+            raise UserError("model.l2=[]: a strength is needed", "set 'model.l2=[1]'")
+        self.register_buffer("classes", torch.zeros(len(clusters), vocabulary_size, dtype=torch.int64))
+        self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
+        self.register_buffer("weights", torch.zeros(0))
+        self.register_buffer("estimated", torch.zeros(4))
+        sized_by_estimate(self, "keys", "weights")
+
+    @property
+    def features(self) -> SentenceFeatures:
+        """φ but for the score of the run q."""
+        return SentenceFeatures(self.vocabulary_size, classes=self.classes.cpu(), **self.kinds)
+
+    @property
+    def log_z(self) -> LogZ:
+        """log Z as estimated."""
+        value, error, effective, samples = self.estimated.tolist()
+        return LogZ(value, error, effective, int(samples))
+
+    def estimate(self, corpus: Corpus) -> None:
+        if not self.component_options:
+            raise UserError("model.run=null: a trained run is needed", "set model.run=FOLDER")
+        train, valid, device = corpus.train.cpu(), corpus.splits["valid"].cpu(), self.device
+        random = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
+        numbers = self.noise * _sentences(train), max(self.samples // CHOICE, 2), self.samples
+        noise, trial, fresh = (sample_sentences(self._model(0), number, random) for number in numbers)
+        for of_word, number in zip(self.classes, self.clusters, strict=True):
+            of_word.copy_(cached_brown_clusters(train, self.vocabulary_size, number, "model.clusters"))
+        self.keys = frequent(self.features, [train, noise], self.min_count)
+        log.info("%s features, %s samples to learn from", f"{len(self.keys):,}", f"{numbers[0]:,}")
+        self.weights = self._strongest(Contrast(self._matrix(train), self._matrix(noise)), valid, trial)
+        self.estimated.copy_(torch.tensor(log_normaliser(self._matrix(fresh).times(self.weights))))
+        self.keys, self.weights = self.keys.to(device), self.weights.to(device)
+
+    def _strongest(self, contrast: Contrast, valid: Tensor, trial: Tensor) -> Tensor:
+        """(F,) w of the strength with the highest probability of valid, Z being from samples for the choice alone."""
+        base = float(text_logprobs(self._model(0), valid, "sentence").double().sum())
+        on_valid, on_trial, x, found = self._matrix(valid), self._matrix(trial), contrast.begin(), []
+        for l2 in sorted(self.l2, reverse=True):
+            x = contrast.minimum(x, l2)
+            log_z = log_normaliser(on_trial.times(x[:-1]))
+            logprob = base + float((on_valid.times(x[:-1])).double().sum()) - on_valid.shape[0] * log_z.value
+            found.append((logprob, x[:-1]))
+            reached = Score(logprob, len(valid), 0).perplexity
+            log.info("l2 %g: valid perplexity %.2f, log Z %.4f ± %.4f, in the contrast %.4f",
+                     l2, reached, log_z.value, log_z.error, float(x[-1]))  # fmt: skip
+        return max(found, key=lambda each: each[0])[1]
+
+    def _matrix(self, tokens: Tensor) -> Rows:
+        """(S, F) φ of the sentences of a (N,) text, on the CPU."""
+        features = matrix(self.features, self.keys.cpu(), tokens)
+        if len(self.component_options) == 1:
+            return features
+        ours, theirs = (self._line_logprobs(model, tokens).cpu() for model in self.components)
+        return features.with_column((theirs - ours).float())
+
+    def _model(self, number: int) -> LanguageModel:
+        return list(self.components)[number]
+
+    def _line_logprobs(self, model: LanguageModel, tokens: Tensor) -> Tensor:
+        """(S,) log p of the sentences of a (N,) text in nats under a model of tokens; float64."""
+        logprobs = text_logprobs(model, tokens, "sentence").double()
+        sentence = ((tokens == EOS_ID).cumsum(0) - (tokens == EOS_ID).long()).to(logprobs.device)
+        return logprobs.new_zeros(_sentences(tokens)).index_add_(0, sentence, logprobs)
+
+    def sentence_logprobs(self, tokens: Tensor) -> Tensor:
+        """(S,) log p of the sentences of a (N,) text, each closed by `<eos>`, in nats; float64, on the CPU."""
+        ratios = self._matrix(tokens.cpu()).times(self.weights.cpu())
+        return self._line_logprobs(self._model(0), tokens).cpu() + ratios.double() - self.log_z.value
+
+    def initial_state(self, batch_size: int) -> State:
+        return (torch.full((batch_size, 0), -1, device=self.device),)
+
+    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        text = torch.cat([state[0], tokens], 1)  # (B, L + T)
+        ends = text == EOS_ID
+        closed = ends.flip(1).cummax(1).values.flip(1)
+        scores = torch.zeros(text.shape, device=text.device)
+        if bool(ends.any()):
+            scores[ends] = self.sentence_logprobs(text[closed & (text >= 0)]).to(scores)
+        longest = int((~closed & (text >= 0)).sum(1).max()) if len(text) else 0
+        words = text.where(~closed, -1)[:, text.shape[1] - longest :]
+        return scores[:, state[0].shape[1] :], (words,)
+
+    def predict(self, state: State) -> Tensor:
+        raise UserError("whole_sentence: has a probability of whole sentences alone, and predicts no next word",
+                        "use it to evaluate, compare, rerank or mix per sentence")  # fmt: skip
+
+
+def _sentences(tokens: Tensor) -> int:
+    return int((tokens == EOS_ID).sum())
