@@ -10,7 +10,7 @@ import json
 from lmzoo.cli.command import CommandParser, text_file, warn
 from lmzoo.core.errors import UserError
 from lmzoo.labels.crf import Crf
-from lmzoo.labels.formats import Columns, Text
+from lmzoo.labels.tasks import Task, tasks
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
 
@@ -19,20 +19,19 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="python -m lmzoo.tag",
-        description="Print a text with the labels of a run of lmzoo.label, in the place of its own or after its last "
-        "column. The text is in the columns that the run was trained on; a word a line may be enough.",
+        description="Print a text with the labels of a run of lmzoo.label, in the place of its own. The text is in the "
+        "form that the run was trained on: columns, or a label, a tab and a text a line. Labels may be missing.",
         epilog="example: python -m lmzoo.tag outputs/upos/crf new.conllu > labelled.conllu",
     )
     parser.add_run("outputs/pos/hmm_tagger", "the folder of a run of lmzoo.label")
-    parser.add_argument("text", nargs="?", default="-", help="a file in columns; - is standard input, the default")
+    parser.add_argument("text", nargs="?", default="-", help="a file; - is standard input, the default")
     parser.add_argument(
         "--best", type=int, metavar="K", help="print the K best labellings of each sentence as JSON, with log p"
     )
     arguments = parser.parse_args()
-    labeller, task = load_labeller(arguments.run)
-    columns = Columns(task["word"], task["label"], tuple(task["features"]))
-    universal = arguments.text == "-" and str(task["train"]).endswith(".conllu")
-    text = Text.read(text_file(arguments), columns, universal, labelled=False)
+    labeller, options = load_labeller(arguments.run)
+    task: Task = tasks.build(options)
+    text = task.read(text_file(arguments), labelled=False)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:
         print(text.written(labeller.label(text.sentences)).decode(), end="")

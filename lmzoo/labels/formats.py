@@ -1,5 +1,6 @@
-"""Labelled text in columns: CoNLL's, with an empty line between sentences, and CoNLL-U."""
+"""Labelled text: in columns, CoNLL's, with an empty line between sentences, and CoNLL-U; a label and a text a line."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,10 @@ from lmzoo.core.files import read_lines
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words, their labels, and other columns that a model may read; each a list of one entry per word."""
+    """Words, their labels, and other columns that a model may read; each a list of one entry per word.
+
+    A text that is labelled as a whole has one label.
+    """
 
     words: list[str]
     labels: list[str]
@@ -26,9 +30,19 @@ class Columns:
     features: Sequence[int] = ()
 
 
+class Text(ABC):
+    """A labelled text, and what is needed to write it again with other labels."""
+
+    sentences: list[Sentence]
+
+    @abstractmethod
+    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
+        """The text with other labels in the place of its own, all else as it was."""
+
+
 @dataclass(frozen=True)
-class Text:
-    """A labelled text, and what is needed to write it again with other labels.
+class ColumnText(Text):
+    """A text in columns.
 
     Attributes:
         lines: the lines of the file.
@@ -42,8 +56,8 @@ class Text:
     columns: Columns
 
     @classmethod
-    def read(cls, path: Path, columns: Columns, universal: bool = False, labelled: bool = True) -> "Text":
-        """A file in columns that spaces part, or in CoNLL-U: if it is ``universal``, or its name ends in ``.conllu``.
+    def read(cls, path: Path, columns: Columns, universal: bool, labelled: bool = True) -> "ColumnText":
+        """A file in columns that spaces part, or in CoNLL-U if it is ``universal``.
 
         Of CoNLL-U, comments, ranges (``2-3 don't``) and empty nodes (``8.1``) hold no words. A text that is not
         ``labelled`` may end before the column of labels.
@@ -51,7 +65,6 @@ class Text:
         Raises: UserError for a line with too few columns, and as `read_lines` does.
         """
         lines = [line.rstrip("\r") for line in read_lines(path)]
-        universal = universal or path.suffix == ".conllu"
         separator = "\t" if universal else None
         rows: list[list[int]] = [[]]
         for number, line in enumerate(lines):
@@ -76,7 +89,6 @@ class Text:
         return cls(lines, rows, sentences, separator, columns)
 
     def written(self, labels: Iterable[Sequence[str]]) -> bytes:
-        """The text with other labels in the place of its own, all else as it was."""
         lines = list(self.lines)
         for rows, given in zip(self.rows, labels, strict=True):
             for number, label in zip(rows, given, strict=True):
@@ -84,3 +96,43 @@ class Text:
                 fields[self.columns.label : self.columns.label + 1] = [label]
                 lines[number] = (self.separator or " ").join(fields)
         return ("\n".join(lines) + "\n").encode()
+
+
+@dataclass(frozen=True)
+class LineText(Text):
+    """Texts with one label each.
+
+    Attributes:
+        texts: each as it stands in its line, without the label.
+    """
+
+    texts: list[str]
+    sentences: list[Sentence]
+
+    @classmethod
+    def read(cls, path: Path, labelled: bool = True) -> "LineText":
+        """A file of lines ``label TAB text``, whose words spaces part. If not ``labelled``, labels may be missing.
+
+        Raises: UserError for a line without a label or without words, and as `read_lines` does.
+        """
+        texts, sentences = [], []
+        for number, line in enumerate(read_lines(path), 1):
+            label, tab, text = line.rstrip("\r").partition("\t")
+            if not tab and not labelled:
+                label, text = "", label
+            elif not (tab and label.strip()):
+                raise UserError(f"{path}: line {number} has no label", "a line must be a label, a tab and a text")
+            if not text.split():
+                raise UserError(f"{path}: line {number} has no words", "a line must be a label, a tab and a text")
+            texts.append(text)
+            sentences.append(Sentence(text.split(), [label], []))
+        return cls(texts, sentences)
+
+    def part(self, lines: Iterable[int]) -> "LineText":
+        """Some of the lines."""
+        numbers = list(lines)
+        return LineText([self.texts[i] for i in numbers], [self.sentences[i] for i in numbers])
+
+    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
+        lines = [f"{label}\t{text}\n" for (label,), text in zip(labels, self.texts, strict=True)]
+        return "".join(lines).encode()

@@ -1,7 +1,8 @@
-"""The protocol of models that label words."""
+"""The protocol of models that label words or texts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,6 +13,9 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.protocol.model import LanguageModel
 
 labellers = Registry("labeller")
+
+Kind = Literal["words", "text", "tree"]
+"""What has a label: each word of a sentence, a text as a whole, each node of a tree."""
 
 State = dict[str, Tensor]
 """Numbers by name, and texts as `packed` has them."""
@@ -32,11 +36,13 @@ class Labeller(ABC):
     """Learns from labelled sentences, and labels others.
 
     Attributes:
+        kind: what it labels.
         steps: how many steps learning takes at most. A model that is learnt as soon as it has read its text takes none.
         epoch: how many steps read the text once.
         checked: whether the model is measured on valid after each epoch, and the best one kept; else the last one is.
     """
 
+    kind: Kind = "words"
     steps: int = 0
     epoch: int = 1
     checked: bool = False
@@ -78,4 +84,4 @@ class Labeller(ABC):
 
     @abstractmethod
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
-        """A label for each word of each sentence, whose own labels are not read."""
+        """A label for each word of each sentence, or one for the whole; labels that sentences have are not read."""

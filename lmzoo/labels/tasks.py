@@ -1,66 +1,198 @@
 """The tasks that a configuration can name."""
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import sha256, text_bytes
-from lmzoo.core.options import Count
+from lmzoo.core.options import Bounds, Count, Seed
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.sources import data_folders
-from lmzoo.labels.formats import Columns, Text
+from lmzoo.labels.formats import Columns, ColumnText, LineText, Sentence, Text
+from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
+from lmzoo.labels.model import Kind, Labeller, labellers
 
 Measure = Literal["accuracy", "f1"]
+
+Folds = Annotated[int, Bounds(low=2, high=2**31 - 1)]
+
+STDIN = Path("/dev/stdin")
 
 tasks = Registry("task")
 
 
-class Task(NamedTuple):
-    """Labelled texts by split, how labels are measured, and the words as a corpus that a run can record."""
+class Task(ABC):
+    """What is labelled, where it is read, and how good labels are.
 
+    Attributes:
+        kind: what has a label.
+        measure: the one of `figures` that results and the choice of the best epoch are of.
+        example: a line of a file, in words.
+        files: by split, as they are named.
+    """
+
+    kind: Kind
+    measure: Measure = "accuracy"
+    example: str
+
+    def __init__(self, *, train: str | None, valid: str | None, test: str | None):
+        """Train is needed, and one of the others."""
+        named = {"train": train, "valid": valid, "test": test}
+        self.files = {split: file for split, file in named.items() if file}
+
+    @abstractmethod
+    def read(self, path: Path, labelled: bool = True) -> Text:
+        """A file. Labels may be missing in one that is not ``labelled``. Standard input is in the form of train."""
+
+    def texts(self, found: Mapping[str, Path]) -> dict[str, Text]:
+        """The text of each split, by the paths of the files."""
+        if "train" not in found or len(found) < 2:
+            raise UserError("task.train=FILE and task.test=FILE (or task.valid) are needed", self.example)
+        return {split: self.read(path) for split, path in found.items()}
+
+    def figures(
+        self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
+    ) -> dict[str, float | None]:
+        """How good labels are, from 0 to 1; ``known`` are the words of train."""
+        return {"accuracy": accuracy(sentences, predicted)}
+
+
+class Loaded(NamedTuple):
+    """A task, its labelled texts by split, and the words as a corpus that a run can record."""
+
+    task: Task
     texts: dict[str, Text]
-    measure: Measure
     corpus: Corpus
 
 
-def load_task(options: Mapping[str, Any]) -> Task:
-    """The task that a configuration's ``task`` group describes."""
-    texts, measure, checksums = tasks.build(options)
+def load_task(options: Mapping[str, Any], labeller: Labeller, name: str) -> Loaded:
+    """The task that a configuration's ``task`` group describes.
+
+    Args:
+        labeller, name: what is to learn it.
+
+    Raises: UserError where the labeller labels something else, and as texts are read.
+    """
+    task: Task = tasks.build(options)
+    if labeller.kind != task.kind:
+        labels = {"words": "words", "text": "texts", "tree": "trees"}[labeller.kind]
+        has = {"words": "a label for each word", "text": "one label for a text", "tree": "labels in trees"}[task.kind]
+        others = sorted(x for x, entry in labellers.entries.items() if getattr(entry, "kind", None) == task.kind)
+        problem = f"labeller={name} labels {labels}, and task={options['name']} has {has}"
+        raise UserError(problem, f"choose labeller={' or '.join(others)}")
+    found = {split: _found(file) for split, file in task.files.items()}
+    texts = task.texts(found)
+    checksums = {split: sha256(text_bytes(path)) for split, path in found.items()}
     words = "\n".join(" ".join(sentence.words) for sentence in texts["train"].sentences)
-    return Task(texts, measure, Corpus(options["name"], "sentence", Vocabulary.of([words]), {}, checksums))
+    return Loaded(task, texts, Corpus(options["name"], "sentence", Vocabulary.of([words]), {}, checksums))
 
 
 @tasks.register("pos")
 @tasks.register("upos")
 @tasks.register("chunk")
 @tasks.register("ner")
-def labelled_words(
-    *,
-    train: str | None,
-    valid: str | None,
-    test: str | None,
-    word: Count,
-    label: Count,
-    features: list[Count],
-    measure: Measure,
-) -> tuple[dict[str, Text], Measure, dict[str, str]]:
-    """Words with a label each, in columns.
+class LabelledWords(Task):
+    """Words with a label each, in columns; a file whose name ends in ``.conllu`` is CoNLL-U.
 
     Args:
-        train, valid, test: files, looked for as they are named, then under the folders of data. Train is needed, and
-            one of the others.
+        train, valid, test: files, looked for as they are named, then under the folders of data.
         word, label, features: columns, the first being 0; features are for models that read more than words.
         measure: accuracy of words, or F1 of the entities that labels such as B-NP and I-NP stand for.
     """
-    named = {split: file for split, file in (("train", train), ("valid", valid), ("test", test)) if file}
-    if "train" not in named or len(named) < 2:
-        raise UserError("task.train=FILE and task.test=FILE (or task.valid) are needed", "a word and its label a line")
-    found = {split: _found(file) for split, file in named.items()}
-    columns = Columns(word, label, tuple(features))
-    texts = {split: Text.read(path, columns) for split, path in found.items()}
-    return texts, measure, {split: sha256(text_bytes(path)) for split, path in found.items()}
+
+    kind = "words"
+    example = "a word and its label a line"
+
+    def __init__(
+        self,
+        *,
+        train: str | None,
+        valid: str | None,
+        test: str | None,
+        word: Count,
+        label: Count,
+        features: list[Count],
+        measure: Measure,
+    ):
+        super().__init__(train=train, valid=valid, test=test)
+        self.columns, self.measure = Columns(word, label, tuple(features)), measure
+
+    def read(self, path: Path, labelled: bool = True) -> Text:
+        name = self.files.get("train", "") if path == STDIN else path.name
+        return ColumnText.read(path, self.columns, name.endswith(".conllu"), labelled)
+
+    def figures(
+        self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
+    ) -> dict[str, float | None]:
+        found: dict[str, float | None] = {
+            "accuracy": accuracy(sentences, predicted),
+            "unknown_accuracy": unknown_accuracy(sentences, predicted, known),
+        }
+        return found | (entity_f1(sentences, predicted) if self.measure == "f1" else {})
+
+
+@tasks.register("classify")
+class LabelledTexts(Task):
+    """Texts with a label each, in lines ``label TAB text``.
+
+    Args:
+        train, valid, test: files, looked for as they are named, then under the folders of data.
+        folds: train is dealt to so many parts, as cards are, after its lines were shuffled.
+        fold: the part that is test, the first being 0.
+        valid_fold: another part, which is valid.
+        seed: of the shuffling.
+    """
+
+    kind = "text"
+    example = "a label, a tab and a text a line; or task.train=FILE and task.folds=10 task.fold=0"
+
+    def __init__(
+        self,
+        *,
+        train: str | None,
+        valid: str | None,
+        test: str | None,
+        folds: Folds | None,
+        fold: Count | None,
+        valid_fold: Count | None,
+        seed: Seed,
+    ):
+        super().__init__(train=train, valid=valid, test=test)
+        self.folds, self.seed = folds, seed
+        self.held = {split: part for split, part in (("valid", valid_fold), ("test", fold)) if part is not None}
+        if folds is None:
+            if self.held:
+                raise UserError("task.fold and task.valid_fold need task.folds", "set it to 10, say")
+            return
+        if valid or test:
+            raise UserError("task.folds parts train, so that it needs no task.valid and task.test", "leave them out")
+        if not self.held:
+            raise UserError(f"task.folds={folds}: task.fold or task.valid_fold is needed", "such as task.fold=0")
+        if max(self.held.values()) >= folds or fold == valid_fold:
+            raise UserError(
+                f"task.fold={fold} and task.valid_fold={valid_fold}: must be two of 0 to {folds - 1}", "choose others"
+            )
+
+    def read(self, path: Path, labelled: bool = True) -> LineText:
+        return LineText.read(path, labelled)
+
+    def texts(self, found: Mapping[str, Path]) -> dict[str, Text]:
+        if self.folds is None or "train" not in found:
+            return super().texts(found)
+        whole = self.read(found["train"])
+        number = len(whole.texts)
+        if number < self.folds:
+            raise UserError(f"task.folds={self.folds}: {found['train']} has {number} lines", "choose fewer folds")
+        part = np.empty(number, dtype=np.int64)
+        part[np.random.default_rng(self.seed).permutation(number)] = np.arange(number) % self.folds
+        lines = {split: np.flatnonzero(part == fold).tolist() for split, fold in self.held.items()}
+        rest = np.flatnonzero(~np.isin(part, list(self.held.values()))).tolist()
+        return {split: whole.part(numbers) for split, numbers in {"train": rest, **lines}.items()}
 
 
 def _found(file: str) -> Path:

@@ -15,10 +15,8 @@ import lmzoo.labels  # noqa: F401 - its import registers the models
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Seed, call
 from lmzoo.core.plugins import load_plugins
-from lmzoo.labels.formats import Text
-from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
 from lmzoo.labels.model import Labeller, labellers
-from lmzoo.labels.tasks import Task, load_task
+from lmzoo.labels.tasks import Loaded, load_task
 from lmzoo.runs.board import Board
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import taken
@@ -57,7 +55,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     run.check(config)
     load_plugins(settings.plugins)
     labeller: Labeller = labellers.build(settings.labeller)
-    task = load_task(settings.task)
+    task = load_task(settings.task, labeller, settings.labeller["name"])
     with run.alone():
         run.check(config)
         run.check_text(task.corpus)
@@ -86,8 +84,9 @@ class _Learner:
     Where it asks for that it is measured on valid after each epoch, and the best one is kept.
     """
 
-    def __init__(self, labeller: Labeller, task: Task, run: Run, seed: int):
-        self.labeller, self.task, self.run = labeller, task, run
+    def __init__(self, labeller: Labeller, task: Loaded, run: Run, seed: int):
+        self.labeller, self.run = labeller, run
+        self.task, self.texts, self.corpus = task
         train = task.texts["train"].sentences
         self.words = sum(len(sentence.words) for sentence in train)
         self.known = {word for sentence in train for word in sentence.words}
@@ -115,7 +114,7 @@ class _Learner:
 
     def step(self, number: int) -> dict[str, float]:
         metrics = self.labeller.step(number)
-        if self.labeller.checked and "valid" in self.task.texts and (number + 1) % self.labeller.epoch == 0:
+        if self.labeller.checked and "valid" in self.texts and (number + 1) % self.labeller.epoch == 0:
             figures, _ = self.measured("valid")
             figure = figures[self.task.measure]
             metrics[f"{self.task.measure}/valid"] = figure
@@ -136,15 +135,9 @@ class _Learner:
 
     def measured(self, split: str) -> tuple[dict[str, Any], bytes]:
         """The figures of a text, and the text with the labels that the model gives."""
-        text: Text = self.task.texts[split]
+        text = self.texts[split]
         predicted = self.labeller.label(text.sentences)
-        figures: dict[str, Any] = {
-            "accuracy": accuracy(text.sentences, predicted),
-            "unknown_accuracy": unknown_accuracy(text.sentences, predicted, self.known),
-        }
-        if self.task.measure == "f1":
-            figures |= entity_f1(text.sentences, predicted)
-        return figures, text.written(predicted)
+        return self.task.figures(text.sentences, predicted, self.known), text.written(predicted)
 
 
 def _hand_over(labeller: Labeller, option: str, folder: str) -> None:
@@ -158,7 +151,7 @@ def _hand_over(labeller: Labeller, option: str, folder: str) -> None:
 
 def _results(settings: Settings, learner: _Learner) -> dict[str, Any]:
     """The figures of the best labeller, which the other commands load. Its labels are written."""
-    run, task = learner.run, learner.task
+    run, texts, measure = learner.run, learner.texts, learner.task.measure
     if learner.best == -math.inf:
         learner.keep()
     checkpoint = run.restore("best.pt", torch.device("cpu"), "state")
@@ -167,16 +160,16 @@ def _results(settings: Settings, learner: _Learner) -> dict[str, Any]:
     started = time.monotonic()
     measured = {}
     for split in ("valid", "test"):
-        if split in task.texts:
+        if split in texts:
             measured[split], written = learner.measured(split)
             run.write(f"{split}.labels", written)
     return {
         "labeller": settings.labeller["name"],
-        "task": task.corpus.name,
-        "measure": task.measure,
-        "figures": {split: figures[task.measure] for split, figures in measured.items()},
+        "task": learner.corpus.name,
+        "measure": measure,
+        "figures": {split: figures[measure] for split, figures in measured.items()},
         "details": measured,
-        "words": {split: sum(len(s.words) for s in text.sentences) for split, text in task.texts.items()},
+        "words": {split: sum(len(s.words) for s in text.sentences) for split, text in texts.items()},
         "seconds": round(learner.position.seconds, 3),
         "labelling_seconds": round(time.monotonic() - started, 3),
         "seed": settings.seed,
