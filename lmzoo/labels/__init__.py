@@ -1,7 +1,8 @@
-"""Labels of words: tasks, models, measures. Importing a model registers it."""
+"""Labels of words and texts: tasks, models, measures. Importing a model registers it."""
 
 import lmzoo.labels.birnn
 import lmzoo.labels.crf
 import lmzoo.labels.hmm_tagger
 import lmzoo.labels.majority
+import lmzoo.labels.ngrams
 import lmzoo.labels.perceptron  # noqa: F401

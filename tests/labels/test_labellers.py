@@ -27,6 +27,12 @@ SENTENCES = [
         ("sending", "N"),
     ]
 ]  # fmt: skip
+TEXTS = [Sentence(s.words, [s.labels[0]], s.features) for s in SENTENCES]
+
+
+def shown(labeller: Labeller) -> list[Sentence]:
+    """What the labeller is to learn."""
+    return TEXTS if labeller.kind == "text" else SENTENCES
 
 
 def built(name: str) -> Labeller:
@@ -36,7 +42,7 @@ def built(name: str) -> Labeller:
 
 def begun(name: str) -> Labeller:
     labeller = built(name)
-    labeller.start(SENTENCES, seed=3)
+    labeller.start(shown(labeller), seed=3)
     return labeller
 
 
@@ -55,16 +61,16 @@ def test_another_one_labels_alike_with_what_is_learnt(name: str):
     labeller = learnt(name)
     other = built(name)
     other.take({key: value.clone() for key, value in labeller.state().items()})
-    texts = [*SENTENCES, Sentence(["An", "unseen", "walk", "27"], [], [[], [], [], []])]
+    texts = [*shown(labeller), Sentence(["An", "unseen", "walk", "27"], [], [[], [], [], []])]
     found = other.label(texts)
     assert found == labeller.label(texts)
-    assert [len(row) for row in found] == [len(sentence.words) for sentence in texts]
+    assert [len(row) for row in found] == [1 if labeller.kind == "text" else len(s.words) for s in texts]
     right = [
         a == b
-        for row, sentence in zip(found, SENTENCES, strict=False)
+        for row, sentence in zip(found, shown(labeller), strict=False)
         for a, b in zip(row, sentence.labels, strict=True)
     ]
-    assert sum(right) >= 9
+    assert sum(right) >= 3 * len(right) // 4
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,160 @@
+"""Texts labelled by the n-grams that they have: naive Bayes, logistic regression, and both in one.
+
+Wang & Manning, "Baselines and bigrams: simple, good sentiment and topic classification", ACL 2012,
+https://aclanthology.org/P12-2018. An n-gram that a text has several times counts once, as there. Learning is by
+scikit-learn.
+"""
+
+import importlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Bounds, Depth, Probability, Seed
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
+from lmzoo.labels.sparse import Rows
+
+Positive = Annotated[float, Bounds(low=1e-10, high=1e10)]
+
+ITERATIONS = 10_000
+"""In which learning must come to its end."""
+
+
+class NGrams(Labeller):
+    """The label k of a text whose n-grams F have the largest b_k + Σ_{f ∈ F} w_fk.
+
+    Attributes:
+        labels: K labels.
+        grams: the number of each of F n-grams.
+        weights: (F, K) w.
+        bias: (K,) b.
+    """
+
+    kind = "text"
+
+    def __init__(self, *, order: int):
+        self.order = order
+
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        named = [self._grams(sentence.words) for sentence in sentences]
+        self.grams = {gram: i for i, gram in enumerate(dict.fromkeys(gram for row in named for gram in row))}
+        self.labels = sorted({sentence.labels[0] for sentence in sentences})
+        if len(self.labels) < 2:
+            raise UserError(f"all texts of train have the label {self.labels[0]}", "there must be two labels or more")
+        columns = [[self.grams[gram] for gram in row] for row in named]
+        ends = np.cumsum([0, *map(len, columns)])
+        ones = np.ones(ends[-1])
+        shape = (len(columns), len(self.grams))
+        matrix = _needed("scipy.sparse").csr_matrix((ones, np.concatenate(columns), ends), shape)
+        weights, bias = self.learnt(matrix, np.array([self.labels.index(s.labels[0]) for s in sentences]), seed)
+        self.weights, self.bias = torch.from_numpy(weights).float().contiguous(), torch.from_numpy(bias).float()
+
+    @abstractmethod
+    def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+        """Of a sparse (N, F) matrix of zeros and ones, and (N,) numbers of labels: w (F, K) and b (K,)."""
+
+    def _grams(self, words: Sequence[str]) -> list[str]:
+        grams = (" ".join(words[i : i + n]) for n in range(1, self.order + 1) for i in range(len(words) - n + 1))
+        return list(dict.fromkeys(grams))
+
+    def state(self) -> State:
+        return {
+            "grams": packed([*self.grams]),
+            "labels": packed(self.labels),
+            "weights": self.weights,
+            "bias": self.bias,
+        }
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        self.labels = unpacked(state["labels"])
+        self.grams = {gram: i for i, gram in enumerate(unpacked(state["grams"]))}
+        self.weights, self.bias = state["weights"], state["bias"]
+
+    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        known = ([self.grams[x] for x in self._grams(s.words) if x in self.grams] for s in sentences)
+        scores = Rows.of(known).times(self.weights) + self.bias  # (N, K)
+        return [[self.labels[k]] for k in scores.argmax(1).tolist()]
+
+
+@labellers.register("naive_bayes")
+class NaiveBayes(NGrams):
+    """Multinomial naive Bayes: w_fk = log p(f | k) and b_k = log p(k).
+
+    Args:
+        order: the longest n-gram.
+        alpha: what is added to each count of an n-gram with a label.
+    """
+
+    def __init__(self, *, order: Depth, alpha: Positive):
+        super().__init__(order=order)
+        self.alpha = alpha
+
+    def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+        model = _needed("sklearn.naive_bayes").MultinomialNB(alpha=self.alpha).fit(matrix, gold)
+        return model.feature_log_prob_.T, model.class_log_prior_
+
+
+@labellers.register("logistic_regression")
+class LogisticRegression(NGrams):
+    """p(k | text) ∝ exp(b_k + Σ w_fk); the weights minimise −Σ log p(k | text) + l2/2 Σ w².
+
+    Args:
+        order: the longest n-gram.
+        l2: the penalty; with two labels w is that of their difference.
+    """
+
+    def __init__(self, *, order: Depth, l2: Positive):
+        super().__init__(order=order)
+        self.l2 = l2
+
+    def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+        linear = _needed("sklearn.linear_model")
+        model = linear.LogisticRegression(C=1 / self.l2, max_iter=ITERATIONS, tol=1e-5).fit(matrix, gold)
+        weights, bias = model.coef_.T, model.intercept_
+        if len(bias) == 1:  # of two labels
+            return np.hstack([0 * weights, weights]), np.append(0, bias)
+        return weights, bias
+
+
+@labellers.register("nbsvm")
+class NBSVM(NGrams):
+    """A support vector machine on naive Bayes' log-count ratios r, one label against the others (equations 3 to 5).
+
+    Its weights v are drawn towards their mean size: w = r ((1 − beta) mean |v| + beta v).
+
+    Args:
+        order: the longest n-gram.
+        alpha: what is added to each count of an n-gram, with the label and without.
+        cost: C of the squared hinge loss.
+        beta: how much of the machine's weights is kept; 0 is naive Bayes with the machine's b.
+    """
+
+    def __init__(self, *, order: Depth, alpha: Positive, cost: Positive, beta: Probability):
+        super().__init__(order=order)
+        self.alpha, self.cost, self.beta = alpha, cost, beta
+
+    def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+        svm = _needed("sklearn.svm")
+        columns, biases = [], []
+        for k in range(len(self.labels)):
+            p, q = (self.alpha + np.asarray(matrix[of].sum(0)).ravel() for of in (gold == k, gold != k))
+            r = np.log(p / p.sum()) - np.log(q / q.sum())
+            machine = svm.LinearSVC(C=self.cost, max_iter=ITERATIONS, random_state=seed)
+            machine.fit(matrix.multiply(r).tocsr(), gold == k)
+            v = machine.coef_[0]
+            columns.append(r * ((1 - self.beta) * np.abs(v).mean() + self.beta * v))
+            biases.append(machine.intercept_[0])
+        return np.stack(columns, 1), np.array(biases)
+
+
+def _needed(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise UserError("labeller: scikit-learn is not installed", "pip install scikit-learn") from None
