@@ -1,10 +1,14 @@
-"""Learn to label words: ``python -m lmzoo.label task=pos labeller=hmm_tagger``; ``--help`` tells the rest."""
+"""Learn to label words or texts: ``python -m lmzoo.label task=pos labeller=hmm_tagger``; ``--help`` tells the rest."""
 
 if __name__ == "__main__":
     from lmzoo.cli.start import start
 
     start("lmzoo.label")
 
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 from lmzoo.cli.jobs import Train, run_jobs
@@ -12,7 +16,7 @@ from lmzoo.cli.jobs import Train, run_jobs
 
 def main() -> int:
     """The command: returns its exit code."""
-    return run_jobs("label", _session, _figure, lambda folders: None)
+    return run_jobs("label", _session, _figure, _report)
 
 
 def _figure(results: dict[str, Any]) -> float | None:
@@ -25,3 +29,20 @@ def _session() -> Train:
     from lmzoo.training.labels import learn
 
     return learn
+
+
+def _report(done: list[Path]) -> None:
+    """Print mean and standard deviation over the runs of a sweep that are alike but for fold and seed."""
+    from lmzoo.runs.directory import Run
+    from lmzoo.runs.settings import decisive
+
+    alike: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for run in map(Run, done):
+        options = {k: v for k, v in decisive(run.config()).items() if k not in ("seed", "task.fold", "task.valid_fold")}
+        if results := run.results():
+            alike[json.dumps(options, sort_keys=True)].append(results)
+    for runs in alike.values():
+        for split in runs[0]["figures"] if len(runs) > 1 else ():
+            values = [100 * results["figures"][split] for results in runs]
+            first, mean, spread = runs[0], statistics.mean(values), statistics.stdev(values)
+            print(f"{first['labeller']}, {len(runs)} runs: {split} {first['measure']} {mean:.2f} ± {spread:.2f}")

@@ -207,3 +207,16 @@ def test_a_sweeper_chooses_on_valid_alone(texts: Path, monkeypatch: pytest.Monke
     label.main()
     assert found[0]({"figures": {"valid": 0.75, "test": 0.5}}) == -0.75
     assert found[0]({"figures": {"test": 0.5}}) is None
+
+
+def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
+    Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
+    given = ["task=classify", "task.train=mr.txt", "task.folds=2"]
+    done = command("-m", *given, "task.fold=0,1", "labeller=naive_bayes", main=label.main)
+    assert "naive_bayes, 2 runs: test accuracy 100.00 ± 0.00" in done.out, done
+    (run, _) = sorted(texts.glob("outputs/classify/naive_bayes*"))
+    assert sorted(Path(run, "test.labels").read_text().splitlines())[0] == "bad\ta dull film"
+    Path("new.txt").write_text("fine\nbad\tso dull\n")
+    assert command(str(run), "new.txt", main=tag.main).out == "good\tfine\nbad\tso dull\n"
+    refused = command(*given, "task.fold=0", "labeller=majority", main=label.main).refused()
+    assert "task=classify has one label for a text; choose labeller=logistic_regression or naive_bayes" in refused
