@@ -5,4 +5,5 @@ import lmzoo.labels.crf
 import lmzoo.labels.hmm_tagger
 import lmzoo.labels.majority
 import lmzoo.labels.ngrams
-import lmzoo.labels.perceptron  # noqa: F401
+import lmzoo.labels.perceptron
+import lmzoo.labels.recursive  # noqa: F401

@@ -85,3 +85,7 @@ class Labeller(ABC):
     @abstractmethod
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         """A label for each word of each sentence, or one for the whole; labels that sentences have are not read."""
+
+    def figures(self, sentences: Sequence[Sentence]) -> dict[str, float | None]:
+        """How good it is by measures that need more than its labels, from 0 to 1."""
+        return {}

@@ -16,6 +16,7 @@ from lmzoo.corpus.sources import data_folders
 from lmzoo.labels.formats import Columns, ColumnText, LineText, Sentence, Text
 from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
 from lmzoo.labels.model import Kind, Labeller, labellers
+from lmzoo.labels.trees import TreeText, root_accuracy
 
 Measure = Literal["accuracy", "f1"]
 
@@ -193,6 +194,26 @@ class LabelledTexts(Task):
         lines = {split: np.flatnonzero(part == fold).tolist() for split, fold in self.held.items()}
         rest = np.flatnonzero(~np.isin(part, list(self.held.values()))).tolist()
         return {split: whole.part(numbers) for split, numbers in {"train": rest, **lines}.items()}
+
+
+@tasks.register("trees")
+class LabelledTrees(Task):
+    """Binary trees with a label at each node, a tree a line; the measure is the accuracy of roots.
+
+    Args:
+        train, valid, test: files, looked for as they are named, then under the folders of data.
+    """
+
+    kind = "tree"
+    example = "a tree a line, such as (3 (2 A) (2 film))"
+
+    def read(self, path: Path, labelled: bool = True) -> Text:
+        return TreeText.read(path)
+
+    def figures(
+        self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
+    ) -> dict[str, float | None]:
+        return {"accuracy": root_accuracy(sentences, predicted), "node_accuracy": accuracy(sentences, predicted)}
 
 
 def _found(file: str) -> Path:

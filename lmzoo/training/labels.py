@@ -137,7 +137,8 @@ class _Learner:
         """The figures of a text, and the text with the labels that the model gives."""
         text = self.texts[split]
         predicted = self.labeller.label(text.sentences)
-        return self.task.figures(text.sentences, predicted, self.known), text.written(predicted)
+        figures = self.task.figures(text.sentences, predicted, self.known)
+        return figures | self.labeller.figures(text.sentences), text.written(predicted)
 
 
 def _hand_over(labeller: Labeller, option: str, folder: str) -> None:

@@ -9,7 +9,8 @@ from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, labellers, packed, unpacked
 
-NAMES = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
+ALL = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
+NAMES = [name for name in ALL if labellers.entries[name].kind != "tree"]
 SMALL = {
     "epochs": 20,
     "iterations": 6,

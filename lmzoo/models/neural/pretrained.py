@@ -22,13 +22,15 @@ class Pretrained:
     Args:
         source: a run or a file; None for no such vectors.
         frozen: whether the embedding, and all that is tied to it, stays as it is in training.
-        weight: the (V, d) embedding.
+        weight: the (V, d) embedding, or more rows after those of the words.
+        options: the names of the options of the source and of d.
 
     Raises: UserError for a frozen embedding without a source.
     """
 
-    def __init__(self, source: str | None, frozen: bool, weight: Tensor):
-        self.source, self.weight = source, weight
+    def __init__(self, source: str | None, frozen: bool, weight: Tensor,
+                 options: tuple[str, str] = ("model.embedding_from", "model.embedding")):  # fmt: skip
+        self.source, self.weight, self.options = source, weight, options
         if frozen and source is None:
             raise UserError("model.embedding_frozen=true would keep random vectors", "set model.embedding_from=RUN")
         weight.requires_grad_(not frozen)
@@ -41,16 +43,17 @@ class Pretrained:
         """
         if self.source is None:
             return
+        option, dimension = self.options
         try:
             vectors, size = read_vectors(Path(self.source)), self.weight.shape[1]
         except UserError as error:
-            raise UserError(f"model.embedding_from: {error}") from None
+            raise UserError(f"{option}: {error}") from None
         if (found := vectors.matrix.shape[1]) != size:
-            raise UserError(f"model.embedding={size}: the vectors of {self.source} have {found}", f"set it to {found}")
+            raise UserError(f"{dimension}={size}: the vectors of {self.source} have {found}", f"set it to {found}")
         known = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
         rows = [row for row, place in enumerate(known) if place is not None]
         if not rows:
-            raise UserError(f"model.embedding_from={self.source}: has none of the words of the corpus")
+            raise UserError(f"{option}={self.source}: has none of the words of the corpus")
         given = vectors.matrix[[place for place in known if place is not None]].to(self.weight)
         given *= self.weight[rows].square().mean().sqrt() / given.square().mean().sqrt().clamp(min=1e-12)
         self.weight[rows] = given

@@ -1,0 +1,183 @@
+"""Recursive networks that label the nodes of binary trees."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lmzoo.core.options import Dropout, NonNegative, Size
+from lmzoo.corpus import Vocabulary
+from lmzoo.corpus.vocabulary import EOS
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
+from lmzoo.labels.tree_network import RNTN, Forest, Recursive, TreeLSTM, TreeNetwork, forest
+from lmzoo.labels.trees import SENTIMENTS, Tree, polarity_accuracy
+from lmzoo.models.neural.pretrained import Pretrained
+
+BATCH = 256
+"""Trees that are labelled at once."""
+
+
+class RecursiveLabeller(Labeller):
+    """Vectors of words are composed along the tree, and each node is labelled by its vector; learnt by Adagrad.
+
+    The loss is the sum of the cross-entropies of all nodes of a batch, and l2 / 2 of the squared weights but those of
+    words. A step is a batch; its random numbers depend on the seed and its number alone. Words are in lower case.
+
+    Args:
+        embedding: the size of the vectors of words and nodes.
+        vectors: a run of ``lmzoo.vectors``, or a file of word vectors of that size, to start from.
+        scale: words' vectors are drawn from -scale to scale.
+        dropout: the rate of words' vectors, and of nodes' before they are labelled.
+        unknown: the rate at which a word that train has once is unknown.
+        epochs: how often train is read.
+        batch: trees of a step.
+        lr, lr_words: the rates of the network and of words' vectors.
+        l2: see above.
+    """
+
+    kind = "tree"
+    checked = True
+    cell: type[Recursive] | type[TreeLSTM]
+
+    def __init__(
+        self,
+        *,
+        embedding: Size,
+        vectors: str | None,
+        scale: NonNegative,
+        dropout: Dropout,
+        unknown: Dropout,
+        epochs: Size,
+        batch: Size,
+        lr: NonNegative,
+        lr_words: NonNegative,
+        l2: NonNegative,
+    ):
+        self.embedding, self.vectors, self.scale, self.dropout = embedding, vectors, scale, dropout
+        self.unknown, self.epochs, self.batch, self.l2 = unknown, epochs, batch, l2
+        self.rates = lr, lr_words
+
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        self.sentences, self.seed = sentences, seed
+        self.drawn: tuple[int, list[int]] | None = None
+        self.epoch = -(-len(sentences) // self.batch)
+        self.steps = self.epochs * self.epoch
+        counts = Counter(word.lower() for sentence in sentences for word in sentence.words)
+        self._know(sorted(counts), sorted({label for sentence in sentences for label in sentence.labels}))
+        self.once = torch.tensor([False, *(counts[word] == 1 for word in self.words)])
+        torch.manual_seed(seed)
+        self._build()
+        words = self.network.embedding.weight
+        Pretrained(self.vectors, False, words, ("labeller.vectors", "labeller.embedding")).estimate(
+            Vocabulary([EOS, *(word for word in self.words if word != EOS)])
+        )
+        lr, lr_words = self.rates
+        network = [parameter for parameter in self.network.parameters() if parameter is not words]
+        groups = [{"params": [words], "lr": lr_words}, {"params": network, "lr": lr, "weight_decay": self.l2}]
+        self.optimizer = torch.optim.Adagrad(groups, fused=True)
+
+    def _know(self, words: Sequence[str], labels: Sequence[str]) -> None:
+        """Take words, whose numbers begin at 1 as 0 is the unknown word, and labels."""
+        self.words, self.labels = list(words), list(labels)
+        self.numbers = {word: i for i, word in enumerate(words, 1)}
+
+    def _build(self) -> None:
+        self.network = TreeNetwork(
+            len(self.words) + 1, len(self.labels), self.embedding, self.cell, self.dropout, self.scale
+        )
+
+    def _inputs(self, trees: Sequence[Sentence]) -> tuple[Tensor, Forest]:
+        words = [self.numbers.get(word.lower(), 0) for tree in trees for word in tree.words]
+        return torch.tensor(words), forest([tree.right for tree in trees if isinstance(tree, Tree)])
+
+    def _order(self, epoch: int) -> list[int]:
+        """The trees of an epoch, in an order drawn for it."""
+        if self.drawn is None or self.drawn[0] != epoch:
+            self.drawn = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.sentences)).tolist()
+        return self.drawn[1]
+
+    def step(self, number: int) -> dict[str, float]:
+        epoch, place = divmod(number, self.epoch)
+        torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
+        trees = [self.sentences[i] for i in self._order(epoch)[place * self.batch : (place + 1) * self.batch]]
+        words, shape = self._inputs(trees)
+        words = words.masked_fill(self.once[words] & (torch.rand(words.shape) < self.unknown), 0)
+        of = {label: i for i, label in enumerate(self.labels)}
+        gold = torch.tensor([of[label] for tree in trees for label in tree.labels])
+        self.network.train()
+        loss = F.cross_entropy(self.network(words, shape), gold, reduction="sum")
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return {"loss/train": float(loss.detach()) / len(gold)}
+
+    def state(self) -> State:
+        weights = {f"network.{name}": value.detach().clone() for name, value in self.network.state_dict().items()}
+        return {"words": packed(self.words), "labels": packed(self.labels), **weights}
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        self._know(unpacked(state["words"]), unpacked(state["labels"]))
+        self._build()
+        self._load(state)
+
+    def _load(self, state: Mapping[str, Tensor]) -> None:
+        prefix = "network."
+        weights = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+        self.network.load_state_dict(weights)
+
+    def progress(self) -> State:
+        sums = {f"{name}.{i}": value for i, kept in self.optimizer.state_dict()["state"].items()
+                for name, value in kept.items()}  # fmt: skip
+        return self.state() | sums
+
+    def go_on(self, progress: Mapping[str, Tensor]) -> None:
+        self._load(progress)
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        for i, parameter in enumerate(parameters):
+            for name, value in self.optimizer.state[parameter].items():
+                value.copy_(progress[f"{name}.{i}"])
+
+    @torch.no_grad()
+    def _scores(self, trees: Sequence[Sentence]) -> list[Tensor]:
+        """(N, K) of the nodes of each tree."""
+        self.network.eval()
+        found: list[Tensor] = []
+        for begin in range(0, len(trees), BATCH):
+            some = trees[begin : begin + BATCH]
+            scores = self.network(*self._inputs(some))
+            found += scores.split([2 * len(tree.words) - 1 for tree in some])
+        return found
+
+    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        return [[self.labels[k] for k in scores.argmax(1).tolist()] for scores in self._scores(sentences)]
+
+    def figures(self, sentences: Sequence[Sentence]) -> dict[str, float | None]:
+        if self.labels != SENTIMENTS or any(tree.labels[0] not in SENTIMENTS for tree in sentences):
+            return {}
+        roots = [scores[0].softmax(0).tolist() for scores in self._scores(sentences)]
+        return {"polarity_accuracy": polarity_accuracy(sentences, roots)}
+
+
+@labellers.register("recursive")
+class RecursiveNetwork(RecursiveLabeller):
+    """A recursive neural network (Socher et al. 2011)."""
+
+    cell = Recursive
+
+
+@labellers.register("rntn")
+class RecursiveTensorNetwork(RecursiveLabeller):
+    """A recursive neural tensor network (Socher et al. 2013)."""
+
+    cell = RNTN
+
+
+@labellers.register("treelstm")
+class TreeLSTMLabeller(RecursiveLabeller):
+    """A binary tree-LSTM (Tai et al. 2015)."""
+
+    cell = TreeLSTM

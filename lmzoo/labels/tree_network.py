@@ -1,0 +1,171 @@
+"""Networks that compose the vectors of a binary tree's nodes, from the leaves up to the root."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+State = tuple[Tensor, ...]
+"""What nodes hand to their parents, (n, d) each; the first is their vectors."""
+
+
+class Level(NamedTuple):
+    """The nodes of some trees that are equally far from their roots; those of one parent are side by side.
+
+    Attributes:
+        inner: how many have children, which are the nodes of the next level.
+        order: (n,) the place of each node in: those with children, then leaves.
+    """
+
+    inner: int
+    order: Tensor
+
+
+class Forest(NamedTuple):
+    """Trees as levels, so that all nodes of a level are composed at once.
+
+    Attributes:
+        levels: that of the roots is the first.
+        leaves: (L,) the leaves of one level after the other, by their numbers from left to right, tree by tree.
+        places: (N,) where each node stands if one level comes after the other.
+    """
+
+    levels: list[Level]
+    leaves: Tensor
+    places: Tensor
+
+
+def forest(trees: Sequence[Sequence[int]]) -> Forest:
+    """The levels of trees.
+
+    Args:
+        trees: for each node the number of its right child, 0 for a leaf. Nodes are in the order of their opening
+            brackets, so that a left child comes next after its parent.
+    """
+    sizes = np.array([len(tree) for tree in trees])
+    roots = sizes.cumsum() - sizes
+    right = np.concatenate([np.asarray(tree) + root * (np.asarray(tree) > 0)
+                            for tree, root in zip(trees, roots, strict=True)])  # fmt: skip
+    levels, nodes, level = [], [], roots
+    while len(level):
+        inner = level[right[level] > 0]
+        order = np.empty_like(level)
+        order[np.argsort(right[level] == 0, kind="stable")] = np.arange(len(level))
+        levels.append(Level(len(inner), torch.from_numpy(order)))
+        nodes.append(level)
+        level = np.stack([inner + 1, right[inner]], 1).reshape(-1)
+    listed = np.concatenate(nodes)
+    places = np.empty_like(listed)
+    places[listed] = np.arange(len(listed))
+    leaf = right == 0
+    leaves = (leaf.cumsum() - 1)[listed[leaf[listed]]]
+    return Forest(levels, torch.from_numpy(leaves), torch.from_numpy(places))
+
+
+class Recursive(nn.Module):
+    """p = tanh(W [a; b] + b): Socher, Lin, Ng & Manning, "Parsing natural scenes and natural language with recursive
+    neural networks", ICML 2011, equation 6. A leaf is the vector of its word.
+
+    Args:
+        d: the size of the vectors of words and nodes.
+    """
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.W = nn.Linear(2 * d, d)
+        with torch.no_grad():  # at first a node is about the mean of its children
+            self.W.weight.mul_(0.1).add_(torch.eye(d).repeat(1, 2) / 2)
+            self.W.bias.zero_()
+
+    def leaf(self, vectors: Tensor) -> State:
+        """(n, d) vectors of words -> what they hand on."""
+        return (vectors,)
+
+    def forward(self, children: State) -> State:
+        """(n, 2, d) each, from n pairs of children -> (n, d) each, of their parents."""
+        return (self.W(children[0].flatten(1)).tanh(),)
+
+
+class RNTN(Recursive):
+    """p = tanh([a; b]ᵀ V [a; b] + W [a; b]): Socher et al., "Recursive deep models for semantic compositionality over
+    a sentiment treebank", EMNLP 2013, section 4.3; V is (d, 2d, 2d). W has a bias, as in `Recursive`.
+    """
+
+    def __init__(self, d: int):
+        super().__init__(d)
+        self.V = nn.Parameter(torch.empty(d, 2 * d, 2 * d).uniform_(-1 / (4 * d), 1 / (4 * d)))
+
+    def forward(self, children: State) -> State:
+        pairs = children[0].flatten(1)  # (n, 2d)
+        products = (pairs @ self.V.flatten(0, 1).mT).view(len(pairs), *self.V.shape[:2])  # (n, d, 2d)
+        return ((products @ pairs[:, :, None]).squeeze(2).add(self.W(pairs)).tanh(),)
+
+
+class TreeLSTM(nn.Module):
+    """The binary tree-LSTM: Tai, Socher & Manning, "Improved semantic representations from tree-structured long
+    short-term memory networks", ACL 2015, equations 9 to 14. Words are at leaves only, and leaves have no children.
+    """
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.W = nn.Linear(d, 3 * d, bias=False)
+        self.U = nn.Linear(2 * d, 5 * d, bias=False)
+        self.b = nn.Parameter(torch.zeros(4, d))
+
+    def leaf(self, vectors: Tensor) -> State:
+        """(n, d) vectors of words -> h and c."""
+        i, o, u = self.W(vectors).chunk(3, 1)
+        return self._gated(i, o, u, torch.zeros_like(vectors))
+
+    def forward(self, children: State) -> State:
+        """(n, 2, d) h and c from n pairs of children -> (n, d) h and c of their parents."""
+        h, c = children
+        i, o, u, *f = self.U(h.flatten(1)).chunk(5, 1)
+        return self._gated(i, o, u, ((torch.stack(f, 1) + self.b[3]).sigmoid() * c).sum(1))
+
+    def _gated(self, i: Tensor, o: Tensor, u: Tensor, kept: Tensor) -> State:
+        c = (i + self.b[0]).sigmoid() * (u + self.b[2]).tanh() + kept
+        return (o + self.b[1]).sigmoid() * c.tanh(), c
+
+
+class TreeNetwork(nn.Module):
+    """Vectors of words -> vectors of nodes -> (N, K) scores of labels.
+
+    Args:
+        words: how many have vectors.
+        labels: K.
+        d: the size of all vectors.
+        cell: what composes.
+        dropout: the rate of words' vectors and of nodes' before their scores.
+        scale: words' vectors are drawn from -scale to scale.
+    """
+
+    def __init__(self, words: int, labels: int, d: int, cell: type[Recursive] | type[TreeLSTM], dropout: float,
+                 scale: float):  # fmt: skip
+        super().__init__()
+        self.embedding = nn.Embedding(words, d)
+        nn.init.uniform_(self.embedding.weight, -scale, scale)
+        self.cell = cell(d)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(d, labels)
+
+    def forward(self, words: Tensor, forest: Forest) -> Tensor:
+        """Scores of each node.
+
+        Args:
+            words: (L,) the leaves from left to right, tree by tree.
+        """
+        state = self.cell.leaf(self.dropout(self.embedding(words[forest.leaves])))
+        leaves = [len(level.order) - level.inner for level in forest.levels]
+        rest = zip(*(part.split(leaves) for part in state), strict=True)
+        found: list[Tensor] = []
+        below: State = ()
+        for level, alone in zip(forest.levels[::-1], list(rest)[::-1], strict=True):
+            if level.inner:
+                above = self.cell(tuple(part.unflatten(0, (-1, 2)) for part in below))
+                alone = tuple(torch.cat(parts)[level.order] for parts in zip(above, alone, strict=True))
+            found.append(alone[0])
+            below = alone
+        return self.output(self.dropout(torch.cat(found[::-1])[forest.places]))

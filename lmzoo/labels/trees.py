@@ -1,0 +1,119 @@
+"""Binary trees with a label at each node, as in the Stanford Sentiment Treebank: ``(3 (2 The) (2 film))``."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.files import read_lines
+from lmzoo.labels.formats import Sentence, Text
+
+TOKEN = re.compile(r"(\([ \t]*[^ \t()]*)|([^ \t()]+)|(\))")
+"""A bracket with its label, a word, or the bracket that closes a node. A word may hold a no-break space."""
+
+LABEL = re.compile(r"(\([ \t]*)[^ \t()]+")
+
+SENTIMENTS = ["0", "1", "2", "3", "4"]
+"""From very negative to very positive."""
+
+NEUTRAL = "2"
+
+
+def parsed(line: str) -> tuple[list[str], list[str], list[int]]:
+    """Words, labels and right children, as `Tree` has them, of a tree's line.
+
+    Raises: ValueError, which says what is wrong.
+    """
+    words: list[str] = []
+    labels: list[str] = []
+    right: list[int] = []
+    open_: list[tuple[int, list[int]]] = []
+    leaves: set[int] = set()
+    for begin, word, _ in TOKEN.findall(line):
+        if not open_ and (right or not begin):
+            raise ValueError("goes on after its tree" if right else "does not begin with a bracket")
+        node, children = open_[-1] if open_ else (-1, [])
+        if begin:
+            if node in leaves:
+                raise ValueError(f"has a node with a word and a node, after {words[-1]!r}")
+            label = begin[1:].strip()
+            if not label:
+                raise ValueError(f"has a node without a label, node {len(right) + 1}")
+            children.append(len(right))
+            open_.append((len(right), []))
+            labels.append(label)
+            right.append(0)
+        elif word:
+            if node in leaves or children:
+                raise ValueError(f"has a word that is no node of its own, {shortened(word)!r}")
+            words.append(word)
+            leaves.add(node)
+        else:
+            open_.pop()
+            if node not in leaves:
+                if len(children) != 2:
+                    raise ValueError(f"has a node with {len(children)} children, node {node + 1}, label {labels[node]}")
+                right[node] = children[1]
+    if open_ or not right:
+        raise ValueError("is empty" if not right else f"lacks {len(open_)} closing brackets")
+    return words, labels, right
+
+
+@dataclass(frozen=True)
+class Tree(Sentence):
+    """A binary tree with a label for each node, in the order of their opening brackets.
+
+    Attributes:
+        right: for each node the number of its right child, 0 for a leaf; the left child comes next after its parent.
+    """
+
+    right: list[int]
+
+
+@dataclass(frozen=True)
+class TreeText(Text):
+    """A tree a line, each line as it stands."""
+
+    lines: list[str]
+    sentences: list[Sentence]
+
+    @classmethod
+    def read(cls, path: Path) -> "TreeText":
+        """A file of trees.
+
+        Raises: UserError for a line that is no tree, and as `read_lines` does.
+        """
+        lines = [line.rstrip("\r") for line in read_lines(path)]
+        trees: list[Sentence] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                words, labels, right = parsed(line)
+            except ValueError as error:
+                raise UserError(f"{path}: line {number} {error}", "a tree a line, such as (3 (2 A) (2 film))") from None
+            trees.append(Tree(words, labels, [], right))
+        return cls(lines, trees)
+
+    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
+        lines = []
+        for line, given in zip(self.lines, labels, strict=True):
+            left = iter(given)
+            lines.append(LABEL.sub(lambda found, left=left: found[1] + next(left), line) + "\n")
+        return "".join(lines).encode()
+
+
+def root_accuracy(sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> float:
+    """The share of trees whose root has the right label."""
+    right = [tree.labels[0] == labels[0] for tree, labels in zip(sentences, predicted, strict=True)]
+    return sum(right) / len(right)
+
+
+def polarity_accuracy(sentences: Sequence[Sentence], probabilities: Sequence[Sequence[float]]) -> float | None:
+    """The share of roots that are on the right side, of those that are not neutral; None where all are.
+
+    Args:
+        probabilities: of the labels 0 to 4 for each root. Positive is p(3) + p(4) > p(0) + p(1).
+    """
+    right = [(p[3] + p[4] > p[0] + p[1]) == (tree.labels[0] > NEUTRAL)
+             for tree, p in zip(sentences, probabilities, strict=True) if tree.labels[0] != NEUTRAL]  # fmt: skip
+    return sum(right) / len(right) if right else None
