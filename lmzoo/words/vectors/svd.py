@@ -38,18 +38,21 @@ def by_rows(matrix: Tensor) -> Tensor:
 def truncated_svd(matrix: Tensor, rank: int, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
     """(m, n) sparse M ≈ U diag(S) Vᵀ -> (m, r) U, (r,) S, (n, r) V with r = min(rank, m, n).
 
-    Q is an orthonormal basis of [M X, M Mᵀ M X, (M Mᵀ)² M X, …] for a random X. The SVD of QᵀM gives that of M.
+    Q is an orthonormal basis of [M X, M Mᵀ M X, (M Mᵀ)² M X, …] for a random X. The SVD of QᵀM gives that of M. Where
+    that basis would be whole, M is decomposed as a dense matrix.
     """
-    back, most = transposed(matrix), min(matrix.shape)
-    forth, back = by_rows(matrix), by_rows(back)
+    most = min(matrix.shape)
     rank = min(rank, most)
     width = max(8, int(WIDTH * rank))
+    if most <= max(rank, BLOCKS * width):
+        U, S, V = torch.linalg.svd(matrix.to_dense(), full_matrices=False)
+        return U[:, :rank], S[:rank], V.mT[:, :rank]
+    forth, back = by_rows(matrix), by_rows(transposed(matrix))
     Q, B = torch.zeros(len(matrix), 0), torch.zeros(len(back), 0)
-    block = forth @ torch.randn(len(back), min(width, most), generator=random)
-    while Q.shape[1] < min(most, max(rank, BLOCKS * width)):
-        for _ in range(2):  # once leaves rounding errors
+    block = forth @ torch.randn(len(back), width, generator=random)
+    while Q.shape[1] < max(rank, BLOCKS * width):
+        for _ in range(3):  # the first leaves rounding errors, and anything in place of what Q has already
             block = torch.linalg.qr(block - Q @ (Q.mT @ block)).Q
-        block = block[:, : most - Q.shape[1]]
         reached = back @ block  # Mᵀ block
         Q, B = torch.cat([Q, block], 1), torch.cat([B, reached], 1)
         block = forth @ reached

@@ -70,6 +70,15 @@ def test_the_decomposition_is_numpys(shape, rank):
     torch.testing.assert_close(U.mT @ U, torch.eye(rank), atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize(("size", "rank"), [(9, 9), (300, 20)])
+def test_a_matrix_of_lower_rank_is_decomposed(size: int, rank: int):
+    random = torch.Generator().manual_seed(1)
+    dense = torch.randn(size, 5, generator=random) @ torch.randn(5, size, generator=random)
+    U, S, V = truncated_svd(dense.to_sparse(), rank, random)
+    torch.testing.assert_close(U * S @ V.mT, dense, atol=1e-3, rtol=0)
+    torch.testing.assert_close(U.mT @ U, torch.eye(rank), atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize(("smoothing", "shift"), [(1, 1), (0.75, 1), (0.75, 2)])
 def test_shifted_ppmi_is_that_of_the_formula(smoothing, shift):
     counts = Cooccurrences.of(WordText.of(corpus_of(LINES, "sentence"), 1), 2)
