@@ -105,7 +105,7 @@ class WholeSentence(OfTrained):
     def estimate(self, corpus: Corpus) -> None:
         if not self.component_options:
             raise UserError("model.run=null: a trained run is needed", "set model.run=FOLDER")
-        train, valid, device = corpus.train.cpu(), corpus.splits["valid"].cpu(), self.device
+        train, valid, device = corpus.train.cpu(), corpus.tokens("valid").cpu(), self.device
         random = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
         numbers = self.noise * _sentences(train), max(self.samples // CHOICE, 2), self.samples
         noise, trial, fresh = (sample_sentences(self._model(0), number, random) for number in numbers)

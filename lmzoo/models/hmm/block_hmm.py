@@ -175,7 +175,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
     @torch.no_grad()
     def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
         with evaluating(self):
-            visits = expected_visits(self, first_lines(corpus.splits["valid"], LINES_READ))
+            visits = expected_visits(self, first_lines(corpus.tokens("valid"), LINES_READ))
             matrix = self.cluster_transitions(visits)
         counts = corpus.train.bincount(minlength=self.vocabulary_size)
         frequent = [int(torch.where(self.cluster.cpu() == c, counts, -1).argmax()) for c in range(self.clusters)]
