@@ -172,10 +172,9 @@ def test_the_picture_weights_states_by_their_visits_in_the_first_lines(model, mo
         model.cluster_transitions(visits)
         for visits in (*(expected_visits(model, torch.cat(some)) for some in (lines[:2], lines)), torch.ones(6))
     )
-    splits, words = {"valid": torch.cat(lines)}, Vocabulary(["<eos>", *"abcde"])
-    picture = model.images(SimpleNamespace(splits=splits, train=torch.cat(lines), vocabulary=words))[
-        "transitions/clusters"
-    ][0]
+    text, words = torch.cat(lines), Vocabulary(["<eos>", *"abcde"])
+    corpus = SimpleNamespace(tokens={"valid": text}.get, train=text, vocabulary=words)
+    picture = model.images(corpus)["transitions/clusters"][0]
     torch.testing.assert_close(picture**2, few)
     assert not torch.allclose(few, all_lines, rtol=1e-3)
     assert not torch.allclose(few, equal, rtol=1e-3)
