@@ -1,8 +1,8 @@
-"""A bidirectional recurrent tagger, with or without a conditional random field as its last layer."""
+"""A bidirectional recurrent network that labels words, with or without a random field as its last layer, or texts."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,8 +14,9 @@ from lmzoo.core.options import Count, Depth, Dropout, NonNegative, Size
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import batches, best, log_partition, score
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
-from lmzoo.labels.network import Inputs, Network
+from lmzoo.labels.gradient import NetworkLabeller, start_from
+from lmzoo.labels.model import State, labellers, packed, unpacked
+from lmzoo.labels.network import Inputs, Network, Pooling
 from lmzoo.models.neural.recurrent import Recurrent
 from lmzoo.protocol.model import LanguageModel
 
@@ -26,10 +27,10 @@ UNKNOWN = 1
 
 
 @labellers.register("birnn")
-class BiRNN(Labeller):
+class BiRNN(NetworkLabeller[Network]):
     """Recurrent layers in both directions over words, their letters and other columns, learnt by Adam.
 
-    A step is a batch; its random numbers depend on the seed and its number alone.
+    A step is a batch.
 
     Args:
         cell: of the recurrent layers.
@@ -39,6 +40,8 @@ class BiRNN(Labeller):
         dropout: the rate of inputs, between layers, and of outputs.
         unknown: the rate at which a word that train has once is unknown.
         crf: whether neighbouring labels depend on each other.
+        pooling: what becomes of the states of a text's words, and the text has one label; None: each word has one.
+        vectors: a run of ``lmzoo.vectors``, or a file of word vectors, to start from.
         epochs: how often train is read.
         batch: words and padding of a step.
         lr: the rate of the first step, from which it falls to 0 in a straight line.
@@ -46,8 +49,6 @@ class BiRNN(Labeller):
         from_: the run of a recurrent language model, whose word vectors and layers the forward direction starts from;
             it must have the same cell and sizes. Words beyond its vocabulary keep the vectors that were drawn for them.
     """
-
-    checked = True
 
     def __init__(
         self,
@@ -61,17 +62,22 @@ class BiRNN(Labeller):
         dropout: Dropout,
         unknown: Dropout,
         crf: bool,
+        pooling: Pooling | None,
+        vectors: str | None,
         epochs: Size,
         batch: Size,
         lr: NonNegative,
         clip: NonNegative,
         from_: str | None,
     ):
-        self.shape = {
+        self.shape: dict[str, Any] = {
             "cell": cell, "embedding": embedding, "column": column, "filters": filters, "hidden": hidden,
-            "layers": layers, "dropout": dropout, "crf": crf,
+            "layers": layers, "dropout": dropout, "crf": crf, "pooling": pooling,
         }  # fmt: skip
-        self.source = from_
+        if crf and pooling:
+            raise UserError("labeller.crf=true: a text has one label", "leave out labeller.crf or labeller.pooling")
+        self.kind = "text" if pooling else "words"
+        self.source, self.vectors, self.pooling = from_, vectors, pooling
         self.unknown, self.crf, self.epochs, self.batch, self.lr, self.clip = unknown, crf, epochs, batch, lr, clip
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
@@ -81,13 +87,13 @@ class BiRNN(Labeller):
         self.epoch = sum(1 for _ in batches(self.lengths, self.batch))
         self.steps = self.epochs * self.epoch
         counts = Counter(word.lower() for sentence in sentences for word in sentence.words)
-        number = len(sentences[0].features[0])
+        number = len(next(iter(sentences[0].features), ()))
         others = [sorted({row[k] for sentence in sentences for row in sentence.features}) for k in range(number)]
         letters = sorted({letter for sentence in sentences for word in sentence.words for letter in word})
+        torch.manual_seed(seed)
         self._know([sorted(counts), *others, letters], sorted({x for sentence in sentences for x in sentence.labels}))
         self.once = torch.tensor([False, False, *(counts[word] == 1 for word in self.tables[0][2:])])
-        torch.manual_seed(seed)
-        self._build()
+        start_from(self.vectors, self.network.embeddings[0].get_parameter("weight"), self.tables[0][2:])
         self.optimizer = torch.optim.Adam(self._learnt(), lr=self.lr)
 
     @property
@@ -114,12 +120,10 @@ class BiRNN(Labeller):
         self.network.embeddings[0].get_parameter("weight")[known] = rows
 
     def _know(self, tables: Sequence[Sequence[str]], labels: Sequence[str]) -> None:
-        """Take words, entries of other columns, letters, and labels."""
+        """Take words, entries of other columns, letters, and labels, and build a network for them."""
         self.tables = [["", "", *table] for table in tables]
         self.numbers = [{text: i for i, text in enumerate(table, 2)} for table in tables]
         self.labels = list(labels)
-
-    def _build(self) -> None:
         self.network = Network([len(table) for table in self.tables], len(self.labels), **self.shape)
 
     def _learnt(self) -> list[torch.nn.Parameter]:
@@ -150,7 +154,7 @@ class BiRNN(Labeller):
 
     def step(self, number: int) -> dict[str, float]:
         epoch, place = divmod(number, self.epoch)
-        torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
+        self.draw(number)
         sentences = [self.sentences[i] for i in self._groups(epoch)[place]]
         inputs = self._inputs(sentences)
         words = inputs.columns[0]
@@ -161,7 +165,7 @@ class BiRNN(Labeller):
         )
         self.network.train()
         scores = self.network(inputs)
-        loss = (log_partition(scores) - score(scores, gold)).sum() / inputs.lengths.sum()
+        loss = (log_partition(scores) - score(scores, gold)).sum() / scores.lengths.sum()
         self.optimizer.zero_grad()
         loss.backward()
         norm = clip_grad_norm_(self._learnt(), self.clip)
@@ -170,33 +174,12 @@ class BiRNN(Labeller):
         found = {"loss/train": loss.detach(), "train/gradient_norm": norm, "train/learning_rate": rate}
         return {name: float(value) for name, value in found.items()}
 
-    def state(self) -> State:
-        tables = {f"table{i}": packed(table) for i, table in enumerate(self.tables)}
-        weights = {f"network.{name}": value.detach().clone() for name, value in self.network.state_dict().items()}
-        return {"labels": packed(self.labels), **tables, **weights}
+    def known(self) -> State:
+        return {"labels": packed(self.labels)} | {f"table{i}": packed(table) for i, table in enumerate(self.tables)}
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
+    def know(self, state: Mapping[str, Tensor]) -> None:
         tables = sorted(name for name in state if name.startswith("table"))
         self._know([unpacked(state[name])[2:] for name in tables], unpacked(state["labels"]))
-        self._build()
-        self._load(state)
-
-    def _load(self, state: Mapping[str, Tensor]) -> None:
-        prefix = "network."
-        weights = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-        self.network.load_state_dict(weights)
-
-    def progress(self) -> State:
-        sums = {f"{name}.{i}": value for i, kept in self.optimizer.state_dict()["state"].items()
-                for name, value in kept.items()}  # fmt: skip
-        return self.state() | sums
-
-    def go_on(self, progress: Mapping[str, Tensor]) -> None:
-        self._load(progress)
-        for i, parameter in enumerate(self._learnt()):
-            names = [name for name in progress if name.endswith(f".{i}") and not name.startswith("network.")]
-            if names:
-                self.optimizer.state[parameter] = {name.partition(".")[0]: progress[name].clone() for name in names}
 
     @torch.no_grad()
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The network of a bidirectional tagger: words and their letters, recurrent layers, scores of labels.
+"""The network of a bidirectional tagger: words and their letters, recurrent layers, scores of labels of words or texts.
 
 Ma & Hovy, "End-to-end sequence labeling via bi-directional LSTM-CNNs-CRF", ACL 2016,
 https://aclanthology.org/P16-1101; words that train has once are at times unknown in training, as in Lample et al.,
@@ -17,6 +17,9 @@ from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
 from lmzoo.models.neural.regularisers import Dropping
 
 CELLS = {"rnn": RNN.cell, "gru": GRU.cell, "lstm": LSTM.cell}
+
+Pooling = Literal["last", "mean", "max"]
+"""What a text is of its words' states: the last state of each direction, or the mean or largest of each component."""
 
 WIDTH = 3
 """Letters that a filter sees at once."""
@@ -38,6 +41,8 @@ class Inputs(NamedTuple):
 class Network(nn.Module):
     """Embeddings -> recurrent layers in both directions -> (B, T, K) scores, and those of neighbouring labels.
 
+    With ``pooling`` the scores are those of texts, which are chains of one label each: (B, 1, K).
+
     Args:
         sizes: how many words there are, how many entries of each other column, and how many letters.
         labels: K.
@@ -58,8 +63,10 @@ class Network(nn.Module):
         layers: int,
         dropout: float,
         crf: bool,
+        pooling: Pooling | None,
     ):
         super().__init__()
+        self.pooling: Pooling | None = pooling
         *columns, letters = sizes
         dimensions = [embedding, *(column for _ in columns[1:])]
         self.embeddings = nn.ModuleList(map(_embedding, columns, dimensions))
@@ -88,7 +95,21 @@ class Network(nn.Module):
         vectors = self.dropout(torch.cat(parts, 2))
         packed = pack_padded_sequence(vectors, inputs.lengths, batch_first=True, enforce_sorted=False)
         hidden, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
-        return Scores(self.output(self.dropout(hidden)), self.moves, self.first, inputs.lengths)
+        lengths = inputs.lengths
+        if self.pooling is not None:
+            hidden, lengths = pooled(hidden, lengths, self.pooling)[:, None], torch.ones_like(lengths)
+        return Scores(self.output(self.dropout(hidden)), self.moves, self.first, lengths)
+
+
+def pooled(hidden: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
+    """(B, T, 2 d) states of both directions, of texts of (B,) words -> (B, 2 d) of the texts."""
+    if pooling == "last":
+        forward, backward = hidden.chunk(2, 2)
+        return torch.cat([forward[torch.arange(len(lengths)), lengths - 1], backward[:, 0]], 1)
+    padding = (torch.arange(hidden.shape[1]) >= lengths[:, None])[:, :, None]
+    if pooling == "mean":
+        return hidden.masked_fill(padding, 0).sum(1) / lengths[:, None]
+    return hidden.masked_fill(padding, -torch.inf).amax(1)
 
 
 def _embedding(number: int, size: int) -> nn.Embedding:

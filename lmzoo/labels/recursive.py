@@ -9,23 +9,21 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lmzoo.core.options import Dropout, NonNegative, Size
-from lmzoo.corpus import Vocabulary
-from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
+from lmzoo.labels.gradient import NetworkLabeller, start_from
+from lmzoo.labels.model import State, labellers, packed, unpacked
 from lmzoo.labels.tree_network import RNTN, Forest, Recursive, TreeLSTM, TreeNetwork, forest
 from lmzoo.labels.trees import SENTIMENTS, Tree, polarity_accuracy
-from lmzoo.models.neural.pretrained import Pretrained
 
 BATCH = 256
 """Trees that are labelled at once."""
 
 
-class RecursiveLabeller(Labeller):
+class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
     """Vectors of words are composed along the tree, and each node is labelled by its vector; learnt by Adagrad.
 
     The loss is the sum of the cross-entropies of all nodes of a batch, and l2 / 2 of the squared weights but those of
-    words. A step is a batch; its random numbers depend on the seed and its number alone. Words are in lower case.
+    words. A step is a batch. Words are in lower case.
 
     Args:
         embedding: the size of the vectors of words and nodes.
@@ -40,7 +38,6 @@ class RecursiveLabeller(Labeller):
     """
 
     kind = "tree"
-    checked = True
     cell: type[Recursive] | type[TreeLSTM]
 
     def __init__(
@@ -67,25 +64,19 @@ class RecursiveLabeller(Labeller):
         self.epoch = -(-len(sentences) // self.batch)
         self.steps = self.epochs * self.epoch
         counts = Counter(word.lower() for sentence in sentences for word in sentence.words)
+        torch.manual_seed(seed)
         self._know(sorted(counts), sorted({label for sentence in sentences for label in sentence.labels}))
         self.once = torch.tensor([False, *(counts[word] == 1 for word in self.words)])
-        torch.manual_seed(seed)
-        self._build()
-        words = self.network.embedding.weight
-        Pretrained(self.vectors, False, words, ("labeller.vectors", "labeller.embedding")).estimate(
-            Vocabulary([EOS, *(word for word in self.words if word != EOS)])
-        )
+        start_from(self.vectors, words := self.network.embedding.weight, self.words)
         lr, lr_words = self.rates
         network = [parameter for parameter in self.network.parameters() if parameter is not words]
         groups = [{"params": [words], "lr": lr_words}, {"params": network, "lr": lr, "weight_decay": self.l2}]
         self.optimizer = torch.optim.Adagrad(groups, fused=True)
 
     def _know(self, words: Sequence[str], labels: Sequence[str]) -> None:
-        """Take words, whose numbers begin at 1 as 0 is the unknown word, and labels."""
+        """Take words, whose numbers begin at 1 as 0 is the unknown word, and labels, and build a network for them."""
         self.words, self.labels = list(words), list(labels)
         self.numbers = {word: i for i, word in enumerate(words, 1)}
-
-    def _build(self) -> None:
         self.network = TreeNetwork(
             len(self.words) + 1, len(self.labels), self.embedding, self.cell, self.dropout, self.scale
         )
@@ -102,7 +93,7 @@ class RecursiveLabeller(Labeller):
 
     def step(self, number: int) -> dict[str, float]:
         epoch, place = divmod(number, self.epoch)
-        torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
+        self.draw(number)
         trees = [self.sentences[i] for i in self._order(epoch)[place * self.batch : (place + 1) * self.batch]]
         words, shape = self._inputs(trees)
         words = words.masked_fill(self.once[words] & (torch.rand(words.shape) < self.unknown), 0)
@@ -115,31 +106,11 @@ class RecursiveLabeller(Labeller):
         self.optimizer.step()
         return {"loss/train": float(loss.detach()) / len(gold)}
 
-    def state(self) -> State:
-        weights = {f"network.{name}": value.detach().clone() for name, value in self.network.state_dict().items()}
-        return {"words": packed(self.words), "labels": packed(self.labels), **weights}
+    def known(self) -> State:
+        return {"words": packed(self.words), "labels": packed(self.labels)}
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
+    def know(self, state: Mapping[str, Tensor]) -> None:
         self._know(unpacked(state["words"]), unpacked(state["labels"]))
-        self._build()
-        self._load(state)
-
-    def _load(self, state: Mapping[str, Tensor]) -> None:
-        prefix = "network."
-        weights = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-        self.network.load_state_dict(weights)
-
-    def progress(self) -> State:
-        sums = {f"{name}.{i}": value for i, kept in self.optimizer.state_dict()["state"].items()
-                for name, value in kept.items()}  # fmt: skip
-        return self.state() | sums
-
-    def go_on(self, progress: Mapping[str, Tensor]) -> None:
-        self._load(progress)
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        for i, parameter in enumerate(parameters):
-            for name, value in self.optimizer.state[parameter].items():
-                value.copy_(progress[f"{name}.{i}"])
 
     @torch.no_grad()
     def _scores(self, trees: Sequence[Sentence]) -> list[Tensor]:

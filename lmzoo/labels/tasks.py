@@ -85,7 +85,8 @@ def load_task(options: Mapping[str, Any], labeller: Labeller, name: str) -> Load
         has = {"words": "a label for each word", "text": "one label for a text", "tree": "labels in trees"}[task.kind]
         others = sorted(x for x, entry in labellers.entries.items() if getattr(entry, "kind", None) == task.kind)
         problem = f"labeller={name} labels {labels}, and task={options['name']} has {has}"
-        raise UserError(problem, f"choose labeller={' or '.join(others)}")
+        pooled = ", or set labeller.pooling" * (task.kind == "text" and hasattr(labeller, "pooling"))
+        raise UserError(problem, f"choose labeller={' or '.join(others)}{pooled}")
     found = {split: _found(file) for split, file in task.files.items()}
     texts = task.texts(found)
     checksums = {split: sha256(text_bytes(path)) for split, path in found.items()}

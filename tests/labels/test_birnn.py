@@ -1,5 +1,7 @@
 """The bidirectional tagger beside loops over words and letters."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -13,6 +15,7 @@ from lmzoo.labels.birnn import BiRNN
 from lmzoo.labels.chain import log_partition, score
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import labellers
+from lmzoo.labels.network import Pooling, pooled
 from lmzoo.protocol.model import LanguageModel
 
 SMALL = {"hidden": 6, "embedding": 5, "filters": 4, "column": 3, "dropout": 0.0, "unknown": 0.0, "epochs": 2}
@@ -22,10 +25,17 @@ SENTENCES = [
 ]
 
 
-def begun(**options: object) -> BiRNN:
+TEXTS = [
+    Sentence(["A", "good", "film"], ["x"], []),
+    Sentence(["bad"], ["y"], []),
+    Sentence(["a", "bad", "film", ",", "bad"], ["y"], []),
+]
+
+
+def begun(texts: list[Sentence] = SENTENCES, **options: object) -> BiRNN:
     chosen = defaults("labeller", "birnn") | SMALL | options
     model: BiRNN = labellers.build(chosen)
-    model.start(SENTENCES, seed=0)
+    model.start(texts, seed=0)
     return model
 
 
@@ -157,3 +167,59 @@ def test_a_language_model_that_does_not_suit_is_refused(options: dict, message: 
         lm = language_model(**options)
     with pytest.raises(UserError, match=message):
         begun(layers=2).inherit(*lm)
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
+@torch.no_grad()
+def test_a_text_is_pooled_as_by_a_loop_and_padding_changes_nothing(pooling: Pooling):
+    states = torch.randn(3, 5, 4) - 9  # so that a state of padding, 0, would be the largest
+    lengths = torch.tensor([3, 1, 5])
+    rows = []
+    for row, length in zip(states.tolist(), lengths.tolist(), strict=True):
+        words = row[:length]
+        if pooling == "last":
+            rows.append(words[-1][:2] + words[0][2:])
+        else:
+            columns = zip(*words, strict=True)
+            rows.append([sum(c) / length if pooling == "mean" else max(c) for c in columns])
+    assert torch.allclose(pooled(states, lengths, pooling), torch.tensor(rows))
+    model = begun(TEXTS, pooling=pooling, layers=2)
+    model.network.eval()
+    together = model.network(model._inputs(TEXTS))
+    assert together.emission.shape == (3, 1, 2)
+    alone = torch.cat([model.network(model._inputs([text])).emission for text in TEXTS])
+    assert torch.allclose(together.emission, alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
+def test_labels_of_texts_are_learnt(pooling: str):
+    model = begun(TEXTS, pooling=pooling, epochs=20, lr=0.02)
+    scores = model.network(model._inputs(TEXTS)).emission[:, 0]
+    expected = F.cross_entropy(scores, torch.tensor([0, 1, 1]))
+    assert model.step(0)["loss/train"] == pytest.approx(float(expected.detach()))
+    for number in range(1, model.steps):
+        model.step(number)
+    assert model.label(TEXTS) == [["x"], ["y"], ["y"]]
+    other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"pooling": pooling})
+    other.take(model.state())
+    assert other.label(TEXTS) == [["x"], ["y"], ["y"]]
+
+
+def test_words_start_from_vectors(tmp_path: Path):
+    file = tmp_path / "v.txt"
+    file.write_text("2 5\nbad 1 2 3 4 5\ngood 5 5 5 5 -5\n")
+    texts = [*TEXTS, Sentence(["<eos>"], ["x"], [])]
+    drawn, model = (begun(texts, pooling="mean", vectors=vectors) for vectors in (None, str(file)))
+    before, after = (m.network.embeddings[0].get_parameter("weight").detach() for m in (drawn, model))
+    number = model.numbers[0]
+    bad, good = after[number["bad"]], after[number["good"]]
+    assert torch.allclose(bad / bad[0], torch.tensor([1.0, 2, 3, 4, 5]))
+    assert torch.allclose(good / bad[0], torch.tensor([5.0, 5, 5, 5, -5]))
+    others = [i for i in range(len(before)) if i not in (number["bad"], number["good"])]
+    assert torch.equal(before[others], after[others])
+    assert model.network.embeddings[0].get_parameter("weight").requires_grad
+
+
+def test_a_text_has_no_chain_of_labels():
+    with pytest.raises(UserError, match=r"labeller.crf=true: a text has one label; leave out"):
+        begun(TEXTS, pooling="max", crf=True)

@@ -8,6 +8,7 @@ import pytest
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import LineText
+from lmzoo.labels.model import labellers
 from lmzoo.labels.tasks import load_task, tasks
 
 TEXT = "good\ta  fine film \nbad\t a bad\tone\n" + "".join(f"good\tfilm {i}\n" for i in range(9))
@@ -92,3 +93,9 @@ def test_a_labeller_of_another_kind_is_refused(kind: str, task: str, message: st
     with pytest.raises(UserError, match=message):
         load_task(defaults("task", task), labeller, "x")
     assert tasks.build(defaults("task", task)).kind != kind
+
+
+def test_a_labeller_of_words_that_can_pool_says_so():
+    birnn: Any = labellers.build(defaults("labeller", "birnn"))
+    with pytest.raises(UserError, match=r"choose labeller=.*nbsvm, or set labeller.pooling$"):
+        load_task(defaults("task", "classify"), birnn, "birnn")
