@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, Depth, Probability, Seed
+from lmzoo.core.options import Bounds, Depth, Probability, Seed, Size
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
 from lmzoo.labels.sparse import Rows
@@ -29,6 +29,10 @@ ITERATIONS = 10_000
 class NGrams(Labeller):
     """The label k of a text whose n-grams F have the largest b_k + Σ_{f ∈ F} w_fk.
 
+    Args:
+        order: the longest n-gram.
+        prefixes: so many first letters of each longer word count as n-grams, too.
+
     Attributes:
         labels: K labels.
         grams: the number of each of F n-grams.
@@ -38,8 +42,8 @@ class NGrams(Labeller):
 
     kind = "text"
 
-    def __init__(self, *, order: int):
-        self.order = order
+    def __init__(self, *, order: int, prefixes: list[int]):
+        self.order, self.prefixes = order, prefixes
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         named = [self._grams(sentence.words) for sentence in sentences]
@@ -61,7 +65,10 @@ class NGrams(Labeller):
 
     def _grams(self, words: Sequence[str]) -> list[str]:
         grams = (" ".join(words[i : i + n]) for n in range(1, self.order + 1) for i in range(len(words) - n + 1))
-        return list(dict.fromkeys(grams))
+        beginnings = (
+            f"{word[:k]} " for k in self.prefixes for word in words if len(word) > k
+        )  # n-grams end in no blank
+        return list(dict.fromkeys([*grams, *beginnings]))
 
     def state(self) -> State:
         return {
@@ -87,12 +94,12 @@ class NaiveBayes(NGrams):
     """Multinomial naive Bayes: w_fk = log p(f | k) and b_k = log p(k).
 
     Args:
-        order: the longest n-gram.
+        order, prefixes: see `NGrams`.
         alpha: what is added to each count of an n-gram with a label.
     """
 
-    def __init__(self, *, order: Depth, alpha: Positive):
-        super().__init__(order=order)
+    def __init__(self, *, order: Depth, prefixes: list[Size], alpha: Positive):
+        super().__init__(order=order, prefixes=prefixes)
         self.alpha = alpha
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
@@ -105,12 +112,12 @@ class LogisticRegression(NGrams):
     """p(k | text) ∝ exp(b_k + Σ w_fk); the weights minimise −Σ log p(k | text) + l2/2 Σ w².
 
     Args:
-        order: the longest n-gram.
+        order, prefixes: see `NGrams`.
         l2: the penalty; with two labels w is that of their difference.
     """
 
-    def __init__(self, *, order: Depth, l2: Positive):
-        super().__init__(order=order)
+    def __init__(self, *, order: Depth, prefixes: list[Size], l2: Positive):
+        super().__init__(order=order, prefixes=prefixes)
         self.l2 = l2
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
@@ -129,14 +136,14 @@ class NBSVM(NGrams):
     Its weights v are drawn towards their mean size: w = r ((1 − beta) mean |v| + beta v).
 
     Args:
-        order: the longest n-gram.
+        order, prefixes: see `NGrams`.
         alpha: what is added to each count of an n-gram, with the label and without.
         cost: C of the squared hinge loss.
         beta: how much of the machine's weights is kept; 0 is naive Bayes with the machine's b.
     """
 
-    def __init__(self, *, order: Depth, alpha: Positive, cost: Positive, beta: Probability):
-        super().__init__(order=order)
+    def __init__(self, *, order: Depth, prefixes: list[Size], alpha: Positive, cost: Positive, beta: Probability):
+        super().__init__(order=order, prefixes=prefixes)
         self.alpha, self.cost, self.beta = alpha, cost, beta
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:

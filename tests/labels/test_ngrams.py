@@ -37,6 +37,15 @@ def test_naive_bayes_is_counts_by_hand():
     assert torch.allclose(model.bias, torch.tensor([2 / 5, 3 / 5]).log())
 
 
+def test_beginnings_of_longer_words_count_once_and_are_no_words():
+    texts = [Sentence(words.split(), [label], []) for words, label in [("abc abd ab", "x"), ("abcd", "y")]]
+    model = started("naive_bayes", texts, order=1, prefixes=[2, 3], alpha=1.0)
+    assert list(model.grams) == ["abc", "abd", "ab", "ab ", "abcd", "abc "]
+    expected = torch.tensor([2, 2, 2, 2, 1, 1]).div(4 + 6).log()
+    assert torch.allclose(model.weights[:, 0], expected)
+    assert model.label([Sentence(["abce"], [], [])]) == [["y"]]  # "ab " 2/10 and "abc " 1/10; 2/9 and 2/9
+
+
 @pytest.mark.parametrize("third", ["y", "z"])
 def test_the_gradient_of_logistic_regression_is_zero(third: str):
     texts = [*TEXTS[:3], Sentence(["c"], [third], []), *TEXTS[3:]]
