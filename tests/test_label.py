@@ -1,6 +1,7 @@
 """The command ``lmzoo.label``: runs, what they write, and mistakes."""
 
 import json
+import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -145,6 +146,29 @@ def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
     Path("r/best.pt").unlink()
     assert "r: has no best.pt yet" in command("r", "test.txt", main=tag.main).refused()
     assert "none: not a run directory" in command("none", "test.txt", main=tag.main).refused()
+
+
+def test_trees_are_learnt_and_labelled_from_word_vectors(texts: Path):
+    Path("trees.txt").write_text("(3 (2 A) (4 fine))\n(1 (2 A) ( 0 dull))\n")
+    Path("v.txt").write_text("2 3\nfine 1 2 3\ndull -3 -2 -1\n")
+    files = ["task.train=trees.txt", "task.valid=null", "task.test=trees.txt"]
+    options = ["task=trees", "labeller=recursive", *files, "labeller.embedding=3", "labeller.epochs=30"]
+    learning = ["labeller.batch=2", "labeller.lr=0.2", "labeller.lr_words=0.2"]
+    done = command(*options, *learning, "labeller.vectors=v.txt", "run_dir=r", main=label.main)
+    assert "test accuracy 100.00" in done.out, done
+    assert "words start from v.txt" in Path("r/train.log").read_text()
+    Path("new.txt").write_text("(0 (0 a) (0 (0 fine) ( 0 Dull)))\n")
+    (line,) = command("r", "new.txt", main=tag.main).out.splitlines()
+    assert re.fullmatch(r"\(\d \(2 a\) \(\d \(4 fine\) \( 0 Dull\)\)\)", line)
+    assert command("r", "trees.txt", main=tag.main).out == Path("trees.txt").read_text()
+    refused = command(*options, "labeller.vectors=none.txt", "run_dir=s", main=label.main).refused()
+    assert "labeller.vectors: none.txt: no such" in refused
+    refused = command(
+        *options, "labeller.vectors=v.txt", "labeller.embedding=4", "run_dir=s", main=label.main
+    ).refused()
+    assert "labeller.embedding=4: the vectors of v.txt have 3; set it to 3" in refused
+    Path("new.txt").write_text("(0 a\n")
+    assert "new.txt: line 1 lacks 1 closing brackets" in command("r", "new.txt", main=tag.main).refused()
 
 
 class Wavering(Labeller):
