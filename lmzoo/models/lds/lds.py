@@ -19,8 +19,9 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.lds.estimation.fit import Fit, fit
 from lmzoo.models.lds.estimation.statistics import Counts
 from lmzoo.models.lds.estimation.system import power_of_symmetric
-from lmzoo.models.lds.inference import embed, scan, smooth, word_gains
+from lmzoo.models.lds.inference import embed, scan, smooth
 from lmzoo.models.neural.output import FORMER_NAMES, Output
+from lmzoo.models.neural.pretrained import vectors_of
 from lmzoo.protocol.model import LanguageModel, State
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class LDSOptions(TypedDict):
     lags: Depth
     pseudocount: NonNegative
     iterations: Count
+    vectors: str | None
 
 
 def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
@@ -52,6 +54,14 @@ def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
         raise UserError("model.blocks=1: subspace identification compares two blocks or more", "set model.blocks=4")
     if hidden >= V:
         raise UserError(f"model.hidden={hidden}: there are only {V} words", "set model.hidden below that")
+    source, vectors = options["vectors"], None
+    if source is not None:
+        rows, given = vectors_of(source, corpus.vocabulary, "model.vectors")
+        if hidden > (d := given.shape[1]):
+            raise UserError(
+                f"model.hidden={hidden}: the vectors of {source} have {d} dimensions", f"set it to {d} or less"
+            )
+        vectors = rows, given
     if len(corpus.train) < lags:
         raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.train)} tokens")
     device = torch.device("cpu") if model.device.type == "mps" else model.device
@@ -59,7 +69,7 @@ def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
     if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
         raise UserError("model.pseudocount=0: some words never occur in train", "set model.pseudocount above 0")
     try:
-        return fit(counts, hidden, blocks, options["lags"], options["pseudocount"], options["iterations"])
+        return fit(counts, hidden, blocks, options["lags"], options["pseudocount"], options["iterations"], vectors)
     except ValueError as error:
         raise UserError(f"model.hidden={hidden}: {error}", "set model.hidden to that or less") from None
 
@@ -86,6 +96,8 @@ class LinearDynamicalSystem(LanguageModel):
         lags: L, how many lags EM sees.
         pseudocount: κ; every word counts as seen so many times more, beside any word.
         iterations: how many iterations of EM.
+        vectors: a run of ``lmzoo.vectors`` or a file: the observations are vectors of words, centred and whitened, in
+            place of one-hot words. A word without a vector tells nothing. None for one-hot words.
         classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
     """
 
@@ -119,10 +131,10 @@ class LinearDynamicalSystem(LanguageModel):
     def take(self, fitted: Fit) -> None:
         """Copy the filter and the smoother of a fitted system; O becomes 0 and b log μ."""
         self.A.copy_(fitted.lds.A)
-        self.C.copy_(fitted.lds.C)
+        self.C.copy_(fitted.words())
         self.H.copy_(fitted.steady.H)
         self.J.copy_(fitted.steady.J)
-        self.gains.copy_(word_gains(fitted.lds.C, fitted.steady.W, fitted.mu))
+        self.gains.copy_(fitted.gains())
         self.whitener.copy_(state_whitener(fitted))
         self.spherical.copy_(power_of_symmetric(fitted.expectations.smoothed, -0.5, WHITENING_FLOOR))
         for parameter in self.output.parameters():

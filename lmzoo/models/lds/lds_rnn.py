@@ -13,7 +13,6 @@ from lmzoo.core.progress import tracked
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
-from lmzoo.models.lds.inference import word_gains
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
 from lmzoo.models.neural.output import Output
 from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
@@ -52,7 +51,7 @@ class LDSRNN(Recurrent):
         input: whether the embeddings start from the filter.
         head: for how many steps the output layer is learnt first, while all other weights are frozen.
         hidden: h, the size of embeddings and states, and the dimensions of the linear system.
-        blocks, lags, pseudocount, iterations: see `LinearDynamicalSystem`.
+        blocks, lags, pseudocount, iterations, vectors: see `LinearDynamicalSystem`.
         layers, dropout, classes, init: see `Recurrent`.
     """
 
@@ -88,7 +87,7 @@ class LDSRNN(Recurrent):
         if self.dynamics:
             self.recurrent.get_parameter("weight_hh_l0")[own] = torch.linalg.solve(S, S @ fitted.steady.H, left=False)
         if self.input:
-            words = word_gains(fitted.lds.C, fitted.steady.W, fitted.mu) @ S
+            words = fitted.gains() @ S
             norms = words.norm(dim=1, keepdim=True)
             self.embedding.weight.copy_(words * (len(S) ** 0.5 / norms).clamp(max=1))
             nn.init.eye_(self.recurrent.get_parameter("weight_ih_l0")[own])

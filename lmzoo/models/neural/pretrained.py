@@ -13,6 +13,23 @@ from lmzoo.words.vectors.formats import read_vectors
 log = logging.getLogger(__name__)
 
 
+def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[int], Tensor]:
+    """The words of a vocabulary that a run of ``lmzoo.vectors`` or a file knows, and (n, d) their vectors.
+
+    Raises: UserError where the vectors cannot be read, or are of none of the words.
+    """
+    try:
+        vectors = read_vectors(Path(source))
+    except UserError as error:
+        raise UserError(f"{option}: {error}") from None
+    known = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
+    rows = [row for row, place in enumerate(known) if place is not None]
+    if not rows:
+        raise UserError(f"{option}={source}: has none of the words of the corpus")
+    log.info("%s has vectors of %s of %s words", source, f"{len(rows):,}", f"{len(known):,}")
+    return rows, vectors.matrix[[place for place in known if place is not None]]
+
+
 class Pretrained:
     """The vectors of a run of ``lmzoo.vectors``, or of a file, as the first rows of an embedding.
 
@@ -44,17 +61,9 @@ class Pretrained:
         if self.source is None:
             return
         option, dimension = self.options
-        try:
-            vectors, size = read_vectors(Path(self.source)), self.weight.shape[1]
-        except UserError as error:
-            raise UserError(f"{option}: {error}") from None
-        if (found := vectors.matrix.shape[1]) != size:
+        rows, given = vectors_of(self.source, vocabulary, option)
+        if (found := given.shape[1]) != (size := self.weight.shape[1]):
             raise UserError(f"{dimension}={size}: the vectors of {self.source} have {found}", f"set it to {found}")
-        known = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
-        rows = [row for row, place in enumerate(known) if place is not None]
-        if not rows:
-            raise UserError(f"{option}={self.source}: has none of the words of the corpus")
-        given = vectors.matrix[[place for place in known if place is not None]].to(self.weight)
+        given = given.to(self.weight)
         given *= self.weight[rows].square().mean().sqrt() / given.square().mean().sqrt().clamp(min=1e-12)
         self.weight[rows] = given
-        log.info("%s of %s words start from %s", f"{len(rows):,}", f"{len(known):,}", self.source)

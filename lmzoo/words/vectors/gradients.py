@@ -32,24 +32,26 @@ def skipgram(
     return float(loss), torch.baddbmm(band.to_words(push, c), pull, n), band.to_places(push, w), pull.mT @ w
 
 
-def cbow(
-    h: Tensor, c: Tensor, n: Tensor, known: Tensor, k: float, measured: bool = True
-) -> tuple[float, Tensor, Tensor, Tensor]:
-    """-Σ_i K_i [log σ(h_i · c_i) + (k/S) Σ_s log σ(-h_i · n_s)].
+def cbow(h: Tensor, c: Tensor, known: Tensor, k: float, measured: bool = True) -> tuple[float, Tensor, Tensor]:
+    """-Σ_i K_i [log σ(h_i · w_i) + (k/S) Σ_s log σ(-h_i · n_s)].
 
     Args:
         h: (B, T, d) means of the contexts' vectors.
-        c: (B, T, d) vectors of the words.
-        n: (B, S, d) of the noise.
+        c: (B T + B S, d) the vectors w of the words of all blocks, and then those n of their noise.
         known: (B, T) K, 1, or 0 for a word without contexts.
         k: negative samples of a word.
     """
-    positive, negative = (h * c).sum(2), h @ n.mT  # (B, T), (B, T, S)
-    weight = known[:, :, None] * (k / n.shape[1])
+    B, T, d = h.shape
+    words, noise = c[: B * T].view(B, T, d), c[B * T :].view(B, -1, d)
+    positive, negative = (h * words).sum(2), h @ noise.mT  # (B, T), (B, T, S)
+    weight = known[:, :, None] * (k / noise.shape[1])
     loss = measured and -(known * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
-    push = ((positive.sigmoid() - 1) * known)[:, :, None]
+    push = positive.sigmoid_().sub_(1).mul_(known)[:, :, None]
     pull = negative.sigmoid_().mul_(weight)
-    return float(loss), torch.baddbmm(push * c, pull, n), push * h, pull.mT @ h
+    to_c = torch.empty_like(c)
+    torch.mul(push, h, out=to_c[: B * T].view(B, T, d))
+    torch.bmm(pull.mT, h, out=to_c[B * T :].view(B, -1, d))
+    return float(loss), torch.baddbmm(push * words, pull, noise), to_c
 
 
 def hierarchical(

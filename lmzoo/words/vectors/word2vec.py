@@ -141,12 +141,13 @@ class Word2Vec(Method):
         noise = torch.searchsorted(self.noise, drawn).clamp(max=len(self.words) - 1)
         rate = self.options["lr"] * max(LAST_RATE, 1 - number / self.steps)
         loss, terms = 0.0, 0
-        batches = zip(*(part.split(BLOCKS) for part in (tokens[this], lines[this], noise)), strict=True)
-        for i, (rows, ends, draws) in enumerate(batches):
-            batch = Batch(rows, self._near(ends, random), draws)
+        near = self._near(lines[this], random)
+        batches = zip(*(part.split(BLOCKS) for part in (tokens[this], near, noise)), strict=True)
+        for i, batch in enumerate(map(Batch._make, batches)):
             measured = i % MEASURED == 0
             loss += self.descend(batch, rate, measured)
-            terms += self.terms(batch.near) * measured
+            if measured:
+                terms += self.terms(batch.near)
         return {"train/loss": loss / max(1, terms), "train/lr": rate}
 
     @abstractmethod
@@ -160,8 +161,8 @@ class Word2Vec(Method):
     def _add(self, table: Tensor, rows: Tensor, gradient: Tensor, rate: float) -> None:
         """Take ``rate`` times a gradient off the rows of a table."""
         rows, gradient = rows.flatten(), gradient.flatten(0, -2)
-        often = rows.bincount(minlength=len(table))
-        table.index_add_(0, rows, gradient.mul_((CAP / often).clamp(max=1).index_select(0, rows)[:, None]), alpha=-rate)
+        often = rows.bincount(minlength=len(table)).index_select(0, rows)
+        table.index_add_(0, rows, gradient.mul_((CAP / often).clamp_(max=1).mul_(-rate)[:, None]))
 
 
 @methods.register("skipgram")
@@ -208,9 +209,9 @@ class CBOW(Word2Vec):
         L = self.options["window"]
         own = batch.tokens[:, L : L + T]
         number = batch.near.sum(2, keepdim=True)  # of contexts
-        known = (number[:, :, 0] > 0).float()
+        known = number.clamp(max=1)[:, :, 0]
         band = Band.of(len(own), T, L)
-        h = band.to_words(batch.near, F.embedding(batch.tokens, self.W)) / number.clamp(min=1)  # (B, T, d)
+        h = band.to_words(batch.near / number.clamp(min=1), F.embedding(batch.tokens, self.W))  # (B, T, d)
         if self.huffman is not None:
             nodes, signs = self.huffman.path(own.flatten())
             h = h.flatten(0, 1)[:, None]
@@ -219,10 +220,9 @@ class CBOW(Word2Vec):
             self._add(self.C, nodes, to_node, rate)
         else:
             k = self.options["negative"]
-            loss, to_h, to_c, to_n = cbow(
-                h, F.embedding(own, self.C), F.embedding(batch.noise, self.C), known, k, measured
-            )
-            self._add(self.C, torch.cat([own, batch.noise], 1), torch.cat([to_c, to_n], 1), rate)
+            told = torch.cat([own.flatten(), batch.noise.flatten()])
+            loss, to_h, to_told = cbow(h, F.embedding(told, self.C), known, k, measured)
+            self._add(self.C, told, to_told, rate)
         self._add(
             self.W, batch.tokens, band.to_places(batch.near, to_h), rate
         )  # in full for each context, as in word2vec.c

@@ -2,10 +2,13 @@
 
 import dataclasses
 import logging
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
@@ -17,8 +20,11 @@ from lmzoo.models.lds.estimation.fit import fit
 from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.inference import smooth
 from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.words.vectors.formats import encoded
+from lmzoo.words.vectors.word_vectors import WordVectors
 
-SMALL: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "classes": None}
+SMALL: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "vectors": None,
+                         "classes": None}  # fmt: skip
 
 
 def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:
@@ -54,6 +60,36 @@ def test_a_mean_longer_than_its_root_mean_square_is_cut_to_it(hmm_corpus: Corpus
     white = torch.tensor([[1.0, 0.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, -0.5]]).double()
     cut = white * torch.tensor([[1.0], [3**0.5 / 5], [1.0]]).double()
     torch.testing.assert_close(model.features(white @ torch.linalg.inv(model.whitener)), cut)
+
+
+def written(path: Path, words: Sequence[str], matrix: torch.Tensor) -> str:
+    path.write_bytes(encoded(WordVectors(list(words), matrix), "text"))
+    return str(path)
+
+
+def test_vectors_that_span_all_words_give_the_system_of_one_hot_words(hmm_corpus: Corpus, tmp_path: Path):
+    """Up to a rotation of the state, and what 30 iterations leave of the random starts of their decompositions."""
+    random = torch.randn(20, 19, generator=torch.Generator().manual_seed(0))
+    file = written(tmp_path / "v.txt", hmm_corpus.vocabulary.words, random)
+    one_hot, seen = system(hmm_corpus, iterations=30), system(hmm_corpus, vectors=file, iterations=30)
+    one, other = one_hot.gains @ one_hot.whitener, seen.gains @ seen.whitener
+    torch.testing.assert_close(other @ other.mT, one @ one.mT, atol=0.01, rtol=0)
+    one, other = (normalize(model.C @ torch.linalg.inv(model.spherical)) for model in (one_hot, seen))
+    torch.testing.assert_close(other @ other.mT, one @ one.mT, atol=0.01, rtol=0)
+
+
+def test_words_without_a_vector_do_not_move_the_state(hmm_corpus: Corpus, tmp_path: Path):
+    words = hmm_corpus.vocabulary.words
+    file = written(tmp_path / "v.txt", words[:15], torch.randn(15, 5, generator=torch.Generator().manual_seed(0)))
+    model = system(hmm_corpus, vectors=file)
+    torch.testing.assert_close(model.gains[15:], torch.zeros(5, 3).double(), atol=1e-9, rtol=0)
+    assert model.gains[:15].norm(dim=1).min() > 1e-3
+
+
+def test_vectors_of_fewer_dimensions_than_the_state_are_refused(hmm_corpus: Corpus, tmp_path: Path):
+    file = written(tmp_path / "v.txt", hmm_corpus.vocabulary.words, torch.randn(20, 2))
+    with pytest.raises(UserError, match=r"model.hidden=3: the vectors of .* have 2 dimensions; set it to 2 or less"):
+        system(hmm_corpus, vectors=file)
 
 
 def test_before_a_text_the_state_is_what_one_end_of_a_line_leaves(hmm_corpus: Corpus):

@@ -14,7 +14,8 @@ from lmzoo.models.neural.recurrent import RNN
 from lmzoo.models.neural.regularisers import PLAIN
 from lmzoo.protocol.model import State
 
-SYSTEM: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "classes": None}
+SYSTEM: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "vectors": None,
+                          "classes": None}  # fmt: skip
 NETWORK: dict[str, Any] = {"cell": "rnn", "layers": 1, "dropout": 0.0, "init": 0.1}
 
 

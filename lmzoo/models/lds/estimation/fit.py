@@ -9,10 +9,12 @@ from torch import Tensor
 
 from lmzoo.core.progress import tracked
 from lmzoo.models.lds.estimation.asos import Expectations, e_step, m_step, of_words
+from lmzoo.models.lds.estimation.projection import project, vector_gains, whiten_vectors, with_mean
 from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, whiten
 from lmzoo.models.lds.estimation.steady_state import SteadyState, steady_state
 from lmzoo.models.lds.estimation.subspace import OVERSAMPLING, identify
 from lmzoo.models.lds.estimation.system import LDS
+from lmzoo.models.lds.inference import word_gains
 
 log = logging.getLogger(__name__)
 
@@ -25,32 +27,60 @@ class Fit(NamedTuple):
     expectations: Expectations
     mu: Tensor
     """(V,) smoothed frequencies μ."""
+    Y: Tensor | None = None
+    """(V, d) observations of words that have vectors; None for one-hot words."""
+
+    def gains(self) -> Tensor:
+        """(V, h) rows K y_w: what each word adds to the filtered mean."""
+        if self.Y is None:
+            return word_gains(self.lds.C, self.steady.W, self.mu)
+        return vector_gains(self.Y, self.lds.C, self.steady.W)
+
+    def words(self) -> Tensor:
+        """(V, h) the rows of C of one-hot words, or the rows Cᵀ y_w of vectors: the states that go with each word."""
+        return self.lds.C if self.Y is None else self.Y @ self.lds.C
 
 
-def fit(counts: Counts, hidden: int, blocks: int, lags: int, pseudocount: float, iterations: int) -> Fit:
-    """The system of one-hot words after ``iterations`` iterations of EM; see `em`.
+def fit(
+    counts: Counts,
+    hidden: int,
+    blocks: int,
+    lags: int,
+    pseudocount: float,
+    iterations: int,
+    vectors: tuple[Sequence[int], Tensor] | None = None,
+) -> Fit:
+    """The system of one-hot words, or of their vectors, after ``iterations`` iterations of EM; see `em`.
 
     The log-density of the text is logged before every iteration and after the last.
 
     Args:
         counts: for at least max(2 ``blocks`` - 1, ``lags``) lags.
         pseudocount: κ of `whiten`.
+        vectors: words, and (n, d) their vectors; None for one-hot words.
 
     Raises: ValueError as `whiten` and `identify` do.
     """
-    log.info("the Gaussian log-density of one-hot words is no log-probability: nothing about perplexity follows")
+    seen = "one-hot words" if vectors is None else "word vectors"
+    log.info("the Gaussian log-density of %s is no log-probability: nothing about perplexity follows", seen)
     mu, psi = whiten(counts, pseudocount)
-    steps = em(psi, len(mu) - 1, hidden, blocks, lags)
-    fitted = Fit(*next(steps), mu)
+    if vectors is None:
+        Y, steps = None, em(psi, len(mu) - 1, hidden, blocks, lags)
+    else:
+        Y = whiten_vectors(with_mean(*vectors, mu), mu)
+        steps = em(project(psi, Y, mu), Y.shape[1], hidden, blocks, lags)
+    fitted = Fit(*next(steps), mu, Y)
     _report(0, fitted)
     for iteration in tracked(iterations, "iteration", "EM"):
-        fitted = Fit(*next(steps), mu)
+        fitted = Fit(*next(steps), mu, Y)
         _report(iteration + 1, fitted)
     return fitted
 
 
 def _report(iteration: int, fitted: Fit) -> None:
-    log_density = of_words(fitted.expectations.log_density, fitted.mu)
+    log_density = fitted.expectations.log_density
+    if fitted.Y is None:
+        log_density = of_words(log_density, fitted.mu)
     log.info("EM iteration %d: Gaussian log-density %.4f nats per token", iteration, log_density)
 
 

@@ -1,8 +1,8 @@
 """A given vector for each word in place of one-hot words: the statistics of the same counts, d × d and dense.
 
 Belanger & Kakade (ICML 2015), section 3. A word's vector, centred and whitened over the text, is
-y_w = R^{-½} (e_w - Eᵀμ), R = Eᵀ (diag(μ) - μμᵀ) E. With B = diag(m) Y, Y the rows y_wᵀ, the observation is Bᵀ times
-the whitened one-hot word, so Ψ_k becomes BᵀΨ_kB, and Ψ_0 is I since BᵀB = I.
+y_w = R^{-½} (e_w - Eᵀμ), R = Eᵀ (diag(μ) - μμᵀ) E, in the coordinates of R's eigenvectors. With B = diag(m) Y, Y the
+rows y_wᵀ, the observation is Bᵀ times the whitened one-hot word, so Ψ_k becomes BᵀΨ_kB, and Ψ_0 is I since BᵀB = I.
 """
 
 from collections.abc import Sequence
@@ -11,23 +11,32 @@ import torch
 from torch import Tensor
 
 from lmzoo.models.lds.estimation.statistics import Operator
-from lmzoo.models.lds.estimation.system import power_of_symmetric
 
 RANK = 1e-10
-"""Least variance of the vectors in a direction, as a share of the largest."""
+"""Vectors do not vary in a direction where their variance is a smaller share of the largest."""
 
 
 def whiten_vectors(vectors: Tensor, mu: Tensor) -> Tensor:
-    """(V, d) word vectors -> the (V, d) observations Y, with mean 0 and covariance I over a text with frequencies μ.
+    """(V, d) word vectors -> the (V, r) observations Y, with mean 0 and covariance I over a text with frequencies μ.
 
-    Raises: ValueError where the vectors lie in fewer than d dimensions.
+    r ≤ d is the number of dimensions in which the vectors vary.
     """
     centred = vectors.to(mu) - mu @ vectors.to(mu)
     R = centred.mT @ (mu[:, None] * centred)  # (d, d)
-    variances = torch.linalg.eigvalsh(R)
-    if bool(variances[0] <= RANK * variances[-1]):
-        raise ValueError(f"the word vectors lie in fewer than {len(R)} dimensions; project them onto those")
-    return centred @ power_of_symmetric(R, -0.5)
+    variances, directions = torch.linalg.eigh(R)
+    vary = variances > RANK * variances[-1]
+    return centred @ (directions[:, vary] * variances[vary].rsqrt())
+
+
+def with_mean(rows: Sequence[int], given: Tensor, mu: Tensor) -> Tensor:
+    """(n, d) vectors ``given`` for some of V words -> (V, d) for all: other words have their mean over the text.
+
+    So an observation of a word without a vector is 0, and tells nothing.
+    """
+    share = mu[list(rows)] / mu[list(rows)].sum()
+    vectors = (share @ given.to(mu)).repeat(len(mu), 1)
+    vectors[list(rows)] = given.to(mu)
+    return vectors
 
 
 def project(psi: Sequence[Operator], Y: Tensor, mu: Tensor) -> list[Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lmzoo.models.lds.estimation.asos import e_step, m_step
 from lmzoo.models.lds.estimation.fit import em
-from lmzoo.models.lds.estimation.projection import project, vector_gains, whiten_vectors
+from lmzoo.models.lds.estimation.projection import project, vector_gains, whiten_vectors, with_mean
 from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.subspace import identify
@@ -143,7 +143,20 @@ def test_all_directions_of_one_hot_words_are_one_hot_words_again(text: Tensor):
     assert abs(one.log_density - other.log_density) < 1e-10
 
 
-def test_vectors_of_lower_rank_are_refused(observed: tuple[list[Tensor], Tensor, Tensor]):
+def test_vectors_of_lower_rank_are_white_in_the_dimensions_that_they_have(
+    observed: tuple[list[Tensor], Tensor, Tensor],
+):
     mu = observed[2]
-    with pytest.raises(ValueError, match="fewer than 3 dimensions"):
-        whiten_vectors(torch.arange(60.0).view(20, 3), mu)
+    Y = whiten_vectors(torch.arange(60.0).view(20, 3), mu)
+    torch.testing.assert_close(Y.mT @ (mu[:, None] * Y), torch.eye(1).double())
+
+
+def test_a_word_without_a_vector_is_observed_as_zero(observed: tuple[list[Tensor], Tensor, Tensor]):
+    mu = observed[2]
+    rows, given = [0, 2, 5, 7, 11], torch.randn(5, 2, generator=torch.Generator().manual_seed(4))
+    Y = whiten_vectors(with_mean(rows, given, mu), mu)
+    missing = [word for word in range(V) if word not in rows]
+    torch.testing.assert_close(Y[missing], torch.zeros(V - 5, 2).double(), atol=1e-12, rtol=0)
+    difference = given.double()[0] - given.double()[1]
+    R = torch.linalg.lstsq(Y[rows] - Y[0], given.double() - given.double()[0]).solution
+    torch.testing.assert_close((Y[0] - Y[2]) @ R, difference)
