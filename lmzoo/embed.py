@@ -97,11 +97,12 @@ def main() -> int:
         prog="python -m lmzoo.embed",
         description="Write the embedding of every token of a text under a trained linear dynamical system: the mean "
         "of its state given the whole line, scaled so that over the training text it varies alike in all directions, "
-        "then to unit length. numpy.load(FILE) has 'words' (N), 'lines' (N, numbers from 0) and 'embeddings' (N, h).",
+        "then to unit length; under a hidden Markov model, the roots of the posteriors of its states. "
+        "numpy.load(FILE) has 'words' (N), 'lines' (N, numbers from 0) and 'embeddings' (N, h).",
         epilog="examples: python -m lmzoo.embed outputs/ptb/lds book.txt book.npz; "
         "python -m lmzoo.embed outputs/ptb/lds book.txt --neighbours bank",
     )
-    parser.add_run("outputs/ptb/lds", "the run directory of model=lds")
+    parser.add_run("outputs/ptb/lds", "the run directory of model=lds or of a hidden Markov model")
     parser.add_argument("text", type=Path, help="a sentence a line, words separated by spaces, UTF-8")
     out = parser.add_mutually_exclusive_group(required=True)
     out.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npz")

@@ -3,6 +3,7 @@
 import lmzoo.labels.birnn
 import lmzoo.labels.crf
 import lmzoo.labels.hmm_tagger
+import lmzoo.labels.local
 import lmzoo.labels.majority
 import lmzoo.labels.ngrams
 import lmzoo.labels.perceptron

@@ -43,9 +43,10 @@ class NetworkLabeller(Labeller, Generic[N]):
         torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
 
     def state(self) -> State:
-        return self.known() | {
-            PREFIX + name: value.detach().clone() for name, value in self.network.state_dict().items()
-        }
+        return self.known() | self._weights()
+
+    def _weights(self) -> State:
+        return {PREFIX + name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
     def take(self, state: Mapping[str, Tensor]) -> None:
         self.know(state)
@@ -58,7 +59,7 @@ class NetworkLabeller(Labeller, Generic[N]):
     def progress(self) -> State:
         sums = {f"{name}.{i}": value for i, kept in self.optimizer.state_dict()["state"].items()
                 for name, value in kept.items()}  # fmt: skip
-        return self.state() | sums
+        return self._weights() | sums
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
         self._load(progress)

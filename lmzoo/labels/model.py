@@ -10,7 +10,7 @@ from torch import Tensor
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.formats import Sentence
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, Trained
 
 labellers = Registry("labeller")
 
@@ -56,6 +56,18 @@ class Labeller(ABC):
         """Take over what that model has; called after `start`, before the first step.
 
         Raises: UserError where the model does not suit the options.
+        """
+        raise NotImplementedError
+
+    @property
+    def reads_with(self) -> tuple[str, str] | None:
+        """The option that names the run of a language model to read all text with, and its folder; None: no model."""
+        return None
+
+    def read_with(self, run: Trained, vocabulary: Vocabulary) -> None:
+        """Read text with that model; called before `start`. What is learnt holds the model.
+
+        Raises: UserError where the model cannot be used.
         """
         raise NotImplementedError
 

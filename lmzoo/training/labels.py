@@ -15,8 +15,10 @@ import lmzoo.labels  # noqa: F401 - its import registers the models
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Seed, call
 from lmzoo.core.plugins import load_plugins
+from lmzoo.corpus import Vocabulary
 from lmzoo.labels.model import Labeller, labellers
 from lmzoo.labels.tasks import Loaded, load_task
+from lmzoo.protocol.model import LanguageModel, Trained
 from lmzoo.runs.board import Board
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import taken
@@ -92,11 +94,15 @@ class _Learner:
         self.known = {word for sentence in train for word in sentence.words}
         self.position, self.best = Position(), -math.inf
         started = time.monotonic()
+        if labeller.reads_with is not None:
+            option, folder = labeller.reads_with
+            model, vocabulary = _opened(option, folder)
+            labeller.read_with(Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary)
         labeller.start(train, seed)
         saved = run.restore("last.pt", torch.device("cpu"), "position", "best", "progress")
         if saved is None:
             if labeller.starts_from is not None:
-                _hand_over(labeller, *labeller.starts_from)
+                labeller.inherit(*_opened(*labeller.starts_from))
             self.position.seconds = time.monotonic() - started
             return
         taken(run, "last.pt", saved["progress"], labeller.go_on)
@@ -141,13 +147,12 @@ class _Learner:
         return figures | self.labeller.figures(text.sentences), text.written(predicted)
 
 
-def _hand_over(labeller: Labeller, option: str, folder: str) -> None:
-    """Give a labeller the language model that it starts from."""
+def _opened(option: str, folder: str) -> tuple[LanguageModel, Vocabulary]:
+    """The language model of a run that an option names."""
     try:
-        model, vocabulary = load(folder)
+        return load(folder)
     except UserError as error:  # whose advice is for those who train that run
         raise UserError(f"{option}: {error.problem}", "choose another run") from None
-    labeller.inherit(model, vocabulary)
 
 
 def _results(settings: Settings, learner: _Learner) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from lmzoo.models.hmm.inference.paths import Chain
+from lmzoo.models.hmm.inference.paths import Chain, posterior
 from lmzoo.protocol.model import LanguageModel, State
 
 Tables = TypeVar("Tables")
@@ -74,6 +74,18 @@ class HiddenMarkovModel(LanguageModel, Generic[Tables]):
         with self.frozen():
             emission = torch.stack([self.words(z) for z in range(self.states)], dim=1)  # (V, Z)
         return {"states": emission.softmax(1).nan_to_num().sqrt()}
+
+    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, T) tokens -> (B, T, Z) √p(z_t | x), each from all words of its sentence, a row; 0 on padding.
+
+        They have unit length, and the cosine of two is Σ_z √(p(z | x) p(z | y)). ``mask`` is False on padding.
+        """
+        B, T = tokens.shape
+        lengths = tokens.new_full((B,), T) if mask is None else mask.sum(1)
+        with self.frozen():
+            chain = self.chain(tokens, self.initial_state(B))
+        gamma, _ = posterior(chain, lengths)
+        return gamma.new_zeros(B, T, self.states).scatter_(2, chain.states[chain.block], gamma.sqrt())
 
 
 def renormalised(belief: Tensor) -> Tensor:

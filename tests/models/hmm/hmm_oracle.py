@@ -124,6 +124,18 @@ def assert_what_is_visible_is_in_the_tables(model: HiddenMarkovModel, tables: Se
     torch.testing.assert_close(model.next_words(z).exp(), transition[z].exp() @ emission.exp(), **EXACT)
 
 
+def assert_tokens_have_the_roots_of_posteriors(model: HiddenMarkovModel, tables: Sequence[Tensor]) -> None:
+    tokens, lengths = words(2, 3), [3, 2]
+    found = model.embed(tokens, torch.arange(3) < torch.tensor(lengths)[:, None])
+    for row, vectors, length in zip(tokens.tolist(), found, lengths, strict=True):
+        paths, scores = all_paths(*tables, row[:length])
+        expected = torch.zeros_like(vectors)
+        for path, share in zip(paths, scores.softmax(0), strict=True):
+            expected[range(length), path] += share
+        torch.testing.assert_close(vectors, expected.sqrt(), **EXACT)
+    torch.testing.assert_close(model.embed(tokens[:1])[0], found[0], **EXACT)
+
+
 def assert_window_cuts_do_not_matter(model: HiddenMarkovModel, cuts: list[int]) -> None:
     tokens = words(3, sum(cuts))
     with model.frozen():  # one draw of states for all windows

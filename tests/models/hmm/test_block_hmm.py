@@ -14,6 +14,7 @@ from hmm_oracle import (
     assert_finite_in_single_precision,
     assert_likelihood_is_a_sum_over_all_paths,
     assert_rows_at_a_start_and_rows_going_on_share_a_batch,
+    assert_tokens_have_the_roots_of_posteriors,
     assert_what_is_visible_is_in_the_tables,
     assert_window_cuts_do_not_matter,
     gradient,
@@ -133,6 +134,11 @@ def test_transitions_that_underflow_leave_every_gradient_finite(build, scale):
 def test_what_is_visible_is_in_the_dense_tables(build, z):
     model = build().eval()
     assert_what_is_visible_is_in_the_tables(model, dense_tables(model, model.tables().kept), z)
+
+
+def test_tokens_have_the_roots_of_posteriors(build):
+    model = build().eval()
+    assert_tokens_have_the_roots_of_posteriors(model, dense_tables(model, model.tables().kept))
 
 
 def test_transitions_between_clusters_weight_states_by_their_visits(build):

@@ -10,6 +10,7 @@ from hmm_oracle import (
     assert_likelihood_is_a_sum_over_all_paths,
     assert_rows_at_a_start_and_rows_going_on_share_a_batch,
     assert_same_with_gradients,
+    assert_tokens_have_the_roots_of_posteriors,
     assert_what_is_visible_is_in_the_tables,
     assert_window_cuts_do_not_matter,
     lse,
@@ -85,6 +86,11 @@ def test_likelihood_is_a_sum_over_all_paths(build):
 def test_what_is_visible_is_in_the_tables(build, z):
     model = build().eval()
     assert_what_is_visible_is_in_the_tables(model, dense_tables(model, torch.arange(Z)), z)
+
+
+def test_tokens_have_the_roots_of_posteriors(build):
+    model = build().eval()
+    assert_tokens_have_the_roots_of_posteriors(model, dense_tables(model, torch.arange(Z)))
 
 
 @pytest.mark.parametrize(

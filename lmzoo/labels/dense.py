@@ -1,0 +1,169 @@
+"""Dense features of words: vectors of words, and vectors that a language model makes of the words of a sentence."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+import lmzoo.models  # noqa: F401 - its import registers them
+from lmzoo.core.configs import completed
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Bounds
+from lmzoo.core.registry import models
+from lmzoo.corpus import Vocabulary
+from lmzoo.corpus.vocabulary import EOS, EOS_ID, UNK
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import State, packed, unpacked
+from lmzoo.protocol.encoder import Encoder, embed_lines
+from lmzoo.protocol.model import LanguageModel, Trained, evaluating
+from lmzoo.words.vectors.formats import read_vectors
+
+Around = Annotated[int, Bounds(low=0, high=10)]
+"""How many words on either side count as well."""
+
+NUMBER = re.compile(r"[\d.,:/\\-]*\d[\d.,:/\\-]*")
+
+WEIGHTS = "encoder.weights."
+
+
+def entry(word: str, table: Mapping[str, int]) -> int | None:
+    """What a table has for a word: as it stands, in lower case, as N if it is a number, or as `<unk>`.
+
+    Penn Treebank's text for language models has words in lower case, and N for a number.
+    """
+    forms = [word, word.lower(), *(["N"] if NUMBER.fullmatch(word) else []), UNK]
+    return next((table[form] for form in forms if form in table and form != EOS), None)
+
+
+def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
+    """(N, d) rows of words -> (N, (2·around + 1) d), each with those around it; zeros beyond the ends of a sentence."""
+    sentence = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    places = torch.arange(len(rows))[:, None] + torch.arange(-around, around + 1)
+    inside = (places >= 0) & (places < len(rows))
+    places = places.clamp(0, len(rows) - 1)
+    inside &= sentence[places] == sentence[:, None]
+    return (rows[places] * inside[:, :, None]).flatten(1)
+
+
+class Dense:
+    """The vectors of a word, and of the words around it in its sentence, side by side.
+
+    A word without a vector has zeros. All vectors of one kind are scaled together, by what makes the root mean square
+    of their components over train what was asked for (Turian, Ratinov & Bengio 2010, §7).
+
+    Args:
+        vectors: a run of ``lmzoo.vectors`` or a file of word vectors; None: none.
+        encoder: the run of a language model that is an `Encoder`; it is given to `read_with`. None: none.
+        around: how many words on either side count as well.
+        scale: the root mean square.
+    """
+
+    def __init__(self, vectors: str | None, encoder: str | None, around: int, scale: float):
+        self.vectors, self.encoder, self.around, self.scale = vectors, encoder, around, scale
+        self.table: dict[str, int] = {}
+        self.matrix = torch.zeros(0, 0)
+        self.scales = torch.ones(0)
+        self.model: LanguageModel | None = None
+
+    @property
+    def reads_with(self) -> tuple[str, str] | None:
+        """What `lmzoo.labels.model.Labeller` says."""
+        return None if self.encoder is None else ("labeller.encoder", self.encoder)
+
+    def read_with(self, run: Trained, vocabulary: Vocabulary) -> None:
+        """Take the model of the run.
+
+        Raises: UserError where it makes no vectors of words.
+        """
+        if not isinstance(run.model, Encoder):
+            name = run.options["name"]
+            raise UserError(f"labeller.encoder={self.encoder}: model={name} makes no vectors of the words of a line",
+                            "choose a run of model=lds or of a hidden Markov model")  # fmt: skip
+        self.model, self.options, self.words = run.model, run.options, vocabulary.words
+
+    def start(self, sentences: Sequence[Sentence]) -> Tensor:
+        """Read the vectors, and find the scales. Returns: (N, D) the features of the words.
+
+        Raises: UserError where the vectors cannot be read, and as `rows` does.
+        """
+        if self.vectors is not None:
+            try:
+                read = read_vectors(Path(self.vectors))
+            except UserError as error:
+                raise UserError(f"labeller.vectors: {error}") from None
+            self.table, self.matrix = read.lower | read.index, read.matrix
+        parts = self._parts(sentences)
+        squares = [float(part.double().square().mean()) for part in parts]
+        if self.vectors is not None and squares[0] == 0:
+            raise UserError(f"labeller.vectors={self.vectors}: has none of the words of train")
+        self.scales = torch.tensor([self.scale / square**0.5 for square in squares])
+        return self._joined(parts, sentences)
+
+    def rows(self, sentences: Sequence[Sentence]) -> Tensor:
+        """(N, D) the features of the words.
+
+        Raises: UserError for a word that the language model does not know and has no `<unk>` for.
+        """
+        return self._joined(self._parts(sentences), sentences)
+
+    def _joined(self, parts: Sequence[Tensor], sentences: Sequence[Sentence]) -> Tensor:
+        scaled = [part * scale for part, scale in zip(parts, self.scales, strict=True)]
+        number = sum(len(sentence.words) for sentence in sentences)
+        rows = torch.cat([torch.zeros(number, 0), *scaled], 1)
+        return windows(rows, [len(sentence.words) for sentence in sentences], self.around)
+
+    def _parts(self, sentences: Sequence[Sentence]) -> list[Tensor]:
+        parts = []
+        if self.vectors is not None:
+            zeros = self.matrix.new_zeros(1, self.matrix.shape[1])
+            found = [entry(word, self.table) for sentence in sentences for word in sentence.words]
+            places = torch.tensor([len(self.matrix) if place is None else place for place in found])
+            parts.append(torch.cat([self.matrix, zeros])[places])
+        if self.model is not None:
+            assert isinstance(self.model, Encoder)
+            tokens = torch.tensor(self._tokens(sentences))
+            with evaluating(self.model):
+                parts.append(embed_lines(self.model, tokens)[tokens != EOS_ID])
+        return parts
+
+    def _tokens(self, sentences: Sequence[Sentence]) -> list[int]:
+        """The numbers that the words have in the language model, and `<eos>` after each sentence."""
+        index = {word: number for number, word in enumerate(self.words)}
+        found = {word: entry(word, index) for word in {word for sentence in sentences for word in sentence.words}}
+        if unknown := [word for word, number in found.items() if number is None]:
+            raise UserError(f"labeller.encoder={self.encoder}: '{min(unknown)}' is not among its words, nor is {UNK}",
+                            "choose a run of a text with rare words, or with corpus.unknown=true")  # fmt: skip
+        return [*chain.from_iterable([*(found[word] or 0 for word in s.words), EOS_ID] for s in sentences)]
+
+    def state(self) -> State:
+        """All that `rows` needs."""
+        state: State = {}
+        if self.vectors is not None:
+            by_row = sorted(self.table.items(), key=lambda item: item[1])
+            rows = torch.tensor([row for _, row in by_row])
+            state |= {"vectors.words": packed([word for word, _ in by_row]), "vectors.rows": rows}
+            state["vectors.matrix"] = self.matrix
+        if self.model is not None:
+            state["encoder.options"] = packed([json.dumps(dict(self.options))])
+            state["encoder.words"] = packed(self.words)
+            state |= {WEIGHTS + name: value for name, value in self.model.state_dict().items()}
+        return state | ({"scales": self.scales} if state else {})
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        """Make the features that another one made which has this state."""
+        self.scales = state.get("scales", torch.ones(0))
+        if self.vectors is not None:
+            words = unpacked(state["vectors.words"])
+            self.table = dict(zip(words, state["vectors.rows"].tolist(), strict=True))
+            self.matrix = state["vectors.matrix"]
+        if self.encoder is not None:
+            self.options = json.loads(unpacked(state["encoder.options"])[0])
+            self.words = unpacked(state["encoder.words"])
+            model: LanguageModel = models.build(completed(self.options), vocabulary_size=len(self.words))
+            model.load_state_dict({k.removeprefix(WEIGHTS): v for k, v in state.items() if k.startswith(WEIGHTS)})
+            self.model = model.eval()

@@ -1,0 +1,76 @@
+"""The local tagger: what it can learn, and from what."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import MODELS, QUICK, command
+from torch.nn import functional as F
+
+from lmzoo import label, tag
+from lmzoo.core.configs import defaults
+from lmzoo.core.errors import UserError
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.local import Local
+from lmzoo.labels.model import labellers
+
+
+def begun(folder: Path, **options: object) -> tuple[Local, list[Sentence]]:
+    """200 words whose two numbers have the same sign, or not; their label says which."""
+    x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    rows = [f"w{i} {a} {b}\n" for i, (a, b) in enumerate(x.tolist())]
+    (folder / "v.txt").write_text("200 2\n" + "".join(rows))
+    same = ["same" if same else "other" for same in (x.prod(1) > 0).tolist()]
+    sentences = [Sentence([f"w{i}" for i in range(k, k + 5)], same[k : k + 5], []) for k in range(0, 200, 5)]
+    chosen = {"vectors": str(folder / "v.txt"), "around": 0, "batch": 20, "lr": 0.03}
+    model: Local = labellers.build(defaults("labeller", "local") | chosen | options)
+    model.start(sentences, seed=0)
+    return model, sentences
+
+
+@pytest.mark.parametrize(("hidden", "low", "high"), [(25, 0.9, 1), (0, 0, 0.7)])
+def test_hidden_units_learn_what_no_linear_layer_can(tmp_path: Path, hidden: int, low: float, high: float):
+    model, sentences = begun(tmp_path, hidden=hidden)
+    assert model.steps == 20 * 10
+    for number in range(model.steps):
+        model.step(number)
+    right = [a == b for row, s in zip(model.label(sentences), sentences, strict=True)
+             for a, b in zip(row, s.labels, strict=True)]  # fmt: skip
+    assert low <= sum(right) / 200 <= high
+
+
+def test_the_loss_is_cross_entropy_at_a_rate_that_falls(tmp_path: Path):
+    model, sentences = begun(tmp_path, batch=200, epochs=4, hidden=0)
+    gold = torch.tensor([["other", "same"].index(x) for s in sentences for x in s.labels])
+    layer = model.network[0]
+    expected = float(F.cross_entropy(model.features @ layer.weight.T + layer.bias, gold).detach())
+    found = [model.step(number) for number in range(4)]
+    assert found[0]["loss/train"] == pytest.approx(expected)
+    assert [step["train/learning_rate"] / 0.03 for step in found] == [1, 0.75, 0.5, 0.25]
+
+
+def test_every_epoch_reads_each_word_once_in_another_order(tmp_path: Path):
+    model, _ = begun(tmp_path)
+    orders = [torch.cat([*model._words(epoch)]) for epoch in range(2)]
+    assert all(torch.equal(order.sort().values, torch.arange(200)) for order in orders)
+    assert not torch.equal(*orders)
+
+
+def test_something_must_be_read():
+    with pytest.raises(UserError, match=r"labeller=local has nothing to read; set labeller.vectors=RUN or"):
+        labellers.build(defaults("labeller", "local"))
+
+
+def test_a_run_reads_with_a_language_model_and_holds_it(folder: Path):
+    Path("lm.txt").write_text("the walk ends\nthey walk\na b c d e f\n" * 20)
+    corpus = ["corpus=text", *(f"corpus.{split}=lm.txt" for split in ("train", "valid")), "corpus.unknown=true"]
+    assert command(*corpus, *MODELS["lds"], "model.blocks=2", *QUICK, "run_dir=lm").code == 0
+    Path("train.txt").write_text("The D\nwalk N\nends V\n\nthey P\nwalk V\n\n")
+    options = ["task=pos", "labeller=local", "labeller.epochs=60", "labeller.lr=0.03", "task.train=train.txt",
+               "task.test=train.txt"]  # fmt: skip
+    assert "labeller.encoder: none: not a run" in command(*options, "labeller.encoder=none", main=label.main).refused()
+    done = command(*options, "labeller.encoder=lm", "run_dir=r", main=label.main)
+    assert "test accuracy 100.00" in done.out, done
+    Path("lm").rename("gone")
+    Path("new.txt").write_text("the\nwalk\nends\n")
+    assert command("r", "new.txt", main=tag.main).out == "the D\nwalk N\nends V\n"
