@@ -16,6 +16,7 @@ from lmzoo.core.files import read_text, write_output
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.words.brown import average_mutual_information
 from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.merging import paths
 
 SHOWN = 12
 """The most words of a cluster that are printed."""
@@ -29,18 +30,23 @@ def members(cluster: Tensor, counts: Tensor) -> list[list[int]]:
     return found
 
 
-def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path) -> None:
+def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path, tree: bool) -> None:
     """Print the Brown clusters of a text, and write a line ``word<TAB>cluster<TAB>count`` for each word to a file.
+
+    With ``tree`` it is ``path<TAB>word<TAB>count``, the path of the cluster in the tree over clusters.
 
     Raises: UserError if there are more clusters than words, or if the file cannot be written.
     """
     found = cached_brown_clusters(tokens, len(vocabulary), clusters, "--clusters")
     counts = tokens.bincount(minlength=len(vocabulary))
+    names = paths(tokens, found) if tree else None
     lines: list[str] = []
     for number, words in enumerate(members(found, counts)):
         more = f" … ({len(words)} words)" if len(words) > SHOWN else ""
         print(f"{number:4d}  {printable(' '.join(vocabulary.words[word] for word in words[:SHOWN]))}{more}")
-        lines += [f"{vocabulary.words[word]}\t{number}\t{counts[word]}\n" for word in words]
+        for name, word in ((vocabulary.words[word], word) for word in words):
+            fields = (names[number], name) if names else (name, number)
+            lines.append(f"{fields[0]}\t{fields[1]}\t{counts[word]}\n")
     write_output(out, "".join(lines).encode())
     information = average_mutual_information(tokens, found)
     print(
@@ -65,6 +71,9 @@ def main() -> int:
     source.add_argument("--text", type=Path, metavar="FILE", help="a sentence a line, words separated by spaces, UTF-8")
     parser.add_argument("--clusters", type=int, required=True, help="their number, such as 128")
     parser.add_argument("out", type=Path, help="file to write: a line 'word<TAB>cluster<TAB>count' for each word")
+    parser.add_argument(
+        "--paths", action="store_true", help="write 'path<TAB>word<TAB>count': clusters that are alike begin alike"
+    )
     options = parser.parse_args()
     check_output(options.out, *filter(None, [options.text]))
     if options.text:
@@ -74,5 +83,5 @@ def main() -> int:
     else:
         corpus = load_corpus(defaults("corpus", options.corpus))
         vocabulary, tokens = corpus.vocabulary, corpus.train
-    cluster(vocabulary, tokens, options.clusters, options.out)
+    cluster(vocabulary, tokens, options.clusters, options.out, options.paths)
     return 0

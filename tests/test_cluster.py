@@ -5,6 +5,7 @@ import pytest
 from command_line import command
 
 from lmzoo.cluster import main
+from lmzoo.words.merging import read_paths
 
 # Three animals, each before three verbs. <eos> has neighbours like those of no other word.
 TEXT = "\n".join(f"{who} {does}" for who in ("cat", "cat", "dog", "cow") for does in ("eats", "sleeps", "runs"))
@@ -28,6 +29,16 @@ def test_prints_and_writes_the_clusters_of_a_file(text: Path):
     assert verbs == [("eats", 4), ("sleeps", 4), ("runs", 4)]
     assert "cat dog cow\n" in printed
     assert "3 clusters of 7 words in 36 tokens: average mutual information 1.0986 nats" in printed  # log 3
+
+
+def test_writes_the_paths_of_clusters(text: Path):
+    out = text.with_name("paths")
+    assert command("--text", str(text), "--clusters", "3", "--paths", str(out), main=main).code == 0
+    assert out.read_text().splitlines()[0].split("\t")[1:] in (["cat", "6"], ["eats", "4"])
+    found = read_paths(out)
+    assert len(found) == 7
+    assert found["cat"] == found["cow"] != found["eats"]
+    assert sorted(map(len, {found["cat"], found["eats"], found["<eos>"]})) == [1, 2, 2]
 
 
 @pytest.mark.usefixtures("text")

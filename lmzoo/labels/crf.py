@@ -10,12 +10,15 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.options import NonNegative, Size
+from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, k_best, log_partition, score
+from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
 from lmzoo.labels.sparse import Rows
 from lmzoo.models.maxent.owlqn import Point, Search
+from lmzoo.protocol.model import Trained
 
 BATCH = 8192
 """Words and padding of which log Z is computed at once."""
@@ -31,12 +34,35 @@ VARIANCE = 0.1
 class Crf(LinearChain):
     """p(y | x) = exp(s(y)) / Z; the weights minimise −Σ log p(y | x) + l2 Σ w².
 
-    Of the weights of features only those with a label that they have in train differ from 0.
+    Of the weights of features only those with a label that they have in train differ from 0. `Dense` features have
+    weights with all labels.
+
+    Args:
+        l2: of the penalty.
+        tolerance: learning ends when an iteration lowers the loss by less than this share of it.
+        iterations: and after so many at the latest.
+        min_count, clusters: as in `LinearChain`.
+        vectors, encoder, around, scale: as in `Dense`.
     """
 
-    def __init__(self, *, l2: NonNegative, tolerance: NonNegative, iterations: Size, min_count: Size):
-        super().__init__(min_count=min_count)
+    def __init__(
+        self, *, l2: NonNegative, tolerance: NonNegative, iterations: Size, min_count: Size, clusters: str | None,
+        vectors: str | None, encoder: str | None, around: Around, scale: NonNegative,
+    ):  # fmt: skip
+        super().__init__(min_count=min_count, clusters=clusters)
+        self.dense = Dense(vectors, encoder, around, scale)
         self.l2, self.tolerance, self.steps = l2, tolerance, iterations
+
+    @property
+    def reads_with(self) -> tuple[str, str] | None:
+        return self.dense.reads_with
+
+    def read_with(self, run: Trained, vocabulary: Vocabulary) -> None:
+        self.dense.read_with(run, vocabulary)
+
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        self.vectors = self.dense.start(sentences)
+        super().start(sentences, seed)
 
     def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
         F, K = len(self.features), len(self.labels)
@@ -51,21 +77,31 @@ class Crf(LinearChain):
         pairs = rows.columns.long() * K + gold[rows.owners()]
         self.pairs, counts = pairs.unique(return_counts=True)
         """The places of the weights of features in their table."""
-        self.curvature = torch.cat([counts, torch.full((K * K + K,), len(gold) / K)]) * VARIANCE + 2 * self.l2
+        squares = self.vectors.square().sum(0).repeat_interleave(K) / K
+        variances = torch.cat([counts, squares, torch.full((K * K + K,), len(gold) / K)])
+        self.curvature = variances * VARIANCE + 2 * self.l2
         x = torch.zeros(len(self.curvature))
         self.search = Search(self.objective, x, l1=torch.zeros(len(x)), curvature=self.curvature, memory=MEMORY)
-        self.weights = self._tables(x)
+        self._be(x)
 
-    def _tables(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        F, K = len(self.features), len(self.labels)
-        features, moves, start = x.split([len(self.pairs), K * K, K])
-        return x.new_zeros(F * K).index_copy_(0, self.pairs, features).view(F, K), moves.view(K, K), start
+    def _tables(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(F, K) weights of features, (D, K) of dense ones, (K, K) of neighbours, and (K,) of the first label."""
+        F, K, D = len(self.features), len(self.labels), self.vectors.shape[1]
+        features, dense, moves, start = x.split([len(self.pairs), D * K, K * K, K])
+        table = x.new_zeros(F * K).index_copy_(0, self.pairs, features).view(F, K)
+        return table, dense.view(D, K), moves.view(K, K), start
+
+    def _be(self, x: Tensor) -> None:
+        """Label with these weights."""
+        table, self.dense_weights, moves, start = self._tables(x)
+        self.weights = table, moves, start
 
     def objective(self, x: Tensor) -> tuple[float, Tensor]:
         """−Σ log p(y | x) + l2 Σ w² in nats, and its gradient."""
-        table, *others = self._tables(x)
+        table, dense, *others = self._tables(x)
         others = [part.clone().requires_grad_() for part in others]
-        emission = torch.cat([self.rows.times(table), table.new_zeros(1, len(self.labels))]).requires_grad_()
+        each = self.rows.times(table) + self.vectors @ dense
+        emission = torch.cat([each, each.new_zeros(1, len(self.labels))]).requires_grad_()
         gold = torch.cat([self.gold, self.gold.new_zeros(1)])
         value = 0.0
         for words, lengths in self.batches:
@@ -75,13 +111,14 @@ class Crf(LinearChain):
             value += float(loss.detach())
         assert emission.grad is not None
         features = self.by_feature.times(emission.grad[:-1]).flatten()[self.pairs]
-        gradient = torch.cat([features, *(part.grad.flatten() for part in others if part.grad is not None)])
+        dense = (self.vectors.T @ emission.grad[:-1]).flatten()
+        gradient = torch.cat([features, dense, *(part.grad.flatten() for part in others if part.grad is not None)])
         return value + self.l2 * float(x.double().square().sum()), gradient + 2 * self.l2 * x
 
     def step(self, number: int) -> dict[str, float]:
         decrease = self.search.step()
         x, value, gradient = self.search.point
-        self.weights = self._tables(x)
+        self._be(x)
         if decrease is None or decrease <= self.tolerance * value:
             self.steps = number + 1
         return {"loss/train": value / len(self.gold), "train/gradient_norm": float(gradient.norm())}
@@ -106,7 +143,18 @@ class Crf(LinearChain):
         self.search.point = Point(x, float(progress["value"]), gradient)
         for s, y, rho in zip(progress["s"], progress["y"], progress["rho"].tolist(), strict=True):
             self.search.steps.append((s.clone(), y.clone(), rho))
-        self.weights = self._tables(x)
+        self._be(x)
+
+    def state(self) -> State:
+        return super().state() | self.dense.state() | {"dense": self.dense_weights}
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        super().take(state)
+        self.dense.take(state)
+        self.dense_weights = state.get("dense", state["start"].new_zeros(0, len(self.labels)))
+
+    def emission(self, sentences: Sequence[Sentence]) -> Tensor:
+        return super().emission(sentences) + self.dense.rows(sentences) @ self.dense_weights
 
     def k_best(self, sentence: Sentence, k: int) -> list[tuple[float, list[str]]]:
         """The k best labellings of a sentence with log p(y | x); the higher, the earlier."""

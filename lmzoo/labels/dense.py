@@ -1,7 +1,6 @@
 """Dense features of words: vectors of words, and vectors that a language model makes of the words of a sentence."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -16,8 +15,9 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds
 from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
-from lmzoo.corpus.vocabulary import EOS, EOS_ID, UNK
+from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.lookup import entry
 from lmzoo.labels.model import State, packed, unpacked
 from lmzoo.protocol.encoder import Encoder, embed_lines
 from lmzoo.protocol.model import LanguageModel, Trained, evaluating
@@ -26,18 +26,7 @@ from lmzoo.words.vectors.formats import read_vectors
 Around = Annotated[int, Bounds(low=0, high=10)]
 """How many words on either side count as well."""
 
-NUMBER = re.compile(r"[\d.,:/\\-]*\d[\d.,:/\\-]*")
-
 WEIGHTS = "encoder.weights."
-
-
-def entry(word: str, table: Mapping[str, int]) -> int | None:
-    """What a table has for a word: as it stands, in lower case, as N if it is a number, or as `<unk>`.
-
-    Penn Treebank's text for language models has words in lower case, and N for a number.
-    """
-    forms = [word, word.lower(), *(["N"] if NUMBER.fullmatch(word) else []), UNK]
-    return next((table[form] for form in forms if form in table and form != EOS), None)
 
 
 def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:

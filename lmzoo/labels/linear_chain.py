@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, State, packed, unpacked
 from lmzoo.labels.sparse import Rows
 from lmzoo.labels.templates import templates
+from lmzoo.words.merging import read_paths
 
 BATCH = 4096
 """Words and padding whose labels are sought at once."""
@@ -22,6 +24,10 @@ class LinearChain(Labeller):
     """The score of a feature of a word with its label, and of each pair of neighbouring labels.
 
     Only features that train has ``min_count`` times count.
+
+    Args:
+        min_count: how often.
+        clusters: a file of words' paths in a tree of clusters, whose beginnings are features; None: there is none.
 
     Attributes:
         labels: K labels.
@@ -33,11 +39,17 @@ class LinearChain(Labeller):
     features: dict[str, int]
     weights: tuple[Tensor, Tensor, Tensor]
 
-    def __init__(self, *, min_count: int):
-        self.min_count = min_count
+    def __init__(self, *, min_count: int, clusters: str | None):
+        self.min_count, self.clusters = min_count, clusters
+        self.paths: Mapping[str, str] = {}
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
-        named = [row for sentence in sentences for row in templates(sentence)]
+        if self.clusters is not None:
+            try:
+                self.paths = read_paths(Path(self.clusters))
+            except UserError as error:
+                raise UserError(f"labeller.clusters: {error}") from None
+        named = [row for sentence in sentences for row in templates(sentence, self.paths)]
         counts = Counter(name for row in named for name in row)
         self.features = {name: i for i, name in enumerate(n for n, c in counts.items() if c >= self.min_count)}
         if not self.features:
@@ -58,7 +70,8 @@ class LinearChain(Labeller):
     def state(self) -> State:
         table, moves, start = self.weights
         place = table.flatten().nonzero()[:, 0]
-        return {
+        words = {"clusters.words": packed([*self.paths]), "clusters.paths": packed([*self.paths.values()])}
+        return (words if self.paths else {}) | {
             "features": packed([*self.features]),
             "labels": packed(self.labels),
             "place": place,
@@ -68,6 +81,9 @@ class LinearChain(Labeller):
         }
 
     def take(self, state: Mapping[str, Tensor]) -> None:
+        if self.clusters is not None:
+            words, paths = unpacked(state["clusters.words"]), unpacked(state["clusters.paths"])
+            self.paths = dict(zip(words, paths, strict=True))
         self.labels = unpacked(state["labels"])
         self.features = {name: i for i, name in enumerate(unpacked(state["features"]))}
         table = state["weight"].new_zeros(len(self.features) * len(self.labels))
@@ -76,11 +92,15 @@ class LinearChain(Labeller):
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         """Those of some sentences."""
-        table, moves, start = self.weights
-        rows = Rows.of(self._numbers(names) for sentence in sentences for names in templates(sentence))
+        _, moves, start = self.weights
         lengths = [len(sentence.words) for sentence in sentences]
-        emission = torch.nn.utils.rnn.pad_sequence([*rows.times(table).split(lengths)], batch_first=True)
+        emission = torch.nn.utils.rnn.pad_sequence([*self.emission(sentences).split(lengths)], batch_first=True)
         return Scores(emission, moves, start, torch.tensor(lengths))
+
+    def emission(self, sentences: Sequence[Sentence]) -> Tensor:
+        """(N, K) the scores of each word with each label, from its features alone."""
+        names = (names for sentence in sentences for names in templates(sentence, self.paths))
+        return Rows.of(map(self._numbers, names)).times(self.weights[0])
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         found: dict[int, list[str]] = {}

@@ -37,8 +37,8 @@ class Perceptron(LinearChain):
     A step is an epoch. The weights are the mean over all sentences of all epochs.
     """
 
-    def __init__(self, *, epochs: Size, min_count: Size):
-        super().__init__(min_count=min_count)
+    def __init__(self, *, epochs: Size, min_count: Size, clusters: str | None):
+        super().__init__(min_count=min_count, clusters=clusters)
         self.steps = epochs
 
     def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:

@@ -1,13 +1,16 @@
 """The conditional random field beside the definition of its loss, and where L-BFGS ends."""
 
 from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
 import torch
 
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.crf import Crf
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import labellers
 from lmzoo.labels.templates import templates
 
 
@@ -19,8 +22,9 @@ def sentences() -> list[Sentence]:
     return found
 
 
-def begun(**options: float) -> Crf:
-    model = Crf(**{"l2": 0.5, "tolerance": 0.0, "iterations": 200, "min_count": 1} | options)
+def begun(**options: object) -> Crf:
+    chosen = {"l2": 0.5, "tolerance": 0.0, "iterations": 200} | options
+    model: Crf = labellers.build(defaults("labeller", "crf") | chosen)
     model.start(sentences(), seed=0)
     return model
 
@@ -34,12 +38,14 @@ def learnt(model: Crf) -> Crf:
 
 
 def log_probability(model: Crf, tables: tuple[torch.Tensor, ...], sentence: Sentence) -> torch.Tensor:
-    """log p(y | x) from the names of the features, all labels of a sentence enumerated."""
-    features, moves, start = tables
-    numbers = [[model.features[name] for name in names] for names in templates(sentence)]
+    """log p(y | x) from the features, all labels of a sentence enumerated."""
+    features, dense, moves, start = tables
+    numbers = [[model.features[name] for name in names] for names in templates(sentence, {})]
+    vectors = model.dense.rows([sentence]).to(dense.dtype)
 
     def score(path: tuple[int, ...]) -> torch.Tensor:
         parts = [features[row, k].sum() for row, k in zip(numbers, path, strict=True)]
+        parts += [vector @ dense[:, k] for vector, k in zip(vectors, path, strict=True)]
         return sum(parts, start[path[0]]) + sum(moves[i, j] for i, j in pairwise(path))
 
     every = {path: score(path) for path in product(range(3), repeat=len(numbers))}
@@ -47,13 +53,21 @@ def log_probability(model: Crf, tables: tuple[torch.Tensor, ...], sentence: Sent
     return every[gold] - torch.stack([*every.values()]).logsumexp(0)
 
 
-def test_the_loss_and_its_gradient_are_those_of_the_definition():
-    model = begun()
+@pytest.fixture
+def vectors(tmp_path: Path) -> str:
+    (tmp_path / "v.txt").write_text("2 2\na 1 2\nb -1 0.5\n")
+    return str(tmp_path / "v.txt")
+
+
+@pytest.mark.parametrize("dense", [0, 6])
+def test_the_loss_and_its_gradient_are_those_of_the_definition(vectors: str, dense: int):
+    model = begun(vectors=vectors, around=1) if dense else begun()
     x = torch.randn(len(model.curvature), generator=torch.Generator().manual_seed(0))
     value, gradient = model.objective(x)
     leaf = x.double().requires_grad_()
-    table = torch.zeros(len(model.features) * 3, dtype=torch.float64).index_put((model.pairs,), leaf[:-12])
-    tables = (table.view(-1, 3), leaf[-12:-3].view(3, 3), leaf[-3:])
+    features, *others = leaf.split([len(model.pairs), 3 * dense, 9, 3])
+    table = torch.zeros(len(model.features) * 3, dtype=torch.float64).index_put((model.pairs,), features)
+    tables = (table.view(-1, 3), others[0].view(dense, 3), others[1].view(3, 3), others[2])
     loss = 0.5 * leaf.square().sum() - sum(log_probability(model, tables, sentence) for sentence in sentences())
     assert value == pytest.approx(float(loss.detach()), rel=1e-5)
     loss.backward()
@@ -63,8 +77,8 @@ def test_the_loss_and_its_gradient_are_those_of_the_definition():
 
 def test_weights_of_features_are_those_of_labels_seen_with_them():
     model = begun()
-    seen = {(model.features[name], model.labels.index(label)) for sentence in sentences()
-            for names, label in zip(templates(sentence), sentence.labels, strict=True) for name in names}  # fmt: skip
+    rows = [row for s in sentences() for row in zip(templates(s, {}), s.labels, strict=True)]
+    seen = {(model.features[name], model.labels.index(label)) for names, label in rows for name in names}
     assert [divmod(place, 3) for place in model.pairs.tolist()] == sorted(seen)
 
 
@@ -92,6 +106,23 @@ def test_learning_goes_on_bit_for_bit_also_after_its_end():
     assert again.steps == ended.steps
 
 
+def test_what_is_learnt_holds_vectors_and_clusters(tmp_path: Path, vectors: str):
+    """Only its vector and its path tell that d is as a is."""
+    clusters = tmp_path / "paths"
+    clusters.write_text("010\ta\t1\n010\td\t1\n111\tb\t1\n")
+    Path(vectors).write_text("2 2\na 1 2\nd 1 2\n")
+    new, other_word = [Sentence(["d"], [], [[]])], [Sentence(["e"], [], [[]])]
+    plain = learnt(begun(l2=0.1))
+    assert torch.equal(plain.scores(new).emission, plain.scores(other_word).emission)
+    for options in ({"vectors": vectors}, {"clusters": str(clusters)}):
+        model = learnt(begun(l2=0.1, **options))
+        scores = model.scores(new).emission
+        assert not torch.allclose(scores, model.scores(other_word).emission, atol=0.1)
+        other: Crf = labellers.build(defaults("labeller", "crf") | options)
+        other.take(model.state())
+        assert torch.equal(other.scores(new).emission, scores)
+
+
 def test_the_k_best_labellings_have_their_probabilities():
     model = learnt(begun(iterations=5))
     found = model.k_best(sentences()[2], 100)
@@ -99,7 +130,9 @@ def test_the_k_best_labellings_have_their_probabilities():
     assert sum(torch.tensor([value for value, _ in found]).exp()) == pytest.approx(1, abs=1e-5)
     assert found[0][1] == model.label(sentences())[2]
     gold = {tuple(path): value for value, path in found}[tuple(sentences()[2].labels)]
-    assert gold == pytest.approx(float(log_probability(model, model.weights, sentences()[2])), abs=1e-4)
+    assert gold == pytest.approx(
+        float(log_probability(model, model._tables(model.search.point.x), sentences()[2])), abs=1e-4
+    )
 
 
 def test_too_rare_features_are_told():

@@ -9,8 +9,9 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
-from lmzoo.labels.dense import Dense, entry, windows
+from lmzoo.labels.dense import Dense, windows
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.lookup import entry
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.model import Trained
 

@@ -1,5 +1,6 @@
 """The averaged perceptron beside enumeration, and its weights beside the mean that is kept in full."""
 
+import re
 from itertools import pairwise, product
 
 import numpy as np
@@ -39,7 +40,7 @@ def test_weights_are_the_mean_over_all_sentences(monkeypatch: pytest.MonkeyPatch
         return best_path(*arguments)
 
     monkeypatch.setattr(perceptron, "best_path", noting)
-    model = Perceptron(epochs=5, min_count=1)
+    model = Perceptron(epochs=5, min_count=1, clusters=None)
     model.start(sentences(), seed=1)
     for epoch in range(5):
         model.step(epoch)
@@ -51,13 +52,13 @@ def test_weights_are_the_mean_over_all_sentences(monkeypatch: pytest.MonkeyPatch
 
 def test_live_weights_are_the_features_gained_less_those_lost(monkeypatch: pytest.MonkeyPatch):
     """A step of Collins's Figure 1 done word by word."""
-    model = Perceptron(epochs=1, min_count=1)
+    model = Perceptron(epochs=1, min_count=1, clusters=None)
     model.start(sentences()[:1], seed=0)
     monkeypatch.setattr(perceptron, "best_path", lambda *_: np.array([0, 0, 1]))  # X X Y; right is X Y X
     model.step(0)
     expected = np.zeros_like(model.live[0])
     for word, (gold, found) in enumerate(zip([0, 1, 0], [0, 0, 1], strict=True)):
-        for name in templates(sentences()[0])[word]:
+        for name in templates(sentences()[0], {})[word]:
             expected[model.features[name], gold] += 1
             expected[model.features[name], found] -= 1
     assert (model.live[0] == expected).all()
@@ -66,6 +67,10 @@ def test_live_weights_are_the_features_gained_less_those_lost(monkeypatch: pytes
 
 
 def test_features_of_a_word():
-    rows = templates(Sentence(["The", "B-52s"], [], [["DT"], ["NN"]]))
+    rows = templates(Sentence(["The", "B-52s"], [], [["DT"], ["NN"]]), {"the": "010010011"})
     assert {"W=The", "w-1=<>", "w1=b-52s", "<=Th", ">=he", "shape=Aa", "0t1=NN", "0t0,1=DT NN"} <= set(rows[0])
     assert "shape=A-0a" in rows[1]
+    assert {"c0,4=0100", "c0,6=010010", "c0,10=010010011", "c0,20=010010011"} <= set(rows[0])
+    assert {name for name in rows[1] if re.match(r"c-?\d,", name)} == {
+        "c-1,4=0100", "c-1,6=010010", "c-1,10=010010011", "c-1,20=010010011",
+    }  # fmt: skip

@@ -1,0 +1,92 @@
+"""The tree over clusters of words: Brown et al., "Class-based n-gram models of natural language", 1992, §3.
+
+Clusters are merged in pairs, each time the pair that leaves the average mutual information largest. The path of a
+cluster has a bit for each merge that it took part in, the last merge first. So clusters that were merged early have
+paths that begin alike.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_lines
+
+
+def paths(tokens: Tensor, cluster: Tensor) -> list[str]:
+    """The path of each cluster, of 0s and 1s.
+
+    Args:
+        tokens: (N,) int64 text, each line closed by `<eos>`; its bigrams are a circle's, as in `lmzoo.words.brown`.
+        cluster: (V,) int64 cluster of each word, 0 … C-1.
+    """
+    c, C = cluster[tokens], int(cluster.max()) + 1
+    n = torch.bincount(c.roll(1) * C + c, minlength=C * C).view(C, C).double().numpy()  # n(c, c′)
+    rows, columns = (sum(map(_joined, counts.T), np.zeros((C, C))) for counts in (n, n.T))
+    parts, found = [[k] for k in range(C)], [""] * C
+    for _ in range(C - 1):
+        gain = rows + columns + _corners(n) - 2 * _joined(n.sum(1))
+        gain[np.tril_indices(len(gain))] = -np.inf
+        i, j = divmod(int(gain.argmax()), len(gain))
+        for bit, part in enumerate((parts[i], parts[j])):
+            for k in part:
+                found[k] = f"{bit}{found[k]}"
+        parts[i] += parts.pop(j)
+        rows, columns = _merged(rows, n, i, j), _merged(columns, n.T, i, j)
+        n = _one(n, i, j)
+    return found
+
+
+def _f(x: np.ndarray) -> np.ndarray:
+    """x log x. N·I = Σ f(n(c, c′)) - 2 Σ f(n(c)) + f(N)."""
+    return x * np.log(np.maximum(x, 1))
+
+
+def _joined(counts: np.ndarray) -> np.ndarray:
+    """(C, C) f(x + y) - f(x) - f(y) of the counts (C,) of every two clusters."""
+    return _f(counts[:, None] + counts) - _f(counts)[:, None] - _f(counts)
+
+
+def _corners(n: np.ndarray) -> np.ndarray:
+    """(C, C) what the four counts between two clusters gain when they become one, less what rows and columns say."""
+    own, across = n.diagonal(), n + n.T
+    both = own[:, None] + own + across
+    rows = _f(own[:, None] + n.T) + _f(own + n)  # n(i, i) + n(j, i), n(i, j) + n(j, j)
+    columns = _f(own[:, None] + n) + _f(own + n.T)
+    return _f(both) - rows - columns + _f(own)[:, None] + _f(own) + _f(n) + _f(n.T)
+
+
+def _merged(gain: np.ndarray, n: np.ndarray, i: int, j: int) -> np.ndarray:
+    """Σ_x `_joined` over the columns x of n, once cluster j is a part of i; all but two columns are as they were."""
+    gain = np.delete(np.delete(gain - _joined(n[:, i]) - _joined(n[:, j]), j, 0), j, 1)
+    n = _one(n, i, j)
+    gain += _joined(n[:, i])
+    gain[i] = gain[:, i] = (_f(n + n[i]) - _f(n) - _f(n[i])).sum(1)
+    return gain
+
+
+def _one(n: np.ndarray, i: int, j: int) -> np.ndarray:
+    """Counts with cluster j as a part of i."""
+    n = n.copy()
+    n[i] += n[j]
+    n[:, i] += n[:, j]
+    return np.delete(np.delete(n, j, 0), j, 1)
+
+
+def read_paths(path: Path) -> Mapping[str, str]:
+    """The path of each word of a file of lines ``path TAB word TAB count``, as `wcluster` (Liang 2005) writes it.
+
+    Raises: UserError for a line that has no path and word, and as `read_lines` does.
+    """
+    found = {}
+    for number, line in enumerate(read_lines(path), 1):
+        bits, _, rest = line.partition("\t")
+        word = rest.partition("\t")[0]
+        if not word or not bits or bits.strip("01"):
+            raise UserError(f"{path}: line {number} has no path of 0s and 1s before a tab and a word",
+                            "write the file with python -m lmzoo.cluster --paths")  # fmt: skip
+        found[word] = bits
+    return found
