@@ -124,6 +124,6 @@ def main() -> int:
         write_output(arguments.csv, as_csv(tables))
     if arguments.json:
         write_output(arguments.json, as_json(tables, others))
-    if arguments.plot and tables:
-        write_output(arguments.plot, picture(tables, arguments.plot))
+    if arguments.plot and (drawn := [table for table in tables if not table.of_labels]):
+        write_output(arguments.plot, picture(drawn, arguments.plot))
     return 0

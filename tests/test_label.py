@@ -73,7 +73,28 @@ def test_commands_for_language_models_refuse_the_run(texts: Path):
     assert (
         "r: is a run of labels; this needs a run of python -m lmzoo.train" in command("r", main=evaluate.main).refused()
     )
-    assert "r: labels" in command("r", main=compare.main).err
+
+
+def test_runs_are_compared_by_what_they_measure(texts: Path):
+    given = ["task=chunk", "task.train=train.txt", "task.valid=train.txt", "task.test=test.txt"]
+    for run, options in {"m": ["labeller=majority"], "h": ["labeller=hmm_tagger"]}.items():
+        assert command(*given, *options, f"run_dir={run}", main=label.main).code == 0
+    assert command("task=chunk", *FILES, "task.label=1", "labeller=majority", "run_dir=o", main=label.main).code == 0
+    done = command("h", "m", "o", "--csv", "a.csv", "--json", "a.json", "--plot", "a.png", main=compare.main)
+    assert (done.code, done.err) == (0, "")
+    tables = [[line.split() for line in table.splitlines()] for table in done.out.split("\n\n")]
+    (best, other), (alone,) = (table[2:] for table in sorted(tables, key=len, reverse=True))
+    figures = [json.loads(Path(run, "results.json").read_text())["figures"] for run in "hmo"]
+    assert [row[-1] for row in (best, other, alone)] == ["h", "m", "o"]
+    assert best[:3] == ["hmm_tagger", f"{100 * figures[0]['valid']:.2f}", f"{100 * figures[0]['test']:.2f}"]
+    assert figures[0]["valid"] > figures[1]["valid"]
+    assert done.out.startswith("chunk, f1 in %, text ")
+    rows = json.loads(Path("a.json").read_text())["runs"]
+    assert sorted((row["corpus"], row["test"]) for row in rows) == sorted(
+        ("chunk", 100 * figure["test"]) for figure in figures
+    )
+    assert len(Path("a.csv").read_text().splitlines()) == 4
+    assert not Path("a.png").exists()
 
 
 def test_a_linear_chain_learns_what_it_is_shown(texts: Path):
@@ -238,6 +259,9 @@ def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
     given = ["task=classify", "task.train=mr.txt", "task.folds=2"]
     done = command("-m", *given, "task.fold=0,1", "labeller=naive_bayes", main=label.main)
     assert "naive_bayes, 2 runs: test accuracy 100.00 ± 0.00" in done.out, done
+    header, row = (line.split() for line in command("outputs", main=compare.main).out.splitlines()[1:])
+    assert header[:2] == ["seeds", "test"]
+    assert row[:4] == ["2", "100.00", "±", "0.00"]
     (run, _) = sorted(texts.glob("outputs/classify/naive_bayes*"))
     assert sorted(Path(run, "test.labels").read_text().splitlines())[0] == "bad\ta dull film"
     Path("new.txt").write_text("fine\nbad\tso dull\n")

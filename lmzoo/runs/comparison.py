@@ -23,7 +23,11 @@ MOST_OPTIONS = 8
 FIGURES = ("train", "valid", "test", "bits", "parameters", "best_epoch", "seconds", "tokens_per_second", "device")
 """The columns of a table, in their order. ``bits`` are those per character of test, where a text is characters."""
 
-_PERPLEXITIES = ("train", "valid", "test")
+_MEASURED = ("train", "valid", "test")
+"""Perplexities; of labels, the measure of the task in %."""
+
+_REPEATED = ("seed", "task.fold", "task.valid_fold")
+"""Runs that differ in these alone are repetitions of one experiment."""
 
 _HEADINGS = {"bits": "bits/character", "best_epoch": "best epoch", "tokens_per_second": "tokens/s"}
 
@@ -35,7 +39,7 @@ class Entry:
     Attributes:
         options: its configuration, flattened, without what results do not depend on.
         text: what two runs must share to be compared: the texts of valid and test and how much of them was read, the
-            vocabulary, the context.
+            vocabulary, the context; of labels the texts, or the one that folds part, what is labelled, and the measure.
         words: the size of the vocabulary.
     """
 
@@ -45,18 +49,31 @@ class Entry:
     text: str
     words: int
 
+    @property
+    def of_labels(self) -> bool:
+        """Whether it is a run of ``lmzoo.label``, whose figures are the higher, the better."""
+        return "measure" in self.results
+
+    @property
+    def source(self) -> tuple[str, str | None]:
+        """The corpus, or the task, and the context, which labels do not have."""
+        return self.results["task" if self.of_labels else "corpus"], self.results.get("context")
+
     @classmethod
     def of(cls, run: Run) -> "Entry | None":
         """None for a run that is not finished; a UserError for one whose files are damaged."""
         options, results = decisive(run.config()), run.results()
         if "method.name" in options:
             raise UserError("word vectors", "python -m lmzoo.probe compares them")
-        if "labeller.name" in options:
-            raise UserError("labels, which have no perplexity", "its results.json has the figures")
         if results is None:
             return None
         words, checksums = read_lines(run.path / "vocabulary.txt"), run.trained_on()["sha256"]
-        text = [checksums.get("valid"), checksums.get("test"), results["tokens"], results["context"], words]
+        if "measure" in results:
+            of_task = [options.get(f"task.{key}") for key in ("label", "folds", "seed")]
+            texts = [checksums.get(split) for split in ("valid", "test")]
+            text = [texts if any(texts) else checksums["train"], of_task, results["measure"]]
+        else:
+            text = [checksums.get("valid"), checksums.get("test"), results["tokens"], results["context"], words]
         return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words))
 
 
@@ -78,7 +95,7 @@ class Row:
         """Mean and standard deviation (of a sample, n - 1) of the figures of some runs."""
         columns = {name: [_figure(entry, name) for entry in entries] for name in FIGURES}
         figures = {name: _mean(values) for name, values in columns.items()}
-        measured = {name: columns[name] for name in _PERPLEXITIES if len(entries) > 1 and None not in columns[name]}
+        measured = {name: columns[name] for name in _MEASURED if len(entries) > 1 and None not in columns[name]}
         finite_ones = {name: values for name, values in measured.items() if all(map(math.isfinite, values))}
         return cls(entries, figures, {name: statistics.stdev(values) for name, values in finite_ones.items()})
 
@@ -94,6 +111,10 @@ class Group:
     title: str
     options: dict[str, str]
     rows: list[Row]
+
+    @property
+    def of_labels(self) -> bool:
+        return self.rows[0].entries[0].of_labels
 
 
 def collect(folders: Iterable[Path]) -> tuple[list[Entry], dict[Path, str]]:
@@ -111,7 +132,7 @@ def collect(folders: Iterable[Path]) -> tuple[list[Entry], dict[Path, str]]:
 
 
 def groups(entries: Sequence[Entry], seeds: bool = False) -> list[Group]:
-    """Runs in tables, one for each text and context.
+    """Runs in tables, one for each text and context, the best on valid first.
 
     Args:
         seeds: whether runs that differ in their seed alone have a row each.
@@ -124,24 +145,27 @@ def groups(entries: Sequence[Entry], seeds: bool = False) -> list[Group]:
     found = []
     for text, members in sorted(texts.items(), key=lambda item: titles[item[0]]):
         rows = [Row.of(alike) for alike in ([[entry] for entry in members] if seeds else _alike(members))]
-        rows.sort(key=lambda row: row.figures["valid"])
+        rows.sort(key=lambda row: row.figures["valid"] or 0, reverse=members[0].of_labels)
         title = titles[text] if known[titles[text]] == 1 else f"{titles[text]}, text {text[:6]}"
         found.append(Group(title, _differing(members, seeds), rows))
     return found
 
 
 def _title(members: Sequence[Entry]) -> str:
+    first = members[0]
+    if first.of_labels:
+        return f"{first.results['task']}, {first.results['measure']} in %"
     names = " and ".join(sorted({entry.results["corpus"] for entry in members}))
-    return f"{names}, context {members[0].results['context']}, {members[0].words:,} words"
+    return f"{names}, context {first.results['context']}, {first.words:,} words"
 
 
 def _alike(members: Sequence[Entry]) -> list[list[Entry]]:
-    """Runs that differ in their seed alone, together. A second run of the same seed is not counted with the first."""
+    """Runs that differ in their seed or fold alone, together. A second run of one is not counted with the first."""
     found: dict[str, list[Entry]] = defaultdict(list)
     times: Counter[str] = Counter()
     for entry in members:
-        whole, unseeded = (json.dumps({k: v for k, v in entry.options.items() if k != left_out}, sort_keys=True)
-                           for left_out in (None, "seed"))  # fmt: skip
+        whole, unseeded = (json.dumps({k: v for k, v in entry.options.items() if k not in left_out}, sort_keys=True)
+                           for left_out in ((), _REPEATED))  # fmt: skip
         times[whole] += 1
         found[f"{times[whole]} {unseeded}"].append(entry)
     return list(found.values())
@@ -153,12 +177,18 @@ def _differing(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
     for entry in members:
         for key, value in entry.options.items():
             values[key].append(json.dumps(value))
-    told = [key for key in values if len(set(values[key])) > 1 and (seeds or key != "seed")]
+    told = [key for key in values if len(set(values[key])) > 1 and (seeds or key not in _REPEATED)]
     names = short_names(values) | {key: key.removesuffix(".name") for key in values if key.endswith(".name")}
-    return {key: names[key] for key in sorted(told, key=lambda key: (key != "model.name", -len(values[key])))}
+    return {
+        key: names[key]
+        for key in sorted(told, key=lambda key: (key not in ("model.name", "labeller.name"), -len(values[key])))
+    }
 
 
 def _figure(entry: Entry, name: str) -> Any:
+    if entry.of_labels and name in _MEASURED:
+        value = entry.results["figures"].get(name)
+        return None if value is None else 100 * value
     if name in ("valid", "test"):
         return perplexities(entry.results).get(name)
     if name == "bits":
@@ -183,7 +213,8 @@ def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
 def _table(group: Group, markdown: bool) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
-    told = [name for name in FIGURES if name != "bits" or any(row.figures[name] is not None for row in group.rows)]
+    always = () if group.of_labels else {*FIGURES} - {"bits"}
+    told = [name for name in FIGURES if name in always or any(row.figures[name] is not None for row in group.rows)]
     header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in told), "run"]
     cells = [header]
     for row in group.rows:
@@ -213,7 +244,7 @@ def _shown(row: Row, name: str) -> str:
     value = row.figures[name]
     if value is None or isinstance(value, str):
         return value or ""
-    if name in _PERPLEXITIES:
+    if name in _MEASURED:
         return f"{value:.2f}" + (f" ± {row.spread[name]:.2f}" if name in row.spread else "")
     if name == "bits":
         return f"{value:.4f}"
@@ -228,15 +259,14 @@ def _runs(row: Row) -> str:
 def as_csv(tables: Sequence[Group]) -> bytes:
     """All tables as one, with the options that differ within any of them."""
     options = {key: name for group in tables for key, name in group.options.items()}
-    spread = [f"{name}_sd" for name in _PERPLEXITIES]
+    spread = [f"{name}_sd" for name in _MEASURED]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["corpus", "context", *options.values(), "seeds", *FIGURES, *spread, "run"])
     for row in (row for group in tables for row in group.rows):
-        first = row.entries[0].results
         writer.writerow([
-            first["corpus"], first["context"], *(_value(row, key) for key in options), len(row.entries),
-            *(row.figures[name] for name in FIGURES), *(row.spread.get(name) for name in _PERPLEXITIES),
+            *row.entries[0].source, *(_value(row, key) for key in options), len(row.entries),
+            *(row.figures[name] for name in FIGURES), *(row.spread.get(name) for name in _MEASURED),
             " ".join(str(entry.folder) for entry in row.entries),
         ])  # fmt: skip
     return stream.getvalue().encode()
@@ -246,8 +276,7 @@ def as_json(tables: Sequence[Group], others: Mapping[Path, str]) -> bytes:
     """All rows with the options that differ, and the folders that are not among them."""
     rows = [
         {
-            "corpus": row.entries[0].results["corpus"],
-            "context": row.entries[0].results["context"],
+            **dict(zip(("corpus", "context"), row.entries[0].source, strict=True)),
             "options": {key: row.entries[0].options[key] for key in group.options if key in row.entries[0].options},
             "seeds": [entry.results["seed"] for entry in row.entries],
             **{k: finite(v) if isinstance(v, float) else v for k, v in row.figures.items()},
