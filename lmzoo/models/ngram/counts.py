@@ -1,6 +1,12 @@
-"""Counting the n-grams of every order, as flat sorted tensors."""
+"""Counting the n-grams of every order, as flat sorted tensors, a range of contexts at a time.
 
+No step takes memory for the whole text beyond its words and the n-grams themselves, so that a text of a hundred million
+words is counted beside its table.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import torch
@@ -8,30 +14,53 @@ from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
 
+PIECE = 2**23
+"""n-grams are counted and estimated about so many at a time."""
+
 
 @dataclass(frozen=True)
 class NGrams:
-    """The K_n distinct n-grams of one order, sorted as in `lmzoo.models.ngram.table`.
+    """The K_n distinct n-grams of one order, or of a range of its contexts, sorted as in `lmzoo.models.ngram.table`.
 
     Attributes:
-        keys: (K_n,) ascending. The keys of unigrams are the V words, whether they occur or not.
-        prefix: (K_n,) ascending; which n-gram of the order below is the first n - 1 words, the context.
+        keys: (K_n,) int64, ascending. The keys of unigrams are the V words, whether they occur or not.
         suffix: (K_n,) which n-gram of the order below is the last n - 1 words.
         counts: (K_n,) occurrences.
-        initial: (K_n,) bool, whether the n-gram begins with ``<s>``, so that no word can precede it.
-        contexts: K_{n-1}. Unigrams have one context, the empty one.
+        initial: how many n-grams begin with ``<s>``, so that no word can precede them. They are the first ones.
+        contexts: how many contexts there are, followed by a word or not. Unigrams have one context, the empty one.
+        first: the row of the first context.
+        vocabulary_size: V.
     """
 
     keys: Tensor
-    prefix: Tensor
     suffix: Tensor
     counts: Tensor
-    initial: Tensor
+    initial: int
     contexts: int
+    first: int
+    vocabulary_size: int
+
+    @cached_property
+    def prefix(self) -> Tensor:
+        """(K_n,) ascending; which of the contexts is the first n - 1 words."""
+        return self.keys // self.vocabulary_size - self.first
 
     def total(self, values: Tensor) -> Tensor:
         """Σ_w values(hw) over the words seen after each context h, (contexts,) float64."""
         return torch.bincount(self.prefix, weights=values.double(), minlength=self.contexts)
+
+    def parts(self) -> Iterator[tuple[slice, "NGrams"]]:
+        """Ranges of n-grams, each with all the n-grams of its contexts; together they have every context once."""
+        begin, first, end_of_contexts = 0, self.first, self.first + self.contexts
+        while first < end_of_contexts:
+            end = begin + PIECE
+            after = int(self.keys[end]) // self.vocabulary_size + 1 if end < len(self.keys) else end_of_contexts
+            end = int(torch.searchsorted(self.keys, after * self.vocabulary_size))
+            rows = slice(begin, end)
+            arrays = self.keys[rows], self.suffix[rows], self.counts[rows]
+            initial = min(max(self.initial - begin, 0), end - begin)
+            yield rows, NGrams(*arrays, initial, after - first, first, self.vocabulary_size)
+            begin, first = end, after
 
 
 def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGrams]:
@@ -40,39 +69,56 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
     Each sentence is ``<s> w_1 … w_k </s>``. The unigram ``<s>`` is not counted.
 
     Args:
-        tokens: (T,) int64, each sentence closed by word 0.
+        tokens: (T,) whole numbers, each sentence closed by word 0.
     """
-    words = torch.cat([tokens.new_full((1,), EOS_ID), tokens])  # (T + 1,): a 0 ends one sentence and begins the next
+    small = torch.int32 if len(tokens) < 2**31 - 1 else torch.int64
+    words = torch.cat([tokens.new_full((1,), EOS_ID, dtype=small), tokens.to(small)])  # a 0 ends and begins sentences
     unigrams = torch.arange(vocabulary_size, device=tokens.device)
-    none = torch.zeros_like(unigrams)
-    counts = torch.bincount(tokens, minlength=vocabulary_size)
-    orders = [NGrams(unigrams, none, none, counts, none.bool(), contexts=1)]
-    begins = unigrams == EOS_ID  # which contexts begin with <s>
-    index, first = words.clone(), 0  # which n-gram of the order below ends at each place; its first row
-    position = torch.arange(1, len(words), device=tokens.device)  # where n-grams end
+    counts = torch.bincount(tokens, minlength=vocabulary_size).to(small)
+    orders = [NGrams(unigrams, torch.zeros_like(counts), counts, 0, 1, 0, vocabulary_size)]
+    first, begins = 0, 1  # the row of the first context; how many contexts begin with <s>
+    index = words  # (T + 1,) which n-gram of the order below ends at each place; -1 where none does
     for n in range(2, order + 1):
-        if n > 2:  # beyond <s> alone, no context ends with word 0
-            position = position[words[position] != EOS_ID] + 1
-        keys, inverse, counts = torch.unique(
-            (index[position - 1] + first) * vocabulary_size + words[position], return_inverse=True, return_counts=True
-        )
-        prefix = keys // vocabulary_size - first
-        suffix = torch.empty_like(keys).scatter_(0, inverse, index[position])
-        begins = begins[prefix]
-        orders.append(NGrams(keys, prefix, suffix, counts, begins, contexts=len(orders[-1].keys)))
-        first += orders[-1].contexts
-        index[position] = inverse
+        pieces, ends, rows = [], torch.full_like(index, -1), 0
+        for low, high in _ranges(orders[-1].counts):
+            place = ((index[:-1] >= low) & (index[:-1] < high)).nonzero()[:, 0] + 1  # where the n-grams end
+            if n > 2:  # beyond <s> alone, no context ends with word 0
+                place = place[words[place - 1] != EOS_ID]
+            keys, inverse, counts = torch.unique(
+                (index[place - 1].long() + first) * vocabulary_size + words[place],
+                return_inverse=True,
+                return_counts=True,
+            )
+            suffix = index.new_empty(len(keys)).scatter_(0, inverse, index[place])
+            ends[place] = inverse.to(small) + rows
+            pieces.append((keys, suffix, counts.to(small)))
+            rows += len(keys)
+        keys, suffix, counts = (torch.cat(arrays) for arrays in zip(*pieces, strict=True))
+        begins = int(torch.searchsorted(keys, (first + begins) * vocabulary_size))
+        contexts = len(orders[-1].keys)
+        orders.append(NGrams(keys, suffix, counts, begins, contexts, first, vocabulary_size))
+        first += contexts
+        index = ends
     return orders
 
 
+def _ranges(counts: Tensor) -> Iterator[tuple[int, int]]:
+    """Ranges of contexts that hold about `PIECE` places of a text each, from (C,) occurrences of the contexts."""
+    places = counts.cumsum(0)
+    pieces = -(-int(counts.sum()) // PIECE)
+    bounds = torch.searchsorted(places, torch.arange(1, max(1, pieces), device=places.device) * PIECE) + 1
+    return pairwise([0, *bounds.unique().tolist(), len(counts)])
+
+
 def adjusted_counts(orders: list[NGrams]) -> list[Tensor]:
-    """The adjusted counts a(g), (K_n,) int64 for each order (Kneser & Ney 1995; Heafield et al. 2013, section 3.2).
+    """The adjusted counts a(g), (K_n,) for each order (Kneser & Ney 1995; Heafield et al. 2013, section 3.2).
 
     a(g) is the raw count if g has order N or begins with ``<s>``. Else it is the number of distinct words that occur
     before g, ``<s>`` among them.
     """
     adjusted = []
     for lower, higher in pairwise(orders):
-        preceding = torch.bincount(higher.suffix, minlength=higher.contexts)
-        adjusted.append(torch.where(lower.initial, lower.counts, preceding))
+        preceding = torch.bincount(higher.suffix, minlength=higher.contexts).to(lower.counts.dtype)
+        preceding[: lower.initial] = lower.counts[: lower.initial]
+        adjusted.append(preceding)
     return [*adjusted, orders[-1].counts]

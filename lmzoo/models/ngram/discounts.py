@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.models.ngram.counts import PIECE
 
 FALLBACK = [0.5, 1.0, 1.5]
 """KenLM's D_1, D_2, D_3+ for an order whose counts give no discounts."""
@@ -28,7 +29,7 @@ def kenlm_counts_of_counts(tokens: Tensor, vocabulary_size: int, counts: list[Te
     """t_0 … t_4 of each order as KenLM has them; see `kenlm_last_counts`.
 
     Args:
-        tokens: (T,) int64, T >= 1, each sentence closed by word 0.
+        tokens: (T,) whole numbers, T >= 1, each sentence closed by word 0.
         counts: (K_n,) adjusted counts for each order.
     """
     t = [counts_of_counts(a) for a in counts]
@@ -75,13 +76,16 @@ def kenlm_last_counts(tokens: Tensor, vocabulary_size: int, order: int) -> Itera
     Nothing is given from the order on whose last n-gram begins with ``<s>``: its adjusted count is its raw count.
 
     Args:
-        tokens: (T,) int64, T >= 1, each sentence closed by word 0.
+        tokens: (T,) whole numbers, T >= 1, each sentence closed by word 0.
     """
     words = torch.cat([tokens.new_full((1,), EOS_ID), tokens])  # (T + 1,)
-    number = torch.full((vocabulary_size,), len(tokens), device=tokens.device)
-    number.scatter_reduce_(0, tokens, torch.arange(len(tokens), device=tokens.device), "amin")
+    number = torch.full((vocabulary_size,), -2, device=tokens.device)  # where a word first occurs; -2: nowhere
+    for begin in reversed(range(0, len(tokens), PIECE)):
+        piece = tokens[begin : begin + PIECE].long()
+        place = torch.arange(begin, begin + len(piece), device=tokens.device)
+        number.scatter_reduce_(0, piece, place, "amin", include_self=False)
     number[EOS_ID] = -1
-    end = torch.arange(1, len(words), device=tokens.device)  # where the last n-gram ends, everywhere it occurs
+    end = (words[1:] == number.argmax()).nonzero()[:, 0] + 1  # where the last n-gram ends, everywhere it occurs
     for n in range(1, order):
         oldest = number[words[end - n + 1]]
         end = end[oldest == oldest.max()]

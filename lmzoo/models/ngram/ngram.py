@@ -140,7 +140,7 @@ class NGram(BackoffModel):
         return table.problem(self.order)
 
     def estimate(self, corpus: Corpus) -> None:
-        self.table = estimate(corpus.train, vocabulary_size=self.types, order=self.order, **self.options)
+        self.table = estimate(corpus.splits["train"], vocabulary_size=self.types, order=self.order, **self.options)
         log.info("%s n-grams of 1 to %d words", f"{len(self.logprob):,}", self.order)
 
     def draw(self, state: State, random: torch.Generator) -> tuple[Tensor, State]:

@@ -61,7 +61,7 @@ def discounts(
     """The discounts of the counts 1, 2 and 3+, for each order.
 
     Args:
-        tokens: (T,) int64, the text.
+        tokens: (T,) whole numbers, the text.
         counts: (K_n,) for each order, from `smoothing_counts`.
         fallback: whether an order whose counts give no discounts takes fixed ones.
 
@@ -99,7 +99,7 @@ def estimate(
     """Count the n-grams of a text and estimate a model of it.
 
     Args:
-        tokens: (T,) int64, T >= 1, each sentence closed by word 0.
+        tokens: (T,) whole numbers, T >= 1, each sentence closed by word 0.
         vocabulary_size: V, the number of types that share probability, seen or not.
         order, …, prune: the options of `lmzoo.models.ngram.ngram.NGram`.
 
@@ -108,26 +108,36 @@ def estimate(
     orders = count_ngrams(tokens, vocabulary_size, order)
     counts = smoothing_counts(orders, smoothing)
     D = discounts(tokens, vocabulary_size, counts, smoothing, discount_fallback)
-    kept = [grams.counts > prune[min(n, len(prune) - 1)] for n, grams in enumerate(orders)]
-    p = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)  # below the unigrams
-    logprob, backoff = [], []
-    for n, (grams, a) in enumerate(zip(orders, counts, strict=True), start=1):
-        below = p.index_select(0, grams.suffix)  # (K_n,) p(w | h')
-        if n == 1 and not interpolate_unigrams and (a == 0).any():
-            below = (a == 0) / (a == 0).sum()
-        e = {"additive": pseudocount * vocabulary_size, "witten_bell": grams.total(a > 0)}.get(smoothing, 0.0)
-        u, gamma = _shares(grams, a, _discount(a, D[n - 1], kept[n - 1]), e)
-        if n == 1 or interpolated or smoothing == "additive":
-            p = u + gamma.index_select(0, grams.prefix) * below  # (3)
-        else:
-            p, gamma = _back_off(grams, u, gamma, below)  # (4)
-        if smoothing == "additive" and not interpolated and n < order:  # Lidstone: uniform without the whole context
-            p = torch.where(grams.initial, p, 1 / vocabulary_size)
-            gamma = torch.where(grams.total(grams.initial) > 0, gamma, 1.0)
-        logprob.append(p.float().log())
-        backoff.append(gamma.float().log())
-    keys = torch.cat([tokens[:0], *(grams.keys for grams in orders[1:])])
-    table = NGramTable(vocabulary_size, keys, torch.cat(logprob), torch.cat([logprob[0][:0], *backoff[1:]]))
+    p = [torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)]  # below the unigrams
+    keys, logprob, backoff, kept = [tokens.new_empty(0, dtype=torch.int64)], [], [], []
+    for n in range(1, order + 1):
+        grams, adjusted = orders.pop(0), counts.pop(0)  # so that their memory is free after their turn
+        lower, p = torch.cat(p), []
+        for rows, part in grams.parts():
+            a, below = adjusted[rows], lower.index_select(0, part.suffix)  # (K,) a(hw), p(w | h')
+            if n == 1 and not interpolate_unigrams and (a == 0).any():
+                below = (a == 0) / (a == 0).sum()
+            e = pseudocount * vocabulary_size if smoothing == "additive" else 0.0
+            if smoothing == "witten_bell":
+                e = part.total(a > 0)
+            stays = part.counts > prune[min(n, len(prune)) - 1]
+            u, gamma = _shares(part, a, _discount(a, D[n - 1], stays), e)
+            if n == 1 or interpolated or smoothing == "additive":
+                share = u + gamma.index_select(0, part.prefix) * below  # (3)
+            else:
+                share, gamma = _back_off(part, u, gamma, below)  # (4)
+            if smoothing == "additive" and not interpolated and n < order:  # Lidstone: uniform without all the context
+                initial = torch.arange(len(a), device=a.device) < part.initial
+                share = torch.where(initial, share, 1 / vocabulary_size)
+                gamma = torch.where(part.total(initial) > 0, gamma, 1.0)
+            p.append(share)
+            logprob.append(share.float().log())
+            backoff.append(gamma.float().log())
+            kept.append(stays)
+        if n > 1:
+            keys.append(grams.keys)
+    empty = logprob[0][:0]
+    table = NGramTable(vocabulary_size, torch.cat(keys), torch.cat(logprob), torch.cat([empty, *backoff[1:]]))
     return _pruned(table, torch.cat(kept[1:])) if any(prune[:order]) else table
 
 

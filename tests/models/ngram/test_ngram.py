@@ -74,7 +74,9 @@ def remembered(context: tuple[int, ...]) -> tuple:
 @example([[], [1, 2], [], [], [3]], DEFAULT_4, 5)  # empty lines
 @example([[1, 1]], DEFAULT_4 | {"interpolated": False}, 5)  # a backoff above 1
 @example([[3, 1, 2]] * 2 + [[1]], DEFAULT_4 | {"order": 3, "prune": [0, 1]}, 5)  # seen twice, after one word alone
-@example([[1, 1, 2, 1, 3, 1, 4, 1]], DEFAULT_4 | {"order": 2, "smoothing": "absolute", "interpolated": False}, 5)
+@example(
+    [[1, 1, 2, 1, 3, 1, 4, 1, 1], [1, 2]], DEFAULT_4 | {"order": 2, "smoothing": "absolute", "interpolated": False}, 5
+)
 def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: dict, types: int):
     tokens = stream(lines)
     order = options["order"]
@@ -88,6 +90,20 @@ def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: d
     for row, h in zip(predicted.tolist(), context.tolist(), strict=True):
         expected = [oracle.probability(word or EOS, remembered(tuple(h))) for word in range(types)]
         assert row == pytest.approx(expected, rel=1e-4, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=50)
+@given(texts, all_options, st.integers(1, 4))
+@example([[1, 2, 3], [2], [2, 3, 3, 2], []], DEFAULT_4 | {"prune": [0, 0, 1]}, 1)
+def test_a_text_is_counted_in_pieces_to_the_same_bits(lines: list[list[int]], options: dict, piece: int):
+    options = {"vocabulary_size": WORDS + 1, "discount_fallback": True, **options}
+    whole = estimate(stream(lines), **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lmzoo.models.ngram.counts.PIECE", piece)
+        patch.setattr("lmzoo.models.ngram.discounts.PIECE", piece)
+        pieces = estimate(stream(lines).int(), **options)
+    for name in ("keys", "logprob", "backoff"):
+        assert getattr(whole, name).tolist() == getattr(pieces, name).tolist()
 
 
 @settings(deadline=None)
