@@ -198,17 +198,22 @@ def numbers_outside(value: Any, limit: int) -> str | None:
     return None if low >= 0 and high < limit else f"has numbers from {low} to {high}, and there are {limit:,}"
 
 
-def sized_by_estimate(module: nn.Module, *names: str) -> None:
+def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) -> None:
     """Name the tensors of a module whose sizes are known only after `estimate`: they take the size in a checkpoint.
 
     Every other tensor must have the saved size already. So a checkpoint of another vocabulary is refused.
+
+    Args:
+        constant: whether the tensors are never changed in place. Then those of the checkpoint itself are taken, so that
+            a large table is in memory once.
     """
 
     def take_sizes(module: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:
         for name in names:
             tensor = getattr(module, name)
             if isinstance(value := saved.get(prefix + name), Tensor) and value.ndim == tensor.ndim:
-                tensor.data = tensor.new_empty(value.shape)
+                same = constant and (value.dtype, value.device) == (tensor.dtype, tensor.device)
+                tensor.data = value if same else tensor.new_empty(value.shape)
 
     module.register_load_state_dict_pre_hook(take_sizes)
 

@@ -1,10 +1,9 @@
 """Files of tensors and plain values. Nothing in one can run code, or takes much more memory than the file."""
 
-import io
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
@@ -50,11 +49,15 @@ def _check_archive(path: Path, stream: Any) -> None:
             raise zipfile.BadZipFile
 
 
-def packed(checkpoint: Mapping[str, Any]) -> bytes:
-    """Tensors, tuples and plain dictionaries as `read_checkpoint` reads them."""
-    buffer = io.BytesIO()
-    torch.save(dict(checkpoint), buffer)
-    return buffer.getvalue()
+def write_checkpoint(checkpoint: Mapping[str, Any], stream: BinaryIO) -> None:
+    """Write tensors, tuples and plain dictionaries as `read_checkpoint` reads them, without a copy in memory.
+
+    Raises: OSError where the stream does.
+    """
+    try:
+        torch.save(dict(checkpoint), stream)
+    except RuntimeError as error:
+        raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
 
 def parts(tree: Any) -> Iterator[Any]:

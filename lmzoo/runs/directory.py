@@ -30,7 +30,7 @@ from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.own import CONDITIONS
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.runs.checkpoint import DamagedError, packed, parts, read_checkpoint, take_weights
+from lmzoo.runs.checkpoint import DamagedError, parts, read_checkpoint, take_weights, write_checkpoint
 from lmzoo.runs.configuration import with_defaults
 from lmzoo.runs.files import Files
 from lmzoo.runs.lock import locked
@@ -236,11 +236,13 @@ class Run(Files):
         return starts
 
     def save(self, name: str, checkpoint: Mapping[str, Any]) -> None:
-        """`write` tensors, tuples and plain dictionaries as a checkpoint.
+        """Write tensors, tuples and plain dictionaries as a checkpoint.
 
         The checkpoint also holds the configuration and the vocabulary's checksum, so that no other run can use it.
         """
-        self.write(name, packed({**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}))
+        checkpoint = {**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}
+        with self.writing(name) as stream:
+            write_checkpoint(checkpoint, stream)
 
     def _vocabulary_sha256(self) -> str:
         conditions = self.read(CONDITIONS) if (self.path / CONDITIONS).exists() else b""

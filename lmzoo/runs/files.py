@@ -4,10 +4,10 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import checked_text, read_bytes, write_atomic
+from lmzoo.core.files import atomic_stream, checked_text, read_bytes
 from lmzoo.corpus.own import CONDITIONS
 
 _MOST_BYTES = {
@@ -55,16 +55,23 @@ class Files:
         except (ValueError, RecursionError) as error:
             raise self.unusable(name, f"damaged ({error})") from None
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file of the run, whole or not at all.
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """A stream into a file of the run, which is written whole or not at all.
 
         Raises: OSError where there is no room or no right to write; what was there before stays.
         """
         try:
-            write_atomic(self.path / name, data)
+            with atomic_stream(self.path / name) as stream:
+                yield stream
         except OSError as error:
             error.filename = str(self.path / name)
             raise
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of the run as `writing` does."""
+        with self.writing(name) as stream:
+            stream.write(data)
 
     def write_json(self, name: str, value: Any) -> None:
         """`write` as JSON."""

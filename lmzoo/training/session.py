@@ -125,7 +125,7 @@ def _work(trainer: Trainer, settings: Settings, told: Mapping[str, Any], board: 
     log.info("%s", described(corpus))
     trainer.fit()
     ranks.agreed("the best weights are written")
-    best = run.restore("best.pt", model.device, "model")
+    best = None if trainer.descent is None else run.restore("best.pt", model.device, "model")
     if best is not None:
         run.load_weights(model, best, "best.pt")
     results = {**_measure(model, corpus, trainer.progress), "model": settings.model["name"], "seed": settings.seed}

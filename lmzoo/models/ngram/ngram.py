@@ -40,7 +40,7 @@ class BackoffModel(WindowModel):
         self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
         self.register_buffer("logprob", torch.zeros(types) - torch.tensor(types).log())
         self.register_buffer("backoff", torch.zeros(types))
-        sized_by_estimate(self, "keys", "logprob", "backoff")
+        sized_by_estimate(self, "keys", "logprob", "backoff", constant=True)
         self.register_load_state_dict_pre_hook(_check_table)
         self._frozen: NGramTable | None = None
 

@@ -130,15 +130,23 @@ def estimate(
                 initial = torch.arange(len(a), device=a.device) < part.initial
                 share = torch.where(initial, share, 1 / vocabulary_size)
                 gamma = torch.where(part.total(initial) > 0, gamma, 1.0)
-            p.append(share)
+            if n < order:
+                p.append(share)
             logprob.append(share.float().log())
             backoff.append(gamma.float().log())
             kept.append(stays)
         if n > 1:
             keys.append(grams.keys)
-    empty = logprob[0][:0]
-    table = NGramTable(vocabulary_size, torch.cat(keys), torch.cat(logprob), torch.cat([empty, *backoff[1:]]))
+    backoff[0] = backoff[0][:0]  # what the unigrams leave to the uniform distribution is no one's
+    table = NGramTable(vocabulary_size, _joined(keys), _joined(logprob), _joined(backoff))
     return _pruned(table, torch.cat(kept[1:])) if any(prune[:order]) else table
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """The parts in one tensor. The list is empty then, so that they are not in memory twice."""
+    tensor = torch.cat(parts)
+    parts.clear()
+    return tensor
 
 
 def _discount(a: Tensor, D: list[float], kept: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.hashing import HashTable
+from lmzoo.models.ngram.counts import PIECE
 
 WORTH_HASHING = 8
 """A table is hashed once it has scored more tokens than this share of its n-grams; before, a search takes less time."""
@@ -54,13 +55,15 @@ class NGramTable:
 
     def problem(self, order: int | None = None) -> str | None:
         """What shows that the tensors, which are vectors, are no table for queries of N words; None if nothing does."""
-        V, rows = self.vocabulary_size, len(self.logprob)
+        V = self.vocabulary_size
         if V < 1:
             return f"there are {V} unigrams"
-        above = self.keys // V
-        shorter = above < torch.arange(V, rows, device=above.device)  # an n-gram comes after its first n - 1 words
-        if not shorter.all() or not (self.keys.diff() > 0).all() or (self.keys[:1] < 0).any():
-            return "the n-grams are in no order"
+        for begin in range(0, len(self.keys), PIECE):
+            keys = self.keys[begin : begin + PIECE + 1]
+            rows = torch.arange(V + begin, V + begin + len(keys), device=keys.device)
+            shorter = keys // V < rows  # an n-gram comes after its first n - 1 words
+            if not shorter.all() or not (keys.diff() > 0).all() or (keys[:1] < 0).any():
+                return "the n-grams are in no order"
         first = self.first_rows()
         contexts = first[-2] if order is None else first[min(order, len(first)) - 1]
         if len(self.backoff) < contexts:

@@ -1,0 +1,158 @@
+"""How time and memory grow with the tokens of a text, the words of a vocabulary and the states of an HMM.
+
+    python scripts/benchmarks/scale.py scale.csv --plot scale.png
+    python scripts/benchmarks/scale.py scale.csv --plot scale.png --most 100000000    5-grams of a larger text, too
+
+Words are drawn by Zipf's law. Every figure is from a process of its own, on one thread: CPU time, and the most memory
+beyond that of the imports. Counting models are estimated; the others take steps, and the figure is the median of a
+step's time for each of its tokens. Figures that the file has are not measured again, so an interrupted run goes on.
+"""
+
+import argparse
+import csv
+import json
+import math
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from ngram import zipf
+
+from lmzoo.core.configs import defaults
+from lmzoo.core.memory import keep_freed_memory
+from lmzoo.core.options import call
+from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.runs.loading import build_model
+from lmzoo.training.descent import Descent
+from lmzoo.training.options import TrainerOptions
+
+STEPS = 7
+"""Steps that are timed, after two that are not."""
+SENTENCE = 25
+"""Words of a sentence, its end included."""
+WORDS = 10_000
+TOKENS = [1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000]
+VOCABULARIES = [10_000, 30_000, 100_000, 267_735]
+LSTM = {"name": "lstm", "embedding": 200, "hidden": 200, "dropout": 0.0}
+NGRAM = {"name": "ngram", "order": 5}
+LINES: dict[tuple[str, str], list[tuple[int, dict[str, Any], int, int]]] = {
+    ("5-gram, 267,735 words", "tokens of the text"): [(n, NGRAM, n, 267_735) for n in TOKENS],
+    ("5-gram, 10,000 words", "tokens of the text"): [(n, NGRAM, n, WORDS) for n in TOKENS[:4]],
+    ("LSTM, one softmax", "words of the vocabulary"): [
+        (n, LSTM | {"classes": None}, 10**6, n) for n in VOCABULARIES
+    ],
+    ("LSTM, √words classes", "words of the vocabulary"): [
+        (n, LSTM | {"classes": round(math.sqrt(n))}, 10**6, n) for n in VOCABULARIES
+    ],
+    ("hmm, by EM", "states"): [(n, {"name": "hmm", "states": n}, 10**5, WORDS) for n in (64, 128, 256, 512, 1024)],
+    ("vlhmm, no state left out", "states"): [
+        (n, {"name": "vlhmm", "states": n, "clusters": 64, "state_dropout": 0.0}, 10**5, WORDS)
+        for n in (512, 1024, 2048, 4096, 8192)
+    ],
+}
+"""The lines of the plots by name and axis: the value on the axis, the model, tokens and words."""
+PER_TOKEN = {"tokens of the text": "CPU s", "words of the vocabulary": "CPU ms a token", "states": "CPU ms a token"}
+
+
+def peak() -> float:
+    """The most memory that this process has taken, in GiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def drawn(tokens: int, words: int) -> Corpus:
+    """A corpus of sentences; int32 like a large text, which a file of the cache would hold."""
+    random, text = np.random.default_rng(0), torch.empty(tokens, dtype=torch.int32)
+    for begin in range(0, tokens, 10**6):
+        part = text[begin : begin + 10**6]
+        part.copy_(torch.from_numpy(1 + zipf(random.random(len(part)), words - 1).clip(max=words - 2)))
+    text[SENTENCE - 1 :: SENTENCE] = EOS_ID
+    text[-1] = EOS_ID
+    vocabulary = Vocabulary(["<eos>", *(f"w{i}" for i in range(1, words))])
+    return Corpus("drawn", "sentence", vocabulary, {"train": text, "valid": text[: 40 * SENTENCE]}, {})
+
+
+def measure(model: dict[str, Any], tokens: int, words: int) -> dict[str, float]:
+    """CPU seconds of estimating, and CPU milliseconds of training for each token where the model learns by steps."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    keep_freed_memory()
+    corpus = drawn(tokens, words)
+    before = peak()
+    built = build_model({"model": defaults("model", model["name"]) | model, "plugins": []}, corpus.vocabulary)
+    started = time.process_time()
+    built.estimate(corpus)
+    figures = {"estimate": time.process_time() - started}
+    if any(parameter.requires_grad for parameter in built.parameters()):
+        options = call(TrainerOptions, defaults("trainer", "default") | {"precision": "float32"}, "trainer.")
+        recipe = {"optimizer": defaults("optimizer", "adamw"), "schedule": defaults("schedule", "constant")}
+        descent, times = Descent(built, corpus, options, seed=0, **recipe), []
+        descent.begin()
+        for window, _ in zip(descent.windows.epoch(0), range(STEPS + 2), strict=False):
+            started = time.process_time()
+            descent.step(window)
+            times.append((time.process_time() - started) / window.count * 1000)
+        figures["step"] = statistics.median(times[2:])
+    return figures | {"memory": peak() - before}
+
+
+def slope(values: list[tuple[int, float]]) -> float:
+    """The exponent b of the figures ~ a xᵇ, from the upper half of the values."""
+    upper = np.log(np.array(values[(len(values) - 1) // 2 :], float))
+    return float(np.polyfit(upper[:, 0], upper[:, 1], 1)[0])
+
+
+def plot(found: dict[tuple[str, int], dict[str, float]], file: Path) -> None:
+    """A column of two panels for each axis: time above, memory below."""
+    from matplotlib import pyplot as plt
+
+    figure, panels = plt.subplots(2, len(PER_TOKEN), figsize=(12, 6), sharex="col", layout="constrained")
+    for (name, axis), points in LINES.items():
+        column = list(PER_TOKEN).index(axis)
+        for panel, kind in zip(panels[:, column], ("time", "memory"), strict=True):
+            values = [(x, found[name, x][kind]) for x, *_ in points if (name, x) in found]
+            panel.loglog(*zip(*values, strict=True), "o-", label=f"{name}: slope {slope(values):.2f}")
+            panel.set_ylabel(PER_TOKEN[axis] if kind == "time" else "GiB")
+            panel.legend(fontsize="small")
+            panel.grid(alpha=0.3)
+        panels[1, column].set_xlabel(axis)
+    figure.savefig(file, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="a CSV file of the figures")
+    parser.add_argument("--plot", type=Path, required=True)
+    parser.add_argument("--most", type=int, default=30_000_000, help="tokens")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(measure(*json.loads(arguments.one))))
+        return
+    rows = list(csv.reader(arguments.file.open())) if arguments.file.exists() else []
+    found = {(name, int(x)): {"time": float(cpu), "memory": float(memory)} for name, x, cpu, memory in rows}
+    for (name, _), points in LINES.items():
+        for x, model, tokens, words in points:
+            if (name, x) in found or tokens > arguments.most:
+                continue
+            command = [sys.executable, __file__, arguments.file, "--plot", arguments.plot]
+            done = subprocess.run(
+                [*command, "--one", json.dumps([model, tokens, words])], stdout=subprocess.PIPE, check=True
+            )
+            figures = json.loads(done.stdout)
+            row = [name, x, round(figures.get("step", figures["estimate"]), 4), round(figures["memory"], 3)]
+            found[name, x] = {"time": row[2], "memory": row[3]}
+            print(*row, sep=",", flush=True)
+            with arguments.file.open("a", newline="") as stream:
+                csv.writer(stream).writerow(row)
+    plot(found, arguments.plot)
+
+
+if __name__ == "__main__":
+    main()
