@@ -10,7 +10,9 @@ from lmzoo.words.cache import cached_brown_clusters
 Clustering = Literal["brown", "uniform", "frequency"]
 
 
-def word_clusters(clustering: Clustering, tokens: Tensor, vocabulary_size: int, clusters: int) -> Tensor:
+def word_clusters(
+    clustering: Clustering, tokens: Tensor, vocabulary_size: int, clusters: int, option: str = "model.clusters"
+) -> Tensor:
     """(V,) int64 cluster of each word; no cluster is empty.
 
     Args:
@@ -20,11 +22,12 @@ def word_clusters(clustering: Clustering, tokens: Tensor, vocabulary_size: int, 
         tokens: (N,) int64 text, each line closed by `<eos>` (word 0).
         vocabulary_size: V.
         clusters: their number.
+        option: its name in an error.
 
     Raises: UserError for ``brown``, if the text has fewer different words than there are clusters.
     """
     if clustering == "brown":
-        return cached_brown_clusters(tokens, vocabulary_size, clusters, "model.clusters")
+        return cached_brown_clusters(tokens, vocabulary_size, clusters, option)
     if clustering == "uniform":
         return (torch.randperm(vocabulary_size) % clusters).to(tokens.device)
     return frequency_clusters(tokens.bincount(minlength=vocabulary_size), clusters)

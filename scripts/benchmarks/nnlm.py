@@ -98,7 +98,7 @@ def stepper(name: str, rows: int, length: int, half: bool) -> Callable[[], None]
     if name.startswith("lmzoo"):
         model = NNLM(
             vocabulary_size=WORDS, order=ORDER, embedding=EMBEDDING, hidden=HIDDEN, layers=1, context="concatenated",
-            memory=0.95, classes=NAMES[name], direct=False, tied=False, norm=False, gated=False,
+            memory=0.95, classes=NAMES[name], clustering="brown", direct=False, tied=False, norm=False, gated=False,
             dropout=DROPOUT, init=0.1, embedding_from=None, embedding_frozen=False,
         )  # fmt: skip
     else:

@@ -95,7 +95,7 @@ def plain_evaluation(module: Plain, text: Tensor, length: int) -> float:
 def our_model(words: int, hidden: int, layers: int, classes: int | None) -> LSTM:
     return LSTM(
         vocabulary_size=words, embedding=hidden, tied=False, hidden=hidden, layers=layers, dropout=0.0, init=0.1,
-        classes=classes, embedding_from=None, embedding_frozen=False, **PLAIN,
+        classes=classes, clustering="brown", embedding_from=None, embedding_frozen=False, **PLAIN,
     )  # fmt: skip
 
 

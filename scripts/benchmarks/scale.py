@@ -45,11 +45,9 @@ NGRAM = {"name": "ngram", "order": 5}
 LINES: dict[tuple[str, str], list[tuple[int, dict[str, Any], int, int]]] = {
     ("5-gram, 267,735 words", "tokens of the text"): [(n, NGRAM, n, 267_735) for n in TOKENS],
     ("5-gram, 10,000 words", "tokens of the text"): [(n, NGRAM, n, WORDS) for n in TOKENS[:4]],
-    ("LSTM, one softmax", "words of the vocabulary"): [
-        (n, LSTM | {"classes": None}, 10**6, n) for n in VOCABULARIES
-    ],
-    ("LSTM, √words classes", "words of the vocabulary"): [
-        (n, LSTM | {"classes": round(math.sqrt(n))}, 10**6, n) for n in VOCABULARIES
+    ("LSTM, one softmax", "words of the vocabulary"): [(n, LSTM | {"classes": None}, 10**6, n) for n in VOCABULARIES],
+    ("LSTM, √words classes by frequency", "words of the vocabulary"): [
+        (n, LSTM | {"classes": round(math.sqrt(n)), "clustering": "frequency"}, 10**6, n) for n in VOCABULARIES
     ],
     ("hmm, by EM", "states"): [(n, {"name": "hmm", "states": n}, 10**5, WORDS) for n in (64, 128, 256, 512, 1024)],
     ("vlhmm, no state left out", "states"): [

@@ -23,6 +23,7 @@ from lmzoo.models.lds.inference import embed, scan, smooth
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import vectors_of
 from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.words.clusters import Clustering
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +100,7 @@ class LinearDynamicalSystem(LanguageModel):
         vectors: a run of ``lmzoo.vectors`` or a file: the observations are vectors of words, centred and whitened, in
             place of one-hot words. A word without a vector tells nothing. None for one-hot words.
         classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
+        clustering: how they are found: see `word_clusters`.
     """
 
     autocast = True
@@ -112,7 +114,9 @@ class LinearDynamicalSystem(LanguageModel):
     whitener: Tensor
     spherical: Tensor
 
-    def __init__(self, *, vocabulary_size: int, classes: Size | None, **options: Unpack[LDSOptions]):
+    def __init__(
+        self, *, vocabulary_size: int, classes: Size | None, clustering: Clustering, **options: Unpack[LDSOptions]
+    ):
         super().__init__()
         self.vocabulary_size, self.options = vocabulary_size, options
         self.hidden = hidden = options["hidden"]
@@ -121,7 +125,7 @@ class LinearDynamicalSystem(LanguageModel):
         for name in ("C", "gains"):
             self.register_buffer(name, torch.zeros(vocabulary_size, hidden))
         linear = nn.Linear(hidden, vocabulary_size)
-        self.output = Output(linear.weight, linear.bias, classes)
+        self.output = Output(linear.weight, linear.bias, classes, clustering)
 
     def estimate(self, corpus: Corpus) -> None:
         fitted = fit_text(self, corpus, self.options)

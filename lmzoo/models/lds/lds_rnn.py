@@ -52,7 +52,7 @@ class LDSRNN(Recurrent):
         head: for how many steps the output layer is learnt first, while all other weights are frozen.
         hidden: h, the size of embeddings and states, and the dimensions of the linear system.
         blocks, lags, pseudocount, iterations, vectors: see `LinearDynamicalSystem`.
-        layers, dropout, classes, init: see `Recurrent`.
+        layers, dropout, classes, clustering, init: see `Recurrent`.
     """
 
     output: Output  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -71,7 +71,8 @@ class LDSRNN(Recurrent):
         super().__init__(
             vocabulary_size=vocabulary_size, embedding=options["hidden"], tied=False, hidden=options["hidden"],
             embedding_from=None, embedding_frozen=False,
-            layers=options["layers"], dropout=options["dropout"], classes=options["classes"], init=options["init"],
+            layers=options["layers"], dropout=options["dropout"], init=options["init"],
+            classes=options["classes"], clustering=options["clustering"],
         )  # fmt: skip
         self.dynamics, self.input, self.head, self.options = dynamics, input, head, options
 

@@ -11,6 +11,7 @@ from lmzoo.core.registry import models
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.words.clusters import Clustering
 
 
 @models.register("logbilinear")
@@ -27,6 +28,7 @@ class LogBilinear(NeuralWindowModel):
         diagonal: whether every C_i is a diagonal matrix, see `Fading`; this makes long contexts cheap.
         memory: the largest rate α of `Fading`, where the matrices are diagonal.
         classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
+        clustering: how they are found: see `word_clusters`.
         dropout: its rate.
         init: R is drawn uniformly from ±init. b starts at zero. Full C_i start as 1 / (n - 1) of the identity.
         embedding_from: word vectors that R starts from, a run or a file; see `Pretrained`.
@@ -44,6 +46,7 @@ class LogBilinear(NeuralWindowModel):
         diagonal: bool,
         memory: Probability,
         classes: Size | None,
+        clustering: Clustering,
         dropout: Dropout,
         init: NonNegative,
         embedding_from: str | None,
@@ -55,7 +58,7 @@ class LogBilinear(NeuralWindowModel):
         self.R = nn.Embedding(vocabulary_size, embedding)
         self.C = Fading(order - 1, embedding, memory) if diagonal else Matrices(order - 1, embedding)
         self.b = nn.Parameter(torch.zeros(vocabulary_size))
-        self.output = Output(self.R.weight, self.b, classes)
+        self.output = Output(self.R.weight, self.b, classes, clustering)
         self.dropout = nn.Dropout(dropout)
         nn.init.uniform_(self.R.weight, -init, init)
         self.pretrained = Pretrained(embedding_from, embedding_frozen, self.R.weight)

@@ -11,6 +11,7 @@ from lmzoo.core.registry import models
 from lmzoo.models.neural.context import Averaged, Concatenated, Fading, NeuralWindowModel
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.words.clusters import Clustering
 
 
 @models.register("nnlm")
@@ -35,6 +36,7 @@ class NNLM(NeuralWindowModel):
         direct: whether there is W, by which x reaches the output past the hidden layers.
         tied: whether U = C P and W = C D. P is m × h; D has m rows and the columns of W.
         classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
+        clustering: how they are found: see `word_clusters`.
         norm: whether the first hidden layer is tanh(norm(d + H x)). Without the norm its gradients soon vanish.
         gated: whether the first hidden layer's tanh is multiplied by σ(g + G x), which can shut a unit (van den Oord
             et al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2).
@@ -59,6 +61,7 @@ class NNLM(NeuralWindowModel):
         direct: bool,
         tied: bool,
         classes: Size | None,
+        clustering: Clustering,
         norm: bool,
         gated: bool,
         dropout: Dropout,
@@ -86,7 +89,8 @@ class NNLM(NeuralWindowModel):
         seen = hidden + direct * width
         self.PD = nn.Linear(seen, embedding, bias=False) if tied else nn.Identity()  # P's columns, then D's
         linear = nn.Linear(embedding if tied else seen, vocabulary_size)
-        self.output = Output(self.C.weight if tied else linear.weight, linear.bias, classes)  # U's columns, then W's; b
+        weight = self.C.weight if tied else linear.weight  # U's columns, then W's
+        self.output = Output(weight, linear.bias, classes, clustering)  # its bias is b
         self.dropout = nn.Dropout(dropout)
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding | Output):

@@ -7,14 +7,14 @@ from torch.nn import functional as F
 from lmzoo.core.errors import UserError
 from lmzoo.models.neural.softmax import token_logprobs
 from lmzoo.protocol.model import numbered_below
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.clusters import Clustering, word_clusters
 
 FORMER_NAMES = {"output.classes.": "classes."}
 """`LanguageModel.former_names` of a model whose ``output`` is an `Output`: the model itself once held the classes."""
 
 
 class WordClasses(nn.Module):
-    """The first level of a two-level softmax: p(c | h) = softmax(S h + s)_c, c the Brown class of a word.
+    """The first level of a two-level softmax: p(c | h) = softmax(S h + s)_c, c the class of a word.
 
     The words of a class share the second level: p(w | h) = p(c | h) p(w | h, c), where p(w | h, c) is the softmax of
     W h + b over the words of c. So a token costs a logit for every class and for every word of its own class, in place
@@ -25,6 +25,7 @@ class WordClasses(nn.Module):
         vocabulary_size: V.
         features: the size of h.
         classes: C, their number.
+        clustering: how they are found: see `word_clusters`.
 
     Raises: UserError where there are more classes than words.
     """
@@ -32,8 +33,9 @@ class WordClasses(nn.Module):
     word_class: Tensor
     """(V,) int64 class of every word."""
 
-    def __init__(self, vocabulary_size: int, features: int, classes: int):
+    def __init__(self, vocabulary_size: int, features: int, classes: int, clustering: Clustering):
         super().__init__()
+        self.clustering: Clustering = clustering
         if classes > vocabulary_size:
             raise UserError(f"model.classes={classes}: there are only {vocabulary_size} words", "choose fewer")
         self.S = nn.Linear(features, classes)  # its bias is s
@@ -43,10 +45,10 @@ class WordClasses(nn.Module):
     def estimate(self, tokens: Tensor) -> None:
         """Find the classes in a (N,) text.
 
-        Raises: UserError where the text has fewer different words than there are classes.
+        Raises: UserError where the text has fewer different words than there are Brown classes.
         """
         types, classes = len(self.word_class), self.S.out_features
-        self.word_class.copy_(cached_brown_clusters(tokens.long(), types, classes, "model.classes"))
+        self.word_class.copy_(word_clusters(self.clustering, tokens.long(), types, classes, "model.classes"))
 
     @torch.no_grad()
     def start_from_frequencies(self, frequency: Tensor) -> None:
@@ -62,14 +64,15 @@ class Output(nn.Module):
         weight: W, a (V, d) parameter. Another module may hold it too, such as the embedding that W is tied to.
         bias: b, a (V,) parameter.
         classes: how many word classes a two-level softmax has; None for one softmax over all words.
+        clustering: how they are found: see `word_clusters`.
 
     Raises: UserError where there are more classes than words.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor, classes: int | None):
+    def __init__(self, weight: Tensor, bias: Tensor, classes: int | None, clustering: Clustering = "brown"):
         super().__init__()
         self.weight, self.bias = weight, bias
-        self.classes = None if classes is None else WordClasses(len(weight), weight.shape[1], classes)
+        self.classes = None if classes is None else WordClasses(len(weight), weight.shape[1], classes, clustering)
 
     def estimate(self, tokens: Tensor) -> None:
         """Find the classes in a (N,) text, where the softmax has two levels.

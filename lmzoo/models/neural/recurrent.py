@@ -24,6 +24,7 @@ from lmzoo.models.neural.regularisers import PLAIN, Dropping, Recipe, Stack, act
 from lmzoo.models.neural.softmaxes import MixtureOfSoftmaxes
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import State
+from lmzoo.words.clusters import Clustering
 
 
 class RecurrentOptions(TypedDict):
@@ -33,6 +34,7 @@ class RecurrentOptions(TypedDict):
     layers: Depth
     dropout: Dropout
     classes: Size | None
+    clustering: Clustering
     init: NonNegative
 
 
@@ -55,6 +57,7 @@ class Recurrent(Conditioned):
         layers: how many cells are stacked.
         dropout: its rate before, between and after the layers.
         classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
+        clustering: how they are found: see `word_clusters`.
         init: weights are drawn uniformly from ±init; biases start at zero.
         recipe: the regularisers, see `Recipe`.
 
@@ -97,7 +100,7 @@ class Recurrent(Conditioned):
         if mixed:
             self.output = MixtureOfSoftmaxes(weight, linear.bias, last, recipe["softmaxes"])
         else:
-            self.output = Output(weight, linear.bias, options["classes"])
+            self.output = Output(weight, linear.bias, options["classes"], options["clustering"])
         before = recipe["dropout_input"]
         self.dropout_input = Dropping(dropout if before is None else before, recipe["locked"])
         self.dropout = Dropping(dropout, recipe["locked"])

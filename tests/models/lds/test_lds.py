@@ -24,7 +24,7 @@ from lmzoo.words.vectors.formats import encoded
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 SMALL: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "vectors": None,
-                         "classes": None}  # fmt: skip
+                         "classes": None, "clustering": "brown"}  # fmt: skip
 
 
 def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:

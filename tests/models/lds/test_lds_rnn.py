@@ -15,7 +15,7 @@ from lmzoo.models.neural.regularisers import PLAIN
 from lmzoo.protocol.model import State
 
 SYSTEM: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "vectors": None,
-                          "classes": None}  # fmt: skip
+                          "classes": None, "clustering": "brown"}  # fmt: skip
 NETWORK: dict[str, Any] = {"cell": "rnn", "layers": 1, "dropout": 0.0, "init": 0.1}
 
 
@@ -72,6 +72,7 @@ def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dy
         layers=1,
         dropout=0.0,
         classes=None,
+        clustering="brown",
         init=0.1,
         embedding_from=None,
         embedding_frozen=False,

@@ -15,6 +15,7 @@ SMALL = {
     "diagonal": False,
     "memory": 0.5,
     "classes": None,
+    "clustering": "brown",
     "dropout": 0.0,
     "init": 0.5,
 }

@@ -19,6 +19,7 @@ SMALL = {
     "direct": True,
     "tied": False,
     "classes": None,
+    "clustering": "brown",
     "norm": False,
     "gated": False,
     "dropout": 0.0,

@@ -40,7 +40,7 @@ def dense(inputs: list[torch.Tensor], tokens: torch.Tensor) -> torch.Tensor:
 
 def classed(dtype: torch.dtype = torch.float64) -> WordClasses:
     torch.manual_seed(0)
-    classes = WordClasses(V, D, 5).to(dtype)
+    classes = WordClasses(V, D, 5, "brown").to(dtype)
     classes.word_class.copy_(CLASSES)
     return classes
 
@@ -98,7 +98,7 @@ def test_the_next_word_s_distribution_gives_every_token_its_score():
 
 
 def test_classes_far_from_each_other_stay_finite():
-    classes = WordClasses(V, D, 3)
+    classes = WordClasses(V, D, 3, "brown")
     inputs, tokens = draw(torch.float32)
     bias = torch.where(classes.word_class == 1, 200.0, 0.0)
     distribution = layer([inputs[0], inputs[1], bias], classes).predict(inputs[0])
@@ -108,7 +108,7 @@ def test_classes_far_from_each_other_stay_finite():
 
 
 def test_two_levels_sum_to_one_where_no_class_is_empty():
-    classes = WordClasses(V, D, 3)
+    classes = WordClasses(V, D, 3, "brown")
     inputs, _ = draw(torch.float32)
     torch.testing.assert_close(
         layer(inputs, classes).predict(inputs[0]).exp().sum(1), torch.ones(N), rtol=1e-5, atol=1e-5
@@ -117,11 +117,17 @@ def test_two_levels_sum_to_one_where_no_class_is_empty():
 
 def test_more_classes_than_words_are_refused():
     with pytest.raises(UserError, match=r"model\.classes=12: there are only 11 words"):
-        WordClasses(V, D, 12)
+        WordClasses(V, D, 12, "brown")
+
+
+def test_classes_of_frequent_and_of_rare_words_need_no_brown_clusters():
+    classes = WordClasses(5, D, 2, "frequency")
+    classes.estimate(torch.tensor([0, 2, 2, 2, 0, 1, 3, 0]))
+    assert classes.word_class.tolist() == [0, 1, 0, 1, 1]  # 2 and 0 are six of the eight tokens; 4 is in no text
 
 
 def test_classes_are_found_in_the_text():
-    classes = WordClasses(4, D, 2)
+    classes = WordClasses(4, D, 2, "brown")
     classes.estimate(torch.tensor([0, 2, 3, 0, 1, 3, 0, 2, 3, 0, 1, 3]))
     assert classes.word_class[1] == classes.word_class[2]
     assert sorted(classes.word_class.unique().tolist()) == [0, 1]
@@ -237,4 +243,4 @@ def test_a_word_alone_in_its_class_is_certain_whatever_its_logit():
 
 def test_more_classes_than_the_text_has_words_is_said():
     with pytest.raises(UserError, match=r"model\.classes=7: must be 1 to 4, the number of different words"):
-        WordClasses(V, D, 7).estimate(torch.arange(40) % 4)
+        WordClasses(V, D, 7, "brown").estimate(torch.arange(40) % 4)

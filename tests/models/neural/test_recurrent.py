@@ -20,6 +20,7 @@ SMALL = {
     "dropout": 0.0,
     "tied": False,
     "classes": None,
+    "clustering": "brown",
     "init": 0.5,
     **PLAIN,
 }
