@@ -179,6 +179,8 @@ class LabelledTexts(Task):
             raise UserError(
                 f"task.fold={fold} and task.valid_fold={valid_fold}: must be two of 0 to {folds - 1}", "choose others"
             )
+        if len(self.held) == folds:
+            raise UserError(f"task.folds={folds}: valid and test leave no part to train", "choose more folds")
 
     def read(self, path: Path, labelled: bool = True) -> LineText:
         return LineText.read(path, labelled)

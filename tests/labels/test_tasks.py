@@ -67,6 +67,7 @@ def test_each_line_is_test_in_one_fold(file: Path):
         ({"folds": 10, "fold": 10}, "two of 0 to 9"),
         ({"folds": 10, "fold": 1, "valid_fold": 1}, "two of 0 to 9"),
         ({"folds": 12, "fold": 1}, "a.txt has 11 lines"),
+        ({"folds": 2, "fold": 0, "valid_fold": 1}, "leave no part to train"),
     ],
 )
 def test_mistakes_are_told(file: Path, options: dict[str, Any], message: str):
