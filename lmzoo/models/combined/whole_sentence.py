@@ -5,12 +5,13 @@ exponential language models: a vehicle for linguistic-statistical integration", 
 """
 
 import logging
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, NonNegative, Size
+from lmzoo.core.options import Bounds, Count, NonNegative, Size
 from lmzoo.core.registry import models
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
@@ -45,7 +46,7 @@ class WholeSentence(OfTrained):
         clusters: the numbers of Brown clusters of words, a clustering for each.
         min_count: features that occur less often both in train and in the samples to learn from are left out.
         noise: k, the samples to learn from for each sentence of train.
-        samples: those that Z is estimated from.
+        samples: those that Z is estimated from; a single one has no standard error.
         l2: strengths of the penalty, of which the one with the lowest perplexity of valid is taken.
     """
 
@@ -74,7 +75,7 @@ class WholeSentence(OfTrained):
         class_pairs: bool,
         min_count: Size,
         noise: Size,
-        samples: Size,
+        samples: Annotated[int, Bounds(low=2, high=2**31 - 1)],
         l2: list[NonNegative],
     ):
         super().__init__(vocabulary_size)

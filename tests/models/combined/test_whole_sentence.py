@@ -216,3 +216,8 @@ def test_it_mixes_per_sentence(trained: Path, runs: list[str], text: list[str], 
 
     parts = torch.stack([lines(load(folder)[0]) for folder in (trained, Path(runs[0]))], 1)
     torch.testing.assert_close(lines(mixture), (parts + mixture.weights.log()).logsumexp(1), atol=1e-3, rtol=1e-5)
+
+
+def test_a_single_sample_has_no_error_and_is_refused(runs: list[str], text: list[str], tmp_path: Path):
+    given = ["model=whole_sentence", f"model.run={runs[0]}", "model.samples=1", f"run_dir={tmp_path / 'no'}"]
+    assert "model.samples=1: must be at least 2" in command(*text, *given).refused()
