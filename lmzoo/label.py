@@ -42,7 +42,8 @@ def _report(done: list[Path]) -> None:
         if results := run.results():
             alike[json.dumps(options, sort_keys=True)].append(results)
     for runs in alike.values():
-        for split in runs[0]["figures"] if len(runs) > 1 else ():
-            values = [100 * results["figures"][split] for results in runs]
-            first, mean, spread = runs[0], statistics.mean(values), statistics.stdev(values)
-            print(f"{first['labeller']}, {len(runs)} runs: {split} {first['measure']} {mean:.2f} ± {spread:.2f}")
+        for split in ("valid", "test"):
+            values = [100 * results["figures"][split] for results in runs if split in results["figures"]]
+            if len(values) > 1:
+                first, mean, spread = runs[0], statistics.mean(values), statistics.stdev(values)
+                print(f"{first['labeller']}, {len(values)} runs: {split} {first['measure']} {mean:.2f} ± {spread:.2f}")
