@@ -1,6 +1,7 @@
 """The command ``lmzoo.label``: runs, what they write, and mistakes."""
 
 import json
+import os
 import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -268,3 +269,20 @@ def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
     assert command(str(run), "new.txt", main=tag.main).out == "good\tfine\nbad\tso dull\n"
     refused = command(*given, "task.fold=0", "labeller=majority", main=label.main).refused()
     assert "task=classify has one label for a text; choose labeller=logistic_regression or naive_bayes" in refused
+
+
+def test_a_sweep_of_which_some_runs_have_valid_tells_of_those(texts: Path):
+    Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
+    given = ["task=classify", "task.train=mr.txt", "task.folds=3", "task.fold=0,1", "task.valid_fold=null,2"]
+    done = command("-m", *given, "labeller=naive_bayes", main=label.main)
+    assert re.findall(r"(\d) runs: (\w+)", done.out) == [("2", "valid"), ("4", "test")], done
+
+
+def test_a_pipe_is_refused_as_a_text_is_read_twice(texts: Path):
+    Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n")
+    pipe, end = os.pipe()
+    with os.fdopen(end, "wb") as stream:
+        stream.write(Path("mr.txt").read_bytes())
+    with os.fdopen(pipe):
+        given = ["task=classify", "labeller=naive_bayes", "task.train=mr.txt", f"task.test=/dev/fd/{pipe}"]
+        assert "a pipe can be read only once" in command(*given, main=label.main).refused()

@@ -88,6 +88,9 @@ def load_task(options: Mapping[str, Any], labeller: Labeller, name: str) -> Load
         pooled = ", or set labeller.pooling" * (task.kind == "text" and hasattr(labeller, "pooling"))
         raise UserError(problem, f"choose labeller={' or '.join(others)}{pooled}")
     found = {split: _found(file) for split, file in task.files.items()}
+    for split, path in found.items():
+        if path.is_fifo():
+            raise UserError(f"task.{split}={path}: a pipe can be read only once", "write its text into a file")
     texts = task.texts(found)
     checksums = {split: sha256(text_bytes(path)) for split, path in found.items()}
     words = "\n".join(" ".join(sentence.words) for sentence in texts["train"].sentences)
