@@ -30,6 +30,7 @@ def run_jobs(
         report: called after a sweep with the folders of several runs that have come to their end.
     """
     notes = Path(f".sweep-{os.getpid()}.part").absolute()  # a launcher may have its jobs done by other processes
+    first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun the one that prints
 
     def job(options: dict[str, Any], told: dict[str, Any], number: int | None) -> float | None:
         """Returns the figure; None after a failure."""
@@ -38,7 +39,8 @@ def run_jobs(
         if number is None:
             results = train(options, told)
         else:
-            print(f"\n[{number}] {options['run_dir']}", flush=True)
+            if first:
+                print(f"\n[{number}] {options['run_dir']}", flush=True)
             results = _noting_failure(train, options, told)
             with notes.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([options["run_dir"], results is not None]) + "\n")
@@ -53,7 +55,7 @@ def run_jobs(
     finally:
         notes.unlink(missing_ok=True)
     done = [Path(folder) for folder, ended in outcomes if ended]
-    if len(done) > 1:
+    if len(done) > 1 and first:
         report(done)
     if failed := [folder for folder, ended in outcomes if not ended]:
         print(f"\n{len(failed)} failed: {', '.join(failed)}", file=sys.stderr)

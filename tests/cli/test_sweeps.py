@@ -143,6 +143,15 @@ def test_a_launcher_may_have_jobs_done_by_other_processes(monkeypatch: pytest.Mo
     assert sorted([gru, lstm]) == [float(line["valid"]) for line in listed]
 
 
+def test_of_the_processes_of_torchrun_the_first_alone_tells_of_a_sweep(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RANK", "1")
+    later = command(*SWEEP).out
+    monkeypatch.setenv("RANK", "0")
+    first = command(*SWEEP).out
+    assert [out.count("\n[") for out in (later, first)] == [0, 2]
+    assert ["best epoch" in out for out in (later, first)] == [False, True]
+
+
 def test_options_that_only_the_models_swept_over_have_are_theirs():
     arguments = ["-m", "model=hmm,neural_hmm", *TEXT, *QUICK, "model.states=4"]
     outcome = command(*arguments)
