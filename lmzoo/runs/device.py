@@ -21,6 +21,8 @@ def resolve_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if len(present) > 1 and present[1].startswith("cuda") else "cpu"
     if name == "cuda" and ranks.ranks() > 1:
+        if "LOCAL_RANK" not in os.environ:
+            raise UserError("device=cuda: LOCAL_RANK does not say which GPU this rank has", "start by torchrun")
         name = f"cuda:{os.environ['LOCAL_RANK']}"
     if name not in present and not (name == "cuda" and "cuda:0" in present):
         raise UserError(f"device={name}: there is no such device here", f"there are: auto, {', '.join(present)}")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.runs.device import resolve_device
 
@@ -26,3 +27,13 @@ def test_a_name_is_a_device_that_is_there(gpus: int, mps: bool, names: dict[str,
     if not gpus:
         with pytest.raises(UserError, match="device=cuda: there is no such device here"):
             resolve_device("cuda")
+
+
+def test_a_rank_has_the_gpu_of_its_number_on_its_machine(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(ranks, "ranks", lambda: 4)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert {name: str(resolve_device(name)) for name in ("auto", "cpu")} == {"auto": "cuda:1", "cpu": "cpu"}
+    monkeypatch.delenv("LOCAL_RANK")
+    with pytest.raises(UserError, match="LOCAL_RANK does not say which GPU"):
+        resolve_device("cuda")
