@@ -1,7 +1,14 @@
 """The memory of the CPU."""
 
+import contextlib
 import ctypes
 import platform
+from collections.abc import Iterator
+
+_MMAP_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -4, -3, -1
+"""M_MMAP_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h."""
+LARGE = 2**25
+"""The largest threshold that glibc takes, in bytes."""
 
 
 def keep_freed_memory() -> None:
@@ -10,9 +17,25 @@ def keep_freed_memory() -> None:
     glibc maps memory for every large tensor and gives it back at once, and the system then clears each page of the next
     one. A step of training needs the same sizes again and again.
     """
-    if platform.libc_ver()[0] != "glibc":
-        return
-    mmap_max, trim_threshold = -4, -1  # M_MMAP_MAX and M_TRIM_THRESHOLD of malloc.h
-    libc = ctypes.CDLL(None)
-    libc.mallopt(mmap_max, 0)
-    libc.mallopt(trim_threshold, -1)  # never
+    _set(_MMAP_MAX, 0)
+    _set(_TRIM_THRESHOLD, -1)  # never
+
+
+@contextlib.contextmanager
+def large_tensors_given_back() -> Iterator[None]:
+    """While the context lasts, tensors of `LARGE` bytes leave the process when they are freed; after it, none do.
+
+    That is for work whose tensors nearly fill the memory and have ever other sizes, of which the allocator would keep
+    a hole each.
+    """
+    _set(_MMAP_THRESHOLD, LARGE)
+    _set(_MMAP_MAX, 65_536)  # glibc's default
+    try:
+        yield
+    finally:
+        keep_freed_memory()
+
+
+def _set(parameter: int, value: int) -> None:
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).mallopt(parameter, value)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
 
-PIECE = 2**23
-"""n-grams are counted and estimated about so many at a time."""
+PIECE = 3 * 2**20
+"""n-grams are counted and estimated about so many at a time: tensors of them are not `LARGE`, so memory is reused."""
 
 
 @dataclass(frozen=True)
@@ -79,21 +79,26 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
     first, begins = 0, 1  # the row of the first context; how many contexts begin with <s>
     index = words  # (T + 1,) which n-gram of the order below ends at each place; -1 where none does
     for n in range(2, order + 1):
-        pieces, ends, rows = [], torch.full_like(index, -1), 0
+        ends, rows = torch.full_like(index, -1), 0
+        keys = tokens.new_empty(len(tokens), dtype=torch.int64)  # the end is never written, so it takes no memory
+        suffix, counts = index.new_empty(len(tokens)), index.new_empty(len(tokens))
         for low, high in _ranges(orders[-1].counts):
             place = ((index[:-1] >= low) & (index[:-1] < high)).nonzero()[:, 0] + 1  # where the n-grams end
             if n > 2:  # beyond <s> alone, no context ends with word 0
                 place = place[words[place - 1] != EOS_ID]
-            keys, inverse, counts = torch.unique(
+            found, inverse, occurrences = torch.unique(
                 (index[place - 1].long() + first) * vocabulary_size + words[place],
                 return_inverse=True,
                 return_counts=True,
             )
-            suffix = index.new_empty(len(keys)).scatter_(0, inverse, index[place])
+            own = slice(rows, rows + len(found))
+            keys[own], counts[own] = found, occurrences
+            suffix[own].scatter_(0, inverse, index[place])
             ends[place] = inverse.to(small) + rows
-            pieces.append((keys, suffix, counts.to(small)))
-            rows += len(keys)
-        keys, suffix, counts = (torch.cat(arrays) for arrays in zip(*pieces, strict=True))
+            rows += len(found)
+        keys = keys[:rows].clone()
+        suffix = suffix[:rows].clone()
+        counts = counts[:rows].clone()
         begins = int(torch.searchsorted(keys, (first + begins) * vocabulary_size))
         contexts = len(orders[-1].keys)
         orders.append(NGrams(keys, suffix, counts, begins, contexts, first, vocabulary_size))

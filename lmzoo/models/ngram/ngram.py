@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.memory import large_tensors_given_back
 from lmzoo.core.options import Count, Depth, NonNegative
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
@@ -140,7 +141,8 @@ class NGram(BackoffModel):
         return table.problem(self.order)
 
     def estimate(self, corpus: Corpus) -> None:
-        self.table = estimate(corpus.splits["train"], vocabulary_size=self.types, order=self.order, **self.options)
+        with large_tensors_given_back():
+            self.table = estimate(corpus.splits["train"], vocabulary_size=self.types, order=self.order, **self.options)
         log.info("%s n-grams of 1 to %d words", f"{len(self.logprob):,}", self.order)
 
     def draw(self, state: State, random: torch.Generator) -> tuple[Tensor, State]:

@@ -26,6 +26,7 @@ the interpolation (section 3.4) of Heafield et al. (2013).
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -108,44 +109,95 @@ def estimate(
     orders = count_ngrams(tokens, vocabulary_size, order)
     counts = smoothing_counts(orders, smoothing)
     D = discounts(tokens, vocabulary_size, counts, smoothing, discount_fallback)
-    p = [torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)]  # below the unigrams
-    keys, logprob, backoff, kept = [tokens.new_empty(0, dtype=torch.int64)], [], [], []
+    keys = [tokens.new_empty(0, dtype=torch.int64), *(grams.keys for grams in orders[1:])]
+    rows = sum(len(grams.keys) for grams in orders)
+    recursion = _Recursion(
+        vocabulary_size, order, smoothing, interpolated, interpolate_unigrams, pseudocount, prune,
+        logprob=torch.empty(rows, device=tokens.device),
+        backoff=torch.empty(rows - len(orders[-1].keys), device=tokens.device),
+        kept=torch.ones(rows if any(prune[:order]) else 0, dtype=torch.bool, device=tokens.device),
+    )  # fmt: skip
+    p = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)  # below the unigrams
     for n in range(1, order + 1):
-        grams, adjusted = orders.pop(0), counts.pop(0)  # so that their memory is free after their turn
-        lower, p = torch.cat(p), []
+        p = recursion.step(n, orders.pop(0), counts.pop(0), D[n - 1], p)
+    table = NGramTable(vocabulary_size, _joined(keys), recursion.logprob, recursion.backoff)
+    return _pruned(table, recursion.kept[vocabulary_size:]) if len(recursion.kept) else table
+
+
+@dataclass
+class _Recursion:
+    """The recursion over the orders, a part of the contexts at a time.
+
+    Args:
+        vocabulary_size, …, prune: see `estimate`.
+        logprob, backoff: those of an `NGramTable`, which are filled.
+        kept: whether each n-gram stays; empty where all do.
+    """
+
+    vocabulary_size: int
+    order: int
+    smoothing: Smoothing
+    interpolated: bool
+    interpolate_unigrams: bool
+    pseudocount: float
+    prune: Sequence[int]
+    logprob: Tensor
+    backoff: Tensor
+    kept: Tensor
+
+    def step(self, n: int, grams: NGrams, counts: Tensor, D: list[float], lower: Tensor) -> Tensor:
+        """(K_n,) p of the n-grams, empty for the last order, from the (K_n,) counts a and the order below's p.
+
+        Args:
+            D: the discounts of the counts 1, 2 and 3+.
+        """
+        p = lower.new_empty(len(grams.keys) if n < self.order else 0)
+        first = grams.first + grams.contexts if n > 1 else 0  # row of the first n-gram
+        threshold = self.prune[min(n, len(self.prune)) - 1]
         for rows, part in grams.parts():
-            a, below = adjusted[rows], lower.index_select(0, part.suffix)  # (K,) a(hw), p(w | h')
-            if n == 1 and not interpolate_unigrams and (a == 0).any():
-                below = (a == 0) / (a == 0).sum()
-            e = pseudocount * vocabulary_size if smoothing == "additive" else 0.0
-            if smoothing == "witten_bell":
-                e = part.total(a > 0)
-            stays = part.counts > prune[min(n, len(prune)) - 1]
-            u, gamma = _shares(part, a, _discount(a, D[n - 1], stays), e)
-            if n == 1 or interpolated or smoothing == "additive":
-                share = u + gamma.index_select(0, part.prefix) * below  # (3)
-            else:
-                share, gamma = _back_off(part, u, gamma, below)  # (4)
-            if smoothing == "additive" and not interpolated and n < order:  # Lidstone: uniform without all the context
-                initial = torch.arange(len(a), device=a.device) < part.initial
-                share = torch.where(initial, share, 1 / vocabulary_size)
-                gamma = torch.where(part.total(initial) > 0, gamma, 1.0)
-            if n < order:
-                p.append(share)
-            logprob.append(share.float().log())
-            backoff.append(gamma.float().log())
-            kept.append(stays)
-        if n > 1:
-            keys.append(grams.keys)
-    backoff[0] = backoff[0][:0]  # what the unigrams leave to the uniform distribution is no one's
-    table = NGramTable(vocabulary_size, _joined(keys), _joined(logprob), _joined(backoff))
-    return _pruned(table, torch.cat(kept[1:])) if any(prune[:order]) else table
+            stays = part.counts > threshold
+            share, gamma = self._shares_and_backoffs(
+                n, part, counts[rows], lower.index_select(0, part.suffix), D, stays
+            )
+            own = slice(first + rows.start, first + rows.stop)
+            self.logprob[own] = share.float().log()
+            if n < self.order:
+                p[rows] = share
+            if n > 1:
+                self.backoff[part.first : part.first + part.contexts] = gamma.float().log()
+            if len(self.kept):
+                self.kept[own] = stays
+        return p
+
+    def _shares_and_backoffs(
+        self, n: int, part: NGrams, a: Tensor, below: Tensor, D: list[float], stays: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(K,) p(w | h) and (contexts,) γ or α of a part, from the (K,) counts and p(w | h')."""
+        if n == 1 and not self.interpolate_unigrams and (a == 0).any():
+            below = (a == 0) / (a == 0).sum()
+        e = self.pseudocount * self.vocabulary_size if self.smoothing == "additive" else 0.0
+        if self.smoothing == "witten_bell":
+            e = part.total(a > 0)
+        u, gamma = _shares(part, a, _discount(a, D, stays), e)
+        if n == 1 or self.interpolated or self.smoothing == "additive":
+            p = u + gamma.index_select(0, part.prefix) * below  # (3)
+        else:
+            p, gamma = _back_off(part, u, gamma, below)  # (4)
+        if self.smoothing == "additive" and not self.interpolated and n < self.order:
+            initial = torch.arange(len(a), device=a.device) < part.initial  # Lidstone: uniform without all the context
+            p = torch.where(initial, p, 1 / self.vocabulary_size)
+            gamma = torch.where(part.total(initial) > 0, gamma, 1.0)
+        return p, gamma
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
-    """The parts in one tensor. The list is empty then, so that they are not in memory twice."""
-    tensor = torch.cat(parts)
-    parts.clear()
+    """The parts in one tensor. The list is empty then: each leaves the memory when it is copied."""
+    tensor = parts[0].new_empty(sum(map(len, parts)))
+    begin = 0
+    while parts:
+        part = parts.pop(0)
+        tensor[begin : begin + len(part)] = part
+        begin += len(part)
     return tensor
 
 
