@@ -14,8 +14,10 @@ from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
 
-PIECE = 3 * 2**20
-"""n-grams are counted and estimated about so many at a time: tensors of them are not `LARGE`, so memory is reused."""
+PIECE = 2**20
+"""n-grams are estimated about so many at a time."""
+RANGES = 64
+"""The ranges of contexts in which a large text is counted. Each takes a pass over the text."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,10 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
 
 
 def _ranges(counts: Tensor) -> Iterator[tuple[int, int]]:
-    """Ranges of contexts that hold about `PIECE` places of a text each, from (C,) occurrences of the contexts."""
-    places = counts.cumsum(0)
-    pieces = -(-int(counts.sum()) // PIECE)
-    bounds = torch.searchsorted(places, torch.arange(1, max(1, pieces), device=places.device) * PIECE) + 1
+    """Ranges of contexts that hold about equal parts of a text, from the (C,) occurrences of the contexts."""
+    places, tokens = counts.cumsum(0), int(counts.sum())
+    piece = max(PIECE, tokens // RANGES)
+    bounds = torch.searchsorted(places, torch.arange(1, max(1, -(-tokens // piece)), device=places.device) * piece) + 1
     return pairwise([0, *bounds.unique().tolist(), len(counts)])
 
 
