@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 _MMAP_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -4, -3, -1
 """M_MMAP_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h."""
-LARGE = 2**25
-"""The largest threshold that glibc takes, in bytes."""
+LARGE = 2**22
+"""Bytes. Smaller ones are cheap to keep; the system clears the pages of larger ones each time."""
 
 
 def keep_freed_memory() -> None:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
 
-PIECE = 2**20
-"""n-grams are estimated about so many at a time."""
-RANGES = 64
+PIECE = 2**18
+"""n-grams are estimated about so many at a time, so that what is computed for them is not large for the allocator."""
+RANGES = 32
 """The ranges of contexts in which a large text is counted. Each takes a pass over the text."""
 
 
@@ -112,7 +112,7 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
 def _ranges(counts: Tensor) -> Iterator[tuple[int, int]]:
     """Ranges of contexts that hold about equal parts of a text, from the (C,) occurrences of the contexts."""
     places, tokens = counts.cumsum(0), int(counts.sum())
-    piece = max(PIECE, tokens // RANGES)
+    piece = max(4 * PIECE, tokens // RANGES)
     bounds = torch.searchsorted(places, torch.arange(1, max(1, -(-tokens // piece)), device=places.device) * piece) + 1
     return pairwise([0, *bounds.unique().tolist(), len(counts)])
 
