@@ -185,7 +185,8 @@ class Run(Files):
         Raises: UserError where there is none, or none of a run.
         """
         if not self.config_file.exists():
-            raise UserError(f"{self.path}: not a run directory (it has no config.yaml)")
+            reason = "it has no config.yaml" if self.path.exists() else "there is no such folder"
+            raise UserError(f"{self.path}: not a run directory ({reason})")
         data = self.read("config.yaml")
         try:
             config = parse(data.decode())
