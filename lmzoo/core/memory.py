@@ -28,6 +28,7 @@ def large_tensors_given_back() -> Iterator[None]:
     That is for work whose tensors nearly fill the memory and have ever other sizes, of which the allocator would keep
     a hole each.
     """
+    _set(_TRIM_THRESHOLD, 32 * LARGE)  # what is free at the heap's end beyond this is given back, too
     _set(_MMAP_THRESHOLD, LARGE)
     _set(_MMAP_MAX, 65_536)  # glibc's default
     try:

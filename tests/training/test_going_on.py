@@ -122,5 +122,7 @@ def test_what_does_not_fit_is_refused_in_a_line(source: Path, tmp_path: Path):
     assert "(recurrent.weight_ih_l1: absent there, [8, 8] here)" in deeper
     counted = refused(*same, *QUICK, *MODELS["ngram"], f"trainer.from={source}")
     assert "needs a model that learns by gradient" in counted
-    assert "trainer.from: nowhere: not a run directory (there is no such folder)" in refused(*same, *RNN, "trainer.from=nowhere")
+    assert "trainer.from: nowhere: not a run directory (there is no such folder)" in refused(
+        *same, *RNN, "trainer.from=nowhere"
+    )
     assert "trainer.from=3: must be a string or null" in refused(*same, *RNN, "trainer.from=3")

@@ -98,9 +98,7 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
             suffix[own].scatter_(0, inverse, index[place])
             ends[place] = inverse.to(small) + rows
             rows += len(found)
-        keys = keys[:rows].clone()
-        suffix = suffix[:rows].clone()
-        counts = counts[:rows].clone()
+        keys, suffix, counts = keys[:rows], suffix[:rows], counts[:rows]
         begins = int(torch.searchsorted(keys, (first + begins) * vocabulary_size))
         contexts = len(orders[-1].keys)
         orders.append(NGrams(keys, suffix, counts, begins, contexts, first, vocabulary_size))

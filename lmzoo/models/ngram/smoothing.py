@@ -26,7 +26,7 @@ the interpolation (section 3.4) of Heafield et al. (2013).
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -109,6 +109,8 @@ def estimate(
     orders = count_ngrams(tokens, vocabulary_size, order)
     counts = smoothing_counts(orders, smoothing)
     D = discounts(tokens, vocabulary_size, counts, smoothing, discount_fallback)
+    if not any(prune[:order]):  # else raw counts are asked for again
+        orders = [replace(grams, counts=a) for grams, a in zip(orders, counts, strict=True)]
     keys = [tokens.new_empty(0, dtype=torch.int64), *(grams.keys for grams in orders[1:])]
     rows = sum(len(grams.keys) for grams in orders)
     recursion = _Recursion(
