@@ -178,7 +178,7 @@ class BiRNN(NetworkLabeller[Network]):
         return {"labels": packed(self.labels)} | {f"table{i}": packed(table) for i, table in enumerate(self.tables)}
 
     def know(self, state: Mapping[str, Tensor]) -> None:
-        tables = sorted(name for name in state if name.startswith("table"))
+        tables = [f"table{i}" for i in range(sum(name.startswith("table") for name in state))]
         self._know([unpacked(state[name])[2:] for name in tables], unpacked(state["labels"]))
 
     @torch.no_grad()

@@ -205,6 +205,14 @@ def test_labels_of_texts_are_learnt(pooling: str):
     assert other.label(TEXTS) == [["x"], ["y"], ["y"]]
 
 
+def test_eleven_columns_beside_words_keep_their_places():
+    columns = [[*"abcdefghijk"], [*"kjihgfedcba"]]
+    model = begun([Sentence(["The", "walk"], ["D", "N"], columns)])
+    other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL)
+    other.take(model.state())
+    assert other.tables == model.tables
+
+
 def test_words_start_from_vectors(tmp_path: Path):
     file = tmp_path / "v.txt"
     file.write_text("2 5\nbad 1 2 3 4 5\ngood 5 5 5 5 -5\n")
