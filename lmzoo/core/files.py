@@ -12,7 +12,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from lmzoo.core.errors import UserError
 
@@ -61,7 +61,7 @@ def read_bytes(path: Path, most: int = sys.maxsize) -> bytes:
 
 
 def text_bytes(path: Path) -> bytes:
-    """The contents of a text, which has words; unpacked where the file's name ends in ``.gz``.
+    """The contents of a text, which has words; unpacked where the file's name ends in ``.gz`` or ``.zst``.
 
     Raises: UserError as `input_stream` does, and for what is no text, as `LONGEST_WORD` shows.
     """
@@ -83,18 +83,27 @@ def text_blocks(path: Path, seen: Seen = lambda block, read: None) -> Iterator[b
 
 
 @contextlib.contextmanager
-def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
-    """What gzip has packed into a file whose name ends in ``.gz``; any other stream as it is."""
-    if path.suffix == ".zst":
-        raise UserError(f"{path}: zstd is not unpacked here", "unpack it first (zstd -d), or pack it with gzip")
-    if path.suffix != ".gz":
+def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
+    """What gzip or zstd has packed into a file whose name ends in ``.gz`` or ``.zst``; any other stream as it is."""
+    unpack: Callable[..., Any]
+    if path.suffix == ".gz":
+        unpack, damaged = gzip.open, (gzip.BadGzipFile, zlib.error)
+    elif path.suffix == ".zst":
+        try:
+            from backports import zstd
+        except ImportError:
+            raise UserError(f"{path}: a file of zstd needs another package", "pip install 'lmzoo[zstd]'") from None
+        unpack, damaged = zstd.open, (zstd.ZstdError,)
+    else:
         yield stream
         return
     try:
-        with gzip.open(stream) as unpacked:
+        with unpack(stream) as unpacked:
             yield unpacked
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise UserError(f"{path}: no whole file of gzip", "pack it again") from None
+    except (EOFError, *damaged):
+        raise UserError(
+            f"{path}: no whole file of {'gzip' if path.suffix == '.gz' else 'zstd'}", "pack it again"
+        ) from None
 
 
 def read_text(path: Path) -> bytes:

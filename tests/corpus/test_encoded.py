@@ -306,10 +306,3 @@ def test_a_run_is_the_same_to_the_bit_as_with_int64_in_memory(monkeypatch: pytes
     runs = [torch.load(f"{run}/best.pt", weights_only=True)["model"] for run in ("mapped", "memory")]
     assert runs[0].keys() == runs[1].keys()
     assert all(torch.equal(value, runs[1][name]) for name, value in runs[0].items() if torch.is_tensor(value))
-
-
-@pytest.mark.usefixtures("kept")
-def test_zstd_is_refused():
-    Path("train.zst").write_bytes(b"\x28\xb5\x2f\xfd")
-    with pytest.raises(UserError, match=r"train.zst: zstd is not unpacked here; unpack it first"):
-        load(train="train.zst", valid="train.zst")

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,22 @@ def test_a_packed_file_that_is_broken_is_refused(tmp_path: Path, data: bytes):
     (tmp_path / "a.gz").write_bytes(data)
     with pytest.raises(UserError, match=r"a.gz: no whole file of gzip"):
         own(train=str(tmp_path / "a.gz"), valid=str(tmp_path / "a.gz"))
+
+
+def test_a_file_of_zstd_is_unpacked_if_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    zstd = pytest.importorskip("backports.zstd")
+    whole, cut, other = (tmp_path / f"{name}.zst" for name in ("whole", "cut", "other"))
+    whole.write_bytes(zstd.compress(b"a b\n" * 9))
+    cut.write_bytes(zstd.compress(b"a b\n" * 999)[:-3])
+    other.write_bytes(b"no zstd")
+    corpus = own(train=[str(whole)], valid=str(whole))
+    assert corpus.vocabulary.decode(corpus.train[:3].tolist()) == "a b <eos>"
+    for file in (cut, other):
+        with pytest.raises(UserError, match=r".zst: no whole file of zstd; pack it again"):
+            own(train=str(file), valid=str(file))
+    monkeypatch.setitem(sys.modules, "backports", None)
+    with pytest.raises(UserError, match=r"cut.zst: a file of zstd needs another package; pip install 'lmzoo\[zstd\]'"):
+        own(train=str(cut), valid=str(cut))
 
 
 def test_unknown_adds_a_word_and_a_vocabulary_is_taken_as_it_is(tmp_path: Path):
