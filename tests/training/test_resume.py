@@ -1,10 +1,13 @@
 """A run that was stopped or killed goes on as if nothing had happened: the same bits in the end."""
 
+import contextlib
+import io
 import runpy
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 import torch
@@ -12,7 +15,7 @@ from command_line import MODELS as SMALL_MODELS
 from command_line import QUICK, ROOT, TEXT, configuration, stop_at
 
 from lmzoo.core.errors import Interrupted
-from lmzoo.core.files import write_atomic
+from lmzoo.core.files import atomic_stream
 from lmzoo.core.registry import models
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.runs import files
@@ -122,17 +125,20 @@ def kill_at(patch: pytest.MonkeyPatch, number: int, after: bool) -> None:
     """Die in the middle of the ``number``-th file that is saved, or just after it."""
     saved = 0
 
-    def write(path: Path, data: bytes) -> None:
+    @contextlib.contextmanager
+    def stream(path: Path) -> Iterator[BinaryIO]:
         nonlocal saved
         saved += 1
         if saved == number and not after:
-            path.with_name(f".{path.name}.0.part").write_bytes(data[: len(data) // 2])
+            yield (half := io.BytesIO())
+            path.with_name(f".{path.name}.0.part").write_bytes(half.getvalue()[: half.tell() // 2])
             raise Killed
-        write_atomic(path, data)
+        with atomic_stream(path) as whole:
+            yield whole
         if saved == number:
             raise Killed
 
-    patch.setattr(files, "write_atomic", write)
+    patch.setattr(files, "atomic_stream", stream)
 
 
 @pytest.fixture(scope="module")
