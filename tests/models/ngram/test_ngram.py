@@ -92,7 +92,7 @@ def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: d
         assert row == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(texts, all_options, st.integers(1, 4))
 @example([[1, 2, 3], [2], [2, 3, 3, 2], []], DEFAULT_4 | {"prune": [0, 0, 1]}, 1)
 def test_a_text_is_counted_in_pieces_to_the_same_bits(lines: list[list[int]], options: dict, piece: int):
