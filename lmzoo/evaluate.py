@@ -56,7 +56,8 @@ def evaluate(
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
     started, scoring = time.monotonic(), _Scoring(vocabulary, each)
-    for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary), memory):
+    shown = each is None or not sys.stdout.isatty()
+    for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary, shown), memory):
         if problem := fault(logprobs):
             raise UserError(f"{run_dir}: {problem}", "train it again")
         scoring.add(part.numbers, logprobs)
@@ -109,7 +110,7 @@ class _Scoring:
         self.open = tokens[end:], logprobs[end:]
 
 
-def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
+def _read(text: str, run: Run, vocabulary: Vocabulary, shown: bool) -> Iterable[Part]:
     """A split, or a file whose lines have labels, which are one part; any other file part by part."""
     if text in SPLITS:
         corpus = run.corpus()
@@ -118,7 +119,7 @@ def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
         meant = get_close_matches(text, SPLITS, n=1)
         advice = f"did you mean '{meant[0]}'?" if meant else None
         raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
-    return file_parts(vocabulary, Path(text))
+    return file_parts(vocabulary, Path(text), shown)
 
 
 def _for_json(value: Any) -> Any:

@@ -14,7 +14,8 @@ from typing import Any
 
 from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, tokenized_pieces, warn
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import read_lines, read_pieces
+from lmzoo.core.files import read_lines
+from lmzoo.core.progress import reading
 from lmzoo.corpus.conditions import numbered, parted
 from lmzoo.protocol.lines import Line, scored, scored_pieces
 from lmzoo.runs.results import finite
@@ -55,7 +56,7 @@ def main() -> int:
         conditions = numbered(labels, vocabulary.conditions, arguments.text)
         text = scored(model, vocabulary, tokenized(arguments, lines), context, arguments.text, conditions)
     else:
-        pieces = tokenized_pieces(arguments, read_pieces(text_file(arguments)))
+        pieces = tokenized_pieces(arguments, reading(text_file(arguments), not sys.stdout.isatty()))
         text = scored_pieces(model, vocabulary, pieces, context, arguments.text)
     warn(unfinished)
     sums = Sums()

@@ -9,6 +9,7 @@ import torch
 from command_line import MODELS, QUICK, TEXT, command
 
 from lmzoo import embed, load, transitions
+from lmzoo.core import files
 from lmzoo.embed import EmbeddedText
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
@@ -108,6 +109,40 @@ def test_prints_the_words_that_follow(run: Path, monkeypatch: pytest.MonkeyPatch
     assert "needs a linear dynamical system" in command(f"{run}/../ngram", main=transitions.main).refused()
 
 
+def test_a_text_is_embedded_by_parts_of_whole_lines(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
+    """The file is the same with parts of at most 5 tokens, `<eos>` among them; a longer line is a part by itself."""
+    whole, parted = text.with_name("whole.npz"), text.with_name("parted.npz")
+    assert command(str(run), str(text), str(whole), "--device", "cpu", main=embed.main).code == 0
+    sizes, at_once = [], embed.embed_lines
+    monkeypatch.setattr(embed, "PART_TOKENS", 5)
+    monkeypatch.setattr(embed, "embed_lines", lambda model, part: sizes.append(len(part)) or at_once(model, part))
+    done = command(str(run), str(text), str(parted), "--device", "cpu", main=embed.main)
+    assert "12 tokens of 4 lines, 6 dimensions" in done.out
+    assert sizes == [4, 3, 7, 3]
+    expected, found = np.load(whole), np.load(parted)
+    for name in ("words", "lines"):
+        np.testing.assert_array_equal(found[name], expected[name])
+    torch.testing.assert_close(*(torch.from_numpy(file["embeddings"]) for file in (found, expected)))
+
+
+def test_a_large_text_is_embedded_into_an_array_that_can_be_mapped(
+    run: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its lines come in several pieces, of which some end inside a line."""
+    monkeypatch.setattr(files, "LONGEST_WORD", 64)
+    spaces = " " * 200
+    text.write_text("".join(f"{' '.join(['w1', 'w2'] * (200 if i == 2 else 20))}{spaces}\n\n" for i in range(5)))
+    archive, array = text.with_name("out.npz"), text.with_name("out.npy")
+    for file in (archive, array):
+        done = command(str(run), str(text), str(file), "--device", "cpu", main=embed.main)
+        assert "560 tokens of 5 lines, 6 dimensions" in done.out, done
+    whole, mapped = np.load(archive), np.load(array, mmap_mode="r")
+    np.testing.assert_array_equal(mapped, whole["embeddings"])
+    assert np.unique(whole["lines"], return_counts=True)[1].tolist() == [40, 40, 400, 40, 40]
+    assert np.unique(whole["lines"]).tolist() == [0, 2, 4, 6, 8]
+    assert whole["words"].tolist() == ["w1", "w2"] * 280
+
+
 def test_words_of_which_one_is_very_long_are_refused(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
     """numpy takes 4 bytes for each of the 12 words' 2 signs."""
     arguments = [str(run), str(text), str(text.with_name("out.npz")), "--device", "cpu"]
@@ -115,7 +150,9 @@ def test_words_of_which_one_is_very_long_are_refused(run: Path, text: Path, monk
     assert command(*arguments, main=embed.main).code == 0
     text.write_text(text.read_text().replace("w9", "w19"))
     line = command(*arguments, main=embed.main).refused()
-    assert "text.txt, line 5: a word of 3 signs" in line
+    assert "12 words, each as wide as the longest, 'w19…' of 3 signs; name a file .npy" in line
+    arguments[2] = str(text.with_name("out.npy"))
+    assert command(*arguments, main=embed.main).code == 0
 
 
 @pytest.mark.parametrize(
@@ -128,6 +165,6 @@ def test_a_file_that_finds_no_room_is_told_in_one_line(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(np.lib.format, "write_array", fail)
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fail)
     assert message in command(str(run), str(text), str(text.with_name("out.npz")), main=embed.main).refused()
     assert [path.name for path in text.parent.iterdir()] == ["text.txt"]

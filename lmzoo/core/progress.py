@@ -3,15 +3,19 @@
 import logging
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from tqdm import tqdm
 
+from lmzoo.core.files import read_pieces
 from lmzoo.core.ranks import first
 
 log = logging.getLogger(__name__)
 
 SECONDS = 30
 """A line of the log comes after so many seconds, at the first step that ends then."""
+
+MB = 10**6
 
 
 class Bar:
@@ -55,3 +59,17 @@ def tracked(total: int, unit: str, what: str | None = None) -> Iterator[int]:
         for step in range(total):
             yield step
             bar.update()
+
+
+def reading(file: Path, shown: bool = True) -> Iterator[bytes]:
+    """`read_pieces`, and its progress is shown where the file has a megabyte or more.
+
+    Args:
+        shown: False where a bar would stand among lines that a terminal shows.
+    """
+    size = file.stat().st_size // MB if file.is_file() else 0
+    if not (size and shown):
+        yield from read_pieces(file)
+        return
+    with Bar(size, "MB", file.name) as bar:
+        yield from read_pieces(file, lambda _, read: bar.update(steps=read // MB - bar.done))

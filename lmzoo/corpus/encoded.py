@@ -16,7 +16,7 @@ from torch import Tensor
 from lmzoo.core.cache import alone, cache_folder, kept, large_stream
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import read_pieces, sha256, text_blocks
-from lmzoo.core.progress import Bar
+from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
@@ -26,7 +26,6 @@ VERSION = 1
 SETTLED = 2.0
 """A file that changed fewer seconds ago is read again at the next start: times of files are coarse."""
 
-MB = 10**6
 BLOCK = 2**20
 """How many tokens are renumbered at once."""
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import read_lines, read_pieces
+from lmzoo.core.files import read_lines
+from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
 from lmzoo.corpus.conditions import numbered, parted
 from lmzoo.protocol.model import LanguageModel
@@ -76,13 +77,16 @@ def looked_up(vocabulary: Vocabulary, pieces: Iterable[bytes], where: str) -> It
     return (Part(piece, numbers) for piece, numbers in vocabulary.look_up_pieces(pieces, where))
 
 
-def file_parts(vocabulary: Vocabulary, file: Path) -> Iterable[Part]:
+def file_parts(vocabulary: Vocabulary, file: Path, shown: bool = True) -> Iterable[Part]:
     """A file part by part; whole and with their conditions where its lines have labels, as the vocabulary says.
+
+    Args:
+        shown: whether progress is shown, as in `reading`.
 
     Raises: UserError as `read_pieces`, `parted`, `numbered` and `Vocabulary.look_up` do.
     """
     if not vocabulary.conditions:
-        return looked_up(vocabulary, read_pieces(file), str(file))
+        return looked_up(vocabulary, reading(file, shown), str(file))
     labels, lines = parted(read_lines(file), str(file))
     return [Part(b"", vocabulary.look_up(lines, str(file)), numbered(labels, vocabulary.conditions, str(file)))]
 

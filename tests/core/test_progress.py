@@ -8,7 +8,8 @@ import pytest
 from command_line import SMALL, command
 
 from lmzoo.core import progress
-from lmzoo.core.progress import Bar, tracked
+from lmzoo.core.files import read_pieces
+from lmzoo.core.progress import Bar, reading, tracked
 
 
 class Clock:
@@ -61,3 +62,17 @@ def test_training_tells_where_it_is(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert told[2].endswith(" left")
     assert told[2].count("tokens/s") == 1
     assert told[0] in (folder / "run/train.log").read_text()
+
+
+def test_reading_a_large_file_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    text, told = tmp_path / "book.txt", []
+    text.write_bytes(b"one two\n" * 400_000)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    update = Bar.update
+    monkeypatch.setattr(Bar, "update", lambda bar, steps: told.append(bar.done + steps) or update(bar, steps=steps))
+    hidden = list(reading(text, shown=False))
+    assert (told, capsys.readouterr().err) == ([], "")
+    shown = list(reading(text))
+    assert told == [1, 2, 3, 3]
+    assert "book.txt:" in capsys.readouterr().err
+    assert shown == hidden == list(read_pieces(text))
