@@ -6,6 +6,7 @@ All of them do the same in the same order, each with its share of the rows. Rank
 import atexit
 import contextlib
 import datetime
+import itertools
 import logging
 import os
 from collections.abc import Iterator
@@ -86,6 +87,27 @@ def gathered(value: Any) -> list[Any]:
     values = [None] * ranks()
     dist.all_gather_object(values, value)
     return values
+
+
+def stacked(rows: Tensor) -> tuple[Tensor, int]:
+    """The rows of all ranks, those of rank 0 first, and which of them is the first of this rank's."""
+    if ranks() == 1:
+        return rows, 0
+    begins = [0, *itertools.accumulate(gathered(len(rows)))]
+    whole = rows.new_empty(begins[-1], *rows.shape[1:])
+    for number, (begin, end) in enumerate(itertools.pairwise(begins)):
+        if number == rank():
+            whole[begin:end] = rows
+        if end > begin:
+            dist.broadcast(whole[begin:end], number)
+    return whole, begins[rank()]
+
+
+def largest(numbers: Tensor) -> Tensor:
+    """The largest of the ranks', in place of the numbers of each."""
+    if ranks() > 1:
+        dist.all_reduce(numbers, dist.ReduceOp.MAX)
+    return numbers
 
 
 def agreed(value: Any) -> Any:

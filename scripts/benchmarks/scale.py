@@ -1,17 +1,19 @@
-"""How time and memory grow with the tokens of a text, the words of a vocabulary and the states of an HMM.
+"""How time and memory grow with the tokens of a text, the words of a vocabulary, the states of an HMM and the ranks.
 
     python scripts/benchmarks/scale.py scale.csv --plot scale.png
     python scripts/benchmarks/scale.py scale.csv --plot scale.png --most 100000000    5-grams of a larger text, too
 
 Words are drawn by Zipf's law. Every figure is from a process of its own, on one thread: CPU time, and the most memory
 beyond that of the imports. Counting models are estimated; the others take steps, and the figure is the median of a
-step's time for each of its tokens. Figures that the file has are not measured again, so an interrupted run goes on.
+step's time for each of its tokens. Where several processes, ranks, share the work, time is on the clock, and memory is
+that of rank 0: leave them a core each. Figures that the file has are not measured again, so an interrupted run goes on.
 """
 
 import argparse
 import csv
 import json
 import math
+import os
 import resource
 import statistics
 import subprocess
@@ -24,6 +26,7 @@ import numpy as np
 import torch
 from ngram import zipf
 
+from lmzoo.core import ranks
 from lmzoo.core.configs import defaults
 from lmzoo.core.memory import keep_freed_memory
 from lmzoo.core.options import call
@@ -35,6 +38,8 @@ from lmzoo.training.options import TrainerOptions
 
 STEPS = 7
 """Steps that are timed, after two that are not."""
+SHARED = {"max_tokens": 8192}
+"""The windows that ranks share: with few tokens for each, they do little but send gradients to each other."""
 SENTENCE = 25
 """Words of a sentence, its end included."""
 WORDS = 10_000
@@ -42,6 +47,7 @@ TOKENS = [1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000]
 VOCABULARIES = [10_000, 30_000, 100_000, 267_735]
 LSTM = {"name": "lstm", "embedding": 200, "hidden": 200, "dropout": 0.0}
 NGRAM = {"name": "ngram", "order": 5}
+RANKS = [n for n in (1, 2, 4, 8) if n <= (os.cpu_count() or 1)]
 LINES: dict[tuple[str, str], list[tuple[int, dict[str, Any], int, int]]] = {
     ("5-gram, 267,735 words", "tokens of the text"): [(n, NGRAM, n, 267_735) for n in TOKENS],
     ("5-gram, 10,000 words", "tokens of the text"): [(n, NGRAM, n, WORDS) for n in TOKENS[:4]],
@@ -54,9 +60,19 @@ LINES: dict[tuple[str, str], list[tuple[int, dict[str, Any], int, int]]] = {
         (n, {"name": "vlhmm", "states": n, "clusters": 64, "state_dropout": 0.0}, 10**5, WORDS)
         for n in (512, 1024, 2048, 4096)
     ],
+    ("LSTM, 100 classes", "ranks"): [(n, LSTM | {"classes": 100}, 10**6, WORDS) for n in RANKS],
+    ("vlhmm, 2,048 states", "ranks"): [
+        (n, {"name": "vlhmm", "states": 2048, "clusters": 64, "state_dropout": 0.0}, 10**5, WORDS) for n in RANKS
+    ],
+    ("5-gram, 30 million tokens", "ranks"): [(n, NGRAM, 3 * 10**7, WORDS) for n in RANKS],
 }
 """The lines of the plots by name and axis: the value on the axis, the model, tokens and words."""
-PER_TOKEN = {"tokens of the text": "CPU s", "words of the vocabulary": "CPU ms a token", "states": "CPU ms a token"}
+PER_TOKEN = {
+    "tokens of the text": "CPU s",
+    "words of the vocabulary": "CPU ms a token",
+    "states": "CPU ms a token",
+    "ranks": "ms a token on the clock",
+}
 
 
 def peak() -> float:
@@ -77,25 +93,29 @@ def drawn(tokens: int, words: int) -> Corpus:
 
 
 def measure(model: dict[str, Any], tokens: int, words: int) -> dict[str, float]:
-    """CPU seconds of estimating, and CPU milliseconds of training for each token where the model learns by steps."""
+    """Seconds of estimating, and milliseconds of training for each token where the model learns by steps."""
+    by_ranks = "LOCAL_RANK" in os.environ
+    clock = time.perf_counter if by_ranks else time.process_time
     torch.set_num_threads(1)
     torch.manual_seed(0)
     keep_freed_memory()
     corpus = drawn(tokens, words)
     before = peak()
     built = build_model({"model": defaults("model", model["name"]) | model, "plugins": []}, corpus.vocabulary)
-    started = time.process_time()
+    started = clock()
     built.estimate(corpus)
-    figures = {"estimate": time.process_time() - started}
+    figures = {"estimate": clock() - started}
     if any(parameter.requires_grad for parameter in built.parameters()):
-        options = call(TrainerOptions, defaults("trainer", "default") | {"precision": "float32"}, "trainer.")
+        trainer = defaults("trainer", "default") | {"precision": "float32"} | (SHARED if by_ranks else {})
+        options = call(TrainerOptions, trainer, "trainer.")
         recipe = {"optimizer": defaults("optimizer", "adamw"), "schedule": defaults("schedule", "constant")}
         descent, times = Descent(built, corpus, options, seed=0, **recipe), []
         descent.begin()
+        descent.share()
         for window, _ in zip(descent.windows.epoch(0), range(STEPS + 2), strict=False):
-            started = time.process_time()
+            started = clock()
             descent.step(window)
-            times.append((time.process_time() - started) / window.count * 1000)
+            times.append((clock() - started) / window.count * 1000)
         figures["step"] = statistics.median(times[2:])
     return figures | {"memory": peak() - before}
 
@@ -110,7 +130,7 @@ def plot(found: dict[tuple[str, int], dict[str, float]], file: Path) -> None:
     """A column of two panels for each axis: time above, memory below."""
     from matplotlib import pyplot as plt
 
-    figure, panels = plt.subplots(2, len(PER_TOKEN), figsize=(12, 6), sharex="col", layout="constrained")
+    figure, panels = plt.subplots(2, len(PER_TOKEN), figsize=(16, 6), sharex="col", layout="constrained")
     for (name, axis), points in LINES.items():
         column = list(PER_TOKEN).index(axis)
         for panel, kind in zip(panels[:, column], ("time", "memory"), strict=True):
@@ -131,7 +151,10 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(measure(*json.loads(arguments.one))))
+        with ranks.joined():
+            figures = measure(*json.loads(arguments.one))
+            if ranks.first():
+                print(json.dumps(figures))
         return
     rows = list(csv.reader(arguments.file.open())) if arguments.file.exists() else []
     found = {(name, int(x)): {"time": float(cpu), "memory": float(memory)} for name, x, cpu, memory in rows}
@@ -139,7 +162,10 @@ def main() -> None:
         for x, model, tokens, words in points:
             if (name, x) in found or tokens > arguments.most:
                 continue
-            command = [sys.executable, __file__, arguments.file, "--plot", arguments.plot]
+            several = (
+                ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={x}"] if axis == "ranks" else []
+            )
+            command = [sys.executable, *several, __file__, arguments.file, "--plot", arguments.plot]
             done = subprocess.run(
                 [*command, "--one", json.dumps([model, tokens, words])], stdout=subprocess.PIPE, check=True
             )

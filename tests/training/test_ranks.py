@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from command_line import QUICK, ROOT, SMALL, TEXT, command, configuration, stop_
 
 from lmzoo.core import ranks
 from lmzoo.corpus.windows import SentenceWindows
+from lmzoo.models.ngram import counts
 from lmzoo.training.session import train
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -50,13 +52,12 @@ def torchrun(number: int, *arguments: str) -> subprocess.Popen:
     )  # fmt: skip
 
 
-def trained(number: int, folder: Path, *names: str) -> None:
-    """Train in forks of this process, which has imported everything: as torchrun does it, but for the start."""
+def forked(number: int, work: Callable[[int], object]) -> None:
+    """Work in forks of this process, which has imported everything: as torchrun does it, but for the start."""
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
     context = multiprocessing.get_context("fork")
-    configs = [configuration(folder / name, *FAMILY, *FAMILIES[name]) for name in names]
-    processes = [context.Process(target=_train, args=(rank, number, port, configs)) for rank in range(number)]
+    processes = [context.Process(target=_join, args=(rank, number, port, work)) for rank in range(number)]
     for process in processes:
         process.start()
     for process in processes:
@@ -64,11 +65,17 @@ def trained(number: int, folder: Path, *names: str) -> None:
     assert [process.exitcode for process in processes] == [0] * number
 
 
-def _train(rank: int, number: int, port: int, configs: Sequence[dict]) -> None:
+def _join(rank: int, number: int, port: int, work: Callable[[int], object]) -> None:
     meeting = {"RANK": rank, "WORLD_SIZE": number, "MASTER_ADDR": "localhost", "MASTER_PORT": port, "LOCAL_RANK": rank}
     os.environ.update({name: str(value) for name, value in meeting.items()})
-    for config in configs:
-        train(config)
+    with ranks.joined():
+        work(rank)
+
+
+def trained(number: int, folder: Path, *names: str) -> None:
+    """Train by several processes, one run after the other."""
+    configs = [configuration(folder / name, *FAMILY, *FAMILIES[name]) for name in names]
+    forked(number, lambda _: [train(config) for config in configs])
 
 
 def require_equal(one: Path, several: Path) -> None:
@@ -89,6 +96,32 @@ def compare(number: int, folder: Path, *names: str) -> None:
 
 def test_two_ranks_train_what_one_process_trains(folder: Path):
     compare(2, folder, "sentences", "vlhmm")
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_ranks_share_the_counting_of_n_grams(folder: Path, pieces: int, monkeypatch: pytest.MonkeyPatch):
+    """All get what one process counts; where there are fewer ranges of contexts than ranks, some count nothing."""
+    text = torch.randint(0, 6, (2000,), generator=torch.Generator().manual_seed(0))
+    text[-1] = 0
+    whole = counts.count_ngrams(text, 6, 4)
+    monkeypatch.setattr(counts, "PIECE", len(text) // (4 * pieces))
+    shares, own = [], counts._own
+    monkeypatch.setattr(counts, "_own", lambda ranges: shares.append(own(ranges)) or shares[-1])
+
+    def work(rank: int) -> None:
+        orders = [vars(grams) for grams in counts.count_ngrams(text, 6, 4)]
+        torch.save((orders, shares), f"{rank}.pt")
+
+    forked(3, work)
+    saved = [torch.load(f"{rank}.pt") for rank in range(3)]
+    for orders, _ in saved:
+        for one, several in zip(whole, orders, strict=True):
+            for name, value in several.items():
+                assert torch.equal(torch.as_tensor(value), torch.as_tensor(getattr(one, name))), name
+    for ranges in zip(*(own for _, own in saved), strict=True):
+        bounds = [bound for part in ranges for bound in part]
+        assert all(end == begin for (_, end), (begin, _) in pairwise(bounds))
+        assert all(ranges) == (pieces > 1)
 
 
 @pytest.mark.slow

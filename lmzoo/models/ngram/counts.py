@@ -1,10 +1,11 @@
 """Counting the n-grams of every order, as flat sorted tensors, a range of contexts at a time.
 
 No step takes memory for the whole text beyond its words and the n-grams themselves, so that a text of a hundred million
-words is counted beside its table.
+words is counted beside its table. Of several processes that train together each counts some ranges, and all get the
+n-grams.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,6 +13,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from lmzoo.core import ranks
 from lmzoo.corpus.vocabulary import EOS_ID
 
 PIECE = 2**18
@@ -84,8 +86,8 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
         ends, rows = torch.full_like(index, -1), 0
         keys = tokens.new_empty(len(tokens), dtype=torch.int64)  # the end is never written, so it takes no memory
         suffix, counts = index.new_empty(len(tokens)), index.new_empty(len(tokens))
-        for low, high in _ranges(orders[-1].counts):
-            place = ((index[:-1] >= low) & (index[:-1] < high)).nonzero()[:, 0] + 1  # where the n-grams end
+        for low, high in _own(_ranges(orders[-1].counts)):
+            place = _places(index[:-1], low, high) + 1  # where the n-grams end
             if n > 2:  # beyond <s> alone, no context ends with word 0
                 place = place[words[place - 1] != EOS_ID]
             found, inverse, occurrences = torch.unique(
@@ -98,13 +100,28 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
             suffix[own].scatter_(0, inverse, index[place])
             ends[place] = inverse.to(small) + rows
             rows += len(found)
-        keys, suffix, counts = keys[:rows], suffix[:rows], counts[:rows]
+        (keys, before), (suffix, _), (counts, _) = (ranks.stacked(part[:rows]) for part in (keys, suffix, counts))
+        if before:
+            ends[ends >= 0] += before
         begins = int(torch.searchsorted(keys, (first + begins) * vocabulary_size))
         contexts = len(orders[-1].keys)
         orders.append(NGrams(keys, suffix, counts, begins, contexts, first, vocabulary_size))
         first += contexts
-        index = ends
+        index = ranks.largest(ends)
     return orders
+
+
+def _places(numbers: Tensor, low: int, high: int) -> Tensor:
+    """Where (T,) numbers are at least ``low`` and below ``high``, sought in pieces that fit into the cache."""
+    parts = (((part >= low) & (part < high)).nonzero()[:, 0] for part in numbers.split(PIECE))
+    return torch.cat([places + i * PIECE for i, places in enumerate(parts)])
+
+
+def _own(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those of the ranges that this process counts: neighbours, so that its n-grams are."""
+    found = list(ranges)
+    begin, end = (len(found) * number // ranks.ranks() for number in (ranks.rank(), ranks.rank() + 1))
+    return found[begin:end]
 
 
 def _ranges(counts: Tensor) -> Iterator[tuple[int, int]]:
