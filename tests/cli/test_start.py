@@ -1,6 +1,7 @@
 """The first second of a command: what it does not import, and Ctrl-C while it imports and while it closes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,9 @@ def test_the_package_and_the_options_of_training_need_no_pytorch(tmp_path: Path)
     helped = python(tmp_path, "-m", "lmzoo.train", "--help")
     assert (helped.returncode, helped.stderr) == (0, "")
     assert "embedding: 200" in helped.stdout
+    assert re.findall(r"^(\w+): \w+, ", helped.stdout, re.M) == [
+        "corpus", "experiment", "model", "optimizer", "schedule", "trainer",
+    ]  # fmt: skip
     assert "did you mean 'model.hidden'?" in python(tmp_path, "-m", "lmzoo.train", "model.hiden=3").stderr
 
 
@@ -77,3 +81,17 @@ def test_a_command_ignores_ctrl_c_where_a_shell_tells_it_to(tmp_path: Path):
         assert started(tmp_path, "ctrl_c()\nprint('on')\nreturn 0") == (0, "on\n", "")
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_help_whose_reader_has_left_is_silent(tmp_path: Path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "lmzoo.train", "--help"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
