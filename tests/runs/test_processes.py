@@ -18,7 +18,9 @@ from lmzoo import evaluate
 from lmzoo.training.trainer import Trainer
 from lmzoo.words import cache
 
-SWEEP = ["-m", "model=rnn,lstm", *TEXT, *QUICK, "model.embedding=8", "model.hidden=8"]
+FLOAT32 = "trainer.precision=float32"
+"""Other processes do not know that tests have bfloat16 nowhere."""
+SWEEP = ["-m", "model=rnn,lstm", *TEXT, *QUICK, "model.embedding=8", "model.hidden=8", FLOAT32]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,8 @@ def train_beside_another(folder: Path, *arguments: str) -> Outcome:
 def test_of_two_trainings_at_once_one_is_refused_in_a_line(
     processes: ProcessPoolExecutor, tmp_path: Path, finished: Path
 ):
-    calls = [processes.submit(train_beside_another, tmp_path, *SMALL, f"run_dir={tmp_path / 'run'}") for _ in range(2)]
+    arguments = [*SMALL, FLOAT32, f"run_dir={tmp_path / 'run'}"]
+    calls = [processes.submit(train_beside_another, tmp_path, *arguments) for _ in range(2)]
     winner, loser = sorted((call.result() for call in calls), key=lambda outcome: outcome.code)
     assert (winner.code, winner.err) == (0, "")
     assert "another process is training here; choose another run_dir" in loser.refused()
