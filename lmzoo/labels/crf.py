@@ -26,6 +26,9 @@ BATCH = 8192
 MEMORY = 6
 """Steps that L-BFGS remembers."""
 
+PATIENCE = 3
+"""Iterations in a row that lower the loss too little, after which learning ends: one alone may be bad luck."""
+
 VARIANCE = 0.1
 """Of a label that a feature has, guessed: where the curvature of its weight starts from."""
 
@@ -39,7 +42,7 @@ class Crf(LinearChain):
 
     Args:
         l2: of the penalty.
-        tolerance: learning ends when an iteration lowers the loss by less than this share of it.
+        tolerance: learning ends when three iterations in a row each lower the loss by less than this share of it.
         iterations: and after so many at the latest.
         min_count, clusters: as in `LinearChain`.
         vectors, encoder, around, scale: as in `Dense`.
@@ -52,6 +55,8 @@ class Crf(LinearChain):
         super().__init__(min_count=min_count, clusters=clusters)
         self.dense = Dense(vectors, encoder, around, scale)
         self.l2, self.tolerance, self.steps = l2, tolerance, iterations
+        self.small = 0
+        """The last iterations in a row that lowered the loss by less."""
 
     @property
     def reads_with(self) -> tuple[str, str] | None:
@@ -119,7 +124,8 @@ class Crf(LinearChain):
         decrease = self.search.step()
         x, value, gradient = self.search.point
         self._be(x)
-        if decrease is None or decrease <= self.tolerance * value:
+        self.small = self.small + 1 if decrease is not None and decrease <= self.tolerance * value else 0
+        if decrease is None or self.small == PATIENCE:
             self.steps = number + 1
         return {"loss/train": value / len(self.gold), "train/gradient_norm": float(gradient.norm())}
 
@@ -128,6 +134,7 @@ class Crf(LinearChain):
         sides = list(zip(*self.search.steps, strict=True)) or [(), (), ()]
         return {
             "steps": torch.tensor(self.steps),
+            "small": torch.tensor(self.small),
             "x": x,
             "value": torch.tensor(value, dtype=torch.float64),
             "gradient": gradient,
@@ -137,7 +144,7 @@ class Crf(LinearChain):
         }
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
-        self.steps = int(progress["steps"])
+        self.steps, self.small = int(progress["steps"]), int(progress["small"])
         # clones, as the place in memory decides the order in which a product's terms are added
         x, gradient = progress["x"].clone(), progress["gradient"].clone()
         self.search.point = Point(x, float(progress["value"]), gradient)

@@ -89,6 +89,21 @@ def test_learning_ends_where_the_gradient_is_zero_and_knows_its_text():
     assert model.label(sentences()) == [sentence.labels for sentence in sentences()]
 
 
+def test_one_small_step_alone_does_not_end_learning(monkeypatch: pytest.MonkeyPatch):
+    model = begun(tolerance=0.1)
+    loss = model.search.point.value
+    decreases = iter([loss, 0.0, 0.0, loss, 0.0, 0.0])
+    monkeypatch.setattr(model.search, "step", lambda: next(decreases))
+    for number in range(6):
+        model.step(number)
+    again = begun(tolerance=0.1)
+    again.go_on(model.progress())
+    monkeypatch.setattr(again.search, "step", lambda: 0.0)
+    assert again.steps == 200
+    again.step(6)
+    assert again.steps == 7
+
+
 def test_learning_goes_on_bit_for_bit_also_after_its_end():
     whole, first, second = begun(), begun(), begun()
     for number in range(7):
