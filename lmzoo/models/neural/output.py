@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.models.neural.softmax import token_logprobs
+from lmzoo.models.neural.softmax import in_autocast_type, token_logprobs
 from lmzoo.protocol.model import numbered_below
 from lmzoo.words.clusters import Clustering, word_clusters
 
@@ -97,9 +97,9 @@ class Output(nn.Module):
         """
         classes = self.classes
         if classes is None:
-            return token_logprobs(*_in_autocast_type(hidden, self.weight, self.bias), tokens)
+            return token_logprobs(*in_autocast_type(hidden, self.weight, self.bias), tokens)
         own_class = classes.word_class[tokens]
-        of_class = token_logprobs(*_in_autocast_type(hidden, classes.S.weight, classes.S.bias), own_class)
+        of_class = token_logprobs(*in_autocast_type(hidden, classes.S.weight, classes.S.bias), own_class)
         with torch.autocast(hidden.device.type, enabled=False):
             hidden = hidden.to(self.weight.dtype)
             return of_class + token_logprobs(hidden, self.weight, self.bias, tokens, classes.word_class)
@@ -115,12 +115,3 @@ class Output(nn.Module):
         largest = torch.full_like(of_class, -torch.inf).scatter_reduce(1, own, scores, "amax")  # (N, C)
         totals = torch.zeros_like(of_class).scatter_add(1, own, (scores - largest.gather(1, own)).exp())
         return scores + (of_class - largest - totals.log()).gather(1, own)
-
-
-def _in_autocast_type(hidden: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The tensors in the type of autocast where that is on, else as they are."""
-    device = hidden.device.type
-    if not torch.is_autocast_enabled(device):
-        return hidden, weight, bias
-    half = torch.get_autocast_dtype(device)
-    return hidden.to(half), weight.to(half), bias.to(half)

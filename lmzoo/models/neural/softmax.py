@@ -11,33 +11,50 @@ CHUNK_ELEMENTS = 1 << 23
 
 
 def token_logprobs(
-    hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None = None
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    tokens: Tensor,
+    word_class: Tensor | None = None,
+    *,
+    alike: bool = True,
 ) -> Tensor:
     """log p(x | h) in nats: softmax(W h + b)_x over all words, or over the words of x's class alone.
 
-    The (N, V) logits never exist together: they are computed a chunk of rows at a time. The forward pass computes the
-    gradient of Σ log p as well. The backward pass multiplies it by the median weight of the tokens, which is right
-    for every token of that weight. It computes the logits again of tokens with another weight, such as masked ones.
+    The (N, V) logits never exist together: they are computed a chunk of rows at a time. Where most tokens have one
+    weight in the loss, the forward pass computes the gradient of Σ log p as well. The backward pass multiplies it by
+    the median weight of the tokens, which is right for every token of that weight. It computes the logits again of
+    tokens with another weight, such as masked ones.
 
     Args:
         hidden: (N, d) h.
         weight, bias: (V, d) W and (V,) b.
         tokens: (N,) int64 x.
         word_class: (V,) int64 class of every word; None for one softmax over all words.
+        alike: whether most tokens have one weight in the loss. If not, all logits are computed again.
 
     Returns: (N,), float32 or the type of ``hidden`` where that has more bits.
     """
     if torch.is_grad_enabled():
-        return _TokenLogprobs.apply(hidden, weight, bias, tokens, word_class)
+        return _TokenLogprobs.apply(hidden, weight, bias, tokens, word_class, alike)
     return _score(hidden, weight, bias, tokens, word_class, None)[0]
+
+
+def in_autocast_type(hidden: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The tensors in the type of autocast where that is on, else as they are."""
+    device = hidden.device.type
+    if not torch.is_autocast_enabled(device):
+        return hidden, weight, bias
+    half = torch.get_autocast_dtype(device)
+    return hidden.to(half), weight.to(half), bias.to(half)
 
 
 class _TokenLogprobs(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None, alike: bool
     ) -> Tensor:
-        ones = torch.ones(len(tokens), device=tokens.device)
+        ones = torch.ones(len(tokens), device=tokens.device) if alike else None
         logprobs, gradients = _score(hidden, weight, bias, tokens, word_class, ones)
         ctx.save_for_backward(hidden, weight, bias, tokens, word_class, *gradients)
         return logprobs
@@ -46,6 +63,8 @@ class _TokenLogprobs(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         g = upstream[0]
         hidden, weight, bias, tokens, word_class, *gradients = ctx.saved_tensors
+        if not gradients:
+            return *_score(hidden, weight, bias, tokens, word_class, g)[1], None, None, None
         common = g.median()
         to_hidden, to_weight, to_bias = (part * common.to(part.dtype) for part in gradients)
         others = (g != common).nonzero()[:, 0]
@@ -54,7 +73,7 @@ class _TokenLogprobs(torch.autograd.Function):
             to_hidden.index_add_(0, others, more[0])
             to_weight += more[1]
             to_bias += more[2]
-        return to_hidden, to_weight, to_bias, None, None
+        return to_hidden, to_weight, to_bias, None, None, None
 
 
 def _score(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lmzoo.models.neural.softmax import token_logprobs
+from lmzoo.models.neural.softmax import in_autocast_type, token_logprobs
 
 
 class MixtureOfSoftmaxes(nn.Module):
@@ -32,13 +32,14 @@ class MixtureOfSoftmaxes(nn.Module):
     def _parts(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """(N, d) h -> (N, K) log π and (N K, e) vectors, all of a row together."""
         with torch.autocast(hidden.device.type, enabled=False):
-            hidden = hidden.to(self.weight.dtype)
-            return self.P(hidden).log_softmax(1), torch.tanh(self.U(hidden)).view(-1, self.weight.shape[1])
+            prior = self.P(hidden.to(self.weight.dtype)).log_softmax(1)
+        return prior, torch.tanh(self.U(hidden)).view(-1, self.weight.shape[1])
 
     def forward(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """(N, d) h and (N,) int64 x -> (N,) log p(x | h) in nats."""
         prior, vectors = self._parts(hidden)
-        each = token_logprobs(vectors, self.weight, self.bias, tokens.repeat_interleave(prior.shape[1]))
+        tensors = in_autocast_type(vectors, self.weight, self.bias)
+        each = token_logprobs(*tensors, tokens.repeat_interleave(prior.shape[1]), alike=False)
         return (prior + each.view_as(prior)).logsumexp(1)
 
     def predict(self, hidden: Tensor) -> Tensor:

@@ -73,6 +73,16 @@ def test_scores_and_gradients_are_the_dense_ones(weights: torch.Tensor):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("word_class", [None, CLASSES])
+def test_tokens_that_are_not_alike_have_the_same_gradients(word_class: torch.Tensor | None):
+    inputs, tokens = draw()
+    scores = [softmax.token_logprobs(*inputs, tokens, word_class, alike=alike) for alike in (True, False)]
+    torch.testing.assert_close(scores[1], scores[0], rtol=1e-12, atol=1e-12)
+    wanted, ours = (torch.autograd.grad((WEIGHTS["any"] * s).sum(), inputs) for s in scores)
+    for one, other in zip(ours, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
 def test_two_levels_are_the_class_and_the_word_among_its_own(weights: torch.Tensor):
     inputs, tokens = draw()

@@ -142,7 +142,23 @@ def test_softmaxes_are_mixed_as_written_and_sum_to_one(tied: bool):
     torch.testing.assert_close(output.predict(hidden).exp(), expected)
     torch.testing.assert_close(expected.sum(1), torch.ones(5).double())
     words = torch.tensor([3, 0, 6, 2, 2])
-    torch.testing.assert_close(output(hidden, words).exp(), expected[range(5), words])
+    scores = output(hidden, words)
+    torch.testing.assert_close(scores.exp(), expected[range(5), words])
+    parameters = [output.P.weight, output.U.weight, output.weight, output.bias]
+    gradients = [torch.autograd.grad(s.sum(), parameters) for s in (scores, expected[range(5), words].log())]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_mixed_softmaxes_are_rounded_under_autocast_and_their_weights_are_not():
+    output = lstm(softmaxes=3, embedding=4, hidden=6).output
+    hidden, words = torch.randn(5, 6), torch.tensor([3, 0, 6, 2, 2])
+    scores = output(hidden, words)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = output(hidden, words)
+        assert output._parts(hidden)[0].dtype == torch.float32
+    assert not torch.equal(rounded, scores)
+    torch.testing.assert_close(rounded, scores, atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize(
