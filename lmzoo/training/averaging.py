@@ -15,7 +15,8 @@ class Average:
     """An average a of the weights w after each step, once it has begun.
 
     Without a ``decay`` it is their mean: a ← a + (w − a) / n after n steps; Polyak & Juditsky (1992). With one it is
-    the exponential average a ← d a + (1 − d) w, begun at the first w.
+    the exponential average a ← d a + (1 − d) w, begun at the first w. So that random weights are soon forgotten, d is
+    at most n / (n + 9), as in TensorFlow's ``ExponentialMovingAverage``.
 
     Args:
         weights: the parameters, which the average follows.
@@ -33,7 +34,7 @@ class Average:
         self.steps += 1
         if self.steps == 1:
             self.values = [weight.detach().clone() for weight in self.weights]
-        share = 1 / self.steps if self.decay is None else 1 - self.decay
+        share = 1 / self.steps if self.decay is None else max(1 - self.decay, 9 / (self.steps + 9))
         for value, weight in zip(self.values, self.weights, strict=True):
             value.lerp_(weight, share)
 
