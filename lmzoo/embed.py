@@ -8,7 +8,7 @@ if __name__ == "__main__":
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -58,20 +58,37 @@ class TextOnDisk:
     @classmethod
     @contextmanager
     def of(cls, vocabulary: Vocabulary, file: Path) -> Iterator["TextOnDisk"]:
-        """Read a file that has a sentence on each line, once; a context, at whose end the files on disk are gone."""
-        with tempfile.TemporaryFile() as word_file, tempfile.TemporaryFile() as number_file:
-            text, last = cls(file, cast(BinaryIO, word_file), cast(BinaryIO, number_file)), EOS_ID
-            for piece, numbers in vocabulary.look_up_pieces(reading(file), str(file)):
-                words = vocabulary.form.prepared(piece).decode().split()
-                tokens = vocabulary.read(numbers).int().numpy()
-                text.words += len(words)
-                text.lines += int(((tokens == EOS_ID) & (np.insert(tokens[:-1], 0, last) != EOS_ID)).sum())
-                text.longest = max([text.longest, *words], key=len)
-                word_file.write("".join(f"{word}\n" for word in words).encode())
-                number_file.write(tokens.tobytes())
-                last = tokens[-1] if len(tokens) else last
-            number_file.flush()
+        """Read a file that has a sentence on each line, once; a context, at whose end the files on disk are gone.
+
+        Raises: UserError where the folder for temporary files has no room.
+        """
+        with ExitStack() as files:
+            word_file, number_file = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+            text = cls(file, cast(BinaryIO, word_file), cast(BinaryIO, number_file))
+            try:
+                text._fill(vocabulary)
+            except OSError as error:
+                with suppress(OSError):
+                    files.close()
+                where = tempfile.gettempdir()
+                raise UserError(
+                    f"{where}: cannot be written ({error.strerror})", "set TMPDIR to a folder with more room"
+                ) from None
             yield text
+
+    def _fill(self, vocabulary: Vocabulary) -> None:
+        last = EOS_ID
+        for piece, numbers in vocabulary.look_up_pieces(reading(self.file), str(self.file)):
+            words = vocabulary.form.prepared(piece).decode().split()
+            tokens = vocabulary.read(numbers).int().numpy()
+            self.words += len(words)
+            self.lines += int(((tokens == EOS_ID) & (np.insert(tokens[:-1], 0, last) != EOS_ID)).sum())
+            self.longest = max([self.longest, *words], key=len)
+            self.word_file.write("".join(f"{word}\n" for word in words).encode())
+            self.number_file.write(tokens.tobytes())
+            last = tokens[-1] if len(tokens) else last
+        self.word_file.flush()
+        self.number_file.flush()
 
     def parts(self) -> Iterator[Tensor]:
         """(n,) tokens of whole lines, with `<eos>` at the end of each, in the order of the text."""

@@ -1,6 +1,7 @@
 """The commands that write and print embeddings of a text, and print which words follow which."""
 
 import errno
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -168,3 +169,13 @@ def test_a_file_that_finds_no_room_is_told_in_one_line(
     monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fail)
     assert message in command(str(run), str(text), str(text.with_name("out.npz")), main=embed.main).refused()
     assert [path.name for path in text.parent.iterdir()] == ["text.txt"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no device that is always full")
+def test_temporary_files_that_find_no_room_are_told_in_one_line(
+    run: Path, text: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(embed.tempfile, "TemporaryFile", partial(Path("/dev/full").open, "wb"))
+    monkeypatch.setattr(embed.tempfile, "gettempdir", lambda: str(tmp_path))
+    done = command(str(run), str(text), "--neighbours", "w1", main=embed.main)
+    assert f"{tmp_path}: cannot be written (No space left on device); set TMPDIR" in done.refused()
