@@ -6,6 +6,7 @@ https://arxiv.org/abs/1709.07432; Mikolov et al. (2010) for the rule without dec
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -64,7 +65,7 @@ class Dynamic(OfOneRun):
     ):
         super().__init__(vocabulary_size, run)
         self.rule, self.rate, self.decay, self.segment = rule, rate, decay, segment
-        self.kept: Tensor | None = None  # w_0, while the model is frozen
+        self.kept: _Rule | None = None  # while the model is frozen
         self.register_buffer("rms", torch.empty(0))
         sized_by_estimate(self, "rms")
 
@@ -78,7 +79,8 @@ class Dynamic(OfOneRun):
     def _measure_rms(self, text: Tensor) -> Tensor:
         """(P,) r over the segments of a text."""
         windows = StreamWindows(text, min(ROWS, len(text)), self.segment)
-        weights, sums = self._trained(), torch.zeros_like(self._trained())
+        weights = self._trained()
+        sums = torch.zeros_like(weights)
         state = self.inner.eval().initial_state(len(windows.rows))
         segments = windows.epoch(0)
         for _ in tracked(len(windows), "segment", "gradients"):
@@ -91,12 +93,12 @@ class Dynamic(OfOneRun):
 
     def initial_state(self, batch_size: int) -> State:
         pending = torch.full((batch_size, self.segment - 1), -1, device=self.device)
-        return pending, self._trained().expand(batch_size, -1), *self.inner.initial_state(batch_size)
+        return pending, self._rule().trained.expand(batch_size, -1), *self.inner.initial_state(batch_size)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         rows = [self._row(tokens[row], tuple(part[row : row + 1] for part in state)) for row in range(len(tokens))]
         if not rows:
-            return self._trained().new_zeros(tokens.shape), state
+            return state[1].new_zeros(tokens.shape), state
         logprobs, states = zip(*rows, strict=True)
         return torch.stack(logprobs), tuple(torch.cat(parts) for parts in zip(*states, strict=True))
 
@@ -120,9 +122,11 @@ class Dynamic(OfOneRun):
 
     def _learn(self, weights: Tensor, gradient: Tensor) -> Tensor:
         """(P,) weights after a step down a gradient, and towards the trained ones."""
-        step = gradient / (self.rms + EPSILON) if self.rule == "rms" else gradient
-        back = (self.decay * self.rms / self.rms.mean()).clamp(max=1) if self.rule == "rms" else self.decay
-        return torch.lerp(weights, self._trained(), back).sub_(step, alpha=self.rate)
+        rule = self._rule()
+        weights = torch.lerp(weights, rule.trained, rule.back)
+        if rule.divisor is None:
+            return weights.sub_(gradient, alpha=self.rate)
+        return weights.addcdiv_(gradient, rule.divisor, value=-self.rate)
 
     def predict(self, state: State) -> Tensor:
         predictions = []
@@ -133,7 +137,7 @@ class Dynamic(OfOneRun):
                 if read.numel():
                     _, now = functional_call(self.inner, named, (read, now))
                 predictions.append(functional_call(_Predicting(self.inner), _below(named), (now,)))
-        return torch.cat(predictions) if predictions else self._trained().new_zeros(0, self.vocabulary_size)
+        return torch.cat(predictions) if predictions else state[1].new_zeros(0, self.vocabulary_size)
 
     @torch.enable_grad()
     def _gradient(self, logprobs: Tensor, named: dict[str, Tensor]) -> Tensor:
@@ -143,9 +147,15 @@ class Dynamic(OfOneRun):
 
     def _trained(self) -> Tensor:
         """(P,) w_0, one parameter after another."""
+        return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
+
+    def _rule(self) -> "_Rule":
         if self.kept is not None:
             return self.kept
-        return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
+        if self.rule == "sgd":
+            return _Rule(self._trained(), self.decay, None)
+        back = (self.decay * self.rms / self.rms.mean()).clamp(max=1)
+        return _Rule(self._trained(), back, self.rms + EPSILON)
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
         """(P,) weights as the parameters of the model, ready for a gradient."""
@@ -158,7 +168,7 @@ class Dynamic(OfOneRun):
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        self.kept = self._trained()
+        self.kept = self._rule()
         try:
             yield
         finally:
@@ -167,6 +177,18 @@ class Dynamic(OfOneRun):
     @property
     def window_tokens(self) -> int:
         return self.segment
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What all steps have in common."""
+
+    trained: Tensor
+    """(P,) w_0."""
+    back: Tensor | float
+    """The part of the way back to w_0: (P,), or one number under ``sgd``."""
+    divisor: Tensor | None
+    """(P,) r + ε; None under ``sgd``."""
 
 
 class _Predicting(torch.nn.Module):
