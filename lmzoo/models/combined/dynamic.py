@@ -23,6 +23,8 @@ from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.protocol.model import State, sized_by_estimate
 
 EPSILON = 1e-5
+WINDOW = 100
+"""Tokens scored at once. A row of them copies the weights, and the steps change the copy; short rows are sentences."""
 ROWS = 100
 """Rows of train in a segment of which the mean squares of gradients are measured."""
 
@@ -104,7 +106,7 @@ class Dynamic(OfOneRun):
 
     def _row(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """(T,) tokens after a state of one row -> their (T,) scores, and the state after them."""
-        pending, weights, start = state[0][0], state[1][0], state[2:]
+        pending, weights, start = state[0][0], state[1][0].clone(), state[2:]
         pending, scores = pending[pending >= 0], []
         while len(tokens):
             part, tokens = tokens.tensor_split([self.segment - len(pending)])
@@ -114,19 +116,20 @@ class Dynamic(OfOneRun):
                 logprobs, after = functional_call(self.inner, named, (read[None], start))
             scores.append(logprobs[0, -len(part) :].detach())
             if len(read) == self.segment:
-                weights = self._learn(weights, self._gradient(logprobs, named))
+                self._learn_(weights, self._gradient(logprobs, named))
                 start, read = tuple(part.detach() for part in after), read[:0]
             pending = read
         kept = torch.nn.functional.pad(pending, (0, self.segment - 1 - len(pending)), value=-1)
         return torch.cat(scores), (kept[None], weights[None], *start)
 
-    def _learn(self, weights: Tensor, gradient: Tensor) -> Tensor:
-        """(P,) weights after a step down a gradient, and towards the trained ones."""
+    def _learn_(self, weights: Tensor, gradient: Tensor) -> None:
+        """Take a step with (P,) weights: down a gradient, and towards the trained ones."""
         rule = self._rule()
-        weights = torch.lerp(weights, rule.trained, rule.back)
+        weights.lerp_(rule.trained, rule.back)
         if rule.divisor is None:
-            return weights.sub_(gradient, alpha=self.rate)
-        return weights.addcdiv_(gradient, rule.divisor, value=-self.rate)
+            weights.sub_(gradient, alpha=self.rate)
+        else:
+            weights.addcdiv_(gradient, rule.divisor, value=-self.rate)
 
     def predict(self, state: State) -> Tensor:
         predictions = []
@@ -176,7 +179,7 @@ class Dynamic(OfOneRun):
 
     @property
     def window_tokens(self) -> int:
-        return self.segment
+        return max(WINDOW, self.segment)
 
 
 @dataclass(frozen=True)
