@@ -24,14 +24,10 @@ for preset in "$@"; do
     row "$preset" experiment="$preset"
     [ -e "$outputs/$preset/results.json" ] || continue
     run="model.run=$outputs/$preset"
-    for theta in 0.0 0.1 0.3 1.0; do
+    for theta in 0.0 0.3 1.0 3.0; do
         row "$preset-cache-$theta" model=cache corpus=ptb "$run" model.theta="$theta" model.size=2000
     done
-    for rate in 0.3 1.0; do
+    for rate in 0.0002 0.0004 0.0008; do
         row "$preset-dynamic-$rate" model=dynamic corpus=ptb "$run" model.rate="$rate"
-    done
-    for rate in 0.0005 0.002; do
-        row "$preset-rms-$rate" model=dynamic corpus=ptb "$run" model.rule=rms model.rate="$rate" model.decay=0.02 \
-            model.segment=5
     done
 done

@@ -37,7 +37,7 @@ VARIANTS = {
     "mixture, per sentence": {"per": "sentence"},
     "whole_sentence": {"clusters": [5], "samples": 500, "noise": 1, "min_count": 2},
     "cache, neural": {"theta": 0.3},
-    "dynamic, rms": {"rule": "rms", "rate": 0.001, "segment": 5},
+    "dynamic, sgd": {"rule": "sgd", "rate": 0.1, "segment": 5},
     "vlhmm, factored and tied": {"embeddings": "factored", "tied": True},
     "vlhmm, table": {"parameterisation": "table", "states": 256},
     "lowrank_hmm, features in clusters": {"block_features": True, "feature_map": "softmax"},
@@ -45,7 +45,7 @@ VARIANTS = {
 }
 """Options that change how a model computes; its name comes first."""
 LONG = ("logbilinear, diagonal, in classes", "gru, residual, softmaxes mixed", "lds, in classes", "cache, neural",
-        "dynamic, rms")  # fmt: skip
+        "dynamic, sgd")  # fmt: skip
 """Variants whose parts other cases have, too."""
 
 

@@ -7,14 +7,14 @@ https://arxiv.org/abs/1709.07432; Mikolov et al. (2010) for the rule without dec
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import NonNegative, Probability, Size
+from lmzoo.core.options import Bounds, NonNegative, Probability, Size
 from lmzoo.core.progress import tracked
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
@@ -22,7 +22,6 @@ from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.protocol.model import State, sized_by_estimate
 
-EPSILON = 1e-5
 WINDOW = 100
 """Tokens scored at once. A row of them copies the weights, and the steps change the copy; short rows are sentences."""
 ROWS = 100
@@ -50,6 +49,7 @@ class Dynamic(OfOneRun):
         rate: η.
         decay: λ.
         segment: n.
+        epsilon: ε, for the rule ``rms``. It keeps the steps small of words that are rare in train.
     """
 
     rms: Tensor
@@ -64,9 +64,10 @@ class Dynamic(OfOneRun):
         rate: NonNegative,
         decay: Probability,
         segment: Size,
+        epsilon: Annotated[float, Bounds(low=1e-12, high=1e30)],
     ):
         super().__init__(vocabulary_size, run)
-        self.rule, self.rate, self.decay, self.segment = rule, rate, decay, segment
+        self.rule, self.rate, self.decay, self.segment, self.epsilon = rule, rate, decay, segment, epsilon
         self.kept: _Rule | None = None  # while the model is frozen
         self.register_buffer("rms", torch.empty(0))
         sized_by_estimate(self, "rms")
@@ -158,7 +159,7 @@ class Dynamic(OfOneRun):
         if self.rule == "sgd":
             return _Rule(self._trained(), self.decay, None)
         back = (self.decay * self.rms / self.rms.mean()).clamp(max=1)
-        return _Rule(self._trained(), back, self.rms + EPSILON)
+        return _Rule(self._trained(), back, self.rms + self.epsilon)
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
         """(P,) weights as the parameters of the model, ready for a gradient."""

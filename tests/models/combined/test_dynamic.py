@@ -16,7 +16,8 @@ SEGMENT = 5
 
 
 def dynamic(run: str, corpus: Corpus, **changed: float | str) -> Dynamic:
-    options = {"name": "dynamic", "run": run, "rule": "sgd", "rate": 2.0, "decay": 0.1, "segment": SEGMENT} | changed
+    options = {"name": "dynamic", "run": run, "rule": "sgd", "rate": 2.0, "decay": 0.1, "segment": SEGMENT}
+    options |= {"epsilon": 1e-4} | changed
     model = models.build(options, vocabulary_size=len(corpus.vocabulary)).eval()
     hand_over(model, corpus)
     model.estimate(corpus)
@@ -63,7 +64,7 @@ def test_each_segment_is_scored_and_then_learnt_from(rule: str, rate: float, run
         (-logprobs.mean()).backward()
         with torch.no_grad():
             for name, parameter in learner.named_parameters():
-                scale = roots[name] + 1e-5 if roots else 1.0
+                scale = roots[name] + 1e-4 if roots else 1.0
                 back = (0.1 * roots[name] / mean).clamp(max=1) if roots else 0.1
                 parameter += back * (trained[name] - parameter) - rate * parameter.grad / scale
     model = dynamic(runs[1], corpus, rule=rule, rate=rate)
