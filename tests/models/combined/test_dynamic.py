@@ -84,6 +84,16 @@ def test_scores_of_a_prefix_do_not_depend_on_what_follows(runs: list[str], corpu
         torch.testing.assert_close(scored(model, contradicting[:length]), whole[:length])
 
 
+@pytest.mark.parametrize(("rule", "rate"), [("sgd", 2.0), ("rms", 0.01)])
+def test_a_state_may_be_used_again(rule: str, rate: float, runs: list[str], corpus: Corpus):
+    model, text = dynamic(runs[1], corpus, rule=rule, rate=rate), corpus.splits["valid"][None, :43]
+    with torch.no_grad(), model.frozen():
+        begin = model.initial_state(1)
+        _, later = model(text, begin)
+        for state in (begin, later):
+            assert torch.equal(model(text, state)[0], model(text, state)[0])
+
+
 def test_what_has_no_weights_cannot_learn(runs: list[str], corpus: Corpus):
     with pytest.raises(UserError, match=r"^model\.run: ngram has no weights that a gradient could change"):
         dynamic(runs[0], corpus)
