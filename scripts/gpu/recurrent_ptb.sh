@@ -27,7 +27,8 @@ for preset in "$@"; do
     for theta in 0.0 0.3 1.0 3.0; do
         row "$preset-cache-$theta" model=cache corpus=ptb "$run" model.theta="$theta" model.size=2000
     done
-    for rate in 0.0002 0.0004 0.0008; do
-        row "$preset-dynamic-$rate" model=dynamic corpus=ptb "$run" model.rate="$rate"
+    for rates in "0.0001 0.00001" "0.0002 0.00002" "0.0004 0.00005"; do
+        read -r rate epsilon <<<"$rates"
+        row "$preset-dynamic-$rate" model=dynamic corpus=ptb "$run" model.rate="$rate" model.epsilon="$epsilon"
     done
 done
