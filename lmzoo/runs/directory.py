@@ -81,9 +81,12 @@ class Run(Files):
         if not self.names() & {"last.pt", "best.pt", "results.json"}:  # nothing has been learnt yet
             return
         known = self.trained_on()
-        if known["sha256"] != corpus.sha256:
+        then, now = known["sha256"], corpus.sha256
+        if then != now:
+            splits = ", ".join(name for name in {**then, **now} if then.get(name) != now.get(name))
+            notes = "".join(f"; {name} then {known.get(name)}, now {note}" for name, note in corpus.notes.items())
             raise UserError(
-                f"{self.path}: was trained on another text than corpus {corpus.name} is now (then: {known})",
+                f"{self.path}: was trained on another text than corpus {corpus.name} is now (unlike: {splits}{notes})",
                 "bring that text back, or choose another run_dir to train, a file to evaluate",
             )
 

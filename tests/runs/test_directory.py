@@ -27,7 +27,7 @@ def test_resuming_on_another_text(folder: Path):
     before = contents(folder / "run")
     Path("text.txt").write_text("b b a\n" * 18)
     message = command(*options).refused()
-    assert "run: was trained on another text than corpus text is now" in message
+    assert "run: was trained on another text than corpus text is now (unlike: train, valid, test)" in message
     assert "bring that text back, or choose another run_dir" in message
     assert contents(folder / "run") == before
 
