@@ -10,13 +10,15 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, Depth, Dropout, NonNegative, Size
+from lmzoo.core.options import BelowOne, Count, Depth, Dropout, NonNegative, Size
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import batches, best, log_partition, score
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import NetworkLabeller, start_from
 from lmzoo.labels.model import State, labellers, packed, unpacked
 from lmzoo.labels.network import Inputs, Network, Pooling
+from lmzoo.labels.sparse import Rows
+from lmzoo.labels.templates import templates
 from lmzoo.models.neural.recurrent import Recurrent
 from lmzoo.protocol.model import LanguageModel
 
@@ -46,6 +48,9 @@ class BiRNN(NetworkLabeller[Network]):
         batch: words and padding of a step.
         lr: the rate of the first step, from which it falls to 0 in a straight line.
         clip: the largest norm of a gradient.
+        lexical: how often train must have a feature of `templates` for it to score labels beside the network, as in
+            Huang, Xu & Yu (2015), section 2.6; dropout leaves some of them out. None: none does.
+        average: the decay of the exponential average of the weights that labels; None: the weights label themselves.
         from_: the run of a recurrent language model, whose word vectors and layers the forward direction starts from;
             it must have the same cell and sizes. Words beyond its vocabulary keep the vectors that were drawn for them.
     """
@@ -68,6 +73,8 @@ class BiRNN(NetworkLabeller[Network]):
         batch: Size,
         lr: NonNegative,
         clip: NonNegative,
+        lexical: Size | None,
+        average: BelowOne | None,
         from_: str | None,
     ):
         self.shape: dict[str, Any] = {
@@ -76,9 +83,13 @@ class BiRNN(NetworkLabeller[Network]):
         }  # fmt: skip
         if crf and pooling:
             raise UserError("labeller.crf=true: a text has one label", "leave out labeller.crf or labeller.pooling")
+        if lexical and pooling:
+            raise UserError("labeller.lexical: features are of words, and a text has one label",
+                            "leave out labeller.lexical or labeller.pooling")  # fmt: skip
         self.kind = "text" if pooling else "words"
         self.source, self.vectors, self.pooling = from_, vectors, pooling
         self.unknown, self.crf, self.epochs, self.batch, self.lr, self.clip = unknown, crf, epochs, batch, lr, clip
+        self.lexical, self.decay = lexical, average
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.sentences, self.seed = sentences, seed
@@ -90,11 +101,15 @@ class BiRNN(NetworkLabeller[Network]):
         number = len(next(iter(sentences[0].features), ()))
         others = [sorted({row[k] for sentence in sentences for row in sentence.features}) for k in range(number)]
         letters = sorted({letter for sentence in sentences for word in sentence.words for letter in word})
+        named = Counter(name for s in sentences for row in templates(s, {}) for name in row) if self.lexical else {}
+        features = [name for name, count in named.items() if count >= (self.lexical or 0)]
+        labels = sorted({x for sentence in sentences for x in sentence.labels})
         torch.manual_seed(seed)
-        self._know([sorted(counts), *others, letters], sorted({x for sentence in sentences for x in sentence.labels}))
+        self._know([sorted(counts), *others, letters], labels, features)
         self.once = torch.tensor([False, False, *(counts[word] == 1 for word in self.tables[0][2:])])
         start_from(self.vectors, self.network.embeddings[0].get_parameter("weight"), self.tables[0][2:])
         self.optimizer = torch.optim.Adam(self._learnt(), lr=self.lr)
+        self.follow(self.decay)
 
     @property
     def starts_from(self) -> tuple[str, str] | None:
@@ -104,7 +119,7 @@ class BiRNN(NetworkLabeller[Network]):
     def inherit(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
         own = self.network.recurrent
         layers = model.recurrent if isinstance(model, Recurrent) else None
-        if not (isinstance(model, Recurrent) and isinstance(layers, type(own))):
+        if not (isinstance(model, Recurrent) and isinstance(layers, torch.nn.RNNBase) and layers.mode == own.mode):
             raise UserError(f"labeller.from={self.source}: no plain network of labeller.cell={self.shape['cell']}")
         sizes = {"embedding": model.embedding.embedding_dim, "hidden": layers.hidden_size, "layers": layers.num_layers}
         if wrong := [name for name, size in sizes.items() if self.shape[name] != size]:
@@ -119,12 +134,14 @@ class BiRNN(NetworkLabeller[Network]):
             raise UserError(f"labeller.from={self.source}: has none of the words of train in lower case")
         self.network.embeddings[0].get_parameter("weight")[known] = rows
 
-    def _know(self, tables: Sequence[Sequence[str]], labels: Sequence[str]) -> None:
-        """Take words, entries of other columns, letters, and labels, and build a network for them."""
+    def _know(self, tables: Sequence[Sequence[str]], labels: Sequence[str], features: Sequence[str]) -> None:
+        """Take words, entries of other columns, letters, labels, and features, and build a network for them."""
         self.tables = [["", "", *table] for table in tables]
         self.numbers = [{text: i for i, text in enumerate(table, 2)} for table in tables]
         self.labels = list(labels)
-        self.network = Network([len(table) for table in self.tables], len(self.labels), **self.shape)
+        self.features = {name: i for i, name in enumerate(features)}
+        sizes = [len(table) for table in self.tables]
+        self.network = Network(sizes, len(self.labels), len(features), **self.shape)
 
     def _learnt(self) -> list[torch.nn.Parameter]:
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
@@ -141,7 +158,15 @@ class BiRNN(NetworkLabeller[Network]):
         words = {word: i for i, word in enumerate(dict.fromkeys(word for s in sentences for word in s.words))}
         spelled = padded([[letters.get(letter, UNKNOWN) for letter in word] for word in words])
         spelling = padded([[words[word] for word in s.words] for s in sentences])
-        return Inputs(columns, spelled, spelling, torch.tensor([len(s.words) for s in sentences]))
+        lengths = torch.tensor([len(s.words) for s in sentences])
+        return Inputs(columns, spelled, spelling, lengths, self._rows(sentences))
+
+    def _rows(self, sentences: Sequence[Sentence]) -> Rows | None:
+        """The lexical features of the words."""
+        if not self.features:
+            return None
+        named = (names for sentence in sentences for names in templates(sentence, {}))
+        return Rows.of([self.features[name] for name in names if name in self.features] for names in named)
 
     def _groups(self, epoch: int) -> list[list[int]]:
         """The sentences of the steps of an epoch: groups of similar length, in an order drawn for it."""
@@ -170,23 +195,25 @@ class BiRNN(NetworkLabeller[Network]):
         loss.backward()
         norm = clip_grad_norm_(self._learnt(), self.clip)
         self.optimizer.param_groups[0]["lr"] = rate = self.lr * (1 - number / self.steps)
-        self.optimizer.step()
+        self.descend()
         found = {"loss/train": loss.detach(), "train/gradient_norm": norm, "train/learning_rate": rate}
         return {name: float(value) for name, value in found.items()}
 
     def known(self) -> State:
-        return {"labels": packed(self.labels)} | {f"table{i}": packed(table) for i, table in enumerate(self.tables)}
+        features = {"features": packed([*self.features])} if self.features else {}
+        tables = {f"table{i}": packed(table) for i, table in enumerate(self.tables)}
+        return {"labels": packed(self.labels), **tables, **features}
 
     def know(self, state: Mapping[str, Tensor]) -> None:
         tables = [f"table{i}" for i in range(sum(name.startswith("table") for name in state))]
-        self._know([unpacked(state[name])[2:] for name in tables], unpacked(state["labels"]))
+        features = unpacked(state["features"]) if "features" in state else []
+        self._know([unpacked(state[name])[2:] for name in tables], unpacked(state["labels"]), features)
 
-    @torch.no_grad()
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
-        self.network.eval()
         found: dict[int, list[str]] = {}
-        for batch in batches([len(sentence.words) for sentence in sentences], BATCH):
-            scores = self.network(self._inputs([sentences[i] for i in batch]))
-            for number, path in zip(batch, best(scores), strict=True):
-                found[number] = [self.labels[k] for k in path]
+        with self.labelling():
+            for batch in batches([len(sentence.words) for sentence in sentences], BATCH):
+                scores = self.network(self._inputs([sentences[i] for i in batch]))
+                for number, path in zip(batch, best(scores), strict=True):
+                    found[number] = [self.labels[k] for k in path]
         return [found[i] for i in range(len(sentences))]

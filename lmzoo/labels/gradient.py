@@ -1,19 +1,22 @@
 """What labellers that are networks have in common: what is kept of them, and the vectors that they start from."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lmzoo.core.averaging import Average
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.model import Labeller, State
 from lmzoo.models.neural.pretrained import Pretrained
 
 PREFIX = "network."
+AVERAGE = "average"
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -23,9 +26,11 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     Attributes:
         network, optimizer, seed: set by `start`; the network by `know` as well.
+        average: of the weights over the steps, which labels in their place; None: they label themselves.
     """
 
     checked = True
+    average: Average | None = None
     network: N
     optimizer: torch.optim.Optimizer
     seed: int
@@ -42,13 +47,33 @@ class NetworkLabeller(Labeller, Generic[N]):
         """Let random numbers be those of a step."""
         torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
 
+    def follow(self, decay: float | None) -> None:
+        """Label with an exponential average of the weights from now on; None: with the weights."""
+        learnt = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        self.average = None if decay is None else Average(learnt, decay)
+
+    def descend(self) -> None:
+        """Take the optimizer's step."""
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.note()
+
+    @contextmanager
+    def labelling(self) -> Iterator[None]:
+        """A context in which the network is what labels: without dropout, with averaged weights where there are."""
+        self.network.eval()
+        with nullcontext() if self.average is None else self.average.in_place(), torch.no_grad():
+            yield
+
     def state(self) -> State:
-        return self.known() | self._weights()
+        with self.labelling():
+            return self.known() | self._weights()
 
     def _weights(self) -> State:
         return {PREFIX + name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
     def take(self, state: Mapping[str, Tensor]) -> None:
+        self.average = None
         self.know(state)
         self._load(state)
 
@@ -59,10 +84,19 @@ class NetworkLabeller(Labeller, Generic[N]):
     def progress(self) -> State:
         sums = {f"{name}.{i}": value for i, kept in self.optimizer.state_dict()["state"].items()
                 for name, value in kept.items()}  # fmt: skip
-        return self._weights() | sums
+        return self._weights() | sums | self._averaged()
+
+    def _averaged(self) -> State:
+        if self.average is None:
+            return {}
+        values = {f"{AVERAGE}{i}": value.clone() for i, value in enumerate(self.average.values)}
+        return {AVERAGE: torch.tensor(self.average.steps), **values}
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
         self._load(progress)
+        if self.average is not None:
+            values = [progress[f"{AVERAGE}{i}"].clone() for i in range(len(self.average.weights))]
+            self.average.load_state_dict({"steps": int(progress[AVERAGE]), "values": values})
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         for i, parameter in enumerate(parameters):
             names = [name for name in progress if name.endswith(f".{i}") and not name.startswith(PREFIX)]

@@ -10,9 +10,11 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lmzoo.labels.chain import Scores
+from lmzoo.labels.sparse import Rows
 from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
 from lmzoo.models.neural.regularisers import Dropping
 
@@ -36,6 +38,8 @@ class Inputs(NamedTuple):
     """(B, T) the number of each word among those."""
     lengths: Tensor
     """(B,)."""
+    rows: Rows | None = None
+    """The lexical features of the words, one sentence after the other, where the network scores them."""
 
 
 class Network(nn.Module):
@@ -46,6 +50,7 @@ class Network(nn.Module):
     Args:
         sizes: how many words there are, how many entries of each other column, and how many letters.
         labels: K.
+        features: how many lexical features have weights of their own with each label, of which dropout leaves some out.
         crf: whether labels depend on their neighbours; if not, those scores are 0.
         others: as in `lmzoo.labels.birnn.BiRNN`.
     """
@@ -54,6 +59,7 @@ class Network(nn.Module):
         self,
         sizes: Sequence[int],
         labels: int,
+        features: int = 0,
         *,
         cell: Literal["rnn", "gru", "lstm"],
         embedding: int,
@@ -78,6 +84,7 @@ class Network(nn.Module):
             sum(dimensions) + filters, hidden, layers, batch_first=True, dropout=between, bidirectional=True
         )
         self.output = nn.Linear(2 * hidden, labels)
+        self.lexical = nn.Parameter(torch.zeros(features, labels)) if features else None
         self.moves = nn.Parameter(torch.zeros(labels, labels), requires_grad=crf)
         self.first = nn.Parameter(torch.zeros(labels), requires_grad=crf)
 
@@ -98,7 +105,13 @@ class Network(nn.Module):
         lengths = inputs.lengths
         if self.pooling is not None:
             hidden, lengths = pooled(hidden, lengths, self.pooling)[:, None], torch.ones_like(lengths)
-        return Scores(self.output(self.dropout(hidden)), self.moves, self.first, lengths)
+        emission = self.output(self.dropout(hidden))
+        if self.lexical is not None:
+            assert inputs.rows is not None
+            kept = F.dropout(torch.ones(len(inputs.rows.columns)), self.dropout.rate, self.training)
+            words = inputs.rows.times(self.lexical, kept).split(lengths.tolist())
+            emission = emission + nn.utils.rnn.pad_sequence([*words], batch_first=True)
+        return Scores(emission, self.moves, self.first, lengths)
 
 
 def pooled(hidden: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:

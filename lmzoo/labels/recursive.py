@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lmzoo.core.options import Dropout, NonNegative, Size
+from lmzoo.core.options import BelowOne, Dropout, NonNegative, Size
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import NetworkLabeller, start_from
 from lmzoo.labels.model import State, labellers, packed, unpacked
@@ -35,6 +35,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         batch: trees of a step.
         lr, lr_words: the rates of the network and of words' vectors.
         l2: see above.
+        average: the decay of the exponential average of the weights that labels; None: the weights label themselves.
     """
 
     kind = "tree"
@@ -53,10 +54,11 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         lr: NonNegative,
         lr_words: NonNegative,
         l2: NonNegative,
+        average: BelowOne | None,
     ):
         self.embedding, self.vectors, self.scale, self.dropout = embedding, vectors, scale, dropout
         self.unknown, self.epochs, self.batch, self.l2 = unknown, epochs, batch, l2
-        self.rates = lr, lr_words
+        self.rates, self.decay = (lr, lr_words), average
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.sentences, self.seed = sentences, seed
@@ -72,6 +74,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         network = [parameter for parameter in self.network.parameters() if parameter is not words]
         groups = [{"params": [words], "lr": lr_words}, {"params": network, "lr": lr, "weight_decay": self.l2}]
         self.optimizer = torch.optim.Adagrad(groups, fused=True)
+        self.follow(self.decay)
 
     def _know(self, words: Sequence[str], labels: Sequence[str]) -> None:
         """Take words, whose numbers begin at 1 as 0 is the unknown word, and labels, and build a network for them."""
@@ -103,7 +106,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         loss = F.cross_entropy(self.network(words, shape), gold, reduction="sum")
         self.optimizer.zero_grad()
         loss.backward()
-        self.optimizer.step()
+        self.descend()
         return {"loss/train": float(loss.detach()) / len(gold)}
 
     def known(self) -> State:
@@ -112,15 +115,14 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
     def know(self, state: Mapping[str, Tensor]) -> None:
         self._know(unpacked(state["words"]), unpacked(state["labels"]))
 
-    @torch.no_grad()
     def _scores(self, trees: Sequence[Sentence]) -> list[Tensor]:
         """(N, K) of the nodes of each tree."""
-        self.network.eval()
         found: list[Tensor] = []
-        for begin in range(0, len(trees), BATCH):
-            some = trees[begin : begin + BATCH]
-            scores = self.network(*self._inputs(some))
-            found += scores.split([2 * len(tree.words) - 1 for tree in some])
+        with self.labelling():
+            for begin in range(0, len(trees), BATCH):
+                some = trees[begin : begin + BATCH]
+                scores = self.network(*self._inputs(some))
+                found += scores.split([2 * len(tree.words) - 1 for tree in some])
         return found
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:

@@ -38,6 +38,10 @@ class Rows:
         sizes = torch.bincount(self.columns, minlength=features)
         return Rows(self.owners()[order].int(), (sizes.cumsum(0) - sizes).int())
 
-    def times(self, weights: Tensor) -> Tensor:
-        """(F, K) weights -> (N, K), the sum of the weights of each word's features."""
-        return F.embedding_bag(self.columns, weights, self.begins, mode="sum")
+    def times(self, weights: Tensor, ones: Tensor | None = None) -> Tensor:
+        """(F, K) weights -> (N, K), the sum of the weights of each word's features.
+
+        Args:
+            ones: (M,) what stands in the matrix in place of its ones.
+        """
+        return F.embedding_bag(self.columns, weights, self.begins, mode="sum", per_sample_weights=ones)

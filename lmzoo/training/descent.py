@@ -12,13 +12,13 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lmzoo.core import ranks
+from lmzoo.core.averaging import Average
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
 from lmzoo.protocol.condition import beginning
 from lmzoo.protocol.model import LanguageModel, State, number_kind, numbers_outside
 from lmzoo.runs.checkpoint import same_form
-from lmzoo.training.averaging import Average
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions
 
@@ -160,10 +160,19 @@ class Descent:
         times = _replaced([self.schedule.state_dict()], [saved.get("schedule")])
         if times is None or not 0 <= times[0]["last_epoch"] <= self.steps:
             raise UserError("has nothing of this schedule")
-        self.average.load_state_dict(saved.get("average", {"steps": 0, "values": []}))
+        average = saved.get("average", {"steps": 0, "values": []})
+        if not self._is_average(average):
+            raise UserError("has no average of these weights")
+        self.average.load_state_dict(average)
         self.state = tuple(part[ranks.rank() :: ranks.ranks()].to(self.model.device) for part in state)
         self.optimizer.load_state_dict({"state": kept["state"], "param_groups": options})
         self.schedule.load_state_dict(times[0])
+
+    def _is_average(self, saved: Any) -> bool:
+        """Whether it is one of these weights."""
+        steps = saved.get("steps") if isinstance(saved, Mapping) else None
+        example = {"steps": 0, "values": self.parameters if steps else []}
+        return isinstance(steps, int) and steps >= 0 and same_form(saved, example)
 
     def _whole_state(self) -> State:
         """The state of all rows of a stream."""

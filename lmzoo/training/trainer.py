@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
@@ -22,7 +22,6 @@ from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import hand_over, start_from
 from lmzoo.runs.results import require_curve
-from lmzoo.training.averaging import has_stalled
 from lmzoo.training.descent import Descent, NotFinite
 from lmzoo.training.options import TrainerOptions
 from lmzoo.training.precision import settled
@@ -273,3 +272,11 @@ def _told(progress: Progress, metrics: Mapping[str, float]) -> tuple[str, str, s
         f"rate {metrics['train/learning_rate']:.3g}",
         f"{progress.tokens / progress.step_seconds:,.0f} tokens/s",
     )
+
+
+def has_stalled(perplexities: Sequence[float], checks: int) -> bool:
+    """Whether the last of some validation perplexities is worse than the best but for the last ``checks`` before it.
+
+    The trigger of NT-ASGD: Merity, Keskar & Socher (2018), algorithm 1, https://arxiv.org/abs/1708.02182
+    """
+    return len(perplexities) > checks + 1 and perplexities[-1] > min(perplexities[: -checks - 1])

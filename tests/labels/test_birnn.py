@@ -16,6 +16,7 @@ from lmzoo.labels.chain import log_partition, score
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import labellers
 from lmzoo.labels.network import Pooling, pooled
+from lmzoo.labels.templates import templates
 from lmzoo.protocol.model import LanguageModel
 
 SMALL = {"hidden": 6, "embedding": 5, "filters": 4, "column": 3, "dropout": 0.0, "unknown": 0.0, "epochs": 2}
@@ -231,3 +232,56 @@ def test_words_start_from_vectors(tmp_path: Path):
 def test_a_text_has_no_chain_of_labels():
     with pytest.raises(UserError, match=r"labeller.crf=true: a text has one label; leave out"):
         begun(TEXTS, pooling="max", crf=True)
+
+
+def test_lexical_features_add_their_weights_to_the_scores_of_labels():
+    """As in a loop over sentences and words."""
+    plain, model = begun(), begun(lexical=2, crf=True)
+    once = [name for sentence in SENTENCES for row in templates(sentence, {}) for name in row]
+    assert sorted(model.features) == sorted({name for name in once if once.count(name) >= 2})
+    assert len(model.features) < len(begun(lexical=1).features) == len(set(once))
+    table = model.network.get_parameter("lexical")
+    assert table.shape == (len(model.features), 3)
+    assert not table.any()
+    with torch.no_grad():
+        table.normal_()
+    words = [*SENTENCES, Sentence(["walk"], ["N"], [["y"]])]
+    scores, without = (m.network(m._inputs(words)).emission for m in (model, plain))
+    for i, sentence in enumerate(words):
+        for t, names in enumerate(templates(sentence, {})):
+            own = sum((table[model.features[name]] for name in names if name in model.features), torch.zeros(3))
+            torch.testing.assert_close(scores[i, t], without[i, t] + own)
+
+
+def test_dropout_leaves_out_lexical_features_in_training_alone():
+    model = begun(lexical=1, dropout=0.5)
+    table = model.network.get_parameter("lexical")
+    with torch.no_grad():
+        for parameter in model.network.parameters():
+            parameter.zero_()
+        table.fill_(1)
+    inputs, number = model._inputs(SENTENCES[:1]), len(templates(SENTENCES[0], {})[0])
+    model.network.eval()
+    assert model.network(inputs).emission[0, 0].tolist() == [number] * 3
+    model.network.train()
+    drawn = torch.stack([model.network(inputs).emission[0, 0] for _ in range(200)]).detach()
+    assert float(drawn.mean()) == pytest.approx(number, rel=0.05)
+    assert {round(value) % 2 for value in drawn.flatten().tolist()} == {0}
+    assert drawn.std() > 1
+
+
+def test_what_is_learnt_has_the_lexical_features():
+    model = begun(lexical=1, crf=True, epochs=4)
+    for number in range(model.steps):
+        model.step(number)
+    assert model.network.get_parameter("lexical").any()
+    other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"lexical": 1, "crf": True})
+    other.take(model.state())
+    assert other.features == model.features
+    assert torch.equal(other.network.get_parameter("lexical"), model.network.get_parameter("lexical"))
+    assert other.label(SENTENCES) == model.label(SENTENCES)
+
+
+def test_texts_have_no_lexical_features():
+    with pytest.raises(UserError, match=r"labeller\.lexical: features are of words"):
+        begun(TEXTS, lexical=1, pooling="max")

@@ -2,6 +2,7 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, labellers, packed, unpacked
+from lmzoo.labels.trees import Tree, parsed
 
 ALL = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
 NAMES = [name for name in ALL if labellers.entries[name].kind != "tree"]
@@ -33,6 +35,8 @@ SENTENCES = [
     ]
 ]  # fmt: skip
 TEXTS = [Sentence(s.words, [s.labels[0]], s.features) for s in SENTENCES]
+LINES = ["(3 (2 the) (4 (4 good) (2 film)))", "(1 (0 bad) (2 film))", "(4 good)"]
+TREES = [Tree(words, labels, [], right) for words, labels, right in map(parsed, LINES)]
 
 
 def shown(labeller: Labeller) -> list[Sentence]:
@@ -105,3 +109,47 @@ def test_learning_goes_on_bit_for_bit(name: str):
 def test_texts_are_packed():
     assert unpacked(packed(["ä", "", "b c"])) == ["ä", "", "b c"]
     assert unpacked(packed([""])) == [""]
+
+
+AVERAGED = [("birnn", SENTENCES), ("treelstm", TREES)]
+
+
+@pytest.mark.parametrize(("name", "sentences"), AVERAGED)
+def test_averaged_weights_label_and_are_kept_and_learning_goes_on_from_its_own(name: str, sentences: list[Sentence]):
+    """Beside an average that is written out; as `Average` does, the first steps have a shorter memory."""
+    options = {key: value for key, value in SMALL.items() if key in defaults("labeller", name)}
+
+    def begun(average: float | None) -> Any:
+        labeller = labellers.build(defaults("labeller", name) | options | {"average": average})
+        labeller.start(sentences, seed=3)
+        return labeller
+
+    plain, model, resumed = begun(None), begun(0.6), begun(0.6)
+    expected: dict[str, torch.Tensor] = {}
+    for number in range(15):
+        for labeller in (plain, model):
+            labeller.step(number)
+        decay = min(0.6, (number + 1) / (number + 10))
+        for key, value in plain.network.state_dict().items():
+            expected[key] = decay * expected.get(key, value) + (1 - decay) * value
+        if number == 5:
+            resumed.go_on({key: value.clone() for key, value in model.progress().items()})
+        if number > 5:
+            resumed.step(number)
+    kept = {key.removeprefix("network."): value for key, value in model.state().items() if key in plain.state()}
+    for key, value in expected.items():
+        torch.testing.assert_close(kept[key], value)
+        assert torch.equal(model.network.state_dict()[key], plain.network.state_dict()[key])
+        assert torch.equal(resumed.state()[f"network.{key}"], kept[key])
+    averaged = begun(None)
+    averaged.take(model.state())
+    torch.testing.assert_close(averaged.network.state_dict(), expected)
+    assert averaged.label(sentences) == model.label(sentences)
+    seen = []
+    model.network.register_forward_pre_hook(
+        lambda network, _: seen.append({key: value.clone() for key, value in network.state_dict().items()})
+    )
+    model.label(sentences)
+    torch.testing.assert_close(seen[0], expected)
+    model.take(averaged.state())
+    assert model.average is None

@@ -7,13 +7,13 @@ import pytest
 import torch
 from toy_model import Unigram, corpus_of, trainer_of
 
+from lmzoo.core.averaging import Average
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.protocol.perplexity import score
-from lmzoo.training.averaging import Average, has_stalled
 from lmzoo.training.descent import Descent
-from lmzoo.training.trainer import Trainer
+from lmzoo.training.trainer import Trainer, has_stalled
 
 TOKENS = [1, 2, 3, 1, 0] * 4
 """Five windows of four tokens."""

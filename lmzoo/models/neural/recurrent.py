@@ -8,7 +8,7 @@ Vinyals (2014), https://arxiv.org/abs/1409.2329. Tied input and output embedding
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from lmzoo.core.options import Depth, Dropout, NonNegative, Size
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.models.neural.initialisation import initialise
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.models.neural.regularisers import PLAIN, Dropping, Recipe, Stack, activation_penalty, drop_words, needs_stack
@@ -61,8 +62,8 @@ class Recurrent(Conditioned):
         init: weights are drawn uniformly from ±init; biases start at zero.
         recipe: the regularisers, see `Recipe`.
 
-    Raises: UserError for tied embeddings of another size than the last layer, for more classes than words, and for
-        classes where softmaxes are mixed.
+    Raises: UserError for tied embeddings of another size than the last layer, for more classes than words, for classes
+        where softmaxes are mixed, and for recurrent weights of gates that begin as those of states.
     """
 
     autocast = True
@@ -91,6 +92,9 @@ class Recurrent(Conditioned):
             )
         if mixed and options["classes"] is not None:
             raise UserError("model.softmaxes mixes softmaxes over all words", "set model.classes=null or softmaxes=1")
+        if recipe["init_recurrent"] in ("identity", "graded") and not issubclass(self.cell, nn.RNN):
+            raise UserError(f"model.init_recurrent={recipe['init_recurrent']} is for model=rnn, which has no gates",
+                            "choose orthogonal or null")  # fmt: skip
         self.vocabulary_size, self.recipe, self.activity = vocabulary_size, recipe, 0.0
         self.embedding = nn.Embedding(vocabulary_size, embedding)
         self.recurrent = self._network(embedding, options, recipe)
@@ -109,6 +113,10 @@ class Recurrent(Conditioned):
                 nn.init.zeros_(parameter)
             else:
                 nn.init.uniform_(parameter, -init, init)
+        if start := recipe["init_recurrent"]:
+            for name, parameter in self.recurrent.named_parameters():
+                if "weight_hh" in name:
+                    initialise(parameter, start)
         self.pretrained = Pretrained(embedding_from, embedding_frozen, self.embedding.weight)
 
     def _network(self, embedding: int, options: RecurrentOptions, recipe: Recipe) -> nn.RNNBase | Stack:
@@ -218,11 +226,40 @@ class Network(Recurrent):
         )  # fmt: skip
 
 
+class Rectified(nn.RNN):
+    """PyTorch's network of rectified linear units."""
+
+    def __init__(self, *sizes: int, **options: Any):
+        super().__init__(*sizes, nonlinearity="relu", **options)
+
+
 @models.register("rnn")
 class RNN(Network):
-    """Elman (1990), h_t = tanh(W x_t + U h_{t-1} + b)."""
+    """Elman (1990), h_t = f(W x_t + U h_{t-1} + b).
+
+    Args:
+        activation: f, tanh or max(0, x); Le, Jaitly & Hinton (2015).
+    """
 
     cell = nn.RNN
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        embedding: Size,
+        tied: bool,
+        embedding_from: str | None,
+        embedding_frozen: bool,
+        activation: Literal["tanh", "relu"],
+        **options: Unpack[NetworkOptions],
+    ):
+        if activation == "relu":
+            self.cell = Rectified
+        super().__init__(
+            vocabulary_size=vocabulary_size, embedding=embedding, tied=tied, embedding_from=embedding_from,
+            embedding_frozen=embedding_frozen, **options,
+        )  # fmt: skip
 
 
 @models.register("lstm")

@@ -13,6 +13,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from lmzoo.core.options import Dropout, NonNegative, Size
+from lmzoo.models.neural.initialisation import Start
 from lmzoo.protocol.model import State
 
 
@@ -28,6 +29,7 @@ class Recipe(TypedDict):
         last: the size of the last layer; None for that of the others.
         ar, tar: see `activation_penalty`.
         softmaxes: how many are mixed, see `MixtureOfSoftmaxes`.
+        init_recurrent: how recurrent weights begin, see `Start`; None for as all others do.
     """
 
     locked: bool
@@ -40,11 +42,13 @@ class Recipe(TypedDict):
     ar: NonNegative
     tar: NonNegative
     softmaxes: Size
+    init_recurrent: Start | None
 
 
 PLAIN: Recipe = {
     "locked": False, "dropout_input": None, "dropout_between": None, "dropout_words": 0.0, "weight_drop": 0.0,
     "residual": False, "last": None, "ar": 0.0, "tar": 0.0, "softmaxes": 1,
+    "init_recurrent": None,
 }  # fmt: skip
 """No regulariser."""
 

@@ -1,5 +1,8 @@
 """Recurrent models against their equations, written out."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 from layers import assert_dropped, watched
@@ -7,7 +10,7 @@ from layers import assert_dropped, watched
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
-from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
+from lmzoo.models.neural.recurrent import GRU, LSTM, RNN, Network
 from lmzoo.models.neural.regularisers import PLAIN
 
 SMALL = {
@@ -26,10 +29,15 @@ SMALL = {
 }
 
 
+KINDS = [
+    ("tanh", partial(RNN, activation="tanh")), ("relu", partial(RNN, activation="relu")), ("lstm", LSTM), ("gru", GRU),
+]  # fmt: skip
+
+
 def cell(kind: str, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, W, U, b, d):
     """One step of one layer: new h and c."""
-    if kind == "rnn":
-        return torch.tanh(W @ x + b + U @ h + d), c
+    if kind in ("tanh", "relu"):
+        return getattr(torch, kind)(W @ x + b + U @ h + d), c
     if kind == "lstm":
         i, f, g, o = (W @ x + b + U @ h + d).chunk(4)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
@@ -40,8 +48,8 @@ def cell(kind: str, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, W, U, b, 
     return (1 - z) * n + z * h, c
 
 
-@pytest.mark.parametrize(("kind", "constructor"), [("rnn", RNN), ("lstm", LSTM), ("gru", GRU)])
-def test_scores_follow_the_equations(kind: str, constructor: type):
+@pytest.mark.parametrize(("kind", "constructor"), KINDS)
+def test_scores_follow_the_equations(kind: str, constructor: Callable[..., Network]):
     torch.manual_seed(0)
     model = constructor(**SMALL).double()
     tokens = torch.tensor([3, 1, 4, 0, 5])

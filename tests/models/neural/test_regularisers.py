@@ -1,15 +1,16 @@
 """Each regulariser of recurrent networks against what it says."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from layers import watched
-from test_recurrent import SMALL, cell
+from test_recurrent import KINDS, SMALL, cell
 
 from lmzoo.core.errors import UserError
-from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
+from lmzoo.models.neural.recurrent import LSTM, Network
 from lmzoo.models.neural.regularisers import Dropping, drop_words
 
 TOKENS = torch.tensor([[1, 2, 3, 1, 5, 1], [4, 4, 2, 0, 1, 3]])
@@ -26,8 +27,8 @@ def scores(model: LSTM, seed: int = 0) -> torch.Tensor:
         return model(TOKENS, model.initial_state(2))[0]
 
 
-@pytest.mark.parametrize(("kind", "constructor"), [("rnn", RNN), ("lstm", LSTM), ("gru", GRU)])
-def test_layers_of_other_sizes_and_residual_ones_follow_the_equations(kind: str, constructor: type):
+@pytest.mark.parametrize(("kind", "constructor"), KINDS)
+def test_layers_of_other_sizes_and_residual_ones_follow_the_equations(kind: str, constructor: Callable[..., Network]):
     torch.manual_seed(0)
     options = SMALL | {"embedding": 4, "hidden": 4, "layers": 3, "last": 3, "residual": True}
     model, sizes = constructor(**options).double(), [4, 4, 3]

@@ -7,9 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
-from lmzoo.runs.checkpoint import same_form
-
 
 class Average:
     """An average a of the weights w after each step, once it has begun.
@@ -57,22 +54,7 @@ class Average:
         """What a checkpoint keeps of it."""
         return {"steps": self.steps, "values": self.values}
 
-    def load_state_dict(self, saved: Any) -> None:
-        """Go on from `state_dict`.
-
-        Raises: UserError where ``saved`` is no average of these weights.
-        """
-        steps = saved.get("steps") if isinstance(saved, Mapping) else None
-        example = {"steps": 0, "values": list(self.weights) if steps else []}
-        if not same_form(saved, example) or not isinstance(steps, int) or steps < 0:
-            raise UserError("has no average of these weights")
-        self.steps = steps
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Go on from `state_dict`."""
+        self.steps = saved["steps"]
         self.values = [value.to(weight) for value, weight in zip(saved["values"], self.weights, strict=False)]
-
-
-def has_stalled(perplexities: Sequence[float], checks: int) -> bool:
-    """Whether the last of some validation perplexities is worse than the best but for the last ``checks`` before it.
-
-    The trigger of NT-ASGD: Merity, Keskar & Socher (2018), algorithm 1, https://arxiv.org/abs/1708.02182
-    """
-    return len(perplexities) > checks + 1 and perplexities[-1] > min(perplexities[: -checks - 1])
