@@ -117,6 +117,8 @@ class BiRNN(NetworkLabeller[Network]):
 
     @torch.no_grad()
     def inherit(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
+        if vocabulary.form.unit == "char":
+            raise UserError(f"labeller.from={self.source}: predicts characters, not words")
         own = self.network.recurrent
         layers = model.recurrent if isinstance(model, Recurrent) else None
         if not (isinstance(model, Recurrent) and isinstance(layers, torch.nn.RNNBase) and layers.mode == own.mode):

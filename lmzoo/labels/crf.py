@@ -144,7 +144,7 @@ class Crf(LinearChain):
         }
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
-        self.steps, self.small = int(progress["steps"]), int(progress["small"])
+        self.steps, self.small = int(progress["steps"]), int(progress.get("small", 0))
         # clones, as the place in memory decides the order in which a product's terms are added
         x, gradient = progress["x"].clone(), progress["gradient"].clone()
         self.search.point = Point(x, float(progress["value"]), gradient)

@@ -120,7 +120,8 @@ class _Learner:
 
     def step(self, number: int) -> dict[str, float]:
         metrics = self.labeller.step(number)
-        if self.labeller.checked and "valid" in self.texts and (number + 1) % self.labeller.epoch == 0:
+        finite = all(map(math.isfinite, metrics.values()))
+        if finite and self.labeller.checked and "valid" in self.texts and (number + 1) % self.labeller.epoch == 0:
             figures, _ = self.measured("valid")
             figure = figures[self.task.measure]
             metrics[f"{self.task.measure}/valid"] = figure

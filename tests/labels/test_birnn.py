@@ -11,6 +11,7 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
+from lmzoo.corpus.form import Form
 from lmzoo.labels.birnn import BiRNN
 from lmzoo.labels.chain import log_partition, score
 from lmzoo.labels.formats import Sentence
@@ -157,6 +158,7 @@ def test_the_forward_direction_starts_from_a_language_model():
         ({"name": "gru"}, "no plain network of labeller.cell=lstm"),
         ({"name": "ngram"}, "no plain network of labeller.cell=lstm"),
         ({"weight_drop": 0.1}, "no plain network of labeller.cell=lstm"),
+        ({"name": "rnn", "activation": "relu"}, "no plain network of labeller.cell=rnn"),
         ({"hidden": 7}, "has hidden 7; set labeller's to that"),
     ],
 )
@@ -166,8 +168,16 @@ def test_a_language_model_that_does_not_suit_is_refused(options: dict, message: 
         lm = models.build(defaults("model", "ngram"), vocabulary_size=len(vocabulary)), vocabulary
     else:
         lm = language_model(**options)
+    cell = message[-3:] if message.endswith("rnn") else "lstm"
     with pytest.raises(UserError, match=message):
-        begun(layers=2).inherit(*lm)
+        begun(layers=2, cell=cell).inherit(*lm)
+
+
+def test_a_language_model_of_characters_is_refused():
+    lm, vocabulary = language_model()
+    letters = Vocabulary(vocabulary.words, Form(unit="char"))
+    with pytest.raises(UserError, match=r"labeller\.from=None: predicts characters, not words"):
+        begun(layers=2).inherit(lm, letters)
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max"])
