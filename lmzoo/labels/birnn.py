@@ -93,7 +93,6 @@ class BiRNN(NetworkLabeller[Network]):
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.sentences, self.seed = sentences, seed
-        self.drawn: tuple[int, list[list[int]]] | None = None
         self.lengths = [len(sentence.words) for sentence in sentences]
         self.epoch = sum(1 for _ in batches(self.lengths, self.batch))
         self.steps = self.epochs * self.epoch
@@ -170,14 +169,15 @@ class BiRNN(NetworkLabeller[Network]):
         named = (names for sentence in sentences for names in templates(sentence, {}))
         return Rows.of([self.features[name] for name in names if name in self.features] for names in named)
 
-    def _groups(self, epoch: int) -> list[list[int]]:
-        """The sentences of the steps of an epoch: groups of similar length, in an order drawn for it."""
-        if self.drawn is None or self.drawn[0] != epoch:
-            random = np.random.default_rng([self.seed, epoch])
+    def _groups(self, epoch: int) -> Sequence[list[int]]:
+        """The sentences of the steps of an epoch: groups of similar length."""
+
+        def drawn(random: np.random.Generator) -> list[list[int]]:
             order = random.permutation(len(self.sentences)).tolist()
             groups = [[order[i] for i in group] for group in batches([self.lengths[i] for i in order], self.batch)]
-            self.drawn = epoch, [groups[i] for i in random.permutation(len(groups))]
-        return self.drawn[1]
+            return [groups[i] for i in random.permutation(len(groups))]
+
+        return self.in_order(epoch, drawn)
 
     def step(self, number: int) -> dict[str, float]:
         epoch, place = divmod(number, self.epoch)

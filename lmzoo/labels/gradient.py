@@ -1,9 +1,9 @@
 """What labellers that are networks have in common: what is kept of them, and the vectors that they start from."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ PREFIX = "network."
 AVERAGE = "average"
 
 N = TypeVar("N", bound=nn.Module)
+Read = TypeVar("Read")
 
 
 class NetworkLabeller(Labeller, Generic[N]):
@@ -26,11 +27,13 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     Attributes:
         network, optimizer, seed: set by `start`; the network by `know` as well.
+        drawn: the order of an epoch, and which epoch that is.
         average: of the weights over the steps, which labels in their place; None: they label themselves.
     """
 
     checked = True
     average: Average | None = None
+    drawn: tuple[int, Sequence[Any]] | None = None
     network: N
     optimizer: torch.optim.Optimizer
     seed: int
@@ -42,6 +45,12 @@ class NetworkLabeller(Labeller, Generic[N]):
     @abstractmethod
     def know(self, state: Mapping[str, Tensor]) -> None:
         """Take those, and build a network for them."""
+
+    def in_order(self, epoch: int, draw: Callable[[np.random.Generator], Sequence[Read]]) -> Sequence[Read]:
+        """What the steps of an epoch read one after the other, drawn for each epoch."""
+        if self.drawn is None or self.drawn[0] != epoch:
+            self.drawn = epoch, draw(np.random.default_rng([self.seed, epoch]))
+        return self.drawn[1]
 
     def draw(self, number: int) -> None:
         """Let random numbers be those of a step."""

@@ -54,7 +54,6 @@ class Local(NetworkLabeller[nn.Sequential]):
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.seed = seed
-        self.drawn: tuple[int, Sequence[Tensor]] | None = None
         self.labels = sorted({label for sentence in sentences for label in sentence.labels})
         number = {label: i for i, label in enumerate(self.labels)}
         self.gold = torch.tensor([number[label] for sentence in sentences for label in sentence.labels])
@@ -70,11 +69,12 @@ class Local(NetworkLabeller[nn.Sequential]):
         self.network = nn.Sequential(*layers, nn.Linear(self.hidden or features, len(self.labels)))
 
     def _words(self, epoch: int) -> Sequence[Tensor]:
-        """The numbers of the words of each step of an epoch, in an order drawn for it."""
-        if self.drawn is None or self.drawn[0] != epoch:
-            order = np.random.default_rng([self.seed, epoch]).permutation(len(self.gold))
-            self.drawn = epoch, torch.from_numpy(order).split(self.batch)
-        return self.drawn[1]
+        """The numbers of the words of each step of an epoch."""
+
+        def drawn(random: np.random.Generator) -> Sequence[Tensor]:
+            return torch.from_numpy(random.permutation(len(self.gold))).split(self.batch)
+
+        return self.in_order(epoch, drawn)
 
     def step(self, number: int) -> dict[str, float]:
         epoch, place = divmod(number, self.epoch)

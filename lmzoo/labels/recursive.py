@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -62,7 +61,6 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.sentences, self.seed = sentences, seed
-        self.drawn: tuple[int, list[int]] | None = None
         self.epoch = -(-len(sentences) // self.batch)
         self.steps = self.epochs * self.epoch
         counts = Counter(word.lower() for sentence in sentences for word in sentence.words)
@@ -88,11 +86,9 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         words = [self.numbers.get(word.lower(), 0) for tree in trees for word in tree.words]
         return torch.tensor(words), forest([tree.right for tree in trees if isinstance(tree, Tree)])
 
-    def _order(self, epoch: int) -> list[int]:
-        """The trees of an epoch, in an order drawn for it."""
-        if self.drawn is None or self.drawn[0] != epoch:
-            self.drawn = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.sentences)).tolist()
-        return self.drawn[1]
+    def _order(self, epoch: int) -> Sequence[int]:
+        """The trees of an epoch."""
+        return self.in_order(epoch, lambda random: random.permutation(len(self.sentences)).tolist())
 
     def step(self, number: int) -> dict[str, float]:
         epoch, place = divmod(number, self.epoch)
