@@ -64,10 +64,11 @@ class Cache(OfOneRun):
         log.info("the cache has the weight %.4f", self.weight)
 
     def initial_state(self, batch_size: int) -> State:
-        start = self.inner.initial_state(batch_size)
-        words = torch.full((batch_size, self.size), -1, device=self.device)
-        width = self._next(start)[1].shape[1]
-        return words, self.weight.new_zeros(batch_size, self.size, width), *start
+        model, words = self.inner, torch.full((batch_size, self.size), -1, device=self.device)
+        start, d = model.initial_state(batch_size), 0
+        if self.theta and isinstance(model, HasVectors):
+            d = model.next_vector(start).shape[1]
+        return words, self.weight.new_zeros(batch_size, self.size, d), *start
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         words, vectors, *own = state
@@ -75,7 +76,7 @@ class Cache(OfOneRun):
         words, vectors = torch.cat([words, tokens], 1), torch.cat([vectors, new], 1)  # (B, N + T), (B, N + T, d)
         shares = self._shares(new, words, vectors)
         hits = (shares * (words[:, None] == tokens[..., None])).sum(2)  # (B, T)
-        cached = torch.where(shares.sum(2) > 0, hits.log(), logprobs)
+        cached = torch.where(shares.sum(2) > 0, _log(hits), logprobs)
         return self._mixed(logprobs, cached), (words[:, -self.size :], vectors[:, -self.size :], *after)
 
     def predict(self, state: State) -> Tensor:
@@ -84,7 +85,7 @@ class Cache(OfOneRun):
         words = torch.nn.functional.pad(words, (0, 1), value=-1)  # the place of the next word
         shares = self._shares(query[:, None], words, torch.cat([vectors, query[:, None]], 1))[:, 0]  # (B, N + 1)
         totals = torch.zeros_like(logprobs).scatter_add(1, words.clamp(min=0), shares)
-        cached = torch.where(shares.sum(1, keepdim=True) > 0, totals.log(), logprobs)
+        cached = torch.where(shares.sum(1, keepdim=True) > 0, _log(totals), logprobs)
         return self._mixed(logprobs, cached)
 
     def _mixed(self, logprobs: Tensor, cached: Tensor) -> Tensor:
@@ -121,3 +122,8 @@ class Cache(OfOneRun):
     @property
     def window_tokens(self) -> int:
         return min(self.inner.window_tokens, WINDOW)
+
+
+def _log(p: Tensor) -> Tensor:
+    """log p, whose gradient is 0 where p is."""
+    return torch.where(p > 0, p.clamp(min=torch.finfo(p.dtype).tiny).log(), -torch.inf)

@@ -2,8 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -52,12 +51,14 @@ class Mixture(OfTrained):
         self.runs, self.per = runs, per
         self.starts_from = "model.runs", runs
         self.of_sentences = per == "sentence"
+        self.parts: list[int] = []  # how many tensors the state of each model has, once one was read
         self.register_buffer("weights", torch.empty(0))
         sized_by_estimate(self, "weights")
         self.forgets_at_eos = True
 
     def take(self, options: Sequence[Mapping[str, Any]], components: Iterable[LanguageModel]) -> None:
         super().take(options, components)
+        self.parts = []
         self.forgets_at_eos = all(model.forgets_at_eos for model in self.components)
         self.whole_sentences = any(model.whole_sentences for model in self.components)
 
@@ -108,17 +109,12 @@ class Mixture(OfTrained):
     def window_tokens(self) -> int:
         return min(model.window_tokens for model in self.components)
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for model in self.components:
-                stack.enter_context(model.frozen())
-            yield
-
     def _with_states(self, state: State) -> list[tuple[LanguageModel, State]]:
         """The models, each with its own part of the state."""
         rest = iter(state[1:])
-        return [(model, tuple(itertools.islice(rest, len(model.initial_state(1))))) for model in self.components]
+        if not self.parts:
+            self.parts = [len(model.initial_state(1)) for model in self.components]
+        return [(model, tuple(itertools.islice(rest, n))) for model, n in zip(self.components, self.parts, strict=True)]
 
 
 def mixture_weights(logprobs: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """What models made of trained models share: how they take them over, and how a checkpoint keeps them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from torch import nn
@@ -30,6 +31,13 @@ class OfTrained(LanguageModel):
         self.component_options = list(options)
         self.components = nn.ModuleList(components)  # pyright: ignore[reportAttributeAccessIssue]
         self.requires_grad_(False).to(device)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for model in self.components:
+                stack.enter_context(model.frozen())
+            yield
 
     def get_extra_state(self) -> list[Mapping[str, Any]]:
         """What a checkpoint has beside tensors: the options of the models, to build them again without their runs."""

@@ -46,6 +46,23 @@ def test_each_word_has_the_probability_that_a_dictionary_gives_it(theta: float, 
 
 
 @pytest.mark.parametrize("theta", [0.0, 7.0])
+def test_the_gradient_is_that_of_the_probabilities(theta: float, runs: list[str], corpus: Corpus):
+    """Of words that are not in the cache, too: they have p_c = 0."""
+    model = cache(runs[1], corpus, 0.3, theta=theta)
+    alone = model.inner.requires_grad_()
+    query, _ = alone.vectors(TEXT[None], alone.initial_state(1))
+    p = alone.output(query[0], TEXT).exp()
+    for t in range(1, len(TEXT)):
+        last = slice(max(0, t - 6), t)
+        odds = (theta * query[0, last] @ query[0, t]).exp()
+        p = p.index_copy(0, torch.tensor([t]), 0.7 * p[t, None] + 0.3 * odds[TEXT[last] == TEXT[t]].sum() / odds.sum())
+    parameters = list(alone.parameters())
+    scores = model(TEXT[None], model.initial_state(1))[0]
+    found, expected = (torch.autograd.grad(x.sum(), parameters) for x in (scores, p.log()))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("theta", [0.0, 7.0])
 @torch.no_grad()
 def test_scores_of_a_prefix_do_not_depend_on_what_follows(theta: float, runs: list[str], corpus: Corpus):
     model = cache(runs[1], corpus, 0.5, theta=theta, size=50)
@@ -68,6 +85,20 @@ def test_any_model_can_have_a_unigram_cache_and_no_other_weight_is_better(runs: 
             assert score(model, corpus.splits["valid"], "stream").logprob < found
     with pytest.raises(UserError, match=r"^model\.theta=0\.3: ngram has no hidden vectors; set model\.theta=0$"):
         cache(runs[0], corpus, 0.0, theta=0.3).estimate(corpus)
+
+
+def test_tables_of_its_model_are_kept_while_it_is_frozen(runs: list[str], corpus: Corpus):
+    model = cache(runs[0], corpus, 0.3)
+    with model.frozen():
+        assert model.inner.table is model.inner.table
+    assert model.inner.table is not model.inner.table
+
+
+def test_a_state_begins_without_a_prediction(runs: list[str], corpus: Corpus, monkeypatch: pytest.MonkeyPatch):
+    model = cache(runs[1], corpus, 0.3, theta=0.3)
+    _, after = model(TEXT[None], model.initial_state(1))
+    monkeypatch.setattr(model.inner.output, "predict", None)
+    assert [part.shape for part in model.initial_state(1)] == [part.shape for part in after]
 
 
 @pytest.mark.slow

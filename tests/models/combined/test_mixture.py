@@ -51,6 +51,19 @@ def test_per_sentence_whole_sentences_are_mixed(runs: list[str], corpus: Corpus)
         torch.testing.assert_close(model(line[None], model.initial_state(1))[0].sum().exp(), expected)
 
 
+def test_states_are_made_once_to_know_their_parts(runs: list[str], corpus: Corpus, monkeypatch: pytest.MonkeyPatch):
+    model, words = mixture(runs, corpus, "token", [0.3, 0.7]), torch.tensor([[3, 1, 4]])
+    scores, state = model(words, model.initial_state(1))
+    for component in model.components:
+        monkeypatch.setattr(component, "initial_state", None)
+    model(words, state)
+    model.predict(state)
+    monkeypatch.undo()
+    model.take(model.component_options[::-1], list(model.components)[::-1])  # whose states have other parts
+    model.weights.copy_(torch.tensor([0.7, 0.3]))
+    torch.testing.assert_close(model(words, model.initial_state(1))[0], scores)
+
+
 def test_after_a_sentence_every_model_has_its_weight_again(runs: list[str], corpus: Corpus):
     model, given = mixture(runs, corpus, "sentence", [0.3, 0.7]), torch.tensor([[0.3, 0.7]])
     for line in by_line(corpus.splits["valid"], corpus.splits["valid"])[:5]:
