@@ -16,6 +16,9 @@ LENGTHS = 100
 KIND = 1 << 57
 """A key is the number of its kind times this, and below it the words, the classes or the length as one number."""
 
+KINDS = (1 << 63) // KIND
+"""So many kinds have keys in int64."""
+
 
 class Occurrences(NamedTuple):
     """The features of S sentences, one after another; a feature that a sentence has twice is there twice."""
@@ -50,6 +53,10 @@ class SentenceFeatures:
         ):
             if base**longest >= KIND:
                 raise UserError(f"model.{option}={longest}: {base:,}^{longest} n-grams have no numbers", "lower it")
+        kinds = length + words + 1 + len(classes) * (max(class_words - 1, 0) + class_pairs)
+        if kinds > KINDS:
+            made = f"{len(classes)} clusterings make {kinds} kinds of features"
+            raise UserError(f"model.clusters: {made}, more than {KINDS}", "name fewer")
 
     def of(self, tokens: Tensor) -> Iterator[Occurrences]:
         """The features of the sentences of a (N,) text, each closed by `<eos>`, kind by kind."""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lmzoo import evaluate, generate, score
 from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
@@ -95,6 +96,25 @@ def test_features_are_those_counted_by_hand():
     assert torch.equal(dense(wider), expected)
     assert torch.equal(wider.times(torch.arange(10.0)), expected @ torch.arange(10.0))
     assert torch.equal(wider.transposed().times(torch.arange(3.0)), expected.T @ torch.arange(3.0))
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_kinds_of_features_without_a_key_are_an_error(length: bool):
+    """With bigrams and trigrams of classes and pairs of them, each clustering makes 3 kinds; there are 64."""
+
+    def features(clusterings: int) -> SentenceFeatures:
+        return SentenceFeatures(3, length=length, words=0, window=0, class_words=3, class_pairs=True,
+                                classes=torch.tensor([[0, 1, 1]]).expand(clusterings, -1))  # fmt: skip
+
+    with pytest.raises(UserError, match=r"^model\.clusters: 22 clusterings make 6[78] kinds of features, more than 64"):
+        features(22)
+    if length:
+        with pytest.raises(UserError, match="21 clusterings make 65"):
+            features(21)
+    else:
+        keys = torch.cat([keys for keys, _ in features(21).of(torch.tensor([1, 2, 1, 0]))])
+        assert (keys >= 0).all()
+        assert int(keys.max()) >= 63 * KIND
 
 
 def test_the_gradient_is_that_of_autograd():
