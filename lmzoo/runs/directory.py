@@ -84,7 +84,11 @@ class Run(Files):
         then, now = known["sha256"], corpus.sha256
         if then != now:
             splits = ", ".join(name for name in {**then, **now} if then.get(name) != now.get(name))
-            notes = "".join(f"; {name} then {known.get(name)}, now {note}" for name, note in corpus.notes.items())
+            notes = "".join(
+                f"; {name} then {known[name]}, now {note}"
+                for name, note in corpus.notes.items()
+                if known.get(name, note) != note
+            )
             raise UserError(
                 f"{self.path}: was trained on another text than corpus {corpus.name} is now (unlike: {splits}{notes})",
                 "bring that text back, or choose another run_dir to train, a file to evaluate",

@@ -1,11 +1,16 @@
 """What a run directory is, where it may be, and which run may go on in it."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
 import pytest
 from command_line import MODELS, QUICK, SMALL, command, contents, stop_at
+
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.runs.directory import Run
 
 TEXT_FILE = ["corpus=text", *(f"corpus.{split}=text.txt" for split in ("train", "valid", "test"))]
 
@@ -30,6 +35,20 @@ def test_resuming_on_another_text(folder: Path):
     assert "run: was trained on another text than corpus text is now (unlike: train, valid, test)" in message
     assert "bring that text back, or choose another run_dir" in message
     assert contents(folder / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [({}, ")"), ({"python": "3.12"}, ")"), ({"python": "3.11"}, "; python then 3.11, now 3.12)")],
+)
+def test_another_text_is_told_with_the_notes_that_differ(
+    then: dict[str, str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    corpus = Corpus("pydoc", "stream", Vocabulary(["<eos>"]), {}, {"train": "1"}, notes={"python": "3.12", "os": "any"})
+    (tmp_path / "best.pt").touch()
+    monkeypatch.setattr(Run, "trained_on", lambda _: {"name": "pydoc", "sha256": {"train": "0"}, **then})
+    with pytest.raises(UserError, match=re.escape(f"(unlike: train{told}")):
+        Run(tmp_path).check_text(corpus)
 
 
 @pytest.mark.parametrize(
