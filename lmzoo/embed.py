@@ -60,17 +60,17 @@ class TextOnDisk:
     def of(cls, vocabulary: Vocabulary, file: Path) -> Iterator["TextOnDisk"]:
         """Read a file that has a sentence on each line, once; a context, at whose end the files on disk are gone.
 
-        Raises: UserError where the folder for temporary files has no room.
+        Raises: UserError where there is no folder for temporary files, or it has no room.
         """
         with ExitStack() as files:
-            word_file, number_file = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-            text = cls(file, cast(BinaryIO, word_file), cast(BinaryIO, number_file))
             try:
+                word_file, number_file = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+                text = cls(file, cast(BinaryIO, word_file), cast(BinaryIO, number_file))
                 text._fill(vocabulary)
             except OSError as error:
                 with suppress(OSError):
                     files.close()
-                where = tempfile.gettempdir()
+                where = tempfile.tempdir or "temporary files"  # it is None where no folder will do
                 raise UserError(
                     f"{where}: cannot be written ({error.strerror})", "set TMPDIR to a folder with more room"
                 ) from None
