@@ -124,9 +124,11 @@ class Descent:
         rates = [group["lr"] for group in groups]
         for group in groups:
             group["lr"] = group["lr"] * length / self.bptt
-        yield
-        for group, rate in zip(groups, rates, strict=True):
-            group["lr"] = rate
+        try:
+            yield
+        finally:
+            for group, rate in zip(groups, rates, strict=True):
+                group["lr"] = rate
 
     def note_validation(self, perplexity: float) -> None:
         """Let the schedule know of a check."""

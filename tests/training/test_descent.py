@@ -85,6 +85,24 @@ def test_a_gradient_longer_than_the_limit_is_shortened_to_it(clip: float | None,
     assert metrics["train/gradient_norm"] == pytest.approx(float(whole.norm()))  # as it was before
 
 
+def test_a_step_that_fails_leaves_the_rate_as_it_was(monkeypatch: pytest.MonkeyPatch):
+    descent = descent_of(Unigram(4), corpus_of([1, 2, 3, 0] * 9), batch_size=1, bptt=9, random_bptt=True)
+    (group,) = descent.optimizer.param_groups
+    rates = []
+
+    def fail() -> None:
+        rates.append(group["lr"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(descent.optimizer, "step", fail)
+    window = next(descent.windows.epoch(0))
+    with pytest.raises(KeyboardInterrupt):
+        descent.step(window)
+    assert rates == [pytest.approx(window.tokens.shape[1] / 9)]
+    assert rates[0] != 1
+    assert group["lr"] == 1
+
+
 def test_the_state_is_carried_from_window_to_window_and_begins_anew_with_the_text():
     model = Unigram(4)
     descent = descent_of(model, corpus_of([1, 2, 3] * 6 + [0, 0]), batch_size=2, bptt=4)
