@@ -157,7 +157,7 @@ class Recurrent(Conditioned):
         return nullcontext() if able else torch.autocast(device, enabled=False)
 
     def _advance(self, inputs: Tensor, memory: State) -> tuple[Tensor, State]:
-        """(B, T) input tokens and the memory before them -> (B, T, hidden) and the memory after them."""
+        """(B, T) input tokens and the memory before them -> (B, T, hidden), no dropout yet, and the memory after."""
         embedded = self.embedding(inputs)  # (B, T, embedding)
         if self.training and self.recipe["dropout_words"]:
             embedded = drop_words(embedded, inputs, self.vocabulary_size, self.recipe["dropout_words"])
@@ -166,10 +166,7 @@ class Recurrent(Conditioned):
         embedded = self.joined(self.dropout_input(embedded), condition)
         with self._cell_precision():
             hidden, after = self._run(embedded, memory)
-        dropped, ar, tar = self.dropout(hidden), self.recipe["ar"], self.recipe["tar"]
-        if self.training and (ar or tar):
-            self.activity = activation_penalty(dropped, hidden, ar, tar)
-        return dropped, (*after, *condition)
+        return hidden, (*after, *condition)
 
     def _run(self, embedded: Tensor, memory: State) -> tuple[Tensor, State]:
         """The layers over (B, T, embedding) inputs."""
@@ -181,7 +178,10 @@ class Recurrent(Conditioned):
         return hidden, tuple(part.transpose(0, 1) for part in after)
 
     def penalty(self) -> Tensor | float:
-        """That of the activations of the last window, see `activation_penalty`."""
+        """That of the activations of the last window, see `activation_penalty`.
+
+        Those that predict `<eos>` after `<eos>`, which is padding or an empty line, have no part in it.
+        """
         penalty, self.activity = self.activity, 0.0
         return penalty
 
@@ -190,12 +190,16 @@ class Recurrent(Conditioned):
         last, *memory = state
         inputs = torch.cat([last[:, None], tokens[:, :-1]], dim=1)  # (B, T)
         hidden, memory = self._advance(inputs, tuple(memory))
-        return hidden, (tokens[:, -1], *memory)
+        dropped, ar, tar = self.dropout(hidden), self.recipe["ar"], self.recipe["tar"]
+        if self.training and (ar or tar):
+            inside = (inputs != EOS_ID) | (tokens != EOS_ID)
+            self.activity = activation_penalty(dropped, hidden, inside, ar, tar)
+        return dropped, (tokens[:, -1], *memory)
 
     def next_vector(self, state: State) -> Tensor:
         """The (B, hidden) h that predicts the next token."""
         last, *memory = state
-        return self._advance(last[:, None], tuple(memory))[0][:, 0]
+        return self.dropout(self._advance(last[:, None], tuple(memory))[0])[:, 0]
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         hidden, after = self.vectors(tokens, state)

@@ -76,16 +76,17 @@ def drop_words(vectors: Tensor, tokens: Tensor, words: int, rate: float) -> Tens
     return vectors * F.dropout(vectors.new_ones(words, 1), rate)[tokens]
 
 
-def activation_penalty(dropped: Tensor, hidden: Tensor, ar: float, tar: float) -> Tensor:
-    """α mean(m ∘ h)² + β mean (h_t − h_{t-1})², of (B, T, d) outputs h, with dropout first and without.
+def activation_penalty(dropped: Tensor, hidden: Tensor, inside: Tensor, ar: float, tar: float) -> Tensor:
+    """α mean (m ∘ h)² + β mean (h_t − h_{t-1})², of (B, T, d) outputs h, with dropout first and without.
 
-    Merity, McCann & Socher, "Revisiting activation regularization for language RNNs", 2017,
-    https://arxiv.org/abs/1708.01009
+    The means are over the h_t that are ``inside``, (B, T) bool. Merity, McCann & Socher, "Revisiting activation
+    regularization for language RNNs", 2017, https://arxiv.org/abs/1708.01009
     """
-    penalty = ar * dropped.float().square().mean()
-    if hidden.shape[1] > 1:
-        penalty = penalty + tar * hidden.float().diff(dim=1).square().mean()
-    return penalty
+    return ar * _mean_square(dropped.float(), inside) + tar * _mean_square(hidden.float().diff(dim=1), inside[:, 1:])
+
+
+def _mean_square(vectors: Tensor, inside: Tensor) -> Tensor:
+    return (vectors.square().mean(2) * inside).sum() / inside.sum().clamp(min=1)
 
 
 class Stack(nn.Module):

@@ -130,6 +130,22 @@ def test_penalties_are_on_dropped_outputs_and_on_their_changes():
     assert model.penalty() == 0
 
 
+@torch.no_grad()
+def test_padding_has_no_part_in_penalties():
+    """Two lines of 3 and 5 tokens, the first one padded: the sums over each by itself, by the tokens of both."""
+    model, lines = lstm(ar=2.0, tar=3.0), [torch.tensor([[1, 2, 0]]), torch.tensor([[4, 4, 2, 3, 0]])]
+    squares = changes = 0.0
+    for line in lines:
+        hidden, _ = model.vectors(line, model.initial_state(1))
+        squares += float((hidden**2).mean(2).sum()) / 8
+        changes += float(((hidden[:, 1:] - hidden[:, :-1]) ** 2).mean(2).sum()) / 6
+    padded = torch.cat([torch.nn.functional.pad(lines[0], (0, 2)), lines[1]])
+    model(padded, model.initial_state(2))
+    assert float(model.penalty()) == pytest.approx(2 * squares + 3 * changes)
+    model(torch.zeros(2, 1, dtype=torch.int64), model.initial_state(2))
+    assert float(model.penalty()) == 0  # empty lines alone
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_softmaxes_are_mixed_as_written_and_sum_to_one(tied: bool):
     model = lstm(softmaxes=3, embedding=4, hidden=6, tied=tied).double()
