@@ -37,6 +37,7 @@ VARIANTS = {
     "mixture, per sentence": {"per": "sentence"},
     "whole_sentence": {"clusters": [5], "samples": 500, "noise": 1, "min_count": 2},
     "cache, neural": {"theta": 0.3},
+    "dynamic": {"rate": 0.01, "epsilon": 1e-4, "segment": 5},
     "dynamic, sgd": {"rule": "sgd", "rate": 0.1, "segment": 5},
     "vlhmm, factored and tied": {"embeddings": "factored", "tied": True},
     "vlhmm, table": {"parameterisation": "table", "states": 256},

@@ -7,7 +7,7 @@ https://arxiv.org/abs/1709.07432; Mikolov et al. (2010) for the rule without dec
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.protocol.model import State, sized_by_estimate
 
 WINDOW = 100
-"""Tokens scored at once. A row of them copies the weights, and the steps change the copy; short rows are sentences."""
+"""Tokens scored at once, or n if that is more. A window in which a step is taken copies the weights for each row."""
 ROWS = 100
 """Rows of train in a segment of which the mean squares of gradients are measured."""
 
@@ -73,9 +73,11 @@ class Dynamic(OfOneRun):
         sized_by_estimate(self, "rms")
 
     def estimate(self, corpus: Corpus) -> None:
-        if not list(self.inner.parameters()):
-            name = self.component_options[0]["name"]
+        inner, name = self.inner, self.component_options[0]["name"]
+        if not list(inner.parameters()):
             raise UserError(f"model.run: {name} has no weights that a gradient could change", "choose another run")
+        if any(isinstance(part, Dynamic) for part in inner.modules()):
+            raise UserError(f"model.run: {name} learns from the text already", "choose a run without dynamic")
         if self.rule == "rms":
             self.rms = self._measure_rms(corpus.train)
 
@@ -87,9 +89,9 @@ class Dynamic(OfOneRun):
         state = self.inner.eval().initial_state(len(windows.rows))
         segments = windows.epoch(0)
         for _ in tracked(len(windows), "segment", "gradients"):
+            named = self._named(weights)
             with torch.enable_grad():
-                named = self._named(weights)
-                logprobs, state = functional_call(self.inner, named, (next(segments).tokens.to(self.device), state))
+                logprobs, state = _call(self.inner, named, next(segments).tokens.to(self.device), state)
             sums += self._gradient(logprobs, named).square()
             state = tuple(part.detach() for part in state)
         return (sums / len(windows)).sqrt()
@@ -99,29 +101,35 @@ class Dynamic(OfOneRun):
         return pending, self._rule().trained.expand(batch_size, -1), *self.inner.initial_state(batch_size)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        rows = [self._row(tokens[row], tuple(part[row : row + 1] for part in state)) for row in range(len(tokens))]
-        if not rows:
-            return state[1].new_zeros(tokens.shape), state
-        logprobs, states = zip(*rows, strict=True)
-        return torch.stack(logprobs), tuple(torch.cat(parts) for parts in zip(*states, strict=True))
+        pending, weights, *start = state
+        if not len(tokens):
+            return weights.new_zeros(tokens.shape), state
+        if bool(((pending >= 0).sum(1) + tokens.shape[1] >= self.segment).any()):
+            weights = weights.clone()  # for the steps to come
+        rows = [
+            self._row_(tokens[row], pending[row], weights[row], tuple(part[row : row + 1] for part in start))
+            for row in range(len(tokens))
+        ]
+        logprobs, pending, states = zip(*rows, strict=True)
+        own = (torch.cat(parts) for parts in zip(*states, strict=True))
+        return torch.stack(logprobs), (torch.stack(pending), weights, *own)
 
-    def _row(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """(T,) tokens after a state of one row -> their (T,) scores, and the state after them."""
-        pending, weights, start = state[0][0], state[1][0].clone(), state[2:]
+    def _row_(self, tokens: Tensor, pending: Tensor, weights: Tensor, start: State) -> tuple[Tensor, Tensor, State]:
+        """The (T,) scores of a row, the tokens pending after it, and the model's state; changes its (P,) weights."""
         pending, scores = pending[pending >= 0], []
         while len(tokens):
             part, tokens = tokens.tensor_split([self.segment - len(pending)])
             read = torch.cat([pending, part])
+            named = self._named(weights)
             with torch.enable_grad():
-                named = self._named(weights)
-                logprobs, after = functional_call(self.inner, named, (read[None], start))
+                logprobs, after = _call(self.inner, named, read[None], start)
             scores.append(logprobs[0, -len(part) :].detach())
             if len(read) == self.segment:
                 self._learn_(weights, self._gradient(logprobs, named))
                 start, read = tuple(part.detach() for part in after), read[:0]
             pending = read
         kept = torch.nn.functional.pad(pending, (0, self.segment - 1 - len(pending)), value=-1)
-        return torch.cat(scores), (kept[None], weights[None], *start)
+        return torch.cat(scores), kept, start
 
     def _learn_(self, weights: Tensor, gradient: Tensor) -> None:
         """Take a step with (P,) weights: down a gradient, and towards the trained ones."""
@@ -139,8 +147,8 @@ class Dynamic(OfOneRun):
             named, read, now = self._named(weights[0]), pending[pending >= 0][None], tuple(start)
             with torch.no_grad():
                 if read.numel():
-                    _, now = functional_call(self.inner, named, (read, now))
-                predictions.append(functional_call(_Predicting(self.inner), _below(named), (now,)))
+                    _, now = _call(self.inner, named, read, now)
+                predictions.append(_call(_Predicting(self.inner), _below(named), now))
         return torch.cat(predictions) if predictions else state[1].new_zeros(0, self.vocabulary_size)
 
     @torch.enable_grad()
@@ -172,11 +180,12 @@ class Dynamic(OfOneRun):
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        self.kept = self._rule()
+        """The model itself is not frozen: its weights change."""
+        before, self.kept = self.kept, self._rule()
         try:
             yield
         finally:
-            self.kept = None
+            self.kept = before
 
     @property
     def window_tokens(self) -> int:
@@ -204,6 +213,12 @@ class _Predicting(torch.nn.Module):
 
     def forward(self, state: State) -> Tensor:
         return self.model.predict(state)  # pyright: ignore[reportCallIssue]
+
+
+def _call(module: torch.nn.Module, named: dict[str, Tensor], *arguments: Tensor | State) -> Any:
+    """Call a module with other weights; without cuDNN, whose recurrent networks have a gradient in training alone."""
+    with torch.backends.cudnn.flags(enabled=False):
+        return functional_call(module, named, arguments)
 
 
 def _below(named: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -5,11 +5,13 @@ import copy
 import pytest
 import torch
 
+from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.dynamic import Dynamic
+from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.loading import hand_over, load
 
 SEGMENT = 5
@@ -22,6 +24,29 @@ def dynamic(run: str, corpus: Corpus, **changed: float | str) -> Dynamic:
     hand_over(model, corpus)
     model.estimate(corpus)
     return model
+
+
+def over(inner: LanguageModel, options: dict, corpus: Corpus, **changed: float | str) -> Dynamic:
+    """Dynamic evaluation of a model that is no run."""
+    chosen = completed({"name": "dynamic", "rule": "sgd", "rate": 0.5, "segment": SEGMENT} | changed)
+    model = models.build(chosen, vocabulary_size=len(corpus.vocabulary)).eval()
+    model.take([options], [inner.eval()])
+    model.estimate(corpus)
+    return model
+
+
+def neural_cache(run: str, corpus: Corpus) -> tuple[LanguageModel, dict]:
+    options = completed({"name": "cache", "run": run, "size": 50, "theta": 0.3})
+    model = models.build(options, vocabulary_size=len(corpus.vocabulary)).eval()
+    hand_over(model, corpus)
+    model.weight.fill_(0.3)
+    return model, options
+
+
+def small(name: str, corpus: Corpus, **options: int | str) -> tuple[LanguageModel, dict]:
+    chosen = completed({"name": name, **options})
+    torch.manual_seed(0)
+    return models.build(chosen, vocabulary_size=len(corpus.vocabulary)), chosen
 
 
 def scored(model, tokens: torch.Tensor) -> torch.Tensor:
@@ -92,6 +117,92 @@ def test_a_state_may_be_used_again(rule: str, rate: float, runs: list[str], corp
         _, later = model(text, begin)
         for state in (begin, later):
             assert torch.equal(model(text, state)[0], model(text, state)[0])
+
+
+@pytest.mark.parametrize(("rule", "rate"), [("sgd", 2.0), ("rms", 0.01)])
+@torch.no_grad()
+def test_cuts_of_the_text_do_not_matter(rule: str, rate: float, runs: list[str], corpus: Corpus):
+    """Neither to scores nor to predictions; some cuts are inside a segment, and some windows end with one."""
+    model, text = dynamic(runs[1], corpus, rule=rule, rate=rate), corpus.splits["valid"][:44]
+    whole, state, parts = scored(model, text), model.initial_state(1), []
+    for window in text.split([1, 7, 2, 11, 2, 20, 1]):
+        predicted = model.predict(state)[0, window[0]]
+        scores, state = model(window[None], state)
+        torch.testing.assert_close(scores[0, 0], predicted, atol=1e-5, rtol=1e-5)
+        parts.append(scores[0])
+    torch.testing.assert_close(torch.cat(parts), whole, atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_each_row_learns_for_itself(runs: list[str], corpus: Corpus):
+    """Rows that have scored as many tokens as another, and rows that have not."""
+    model, rows = dynamic(runs[1], corpus), corpus.splits["valid"][:60].view(3, 20)
+    begun = [model(row[None, :n], model.initial_state(1)) for row, n in zip(rows, (1, 4, 6), strict=True)]
+    state = tuple(torch.cat(parts) for parts in zip(*(after for _, after in begun), strict=True))
+    rest = torch.stack([row[n : n + 14] for row, n in zip(rows, (1, 4, 6), strict=True)])
+    found, _ = model(rest, state)
+    for row, n, scores in zip(rows, (1, 4, 6), found, strict=True):
+        torch.testing.assert_close(scores, scored(model, row)[n : n + 14], atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_windows_without_a_step_copy_no_weights(runs: list[str], corpus: Corpus):
+    model, text = dynamic(runs[1], corpus), corpus.splits["valid"][None, : SEGMENT + 1]
+    begin = model.initial_state(1)
+    _, before = model(text[:, : SEGMENT - 1], begin)
+    _, after = model(text[:, SEGMENT - 1 :], before)
+    assert before[1].data_ptr() == begin[1].data_ptr() != after[1].data_ptr()
+
+
+def test_a_neural_cache_learns_although_words_are_not_in_it(runs: list[str], corpus: Corpus):
+    cache, options = neural_cache(runs[1], corpus)
+    model, text = over(cache, options, corpus), corpus.splits["valid"][:43]
+    found = scored(model, text)
+    assert torch.isfinite(found).all()
+    assert (found - scored(cache, text)).abs().max() > 0.01
+
+
+def test_tables_that_the_weights_determine_follow_them(corpus: Corpus):
+    """While the model is frozen, too: a hidden Markov model would keep its distributions."""
+    hmm, options = small("vlhmm", corpus, states=8, clusters=2, clustering="uniform", dim=8)
+    hmm.estimate(corpus)
+    model, text = over(hmm, options, corpus), corpus.splits["valid"][:43]
+    outside = scored(model, text)
+    with model.frozen():
+        assert torch.equal(scored(model, text), outside)
+    assert (outside - scored(hmm, text)).abs().max() > 0.01
+
+
+def test_recurrent_networks_have_a_gradient_without_cudnn_alone(corpus: Corpus):
+    lstm, options = small("lstm", corpus, embedding=8, hidden=8)
+    seen = []
+    lstm.recurrent.register_forward_pre_hook(lambda *_: seen.append(torch.backends.cudnn.enabled))
+    scored(over(lstm, options, corpus, rule="rms"), corpus.splits["valid"][:13])
+    assert len(seen) > 3
+    assert not any(seen)
+    assert torch.backends.cudnn.enabled
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("kind", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize(("rule", "rate"), [("sgd", 0.5), ("rms", 0.001)])
+def test_cuda_learns_as_the_cpu_does(kind: str, rule: str, rate: float, corpus: Corpus):
+    network, options = small(kind, corpus, embedding=8, hidden=8)
+    model, text = over(network, options, corpus, rule=rule, rate=rate), corpus.splits["valid"][:43]
+    expected = scored(model, text)
+    model.to("cuda")
+    model.estimate(corpus)
+    torch.testing.assert_close(scored(model, text.cuda()).cpu(), expected, atol=1e-3, rtol=0)
+
+
+def test_what_learns_already_is_not_made_to_learn_again(runs: list[str], corpus: Corpus):
+    lstm, options = small("lstm", corpus, embedding=8, hidden=8)
+    inner = over(lstm, options, corpus)
+    mixture = models.build(completed({"name": "mixture"}), vocabulary_size=len(corpus.vocabulary))
+    mixture.take([completed({"name": "dynamic"})], [inner])
+    for model in (inner, mixture):
+        with pytest.raises(UserError, match=r"^model\.run: any learns from the text already; choose a run without"):
+            over(model, {"name": "any"}, corpus)
 
 
 def test_what_has_no_weights_cannot_learn(runs: list[str], corpus: Corpus):
