@@ -4,6 +4,7 @@ import hashlib
 import json
 import tempfile
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -20,14 +21,17 @@ from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
-VERSION = 1
+VERSION = 2
 """A part of the cache's key. Raise it with every change of the numbers that a text becomes, or of how they are kept."""
 
 SETTLED = 2.0
 """A file that changed fewer seconds ago is read again at the next start: times of files are coarse."""
 
 BLOCK = 2**20
-"""How many tokens are renumbered at once."""
+"""How many tokens are renumbered or checked at once."""
+
+CHECKSUM = 4
+"""Bytes at the end of a file of the cache, which tell a damaged file."""
 
 
 class Limits(NamedTuple):
@@ -141,8 +145,9 @@ def _kept(name: str, known: Contents) -> Encoded | None:
     """What the cache has."""
     try:
         with (cache_folder() / name).open("rb") as stream:
-            return _mapped(stream, known.sha256)
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError):  # no file, no home, no whole file
+            end = stream.seek(-CHECKSUM, 2)
+            return _mapped(stream, known.sha256) if stream.read() == _checksum(stream, end) else None
+    except (OSError, RuntimeError):  # no file, no home
         return None
 
 
@@ -164,6 +169,7 @@ def _encoded(
                 vocabulary = _renumber(stream, vocabulary, words)
             trailer = json.dumps({"words": vocabulary.words, "files": counts}).encode()
             stream.write(trailer + sum(counts).to_bytes(8, "little"))
+            stream.write(_checksum(stream, stream.tell()))
             stream.flush()
             return _mapped(stream, reading.contents.sha256)
     except OSError as error:
@@ -187,16 +193,20 @@ def _renumber(stream: BinaryIO, lexicon: Lexicon, limits: Limits) -> Vocabulary:
     return vocabulary
 
 
-def _mapped(stream: BinaryIO, digest: str) -> Encoded:
-    """What `_encoded` has written: the tokens, the rest as JSON, and in eight bytes how many tokens there are.
+def _checksum(stream: BinaryIO, end: int) -> bytes:
+    """The CRC-32 of a file up to a place, where the stream is then."""
+    stream.seek(0)
+    found = 0
+    while block := stream.read(min(4 * BLOCK, end - stream.tell())):
+        found = zlib.crc32(block, found)
+    return found.to_bytes(CHECKSUM, "little")
 
-    Raises: OSError, ValueError, KeyError or TypeError for what is no such file.
-    """
-    size = stream.seek(-8, 2)
-    count = int.from_bytes(stream.read(), "little")
+
+def _mapped(stream: BinaryIO, digest: str) -> Encoded:
+    """What `_encoded` has written: the tokens, the rest as JSON, how many tokens there are, and a checksum."""
+    size = stream.seek(-8 - CHECKSUM, 2)
+    count = int.from_bytes(stream.read(8), "little")
     stream.seek(4 * count)
     rest = json.loads(stream.read(size - 4 * count))
-    if sum(rest["files"]) != count:
-        raise ValueError("another number of tokens")
     tokens = np.memmap(stream, np.int32, "c", shape=(count,))
     return Encoded(torch.from_numpy(tokens), rest["words"], rest["files"], digest)

@@ -160,7 +160,8 @@ def test_files_cut_otherwise_are_another_text():
     assert load(train=["c", "d"], valid="c").files == [3, 2]
 
 
-def test_a_damaged_file_of_numbers_is_made_again(kept: Path):
+def test_a_damaged_file_of_numbers_is_made_again(kept: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(encoded, "BLOCK", 5)
     Path("train").write_text("b a\na\n" * 9)
     first = load()
     for path in kept.glob("text-*[0-9a-f]"):
@@ -172,9 +173,14 @@ def test_a_damaged_file_of_numbers_is_made_again(kept: Path):
             whole[:-9],
             whole[:-1],
             whole[4:],
-            whole[:-8] + b"\xff" * 8,
+            whole[:-12] + b"\xff" * 8 + whole[-4:],
             whole.replace(b'"files": [', b'"files": [1, '),
+            bytes([whole[0] ^ 3]) + whole[1:],  # another word
+            whole[:7] + b"\x40" + whole[8:],  # a word that is none
+            whole.replace(b'"b"', b'"c"'),
+            whole[:-1] + bytes([whole[-1] ^ 1]),
         ):
+            assert damaged != whole
             path.unlink()  # it stays in the memory of who has mapped it
             path.write_bytes(damaged)
             assert same(load(), first)
