@@ -3,8 +3,10 @@
 import errno
 import gzip
 import hashlib
+import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from lmzoo.core.files import checked_text, text_bytes
 from lmzoo.corpus import Corpus, Vocabulary, encoded, entries, load_corpus
 from lmzoo.corpus.own import text_files
 
+PENN = Path(os.environ.get("LMZOO_DATA", ""), "ptb").absolute()
 PARTS = [
     "a ",
     "ab ",
@@ -289,12 +292,27 @@ def test_a_pipe_is_read_once():
     os.close(read)
 
 
-@pytest.mark.usefixtures("kept")
-def test_a_run_is_the_same_to_the_bit_as_with_int64_in_memory(monkeypatch: pytest.MonkeyPatch):
-    random = torch.Generator().manual_seed(0)
+def drawn() -> dict[str, str]:
+    random, texts = torch.Generator().manual_seed(0), {}
     for split, lines in {"train": 60, "valid": 15}.items():
         words = torch.randint(30, (lines, 9), generator=random).tolist()
-        Path(split).write_text("".join(" ".join(f"w{word}" for word in line) + "\n" for line in words))
+        texts[split] = "".join(" ".join(f"w{word}" for word in line) + "\n" for line in words)
+    return texts
+
+
+def penn() -> dict[str, str]:
+    """The first 7,141 tokens of train and 930 of valid."""
+    if not (PENN / "ptb.train.txt").exists():
+        pytest.skip("LMZOO_DATA has no Penn Treebank")
+    lines = {"train": 320, "valid": 40}
+    return {split: "".join((PENN / f"ptb.{split}.txt").read_text().splitlines(True)[:n]) for split, n in lines.items()}
+
+
+@pytest.mark.parametrize("texts", [drawn, penn])
+@pytest.mark.usefixtures("kept")
+def test_a_run_is_the_same_to_the_bit_as_with_int64_in_memory(texts: Callable, monkeypatch: pytest.MonkeyPatch):
+    for split, text in texts().items():
+        Path(split).write_text(text)
     options = ["corpus=text", "corpus.train=train", "corpus.valid=valid", "corpus.unknown=true", "model=rnn",
                "model.embedding=8", "model.hidden=8", "trainer=debug", "device=cpu",
                "trainer.batch_size=4", "corpus.label=x"]  # fmt: skip
@@ -312,3 +330,6 @@ def test_a_run_is_the_same_to_the_bit_as_with_int64_in_memory(monkeypatch: pytes
     runs = [torch.load(f"{run}/best.pt", weights_only=True)["model"] for run in ("mapped", "memory")]
     assert runs[0].keys() == runs[1].keys()
     assert all(torch.equal(value, runs[1][name]) for name, value in runs[0].items() if torch.is_tensor(value))
+    results = [json.loads(Path(run, "results.json").read_text()) for run in ("mapped", "memory")]
+    assert results[0]["perplexity"] == results[1]["perplexity"]
+    assert [check["valid"] for check in results[0]["checks"]] == [check["valid"] for check in results[1]["checks"]]
