@@ -130,14 +130,14 @@ def plot(found: dict[tuple[str, int], dict[str, float]], file: Path) -> None:
     """A column of two panels for each axis: time above, memory below."""
     from matplotlib import pyplot as plt
 
-    figure, panels = plt.subplots(2, len(PER_TOKEN), figsize=(16, 6), sharex="col", layout="constrained")
+    figure, panels = plt.subplots(2, len(PER_TOKEN), figsize=(16, 7), sharex="col", layout="constrained")
     for (name, axis), points in LINES.items():
         column = list(PER_TOKEN).index(axis)
         for panel, kind in zip(panels[:, column], ("time", "memory"), strict=True):
             values = [(x, found[name, x][kind]) for x, *_ in points if (name, x) in found]
             panel.loglog(*zip(*values, strict=True), "o-", label=f"{name}: slope {slope(values):.2f}")
             panel.set_ylabel(PER_TOKEN[axis] if kind == "time" else "GiB")
-            panel.legend(fontsize="small")
+            panel.legend(fontsize="x-small", loc="lower left", bbox_to_anchor=(0, 1), frameon=False)  # above all points
             panel.grid(alpha=0.3)
         panels[1, column].set_xlabel(axis)
     figure.savefig(file, dpi=110)
