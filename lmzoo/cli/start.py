@@ -26,6 +26,9 @@ def start(command: str) -> None:
     def work() -> int:
         if heeded:
             signal.signal(signal.SIGINT, _interrupt)
+        if command != "lmzoo.train" and os.environ.get("WORLD_SIZE", "1") != "1":
+            problem = "lmzoo.train alone runs in several processes"
+            raise importlib.import_module("lmzoo.core.errors").UserError(problem, f"start {command} by python -m")
         return main()
 
     try:

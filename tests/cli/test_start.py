@@ -43,6 +43,16 @@ def test_the_package_and_the_options_of_training_need_no_pytorch(tmp_path: Path)
     assert "did you mean 'model.hidden'?" in python(tmp_path, "-m", "lmzoo.train", "model.hiden=3").stderr
 
 
+def test_several_processes_are_refused_but_for_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for command in ("vectors", "label"):
+        done = python(tmp_path, "-m", f"lmzoo.{command}", "--help")
+        advice = f"start lmzoo.{command} by python -m"
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"error: lmzoo.train alone runs in several processes; {advice}\n"
+    assert python(tmp_path, "-m", "lmzoo.train", "--help").returncode == 0
+
+
 def test_the_package_loads_models():
     import lmzoo
     from lmzoo.api import load
