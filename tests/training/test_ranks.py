@@ -1,5 +1,6 @@
 """Several processes train what one process trains, of the same rows."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -16,8 +17,10 @@ from pathlib import Path
 import pytest
 import torch
 from command_line import QUICK, ROOT, SMALL, TEXT, command, configuration, stop_at
+from torch import distributed as dist
 
 from lmzoo.core import ranks
+from lmzoo.core.errors import UserError
 from lmzoo.corpus.windows import SentenceWindows
 from lmzoo.models.ngram import counts
 from lmzoo.training.session import train
@@ -189,6 +192,67 @@ def test_a_port_in_use_is_an_error_of_one_line(folder: Path, monkeypatch: pytest
         for name, value in {"WORLD_SIZE": 2, "RANK": 0, "MASTER_ADDR": "localhost", "MASTER_PORT": port}.items():
             monkeypatch.setenv(name, str(value))
         assert f"the ranks do not meet at localhost:{port}" in command(*SMALL).refused()
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_stopped_rank_is_named_and_not_waited_for_for_ever(
+    stopped: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LMZOO_PATIENCE", "6")
+    monkeypatch.setattr(ranks, "NOTICE", 1)
+
+    def work(rank: int) -> None:
+        ranks.summed(torch.ones(1))  # both are there
+        if rank == stopped:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        ranks.summed(torch.ones(1))
+
+    def told(rank: int, port: int) -> None:
+        with Path(f"{rank}.txt").open("w") as stream, contextlib.redirect_stderr(stream):
+            try:
+                _join(rank, 2, port, work)
+            except UserError as error:
+                print(error, file=stream)
+        os._exit(0)  # at an end by way of PyTorch the other one is waited for
+
+    store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)  # as torchrun keeps one
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=told, args=(rank, store.port)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    other = 1 - stopped
+    try:
+        processes[other].join(120)
+        assert processes[other].exitcode == 0
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+    waited, ended = Path(f"{other}.txt").read_text().splitlines()
+    assert waited == f"rank {other}: waiting for rank {stopped}"
+    assert ended.startswith(
+        f"rank {other}: another rank has ended, or did not answer within 0:00:06; see what it printed"
+    )
+
+
+def test_a_rank_that_never_comes_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setattr(ranks, "NOTICE", 0.2)
+    for name, value in {"WORLD_SIZE": 2, "RANK": 0, "MASTER_ADDR": "localhost", "MASTER_PORT": port}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("LMZOO_PATIENCE", "1")
+    waited, refused = command(*SMALL).err.splitlines()
+    assert waited == f"rank 0: waiting for the other ranks at localhost:{port}"
+    assert refused.startswith(f"error: the ranks do not meet at localhost:{port} (")
+
+
+@pytest.mark.parametrize("wrong", ["soon", "0", "nan", "inf"])
+def test_patience_is_a_number_of_seconds(wrong: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LMZOO_PATIENCE", wrong)
+    assert f"LMZOO_PATIENCE={wrong}: not a number of seconds" in command(*SMALL).refused()
 
 
 def test_the_parts_of_a_window_are_its_rows():
