@@ -1,5 +1,6 @@
 """The commands ``lmzoo.vectors`` and ``lmzoo.probe``: runs, what they hold, and mistakes."""
 
+import csv
 import json
 import os
 import signal
@@ -89,8 +90,31 @@ def test_neighbours_are_the_nearest_by_cosine(ppmi: str):
     unit = torch.nn.functional.normalize(found.matrix)
     cosines = {word: float(unit[i] @ unit[found.index["w3"]]) for i, word in enumerate(found.words) if word != "w3"}
     nearest = sorted(cosines, key=lambda word: -cosines[word])[:2]
-    told = ", ".join(f"{word} {cosines[word]:.2f}" for word in nearest)
-    assert command(ppmi, "--neighbours", "W3", "--count", "2", main=probe.main).out == f"w3: {told}\n"
+    done = command(ppmi, "--neighbours", "W3", "--count", "2", "--csv", "t.csv", "--json", "t.json", main=probe.main)
+    header, *lines = [line.split() for line in done.out.splitlines()]
+    assert header == ["set", "measure", "ppmi", "neighbour"]
+    assert lines == [["w3", "cosine", f"{cosines[word]:.3f}", word] for word in nearest]
+    rows = json.loads(Path("t.json").read_text())
+    assert [(row["vectors"], row["set"], row["measure"], row["neighbour"]) for row in rows] == [
+        ("ppmi", "w3", "cosine", word) for word in nearest
+    ]
+    assert [row["value"] for row in rows] == pytest.approx([cosines[word] for word in nearest])
+    header, *lines = csv.reader(Path("t.csv").read_text().splitlines())
+    assert header == list(rows[0])
+    assert [line[-1] for line in lines] == nearest
+
+
+def test_neighbours_and_measures_are_in_one_table_of_all_vectors(ppmi: str):
+    Path("set.txt").write_text("w1 w2 3\nw2 w3 4\n")
+    Path("few.txt").write_text("w3 1 2\nw1 2 1\nw2 1 1\n")
+    options = ["--neighbours", "w3", "--neighbours", "w1", "--sets", "set.txt", "--json", "t.json"]
+    done = command(ppmi, "few.txt", *options, main=probe.main)
+    near, measured = done.out.split("\n\n")
+    assert len(near.splitlines()) == 1 + 2 * 2
+    assert measured.splitlines()[0].split() == ["set", "measure", "ppmi", "covered", "few.txt", "covered"]
+    rows = json.loads(Path("t.json").read_text())
+    assert [row["neighbour"] for row in rows if (row["vectors"], row["set"]) == ("few.txt", "w3")] == ["w2", "w1"]
+    assert [(row["vectors"], row["covered"]) for row in rows if row["set"] == "set"] == [("ppmi", 2), ("few.txt", 2)]
 
 
 def test_vectors_are_written_in_every_format(ppmi: str):
@@ -131,7 +155,9 @@ def test_mistakes_in_options_are_told_in_a_line(folder: Path, arguments: list[st
         (["ppmi", "--sets", "sets.txt"], "sets.txt, line 1: 'one two' is not two words and a number"),
         (["ppmi", "--sets", "--analogies", "sets.txt"], "sets.txt, line 1: 'one two' is not four words"),
         (["ppmi"], "no similarity sets and no analogies are there; name them"),
-        (["ppmi", "--neighbours", "w33"], "--neighbours w33: has no vector; did you mean 'w3'?"),
+        (["ppmi", "--neighbours", "w33"], "--neighbours w33: has no vector in ppmi; did you mean 'w3'?"),
+        (["ppmi", "--write", "new", "--neighbours", "w3"], "so --neighbours has no effect; leave one out"),
+        (["ppmi", "--write", "new", "--csv", "t.csv"], "so --csv has no effect; leave one out"),
         (["ppmi", "--write", "ppmi/vectors.bin"], "is a part of the run"),
         (["sets.txt"], "sets.txt: no file of word vectors"),
         (["."], "vectors.bin: no such file"),
