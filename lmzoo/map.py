@@ -35,13 +35,11 @@ def main() -> int:
     if options.words < 3 or options.clusters < 1 or not options.perplexity > 0 or not 0 <= options.seed < 2**32:
         raise UserError("--words must be at least 3, --clusters 1, --perplexity above 0, --seed a 32-bit number")
     run = Run(options.run)
-    if "method" not in run.config():
-        advice = "python -m lmzoo.vectors makes one; with method=type, of a language model"
-        raise UserError(f"{run.path}: is no run of word vectors", advice)
+    config, vectors = run.config(), read_vectors(run.path)
     files = [(options.out or run.path) / name for name in ("map.png", "map.html")]
     for file in files:
         check_output(file)
-    vectors, corpus = read_vectors(run.path), run.corpus()
+    corpus = run.corpus()
     words, matrix = vectors.words[: options.words], vectors.matrix[: options.words]
     number = [corpus.vocabulary.index[word] for word in words]
     counts = corpus.train.bincount(minlength=len(corpus.vocabulary))[number].tolist()
@@ -49,7 +47,7 @@ def main() -> int:
     clusters = cached_brown_clusters(corpus.train, len(corpus.vocabulary), options.clusters, "--clusters")[
         number
     ].tolist()
-    drawn = Map(f"{run.config()['method']['name']} on {corpus.name}", words, places, counts, clusters)
+    drawn = Map(f"{config['method']['name']} on {corpus.name}", words, places, counts, clusters)
     for file, contents in zip(files, (drawn.png(), drawn.page()), strict=True):
         write_output(file, contents)
         print(file)

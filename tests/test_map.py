@@ -76,7 +76,8 @@ def test_mistakes_are_told_in_a_line(run: str, arguments: list[str], message: st
 
 
 def test_a_run_of_a_language_model_has_no_map(runs: list[str]):
-    assert "is no run of word vectors; python -m lmzoo.vectors" in command(runs[0], main=map_command.main).refused()
+    refused = command(runs[0], main=map_command.main).refused()
+    assert "has no vectors.bin; python -m lmzoo.vectors makes one; with method=type" in refused
 
 
 def test_another_map_takes_the_place_of_the_first(run: str):

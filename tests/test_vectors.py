@@ -160,7 +160,8 @@ def test_mistakes_in_options_are_told_in_a_line(folder: Path, arguments: list[st
         (["ppmi", "--write", "new", "--csv", "t.csv"], "so --csv has no effect; leave one out"),
         (["ppmi", "--write", "ppmi/vectors.bin"], "is a part of the run"),
         (["sets.txt"], "sets.txt: no file of word vectors"),
-        (["."], "vectors.bin: no such file"),
+        (["absent"], "absent: no such file"),
+        (["."], ".: has no vectors.bin; python -m lmzoo.vectors makes one; with method=type, of a language model"),
     ],
 )
 def test_mistakes_in_probing_are_told_in_a_line(ppmi: str, arguments: list[str], message: str):

@@ -35,9 +35,15 @@ def encoded(vectors: WordVectors, form: Format) -> bytes:
 def read_vectors(path: Path) -> WordVectors:
     """The vectors of a run's folder, or of a file in any of the formats, which its contents tell.
 
+    Signs � stand for bytes that are not UTF-8. word2vec writes such where it has cut a long word inside a letter. Of
+    words that are the same then, the first counts.
+
     Raises: UserError for a file that cannot be read, or is none of word vectors.
     """
     file = path / VECTORS if path.is_dir() else path
+    if path.is_dir() and not file.exists():
+        advice = "python -m lmzoo.vectors makes one; with method=type, of a language model"
+        raise UserError(f"{path}: has no {VECTORS}", advice)
     with input_stream(file) as stream:
         data = stream.read()
     head = data.partition(b"\n")[0].split()
@@ -65,7 +71,7 @@ def _numeric(line: bytes) -> bool:
 
 def _text(data: bytes, shape: tuple[int, int] | None) -> WordVectors:
     """Lines of a word and its numbers."""
-    lines = data.decode().rstrip("\n").split("\n")
+    lines = data.decode(errors="replace").rstrip("\n").split("\n")
     width = len(lines[0].rstrip().split(" ")) - 1 if shape is None else shape[1]
     if width < 1:
         raise ValueError("line 1 has no numbers")
@@ -84,17 +90,28 @@ def _binary(body: bytes, shape: tuple[int, int]) -> WordVectors:
     words, matrix = [], np.empty(shape, np.float32)
     for number in range(shape[0]):
         space = body.index(b" ", place)
-        words.append(body[place:space].lstrip(b"\n").decode("utf-8", "surrogatepass"))
+        words.append(_decoded(body[place:space].lstrip(b"\n")))
         matrix[number] = np.frombuffer(body, "<f4", shape[1], space + 1)
         place = space + 1 + size
     return _checked(words, matrix, shape)
 
 
+def _decoded(word: bytes) -> str:
+    try:
+        return word.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return word.decode(errors="replace")
+
+
 def _checked(words: list[str], matrix: np.ndarray, shape: tuple[int, int] | None) -> WordVectors:
     if shape is not None and shape != matrix.shape:
         raise ValueError(f"{len(words)} vectors where line 1 says {shape[0]}")
-    if len(set(words)) < len(words):
+    first = {word: row for row, word in reversed([*enumerate(words)])}
+    if any("\ufffd" not in word for row, word in enumerate(words) if first[word] != row):
         raise ValueError("a word is there twice")
+    if len(first) < len(words):
+        rows = sorted(first.values())
+        words, matrix = [words[row] for row in rows], matrix[rows]
     if not np.isfinite(matrix).all():
         raise ValueError("a number is not finite")
     return WordVectors(words, torch.from_numpy(matrix))

@@ -7,7 +7,7 @@ import torch
 from scipy.stats import spearmanr
 
 from lmzoo.core.errors import UserError
-from lmzoo.words.vectors.formats import encoded, read_vectors
+from lmzoo.words.vectors.formats import Format, encoded, read_vectors
 from lmzoo.words.vectors.measures import EPSILON, Questions, answers, spearman
 from lmzoo.words.vectors.word_vectors import WordVectors, unit
 
@@ -62,6 +62,16 @@ def test_files_of_the_tools_themselves_are_read(tmp_path: Path):
     ):  # gensim has no line ends, word2vec a space
         (tmp_path / "v").write_bytes(data)
         assert torch.equal(read_vectors(tmp_path / "v").matrix, rows)
+
+
+@pytest.mark.parametrize("form", ["binary", "text", "glove"])
+def test_words_that_are_cut_inside_a_letter_are_read(form: Format, tmp_path: Path):
+    matrix = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    data = encoded(WordVectors(["the", "caf1", "caf2", "é"], matrix), form)
+    (tmp_path / "v").write_bytes(data.replace(b"caf1", b"caf\xe4").replace(b"caf2", b"caf\xe4\xb8"))
+    found = read_vectors(tmp_path / "v")
+    assert found.words == ["the", "caf�", "é"]
+    assert torch.equal(found.matrix, matrix[[0, 1, 3]])
 
 
 @pytest.mark.parametrize(
