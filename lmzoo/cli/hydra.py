@@ -3,6 +3,7 @@
 import argparse
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,7 +54,10 @@ def run_hydra(job: Job, config_name: str) -> None:
         sys.argv = typed  # which goes into the run's provenance
         try:
             options, telling = _named(config, arguments.overrides)
-            return job(options, telling, HydraConfig.get().job.num if _in_sweep() else None)
+            if not _in_sweep():
+                return job(options, telling, None)
+            _keep_to_threads(HydraConfig.get().launcher)
+            return job(options, telling, HydraConfig.get().job.num)
         except Exception as error:
             if os.getpid() != process:  # of a launcher, which takes it to ours
                 raise
@@ -67,7 +71,9 @@ def run_hydra(job: Job, config_name: str) -> None:
     except BrokenPipeError:  # of --help | head
         raise
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
-        raise UserError(hydra_message(error)) from None
+        lacking = re.search("Could not (find|load) 'hydra/(launcher|sweeper)/", str(error))
+        advice = "other launchers and sweepers come with pip install 'lmzoo[sweep]'" if lacking else None
+        raise UserError(hydra_message(error), advice) from None
     finally:
         sys.argv = typed
     if stop and isinstance(stop[0], OmegaConfBaseException):  # an interpolation that leads nowhere
@@ -86,6 +92,14 @@ def _groups(config_name: str) -> str:
 
 def _in_sweep() -> bool:
     return HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def _keep_to_threads(launcher: Any) -> None:
+    """Let a job take the threads that its launcher keeps for it. joblib has told its processes by OMP_NUM_THREADS."""
+    if own := launcher.get("cpus_per_task"):
+        import torch  # with `_named` already
+
+        torch.set_num_threads(own)
 
 
 def _named(config: DictConfig, overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,7 +30,7 @@ def run_jobs(
         figure: what a sweeper that searches makes small, of a run's results.
         report: called after a sweep with the folders of several runs that have come to their end.
     """
-    notes = Path(f".sweep-{os.getpid()}.part").absolute()  # a launcher may have its jobs done by other processes
+    notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which may be done elsewhere
     first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun the one that prints
 
     def job(options: dict[str, Any], told: dict[str, Any], number: int | None) -> float | None:
@@ -42,18 +43,19 @@ def run_jobs(
             if first:
                 print(f"\n[{number}] {options['run_dir']}", flush=True)
             results = _noting_failure(train, options, told)
-            with notes.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([options["run_dir"], results is not None]) + "\n")
+            notes.mkdir(exist_ok=True)
+            (notes / f"{number}.json").write_text(json.dumps([options["run_dir"], results is not None]), "utf-8")
         return figure(results) if results else None
 
     try:
         run_hydra(job, config_name)
-        outcomes = [json.loads(line) for line in notes.read_text("utf-8").splitlines()] if notes.exists() else []
+        noted = sorted(notes.glob("*.json"), key=lambda note: int(note.stem))
+        outcomes = [json.loads(note.read_text("utf-8")) for note in noted]
     except Interrupted:
         print("interrupted: everything is saved; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
     finally:
-        notes.unlink(missing_ok=True)
+        shutil.rmtree(notes, ignore_errors=True)
     done = [Path(folder) for folder, ended in outcomes if ended]
     if len(done) > 1 and first:
         report(done)

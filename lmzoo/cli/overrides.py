@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,6 @@ def _advice(parts: Sequence[str], options: Any, groups: set[str]) -> str | None:
 
 
 def hydra_message(error: Exception) -> str:
-    """The message of an exception of Hydra's, without its advice to add an unknown option with ``+``."""
-    lines = str(error).splitlines()
+    """The message of an exception of Hydra's, without its search path and its advice to add an option by ``+``."""
+    lines = re.sub(r"\.?\s*Config search path:.*", "", str(error), flags=re.DOTALL).splitlines()
     return " ".join(" ".join(line for line in lines if not line.startswith("To append to")).split()) or one_line(error)

@@ -1,40 +1,82 @@
 """Hydra's own launchers and its sweeper by Optuna do a sweep of ours; the extra ``sweep`` installs them."""
 
+import csv
+import importlib.util
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command_line import ROOT, TEXT
+import yaml
+from command_line import ROOT, TEXT, command
+from joblib import cpu_count
+
+from lmzoo.core.configs import CONFIGS
 
 NGRAM = [*TEXT, "model=ngram", "model.order=2", "model.discount_fallback=true"]
 
 
-def sweep(folder: Path, *arguments: str) -> str:
-    """What a sweep of two runs prints."""
+def sweep(folder: Path, *arguments: str) -> tuple[list[dict[str, str]], str]:
+    """The table that a sweep of two runs leaves, and what it prints."""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    environment["PYTHONPATH"] = str(ROOT)
     done = subprocess.run(
         [sys.executable, "-m", "lmzoo.train", "-m", *NGRAM, *arguments],
-        capture_output=True, text=True, timeout=300, check=False, cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=300, check=False, cwd=folder, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done
-    assert len(list((folder / "outputs/markov").glob("*/results.json"))) == 2
-    return (folder / "outputs/markov/sweep.csv").read_text()
+    assert not list(folder.glob(".sweep*"))
+    return list(csv.DictReader((folder / "outputs/markov/sweep.csv").read_text().splitlines())), done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("launcher", "options"), [("joblib", ["n_jobs=2"]), ("submitit_local", ["timeout_min=5", "cpus_per_task=1"])]
+    ("launcher", "options", "threads"),
+    [
+        ("local", ["n_jobs=2"], max(1, cpu_count() // 2)),
+        ("submitit_local", ["timeout_min=5", "cpus_per_task=3"], 3),
+    ],
 )
-def test_a_launcher_does_two_runs(launcher: str, options: list[str], tmp_path: Path):
-    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
+def test_a_launcher_does_two_runs_that_keep_to_their_threads(
+    launcher: str, options: list[str], threads: int, tmp_path: Path
+):
+    plugin = {"local": "joblib", "submitit_local": "submitit"}[launcher]
+    pytest.importorskip(f"hydra_plugins.hydra_{plugin}_launcher")
     given = [f"hydra.launcher.{option}" for option in options]
-    assert sweep(tmp_path, "seed=0,1", f"hydra/launcher={launcher}", *given).count("\n") == 3
+    table, out = sweep(tmp_path, "seed=0,1", f"hydra/launcher={launcher}", *given)
+    assert sorted(line["seed"] for line in table) == ["0", "1"]
+    assert out.count("\nmarkov, context stream, 21 words\n") == 1  # one table
+    for line in table:
+        (start,) = json.loads((tmp_path / line["run"] / "provenance.json").read_text())
+        assert start["machine"]["threads"] == threads
 
 
-@pytest.mark.slow
-def test_optuna_searches_by_valid_perplexity(tmp_path: Path):
+def test_a_search_follows_valid_perplexity_and_finds_its_runs_again(tmp_path: Path):
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-    options = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.n_jobs=1"]
-    sweep(tmp_path, *options, "model.smoothing=choice(additive)", "model.pseudocount=interval(0.01,1)")
+    options = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "model.smoothing=additive",
+               "model.pseudocount=interval(0.01,1)"]  # fmt: skip
+    table, _ = sweep(tmp_path, *options)
+    best = yaml.safe_load((tmp_path / "outputs/optimization_results.yaml").read_text())
+    assert best["best_value"] == min(float(line["valid"]) for line in table) < float(table[1]["valid"])
+    again, out = sweep(tmp_path, *options)
+    assert again == table
+    assert out.count("already finished") == 2
+
+
+@pytest.mark.parametrize("preset", ["launcher/local", "launcher/slurm", "sweeper/search"])
+def test_a_preset_names_options_of_its_plugin(preset: str):
+    """Hydra refuses an option that the plugin does not have; without the plugin, a line says how to get it."""
+    group, name = preset.split("/")
+    plugin = {"local": "joblib_launcher", "slurm": "submitit_launcher", "search": "optuna_sweeper"}[name]
+    arguments = [f"hydra/{group}={name}", "--cfg", "hydra", "-p", f"hydra.{group}"]
+    if importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(f"hydra_plugins.hydra_{plugin}"):
+        ours = yaml.safe_load((CONFIGS / "hydra" / f"{preset}.yaml").read_text())
+        shown = yaml.safe_load(command(*arguments).out)
+        assert {key: shown[key] for key in ours if key not in ("defaults", "sampler")}.items() <= ours.items()
+    else:
+        missing = {"local": "joblib", "slurm": "submitit_slurm", "search": "optuna"}[name]
+        assert command(*arguments).refused() == (
+            f"error: In 'hydra/{preset}': Could not load 'hydra/{group}/{missing}'; "
+            "other launchers and sweepers come with pip install 'lmzoo[sweep]'"
+        )
