@@ -98,7 +98,8 @@ class Descent:
         loss = ranks.summed(own.detach() / ranks.ranks())
         _require_finite(loss, "the loss")
         self.optimizer.zero_grad(set_to_none=True)
-        (own + self.model.penalty()).backward()
+        with ranks.waiting():
+            (own + self.model.penalty()).backward()
         norm = get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
         _require_finite(norm, "the gradient")
         if norm > self.clip:
