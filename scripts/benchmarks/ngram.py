@@ -34,6 +34,7 @@ MODEL = {
     "pseudocount": 1.0,
     "discount_fallback": True,
     "prune": [0],
+    "memory": None,
 }
 SIZES = [300_000, 1_000_000, 3_000_000, 10_000_000, 20_000_000]
 

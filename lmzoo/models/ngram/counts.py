@@ -5,10 +5,11 @@ words is counted beside its table. Of several processes that train together each
 n-grams.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,9 +23,17 @@ RANGES = 32
 """The ranges of contexts in which a large text is counted. Each takes a pass over the text."""
 
 
+class Numbers(Protocol):
+    """A vector, in memory or in a file (`lmzoo.models.ngram.external`), of which slices are read."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice, /) -> Tensor: ...
+
+
 @dataclass(frozen=True)
-class NGrams:
-    """The K_n distinct n-grams of one order, or of a range of its contexts, sorted as in `lmzoo.models.ngram.table`.
+class Order:
+    """The K_n distinct n-grams of one order, sorted as in `lmzoo.models.ngram.table`.
 
     Attributes:
         keys: (K_n,) int64, ascending. The keys of unigrams are the V words, whether they occur or not.
@@ -36,13 +45,36 @@ class NGrams:
         vocabulary_size: V.
     """
 
-    keys: Tensor
-    suffix: Tensor
-    counts: Tensor
+    keys: Numbers
+    suffix: Numbers
+    counts: Numbers
     initial: int
     contexts: int
     first: int
     vocabulary_size: int
+
+    def parts(self) -> Iterator[tuple[slice, "NGrams"]]:
+        """Ranges of n-grams, each with all the n-grams of its contexts; together they have every context once."""
+        begin, first, end_of_contexts = 0, self.first, self.first + self.contexts
+        while first < end_of_contexts:
+            end = min(begin + PIECE, len(self.keys))
+            following = self.keys[end : end + self.vocabulary_size]  # no context is followed by more words
+            after = int(following[0]) // self.vocabulary_size + 1 if len(following) else end_of_contexts
+            end += int(torch.searchsorted(following, after * self.vocabulary_size))
+            rows = slice(begin, end)
+            arrays = self.keys[rows], self.suffix[rows], self.counts[rows]
+            initial = min(max(self.initial - begin, 0), end - begin)
+            yield rows, NGrams(*arrays, initial, after - first, first, self.vocabulary_size)
+            begin, first = end, after
+
+
+@dataclass(frozen=True)
+class NGrams(Order):
+    """The n-grams of one order, or of a range of its contexts, in memory."""
+
+    keys: Tensor
+    suffix: Tensor
+    counts: Tensor
 
     @cached_property
     def prefix(self) -> Tensor:
@@ -53,18 +85,17 @@ class NGrams:
         """Σ_w values(hw) over the words seen after each context h, (contexts,) float64."""
         return torch.bincount(self.prefix, weights=values.double(), minlength=self.contexts)
 
-    def parts(self) -> Iterator[tuple[slice, "NGrams"]]:
-        """Ranges of n-grams, each with all the n-grams of its contexts; together they have every context once."""
-        begin, first, end_of_contexts = 0, self.first, self.first + self.contexts
-        while first < end_of_contexts:
-            end = begin + PIECE
-            after = int(self.keys[end]) // self.vocabulary_size + 1 if end < len(self.keys) else end_of_contexts
-            end = int(torch.searchsorted(self.keys, after * self.vocabulary_size))
-            rows = slice(begin, end)
-            arrays = self.keys[rows], self.suffix[rows], self.counts[rows]
-            initial = min(max(self.initial - begin, 0), end - begin)
-            yield rows, NGrams(*arrays, initial, after - first, first, self.vocabulary_size)
-            begin, first = end, after
+
+def unigrams(tokens: Tensor, vocabulary_size: int, kind: torch.dtype) -> NGrams:
+    """The unigrams of a text, with counts of this type. ``<s>`` is not counted."""
+    counts = torch.bincount(tokens, minlength=vocabulary_size).to(kind)
+    keys = torch.arange(vocabulary_size, device=tokens.device)
+    return NGrams(keys, torch.zeros_like(counts), counts, 0, 1, 0, vocabulary_size)
+
+
+def number_type(tokens: Tensor) -> torch.dtype:
+    """Of n-grams of a text, and of their counts."""
+    return torch.int32 if len(tokens) < 2**31 - 1 else torch.int64
 
 
 def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGrams]:
@@ -75,11 +106,9 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
     Args:
         tokens: (T,) whole numbers, each sentence closed by word 0.
     """
-    small = torch.int32 if len(tokens) < 2**31 - 1 else torch.int64
+    small = number_type(tokens)
     words = torch.cat([tokens.new_full((1,), EOS_ID, dtype=small), tokens.to(small)])  # a 0 ends and begins sentences
-    unigrams = torch.arange(vocabulary_size, device=tokens.device)
-    counts = torch.bincount(tokens, minlength=vocabulary_size).to(small)
-    orders = [NGrams(unigrams, torch.zeros_like(counts), counts, 0, 1, 0, vocabulary_size)]
+    orders = [unigrams(tokens, vocabulary_size, small)]
     first, begins = 0, 1  # the row of the first context; how many contexts begin with <s>
     index = words  # (T + 1,) which n-gram of the order below ends at each place; -1 where none does
     for n in range(2, order + 1):
@@ -87,7 +116,7 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
         keys = tokens.new_empty(len(tokens), dtype=torch.int64)  # the end is never written, so it takes no memory
         suffix, counts = index.new_empty(len(tokens)), index.new_empty(len(tokens))
         for low, high in _own(_ranges(orders[-1].counts)):
-            place = _places(index[:-1], low, high) + 1  # where the n-grams end
+            place = places_between(index[:-1], low, high) + 1  # where the n-grams end
             if n > 2:  # beyond <s> alone, no context ends with word 0
                 place = place[words[place - 1] != EOS_ID]
             found, inverse, occurrences = torch.unique(
@@ -111,7 +140,7 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
     return orders
 
 
-def _places(numbers: Tensor, low: int, high: int) -> Tensor:
+def places_between(numbers: Tensor, low: int, high: int) -> Tensor:
     """Where (T,) numbers are at least ``low`` and below ``high``, sought in pieces that fit into the cache."""
     parts = (((part >= low) & (part < high)).nonzero()[:, 0] for part in numbers.split(PIECE))
     return torch.cat([places + i * PIECE for i, places in enumerate(parts)])
@@ -132,7 +161,7 @@ def _ranges(counts: Tensor) -> Iterator[tuple[int, int]]:
     return pairwise([0, *bounds.unique().tolist(), len(counts)])
 
 
-def adjusted_counts(orders: list[NGrams]) -> list[Tensor]:
+def adjusted_counts(orders: Sequence[Order]) -> list[Numbers]:
     """The adjusted counts a(g), (K_n,) for each order (Kneser & Ney 1995; Heafield et al. 2013, section 3.2).
 
     a(g) is the raw count if g has order N or begins with ``<s>``. Else it is the number of distinct words that occur
@@ -140,7 +169,8 @@ def adjusted_counts(orders: list[NGrams]) -> list[Tensor]:
     """
     adjusted = []
     for lower, higher in pairwise(orders):
-        preceding = torch.bincount(higher.suffix, minlength=higher.contexts).to(lower.counts.dtype)
-        preceding[: lower.initial] = lower.counts[: lower.initial]
+        initial = lower.counts[: lower.initial]
+        preceding = torch.bincount(higher.suffix[:], minlength=higher.contexts).to(initial.dtype)
+        preceding[: lower.initial] = initial
         adjusted.append(preceding)
     return [*adjusted, orders[-1].counts]

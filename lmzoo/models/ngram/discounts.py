@@ -7,25 +7,26 @@ Heafield et al., *Scalable modified Kneser-Ney language model estimation*, ACL 2
 t_k is the number of n-grams of one order whose count is k.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.models.ngram.counts import PIECE
+from lmzoo.models.ngram.counts import PIECE, Numbers, places_between
 
 FALLBACK = [0.5, 1.0, 1.5]
 """KenLM's D_1, D_2, D_3+ for an order whose counts give no discounts."""
 
 
-def counts_of_counts(counts: Tensor) -> list[int]:
+def counts_of_counts(counts: Numbers) -> list[int]:
     """(K_n,) counts of one order -> t_0 … t_4."""
-    return torch.bincount(counts.clamp(max=5), minlength=6)[:5].tolist()
+    parts = (counts[begin : begin + PIECE].clamp(max=5) for begin in range(0, len(counts) or 1, PIECE))
+    return torch.stack([torch.bincount(part, minlength=6) for part in parts]).sum(0)[:5].tolist()
 
 
-def kenlm_counts_of_counts(tokens: Tensor, vocabulary_size: int, counts: list[Tensor]) -> list[list[int]]:
+def kenlm_counts_of_counts(tokens: Tensor, vocabulary_size: int, counts: Sequence[Numbers]) -> list[list[int]]:
     """t_0 … t_4 of each order as KenLM has them; see `kenlm_last_counts`.
 
     Args:
@@ -78,17 +79,17 @@ def kenlm_last_counts(tokens: Tensor, vocabulary_size: int, order: int) -> Itera
     Args:
         tokens: (T,) whole numbers, T >= 1, each sentence closed by word 0.
     """
-    words = torch.cat([tokens.new_full((1,), EOS_ID), tokens])  # (T + 1,)
     number = torch.full((vocabulary_size,), -2, device=tokens.device)  # where a word first occurs; -2: nowhere
     for begin in reversed(range(0, len(tokens), PIECE)):
         piece = tokens[begin : begin + PIECE].long()
         place = torch.arange(begin, begin + len(piece), device=tokens.device)
         number.scatter_reduce_(0, piece, place, "amin", include_self=False)
     number[EOS_ID] = -1
-    end = (words[1:] == number.argmax()).nonzero()[:, 0] + 1  # where the last n-gram ends, everywhere it occurs
-    for n in range(1, order):
-        oldest = number[words[end - n + 1]]
+    last = int(number.argmax())
+    end = places_between(tokens, last, last + 1)  # where the last n-gram ends, everywhere it occurs
+    for n in range(1, order):  # before the first word, at -1, stands what closes the last sentence
+        oldest = number[tokens[end - n + 1]]
         end = end[oldest == oldest.max()]
-        if n > 1 and words[end[0] - n + 1] == EOS_ID:  # begins with <s>
+        if n > 1 and tokens[end[0] - n + 1] == EOS_ID:  # begins with <s>
             break
-        yield len(torch.unique(words[end - n])), len(end)
+        yield len(torch.unique(tokens[end - n])), len(end)

@@ -102,6 +102,8 @@ class NGram(BackoffModel):
         discount_fallback: whether an order takes fixed discounts if the text is too small or too regular to give any.
         prune: a threshold for each order, not decreasing, 0 for unigrams; the last one is also that of all higher
             orders. An n-gram with this count or a lower one is left out (lmplz's ``--prune``).
+        memory: GiB that counting may take; the n-grams are sorted in parts in temporary files then, and merged (lmplz's
+            ``-S``). None: they are counted in memory, to the same bits.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class NGram(BackoffModel):
         pseudocount: NonNegative,
         discount_fallback: bool,
         prune: list[Count],
+        memory: NonNegative | None,
     ):
         super().__init__(types=vocabulary_size + unknown)
         self.vocabulary_size = vocabulary_size
@@ -133,6 +136,7 @@ class NGram(BackoffModel):
             "pseudocount": pseudocount,
             "discount_fallback": discount_fallback,
             "prune": prune,
+            "memory": memory,
         }
 
     def mismatch(self, table: NGramTable) -> str | None:

@@ -25,7 +25,7 @@ the interpolation (section 3.4) of Heafield et al. (2013).
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.models.ngram.counts import NGrams, adjusted_counts, count_ngrams
+from lmzoo.models.ngram.counts import PIECE, NGrams, Numbers, Order, adjusted_counts, count_ngrams
 from lmzoo.models.ngram.discounts import (
     FALLBACK,
     absolute_discount,
@@ -41,6 +41,7 @@ from lmzoo.models.ngram.discounts import (
     kenlm_counts_of_counts,
     modified_discounts,
 )
+from lmzoo.models.ngram.external import count_in_files
 from lmzoo.models.ngram.table import NGramTable
 
 log = logging.getLogger("lmzoo")
@@ -51,13 +52,13 @@ NOTHING = 1e-12
 Smoothing = Literal["mle", "additive", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"]
 
 
-def smoothing_counts(orders: list[NGrams], smoothing: Smoothing) -> list[Tensor]:
+def smoothing_counts(orders: Sequence[Order], smoothing: Smoothing) -> list[Numbers]:
     """The counts a that a smoothing starts from, (K_n,) for each order."""
     return adjusted_counts(orders) if smoothing.endswith("kneser_ney") else [grams.counts for grams in orders]
 
 
 def discounts(
-    tokens: Tensor, vocabulary_size: int, counts: list[Tensor], smoothing: Smoothing, fallback: bool
+    tokens: Tensor, vocabulary_size: int, counts: Sequence[Numbers], smoothing: Smoothing, fallback: bool
 ) -> list[list[float]]:
     """The discounts of the counts 1, 2 and 3+, for each order.
 
@@ -71,7 +72,7 @@ def discounts(
     if smoothing in ("mle", "additive", "witten_bell"):
         return [[0.0] * 3 for _ in counts]
     modified = smoothing == "modified_kneser_ney"
-    t = kenlm_counts_of_counts(tokens, vocabulary_size, counts) if modified else [counts_of_counts(a) for a in counts]
+    t = kenlm_counts_of_counts(tokens, vocabulary_size, counts) if modified else map(counts_of_counts, counts)
     result = []
     for n, t_n in enumerate(t, start=1):
         try:
@@ -96,22 +97,24 @@ def estimate(
     pseudocount: float,
     discount_fallback: bool,
     prune: Sequence[int],
+    memory: float | None,
 ) -> NGramTable:
     """Count the n-grams of a text and estimate a model of it.
 
     Args:
         tokens: (T,) whole numbers, T >= 1, each sentence closed by word 0.
         vocabulary_size: V, the number of types that share probability, seen or not.
-        order, …, prune: the options of `lmzoo.models.ngram.ngram.NGram`.
+        order, …, memory: the options of `lmzoo.models.ngram.ngram.NGram`.
 
-    Raises: UserError where discounts cannot be computed.
+    Raises: UserError where discounts cannot be computed, and as `count_in_files` does.
     """
-    orders = count_ngrams(tokens, vocabulary_size, order)
+    counted = (tokens, vocabulary_size, order)
+    orders: list[Order] = [*(count_ngrams(*counted) if memory is None else count_in_files(*counted, memory))]
     counts = smoothing_counts(orders, smoothing)
     D = discounts(tokens, vocabulary_size, counts, smoothing, discount_fallback)
     if not any(prune[:order]):  # else raw counts are asked for again
         orders = [replace(grams, counts=a) for grams, a in zip(orders, counts, strict=True)]
-    keys = [tokens.new_empty(0, dtype=torch.int64), *(grams.keys for grams in orders[1:])]
+    keys = [grams.keys for grams in orders[1:]]
     rows = sum(len(grams.keys) for grams in orders)
     recursion = _Recursion(
         vocabulary_size, order, smoothing, interpolated, interpolate_unigrams, pseudocount, prune,
@@ -122,8 +125,10 @@ def estimate(
     p = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)  # below the unigrams
     for n in range(1, order + 1):
         p = recursion.step(n, orders.pop(0), counts.pop(0), D[n - 1], p)
-    table = NGramTable(vocabulary_size, _joined(keys), recursion.logprob, recursion.backoff)
-    return _pruned(table, recursion.kept[vocabulary_size:]) if len(recursion.kept) else table
+    if not len(recursion.kept):
+        joined = _joined(_pieces(keys), rows - vocabulary_size, tokens.device)
+        return NGramTable(vocabulary_size, joined, recursion.logprob, recursion.backoff)
+    return _pruned(vocabulary_size, keys, recursion.logprob, recursion.backoff, recursion.kept)
 
 
 @dataclass
@@ -147,7 +152,7 @@ class _Recursion:
     backoff: Tensor
     kept: Tensor
 
-    def step(self, n: int, grams: NGrams, counts: Tensor, D: list[float], lower: Tensor) -> Tensor:
+    def step(self, n: int, grams: Order, counts: Numbers, D: list[float], lower: Tensor) -> Tensor:
         """(K_n,) p of the n-grams, empty for the last order, from the (K_n,) counts a and the order below's p.
 
         Args:
@@ -167,7 +172,7 @@ class _Recursion:
                 p[rows] = share
             if n > 1:
                 self.backoff[part.first : part.first + part.contexts] = gamma.float().log()
-            if len(self.kept):
+            if n > 1 and len(self.kept):  # all unigrams stay, those without a count, too
                 self.kept[own] = stays
         return p
 
@@ -192,14 +197,20 @@ class _Recursion:
         return p, gamma
 
 
-def _joined(parts: list[Tensor]) -> Tensor:
-    """The parts in one tensor. The list is empty then: each leaves the memory when it is copied."""
-    tensor = parts[0].new_empty(sum(map(len, parts)))
-    begin = 0
+def _pieces(parts: list[Numbers]) -> Iterator[Tensor]:
+    """The parts, a piece at a time. The list is empty then: each leaves the memory when it has been read."""
     while parts:
         part = parts.pop(0)
-        tensor[begin : begin + len(part)] = part
-        begin += len(part)
+        for begin in range(0, len(part), PIECE):
+            yield part[begin : begin + PIECE]
+
+
+def _joined(pieces: Iterable[Tensor], size: int, device: torch.device) -> Tensor:
+    """Keys in one tensor of this size."""
+    tensor, begin = torch.empty(size, dtype=torch.int64, device=device), 0
+    for piece in pieces:
+        tensor[begin : begin + len(piece)] = piece
+        begin += len(piece)
     return tensor
 
 
@@ -229,14 +240,22 @@ def _back_off(grams: NGrams, u: Tensor, gamma: Tensor, below: Tensor) -> tuple[T
     return torch.where(seen, u, alpha[grams.prefix] * below), alpha
 
 
-def _pruned(table: NGramTable, kept: Tensor) -> NGramTable:
-    """A table without the n-grams that are left out.
+def _pruned(V: int, keys: list[Numbers], logprob: Tensor, backoff: Tensor, kept: Tensor) -> NGramTable:
+    """The table of the n-grams that stay.
 
     Args:
-        kept: (K,) bool, whether each n-gram beyond the unigrams stays. The prefix of one that stays, stays.
+        keys: of the orders from 2 on. The list is empty then.
+        logprob, backoff: of all n-grams.
+        kept: (V + K,) bool, whether each n-gram stays, as the unigrams do. The prefix of one that stays, stays.
     """
-    V = table.vocabulary_size
-    keys = table.keys[kept]
-    kept = torch.cat([kept.new_ones(V), kept])  # (V + K,)
-    row = kept.cumsum(0) - 1
-    return NGramTable(V, row[keys // V] * V + keys % V, table.logprob[kept], table.backoff[kept[: len(table.backoff)]])
+    row = kept[: len(backoff)].cumsum(0) - 1  # of a context, in the new table
+
+    def pieces() -> Iterator[Tensor]:
+        begin = V
+        for piece in _pieces(keys):
+            stay = piece[kept[begin : begin + len(piece)]]
+            yield row[stay // V] * V + stay % V
+            begin += len(piece)
+
+    joined = _joined(pieces(), int(kept[V:].sum()), kept.device)
+    return NGramTable(V, joined, logprob[kept], backoff[kept[: len(backoff)]])

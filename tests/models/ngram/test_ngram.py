@@ -31,7 +31,9 @@ KENLM = {  # PTB valid and test, <unk> an ordinary word
 }
 CONFIGURATION = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "ngram.yaml"))
 DEFAULTS = {name: value for name, value in CONFIGURATION.items() if name not in ("name", "order", "unknown")}
-DEFAULT_4 = {"order": 4} | {name: value for name, value in DEFAULTS.items() if name != "discount_fallback"}
+DEFAULT_4 = {"order": 4} | {
+    name: value for name, value in DEFAULTS.items() if name not in ("discount_fallback", "memory")
+}
 SMOOTHINGS = ["mle", "additive", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"]
 WORDS = 4  # and <eos>: V = 5, word 4 rarely seen
 
@@ -80,7 +82,7 @@ def remembered(context: tuple[int, ...]) -> tuple:
 def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: dict, types: int):
     tokens = stream(lines)
     order = options["order"]
-    table = estimate(tokens, vocabulary_size=types, discount_fallback=True, **options)
+    table = estimate(tokens, vocabulary_size=types, discount_fallback=True, memory=None, **options)
     counts = smoothing_counts(count_ngrams(tokens, types, order), options["smoothing"])
     D = discounts(tokens, types, counts, options["smoothing"], fallback=True)
     oracle = Oracle(tokens.tolist(), types, discounts=D, **options)
@@ -96,7 +98,7 @@ def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: d
 @given(texts, all_options, st.integers(1, 4))
 @example([[1, 2, 3], [2], [2, 3, 3, 2], []], DEFAULT_4 | {"prune": [0, 0, 1]}, 1)
 def test_a_text_is_counted_in_pieces_to_the_same_bits(lines: list[list[int]], options: dict, piece: int):
-    options = {"vocabulary_size": WORDS + 1, "discount_fallback": True, **options}
+    options = {"vocabulary_size": WORDS + 1, "discount_fallback": True, "memory": None, **options}
     whole = estimate(stream(lines), **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmzoo.models.ngram.counts.PIECE", piece)
@@ -110,7 +112,7 @@ def test_a_text_is_counted_in_pieces_to_the_same_bits(lines: list[list[int]], op
 @given(texts, st.lists(st.integers(0, WORDS), min_size=1, max_size=20), all_options)
 def test_scores_are_the_predictions_of_the_text(lines: list[list[int]], text: list[int], options: dict):
     order = options["order"]
-    table = estimate(stream(lines), vocabulary_size=WORDS + 1, discount_fallback=True, **options)
+    table = estimate(stream(lines), vocabulary_size=WORDS + 1, discount_fallback=True, memory=None, **options)
     words = torch.tensor([[0] * (order - 1) + text, [1] * (order - 1) + text[::-1]])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmzoo.models.ngram.table.WORTH_HASHING", 0)
