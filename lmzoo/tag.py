@@ -34,12 +34,14 @@ def main() -> int:
     text = task.read(text_file(arguments), labelled=False)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:
-        print(text.written(labeller.label(text.sentences)).decode(), end="")
+        print(text.written(map(task.plain, labeller.label(text.sentences))).decode(), end="")
         return 0
     if arguments.best < 1 or not isinstance(labeller, Crf):
         problem = "must be at least 1" if arguments.best < 1 else "needs a run of labeller=crf"
         raise UserError(f"--best {arguments.best}: {problem}")
     for sentence in text.sentences:
-        found = [{"logprob": value, "labels": path} for value, path in labeller.k_best(sentence, arguments.best)]
+        found = [
+            {"logprob": value, "labels": task.plain(path)} for value, path in labeller.k_best(sentence, arguments.best)
+        ]
         print(json.dumps({"words": sentence.words, "best": found}, ensure_ascii=False))
     return 0

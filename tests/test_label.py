@@ -45,6 +45,18 @@ def test_a_run_has_its_figures_and_the_labels_in_the_form_of_the_text(texts: Pat
     assert "already finished" in command("task=chunk", "labeller=majority", *FILES, main=label.main).out
 
 
+def test_models_learn_where_entities_end_and_texts_keep_their_labels(texts: Path):
+    options = ["task=chunk", "task.scheme=iobes", "labeller=crf", "task.train=train.txt", "task.test=train.txt"]
+    done = command(*options, "run_dir=r", main=label.main)
+    assert "test f1 100.00" in done.out, done
+    assert Path("r/test.labels").read_text() == TRAIN
+    learnt = read_checkpoint(Path("r/best.pt"), torch.device("cpu"))["state"]["labels"]
+    assert learnt.numpy().tobytes().decode().split() == ["B-NP", "E-NP", "S-NP", "S-VP"]
+    assert command("r", "train.txt", main=tag.main).out == TRAIN
+    (first, *_) = command("r", "train.txt", "--best", "1", main=tag.main).out.splitlines()
+    assert json.loads(first)["best"][0]["labels"] == ["B-NP", "I-NP", "B-VP"]
+
+
 def test_conllu_is_read_and_written(texts: Path):
     text = "# text = don't\n1-2\tdon't\t_\t_\t_\n1\tdo\tdo\tAUX\t_\n2\tn't\tnot\tPART\t_\n2.1\tx\tx\tX\t_\n"
     Path("a.conllu").write_text(text)

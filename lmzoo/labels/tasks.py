@@ -16,6 +16,7 @@ from lmzoo.corpus.sources import data_folders
 from lmzoo.labels.formats import Columns, ColumnText, LineText, Sentence, Text
 from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
 from lmzoo.labels.model import Kind, Labeller, labellers
+from lmzoo.labels.schemes import iob, iobes
 from lmzoo.labels.trees import TreeText, root_accuracy
 
 Measure = Literal["accuracy", "f1"]
@@ -55,6 +56,14 @@ class Task(ABC):
         if "train" not in found or len(found) < 2:
             raise UserError("task.train=FILE and task.test=FILE (or task.valid) are needed", self.example)
         return {split: self.read(path) for split, path in found.items()}
+
+    def coded(self, labels: Sequence[str]) -> list[str]:
+        """The labels of a sentence as a model learns them."""
+        return list(labels)
+
+    def plain(self, labels: Sequence[str]) -> list[str]:
+        """The labels that the text has, from those that a model gives."""
+        return list(labels)
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
@@ -108,6 +117,9 @@ class LabelledWords(Task):
         train, valid, test: files, looked for as they are named, then under the folders of data.
         word, label, features: columns, the first being 0; features are for models that read more than words.
         measure: accuracy of words, or F1 of the entities that labels such as B-NP and I-NP stand for.
+        scheme: ``iobes``: models learn labels that say where an entity ends, too; see `iobes`. None: those of the text.
+
+    Raises: UserError for a scheme of labels that stand for no entities.
     """
 
     kind = "words"
@@ -123,13 +135,24 @@ class LabelledWords(Task):
         label: Count,
         features: list[Count],
         measure: Measure,
+        scheme: Literal["iobes"] | None,
     ):
         super().__init__(train=train, valid=valid, test=test)
-        self.columns, self.measure = Columns(word, label, tuple(features)), measure
+        if scheme and measure != "f1":
+            raise UserError(
+                f"task.scheme={scheme}: labels stand for no entities", "set task.measure=f1, or leave it out"
+            )
+        self.columns, self.measure, self.scheme = Columns(word, label, tuple(features)), measure, scheme
 
     def read(self, path: Path, labelled: bool = True) -> Text:
         name = self.files.get("train", "") if path == STDIN else path.name
         return ColumnText.read(path, self.columns, name.endswith(".conllu"), labelled)
+
+    def coded(self, labels: Sequence[str]) -> list[str]:
+        return iobes(labels) if self.scheme else super().coded(labels)
+
+    def plain(self, labels: Sequence[str]) -> list[str]:
+        return iob(labels) if self.scheme else super().plain(labels)
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]

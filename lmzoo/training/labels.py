@@ -5,7 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,8 @@ class _Learner:
             option, folder = labeller.reads_with
             model, vocabulary = _opened(option, folder)
             labeller.read_with(Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary)
-        labeller.start(train, seed)
+        coded = task.task.coded
+        labeller.start([replace(sentence, labels=coded(sentence.labels)) for sentence in train], seed)
         saved = run.restore("last.pt", torch.device("cpu"), "position", "best", "progress")
         if saved is None:
             if labeller.starts_from is not None:
@@ -143,7 +144,7 @@ class _Learner:
     def measured(self, split: str) -> tuple[dict[str, Any], bytes]:
         """The figures of a text, and the text with the labels that the model gives."""
         text = self.texts[split]
-        predicted = self.labeller.label(text.sentences)
+        predicted = [self.task.plain(labels) for labels in self.labeller.label(text.sentences)]
         figures = self.task.figures(text.sentences, predicted, self.known)
         return figures | self.labeller.figures(text.sentences), text.written(predicted)
 
