@@ -53,7 +53,7 @@ def require_same(tokens: torch.Tensor, vocabulary_size: int, order: int, memory:
 @example([[]], DEFAULT_4, 5, 1)
 @example([[1, 1, 2, 3, 3], [3, 3, 1]], DEFAULT_4 | {"prune": [0, 0, 1]}, 3, 4)
 def test_a_text_is_counted_in_files_to_the_same_bits(lines: list[list[int]], options: dict, order: int, tokens: int):
-    options |= {"vocabulary_size": WORDS + 1, "discount_fallback": True, "order": order}
+    options = options | {"vocabulary_size": WORDS + 1, "discount_fallback": True, "order": order}
     options["prune"] = options["prune"][:order]
     whole = estimate(stream(lines), **options | {"memory": None})
     with pytest.MonkeyPatch.context() as patch:
