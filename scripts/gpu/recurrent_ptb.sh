@@ -10,7 +10,7 @@ outputs=${1:?usage: recurrent_ptb.sh OUTPUTS [MINUTES] [PRESET …]}
 minutes=${2:-9}
 shift $(($# < 2 ? $# : 2))
 deadline=$((SECONDS + 60 * minutes))
-[ $# -gt 0 ] || set -- awd_lstm_ptb lstm_512_tied_ptb zaremba_medium zaremba_small gru_ptb rnn_ptb
+[ $# -gt 0 ] || set -- awd_lstm_ptb lstm_512_tied_ptb lstm_2x512_ptb zaremba_medium zaremba_small gru_ptb rnn_ptb
 
 row() { # NAME OVERRIDES…
     local name=$1 left=$((deadline - SECONDS))
