@@ -107,7 +107,7 @@ class BiRNN(NetworkLabeller[Network]):
         self._know([sorted(counts), *others, letters], labels, features)
         self.once = torch.tensor([False, False, *(counts[word] == 1 for word in self.tables[0][2:])])
         start_from(self.vectors, self.network.embeddings[0].get_parameter("weight"), self.tables[0][2:])
-        self.optimizer = torch.optim.Adam(self._learnt(), lr=self.lr)
+        self.optimizer = torch.optim.Adam(self.learnt(), lr=self.lr)
         self.follow(self.decay)
 
     @property
@@ -143,9 +143,6 @@ class BiRNN(NetworkLabeller[Network]):
         self.features = {name: i for i, name in enumerate(features)}
         sizes = [len(table) for table in self.tables]
         self.network = Network(sizes, len(self.labels), len(features), **self.shape)
-
-    def _learnt(self) -> list[torch.nn.Parameter]:
-        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def _inputs(self, sentences: Sequence[Sentence]) -> Inputs:
         def padded(rows: Sequence[Sequence[int]]) -> Tensor:
@@ -195,7 +192,7 @@ class BiRNN(NetworkLabeller[Network]):
         loss = (log_partition(scores) - score(scores, gold)).sum() / scores.lengths.sum()
         self.optimizer.zero_grad()
         loss.backward()
-        norm = clip_grad_norm_(self._learnt(), self.clip)
+        norm = clip_grad_norm_(self.learnt(), self.clip)
         self.optimizer.param_groups[0]["lr"] = rate = self.lr * (1 - number / self.steps)
         self.descend()
         found = {"loss/train": loss.detach(), "train/gradient_norm": norm, "train/learning_rate": rate}

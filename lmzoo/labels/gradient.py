@@ -58,8 +58,11 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     def follow(self, decay: float | None) -> None:
         """Label with an exponential average of the weights from now on; None: with the weights."""
-        learnt = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-        self.average = None if decay is None else Average(learnt, decay)
+        self.average = None if decay is None else Average(self.learnt(), decay)
+
+    def learnt(self) -> list[nn.Parameter]:
+        """The parameters of the network that change."""
+        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def descend(self) -> None:
         """Take the optimizer's step."""
