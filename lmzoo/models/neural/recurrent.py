@@ -42,6 +42,12 @@ class RecurrentOptions(TypedDict):
 class NetworkOptions(RecurrentOptions, Recipe):
     """The options of a recurrent network and of its regularisers."""
 
+    vocabulary_size: int
+    embedding: Size
+    tied: bool
+    embedding_from: str | None
+    embedding_frozen: bool
+
 
 class Recurrent(Conditioned):
     """h_t = cell(E x_{t-1}, h_{t-1}); p(x_t | x_<t) = softmax(W h_t + b).
@@ -212,22 +218,10 @@ class Recurrent(Conditioned):
 class Network(Recurrent):
     """A `Recurrent` network whose recipe is among its options."""
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        embedding: Size,
-        tied: bool,
-        embedding_from: str | None,
-        embedding_frozen: bool,
-        **options: Unpack[NetworkOptions],
-    ):
+    def __init__(self, **options: Unpack[NetworkOptions]):
         recipe: Any = {name: options[name] for name in PLAIN}
         shared: Any = {name: value for name, value in options.items() if name not in PLAIN}
-        super().__init__(
-            vocabulary_size=vocabulary_size, embedding=embedding, tied=tied, embedding_from=embedding_from,
-            embedding_frozen=embedding_frozen, recipe=recipe, **shared,
-        )  # fmt: skip
+        super().__init__(recipe=recipe, **shared)
 
 
 class Rectified(nn.RNN):
@@ -247,23 +241,10 @@ class RNN(Network):
 
     cell = nn.RNN
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        embedding: Size,
-        tied: bool,
-        embedding_from: str | None,
-        embedding_frozen: bool,
-        activation: Literal["tanh", "relu"],
-        **options: Unpack[NetworkOptions],
-    ):
+    def __init__(self, *, activation: Literal["tanh", "relu"], **options: Unpack[NetworkOptions]):
         if activation == "relu":
             self.cell = Rectified
-        super().__init__(
-            vocabulary_size=vocabulary_size, embedding=embedding, tied=tied, embedding_from=embedding_from,
-            embedding_frozen=embedding_frozen, **options,
-        )  # fmt: skip
+        super().__init__(**options)
 
 
 @models.register("lstm")
