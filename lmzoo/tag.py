@@ -9,7 +9,7 @@ import json
 
 from lmzoo.cli.command import CommandParser, text_file, warn
 from lmzoo.core.errors import UserError
-from lmzoo.labels.crf import Crf
+from lmzoo.labels.chained import Chained
 from lmzoo.labels.tasks import Task, tasks
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
@@ -29,16 +29,17 @@ def main() -> int:
         "--best", type=int, metavar="K", help="print the K best labellings of each sentence as JSON, with log p"
     )
     arguments = parser.parse_args()
-    labeller, options = load_labeller(arguments.run)
+    _, labeller, _, options = load_labeller(arguments.run)
     task: Task = tasks.build(options)
     text = task.read(text_file(arguments), labelled=False)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:
         print(text.written(map(task.plain, labeller.label(text.sentences))).decode(), end="")
         return 0
-    if arguments.best < 1 or not isinstance(labeller, Crf):
-        problem = "must be at least 1" if arguments.best < 1 else "needs a run of labeller=crf"
-        raise UserError(f"--best {arguments.best}: {problem}")
+    if arguments.best < 1:
+        raise UserError(f"--best {arguments.best}: must be at least 1")
+    if not (isinstance(labeller, Chained) and labeller.probabilistic):
+        raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
     for sentence in text.sentences:
         found = [
             {"logprob": value, "labels": task.plain(path)} for value, path in labeller.k_best(sentence, arguments.best)

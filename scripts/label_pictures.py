@@ -92,7 +92,7 @@ def draw_tree(tree: Tree, predicted: Sequence[str], path: Path) -> None:
 
 def labelled(folder: Path) -> tuple[list[Sentence], list[list[str]]]:
     """The test of a run, and the labels that it predicts."""
-    labeller, options = load_labeller(folder)
+    _, labeller, _, options = load_labeller(folder)
     texts = load_task(options, labeller, type(labeller).__name__).texts
     if "test" not in texts:
         raise UserError(f"{folder}: has no test text")

@@ -34,7 +34,7 @@ def curve(runs: list[Path]) -> Curve:
     """
     found: dict[int, list[float]] = defaultdict(list)
     for folder in runs:
-        labeller, options = load_labeller(folder)
+        _, labeller, _, options = load_labeller(folder)
         results = Run(folder).results()
         if not results or "test" not in results["figures"]:
             raise UserError(f"{folder}: no finished run with a test text is there")

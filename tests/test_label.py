@@ -172,7 +172,8 @@ def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
     assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
     Path("new.txt").write_text("they\n")
     assert "new.txt: line 1 has 1 columns, and 2 are needed" in command("r", "new.txt", main=tag.main).refused()
-    assert "--best 2: needs a run of labeller=crf" in command("r", "test.txt", "--best", "2", main=tag.main).refused()
+    refused = command("r", "test.txt", "--best", "2", main=tag.main).refused()
+    assert "--best 2: needs a run of labeller=crf, birnn or pool" in refused
     assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()
     checkpoint = read_checkpoint(Path("r/best.pt"), torch.device("cpu"))
     torch.save({**checkpoint, "state": {}}, "r/best.pt")

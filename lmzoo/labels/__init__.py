@@ -7,4 +7,5 @@ import lmzoo.labels.local
 import lmzoo.labels.majority
 import lmzoo.labels.ngrams
 import lmzoo.labels.perceptron
+import lmzoo.labels.pool
 import lmzoo.labels.recursive  # noqa: F401

@@ -12,24 +12,21 @@ from torch.nn.utils import clip_grad_norm_
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import BelowOne, Count, Depth, Dropout, NonNegative, Size
 from lmzoo.corpus import Vocabulary
-from lmzoo.labels.chain import batches, best, log_partition, score
+from lmzoo.labels.chain import Scores, batches, log_partition, score
+from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import NetworkLabeller, start_from
+from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.model import State, labellers, packed, unpacked
 from lmzoo.labels.network import Inputs, Network, Pooling
-from lmzoo.labels.sparse import Rows
-from lmzoo.labels.templates import templates
 from lmzoo.models.neural.recurrent import Recurrent
 from lmzoo.protocol.model import LanguageModel
-
-BATCH = 4096
-"""Words and padding whose labels are sought at once."""
 
 UNKNOWN = 1
 
 
 @labellers.register("birnn")
-class BiRNN(NetworkLabeller[Network]):
+class BiRNN(NetworkLabeller[Network], Chained):
     """Recurrent layers in both directions over words, their letters and other columns, learnt by Adam.
 
     A step is a batch.
@@ -50,6 +47,7 @@ class BiRNN(NetworkLabeller[Network]):
         clip: the largest norm of a gradient.
         lexical: how often train must have a feature of `templates` for it to score labels beside the network, as in
             Huang, Xu & Yu (2015), section 2.6; dropout leaves some of them out. None: none does.
+        clusters: as in `Lexical`, where features score labels.
         average: the decay of the exponential average of the weights that labels; None: the weights label themselves.
         from_: the run of a recurrent language model, whose word vectors and layers the forward direction starts from;
             it must have the same cell and sizes. Words beyond its vocabulary keep the vectors that were drawn for them.
@@ -74,6 +72,7 @@ class BiRNN(NetworkLabeller[Network]):
         lr: NonNegative,
         clip: NonNegative,
         lexical: Size | None,
+        clusters: str | None,
         average: BelowOne | None,
         from_: str | None,
     ):
@@ -86,10 +85,14 @@ class BiRNN(NetworkLabeller[Network]):
         if lexical and pooling:
             raise UserError("labeller.lexical: features are of words, and a text has one label",
                             "leave out labeller.lexical or labeller.pooling")  # fmt: skip
+        if clusters and not lexical:
+            raise UserError(f"labeller.clusters={clusters}: is read for lexical features alone",
+                            "set labeller.lexical=1 or more, or leave it out")  # fmt: skip
         self.kind = "text" if pooling else "words"
         self.source, self.vectors, self.pooling = from_, vectors, pooling
         self.unknown, self.crf, self.epochs, self.batch, self.lr, self.clip = unknown, crf, epochs, batch, lr, clip
-        self.lexical, self.decay = lexical, average
+        self.lexical = Lexical(lexical, "labeller.lexical", clusters) if lexical else None
+        self.decay = average
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.sentences, self.seed = sentences, seed
@@ -100,11 +103,11 @@ class BiRNN(NetworkLabeller[Network]):
         number = len(next(iter(sentences[0].features), ()))
         others = [sorted({row[k] for sentence in sentences for row in sentence.features}) for k in range(number)]
         letters = sorted({letter for sentence in sentences for word in sentence.words for letter in word})
-        named = Counter(name for s in sentences for row in templates(s, {}) for name in row) if self.lexical else {}
-        features = [name for name, count in named.items() if count >= (self.lexical or 0)]
+        if self.lexical is not None:
+            self.lexical.start(sentences)
         labels = sorted({x for sentence in sentences for x in sentence.labels})
         torch.manual_seed(seed)
-        self._know([sorted(counts), *others, letters], labels, features)
+        self._know([sorted(counts), *others, letters], labels)
         self.once = torch.tensor([False, False, *(counts[word] == 1 for word in self.tables[0][2:])])
         start_from(self.vectors, self.network.embeddings[0].get_parameter("weight"), self.tables[0][2:])
         self.optimizer = torch.optim.Adam(self.learnt(), lr=self.lr)
@@ -135,14 +138,14 @@ class BiRNN(NetworkLabeller[Network]):
             raise UserError(f"labeller.from={self.source}: has none of the words of train in lower case")
         self.network.embeddings[0].get_parameter("weight")[known] = rows
 
-    def _know(self, tables: Sequence[Sequence[str]], labels: Sequence[str], features: Sequence[str]) -> None:
-        """Take words, entries of other columns, letters, labels, and features, and build a network for them."""
+    def _know(self, tables: Sequence[Sequence[str]], labels: Sequence[str]) -> None:
+        """Take words, entries of other columns, letters, and labels, and build a network for them."""
         self.tables = [["", "", *table] for table in tables]
         self.numbers = [{text: i for i, text in enumerate(table, 2)} for table in tables]
         self.labels = list(labels)
-        self.features = {name: i for i, name in enumerate(features)}
         sizes = [len(table) for table in self.tables]
-        self.network = Network(sizes, len(self.labels), len(features), **self.shape)
+        features = 0 if self.lexical is None else len(self.lexical.numbers)
+        self.network = Network(sizes, len(self.labels), features, **self.shape)
 
     def _inputs(self, sentences: Sequence[Sentence]) -> Inputs:
         def padded(rows: Sequence[Sequence[int]]) -> Tensor:
@@ -157,14 +160,8 @@ class BiRNN(NetworkLabeller[Network]):
         spelled = padded([[letters.get(letter, UNKNOWN) for letter in word] for word in words])
         spelling = padded([[words[word] for word in s.words] for s in sentences])
         lengths = torch.tensor([len(s.words) for s in sentences])
-        return Inputs(columns, spelled, spelling, lengths, self._rows(sentences))
-
-    def _rows(self, sentences: Sequence[Sentence]) -> Rows | None:
-        """The lexical features of the words."""
-        if not self.features:
-            return None
-        named = (names for sentence in sentences for names in templates(sentence, {}))
-        return Rows.of([self.features[name] for name in names if name in self.features] for names in named)
+        rows = None if self.lexical is None else self.lexical.rows(sentences)
+        return Inputs(columns, spelled, spelling, lengths, rows)
 
     def _groups(self, epoch: int) -> Sequence[list[int]]:
         """The sentences of the steps of an epoch: groups of similar length."""
@@ -199,20 +196,17 @@ class BiRNN(NetworkLabeller[Network]):
         return {name: float(value) for name, value in found.items()}
 
     def known(self) -> State:
-        features = {"features": packed([*self.features])} if self.features else {}
+        features = {} if self.lexical is None else self.lexical.state()
         tables = {f"table{i}": packed(table) for i, table in enumerate(self.tables)}
         return {"labels": packed(self.labels), **tables, **features}
 
     def know(self, state: Mapping[str, Tensor]) -> None:
         tables = [f"table{i}" for i in range(sum(name.startswith("table") for name in state))]
-        features = unpacked(state["features"]) if "features" in state else []
-        self._know([unpacked(state[name])[2:] for name in tables], unpacked(state["labels"]), features)
+        if self.lexical is not None:
+            self.lexical.take(state)
+        self._know([unpacked(state[name])[2:] for name in tables], unpacked(state["labels"]))
 
-    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
-        found: dict[int, list[str]] = {}
+    def scores(self, sentences: Sequence[Sentence]) -> Scores:
         with self.labelling():
-            for batch in batches([len(sentence.words) for sentence in sentences], BATCH):
-                scores = self.network(self._inputs([sentences[i] for i in batch]))
-                for number, path in zip(batch, best(scores), strict=True):
-                    found[number] = [self.labels[k] for k in path]
-        return [found[i] for i in range(len(sentences))]
+            emission, moves, start, lengths = self.network(self._inputs(sentences))
+        return Scores(emission, moves.detach(), start.detach(), lengths)

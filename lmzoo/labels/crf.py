@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmzoo.core.options import NonNegative, Size
 from lmzoo.corpus import Vocabulary
-from lmzoo.labels.chain import Scores, batches, k_best, log_partition, score
+from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import LinearChain
@@ -44,7 +44,7 @@ class Crf(LinearChain):
         l2: of the penalty.
         tolerance: learning ends when three iterations in a row each lower the loss by less than this share of it.
         iterations: and after so many at the latest.
-        min_count, clusters: as in `LinearChain`.
+        min_count, clusters: as in `Lexical`.
         vectors, encoder, around, scale: as in `Dense`.
     """
 
@@ -70,7 +70,7 @@ class Crf(LinearChain):
         super().start(sentences, seed)
 
     def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
-        F, K = len(self.features), len(self.labels)
+        F, K = len(self.lexical.numbers), len(self.labels)
         self.rows, self.by_feature, self.gold = rows, rows.transposed(F), gold
         begins = torch.tensor([0, *lengths]).cumsum(0)
         self.batches = []
@@ -91,7 +91,7 @@ class Crf(LinearChain):
 
     def _tables(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(F, K) weights of features, (D, K) of dense ones, (K, K) of neighbours, and (K,) of the first label."""
-        F, K, D = len(self.features), len(self.labels), self.vectors.shape[1]
+        F, K, D = len(self.lexical.numbers), len(self.labels), self.vectors.shape[1]
         features, dense, moves, start = x.split([len(self.pairs), D * K, K * K, K])
         table = x.new_zeros(F * K).index_copy_(0, self.pairs, features).view(F, K)
         return table, dense.view(D, K), moves.view(K, K), start
@@ -162,10 +162,3 @@ class Crf(LinearChain):
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
         return super().emission(sentences) + self.dense.rows(sentences) @ self.dense_weights
-
-    def k_best(self, sentence: Sentence, k: int) -> list[tuple[float, list[str]]]:
-        """The k best labellings of a sentence with log p(y | x); the higher, the earlier."""
-        scores = self.scores([sentence])
-        whole = float(log_partition(scores))
-        found = k_best(scores.emission[0], scores.moves, scores.start, k)
-        return [(value - whole, [self.labels[i] for i in path]) for value, path in found]

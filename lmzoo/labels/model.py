@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,17 +32,28 @@ def unpacked(data: Tensor) -> list[str]:
     return data.numpy().tobytes().decode().split("\n")
 
 
+class Learnt(NamedTuple):
+    """A labeller of a run, and the options of ``labeller`` and ``task`` that the run was started with."""
+
+    folder: str
+    labeller: "Labeller"
+    options: Mapping[str, Any]
+    task: Mapping[str, Any]
+
+
 class Labeller(ABC):
     """Learns from labelled sentences, and labels others.
 
     Attributes:
         kind: what it labels.
+        made_of: the option that names runs of labellers which it is made of, and their folders.
         steps: how many steps learning takes at most. A model that is learnt as soon as it has read its text takes none.
         epoch: how many steps read the text once.
         checked: whether the model is measured on valid after each epoch, and the best one kept; else the last one is.
     """
 
     kind: Kind = "words"
+    made_of: tuple[str, Sequence[str]] = "", ()
     steps: int = 0
     epoch: int = 1
     checked: bool = False
@@ -68,6 +79,13 @@ class Labeller(ABC):
         """Read text with that model; called before `start`. What is learnt holds the model.
 
         Raises: UserError where the model cannot be used.
+        """
+        raise NotImplementedError
+
+    def join(self, parts: Sequence[Learnt]) -> None:
+        """Be made of these, the labellers of ``made_of``; called before `start`.
+
+        Raises: UserError where they do not suit each other.
         """
         raise NotImplementedError
 

@@ -37,12 +37,14 @@ class Perceptron(LinearChain):
     A step is an epoch. The weights are the mean over all sentences of all epochs.
     """
 
+    probabilistic = False
+
     def __init__(self, *, epochs: Size, min_count: Size, clusters: str | None):
         super().__init__(min_count=min_count, clusters=clusters)
         self.steps = epochs
 
     def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
-        F, K = len(self.features), len(self.labels)
+        F, K = len(self.lexical.numbers), len(self.labels)
         self.seed, self.done = seed, 0
         ends = np.cumsum(lengths)
         begins = np.array([*rows.begins.tolist(), len(rows.columns)])

@@ -10,7 +10,7 @@ from torch import Tensor
 import lmzoo.labels  # noqa: F401 - its import registers them
 from lmzoo.core.errors import UserError, out_of_memory
 from lmzoo.core.plugins import load_plugins
-from lmzoo.labels.model import Labeller, labellers
+from lmzoo.labels.model import Labeller, Learnt, labellers
 from lmzoo.runs.directory import Run
 
 
@@ -27,8 +27,8 @@ def taken(run: Run, name: str, what: Any, take: Callable[[Mapping[str, Tensor]],
             raise UserError("holds nothing of this labeller") from None
 
 
-def load_labeller(folder: Path) -> tuple[Labeller, dict[str, Any]]:
-    """The labeller of a run, with its best weights, and the options of its task.
+def load_labeller(folder: Path) -> Learnt:
+    """The labeller of a run, with its best weights.
 
     Raises: UserError where the folder is no run of labels, or holds no weights yet.
     """
@@ -42,4 +42,4 @@ def load_labeller(folder: Path) -> tuple[Labeller, dict[str, Any]]:
     if checkpoint is None:
         raise UserError(f"{folder}: has no best.pt yet", "train it first")
     taken(run, "best.pt", checkpoint["state"], labeller.take)
-    return labeller, config["task"]
+    return Learnt(str(folder), labeller, config["labeller"], config["task"])

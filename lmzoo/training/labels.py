@@ -16,12 +16,12 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Seed, call
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Vocabulary
-from lmzoo.labels.model import Labeller, labellers
+from lmzoo.labels.model import Labeller, Learnt, labellers
 from lmzoo.labels.tasks import Loaded, load_task
 from lmzoo.protocol.model import LanguageModel, Trained
 from lmzoo.runs.board import Board
 from lmzoo.runs.directory import Run
-from lmzoo.runs.labellers import taken
+from lmzoo.runs.labellers import load_labeller, taken
 from lmzoo.runs.loading import load
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.results import summary
@@ -68,6 +68,9 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         board = Board(run.path)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             log.info("%s on %s: %s", settings.labeller["name"], task.corpus.name, run.path)
+            option, folders = labeller.made_of
+            if folders:
+                labeller.join([_learnt(option, folder, settings.task) for folder in folders])
             learner = _Learner(labeller, task, run, settings.seed)
             take_steps(learner, learner.position, board, learner.save, settings.checkpoint_seconds,
                        "choose other options and another run_dir")  # fmt: skip
@@ -155,6 +158,22 @@ def _opened(option: str, folder: str) -> tuple[LanguageModel, Vocabulary]:
         return load(folder)
     except UserError as error:  # whose advice is for those who train that run
         raise UserError(f"{option}: {error.problem}", "choose another run") from None
+
+
+def _learnt(option: str, folder: str, task: Mapping[str, Any]) -> Learnt:
+    """The labeller of a run that an option names.
+
+    Raises: UserError as `load_labeller` does, and where it was learnt from another form of text than that of a task.
+    """
+    try:
+        found = load_labeller(Path(folder))
+    except UserError as error:  # whose advice is for those who train that run
+        raise UserError(f"{option}: {error.problem}", "choose another run") from None
+    for name in task.keys() - {"train", "valid", "test"}:
+        if found.task.get(name) != task[name]:
+            raise UserError(f"{option}: {folder} has task.{name}={found.task.get(name)}, and here it is {task[name]}",
+                            "repeat its options of task, or choose another run")  # fmt: skip
+    return found
 
 
 def _results(settings: Settings, learner: _Learner) -> dict[str, Any]:

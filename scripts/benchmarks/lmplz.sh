@@ -2,14 +2,15 @@
 # Estimates a 5-gram model of words drawn by Zipf's law, by lmzoo and KenLM's lmplz in turns: seconds on the clock, of
 # processor time, and the most memory in MiB.
 #
-#   scripts/benchmarks/lmplz.sh LMPLZ FOLDER [TOKENS [ROUNDS]]
+#   scripts/benchmarks/lmplz.sh LMPLZ FOLDER [TOKENS [ROUNDS [MEMORY]]]
 #
-# Both read the same text file; lmplz writes an ARPA file, lmzoo a run. A process has as many threads as it likes: set
-# OMP_NUM_THREADS for those of lmzoo.
+# Both read the same text file; lmplz writes an ARPA file, lmzoo a run. lmplz sorts in MEMORY GiB, lmzoo counts in as many,
+# and in memory without a limit. A process has as many threads as it likes: set OMP_NUM_THREADS for those of lmzoo.
 set -euo pipefail
-lmplz=${1:?usage: lmplz.sh LMPLZ FOLDER [TOKENS [ROUNDS]]}
-folder=${2:?usage: lmplz.sh LMPLZ FOLDER [TOKENS [ROUNDS]]}
+lmplz=${1:?usage: lmplz.sh LMPLZ FOLDER [TOKENS [ROUNDS [MEMORY]]]}
+folder=${2:?usage: lmplz.sh LMPLZ FOLDER [TOKENS [ROUNDS [MEMORY]]]}
 tokens=${3:-10000000}
+memory=${5:-4}
 mkdir -p "$folder/cache"
 here=$(cd "$(dirname "$0")" && pwd)
 [ -e "$folder/train.txt" ] || PYTHONPATH=$here:${PYTHONPATH:-} python - "$folder" "$tokens" <<'DRAW'
@@ -38,11 +39,19 @@ print(f"{time.perf_counter() - began:.1f} {used.ru_utime + used.ru_stime:.1f} {u
 MEASURE
 }
 
-export LMZOO_CACHE=$folder/cache
+estimated() { # NAME OPTION…
+    local name=$1
+    shift
+    rm -rf "$folder/run" "$folder/cache"
+    measured "$name" python -m lmzoo.train model=ngram model.order=5 corpus=text "corpus.train=$folder/train.txt" \
+        "corpus.valid=$folder/valid.txt" corpus.unknown=true corpus.context=sentence "run_dir=$folder/run" "$@"
+}
+
+export LMZOO_CACHE=$folder/cache TMPDIR=$folder
 for _ in $(seq "${4:-3}"); do
-    rm -rf "$folder/run" "$folder/cache" "$folder/kenlm.arpa"
-    measured lmzoo python -m lmzoo.train model=ngram model.order=5 corpus=text "corpus.train=$folder/train.txt" \
-        "corpus.valid=$folder/valid.txt" corpus.unknown=true corpus.context=sentence "run_dir=$folder/run"
-    measured lmplz "$lmplz" -o 5 -S 4G -T "$folder" --discount_fallback --text "$folder/train.txt" \
+    estimated lmzoo
+    estimated lmzoo-files "model.memory=$memory"
+    rm -f "$folder/kenlm.arpa"
+    measured lmplz "$lmplz" -o 5 -S "${memory}G" -T "$folder" --discount_fallback --text "$folder/train.txt" \
         --arpa "$folder/kenlm.arpa"
 done

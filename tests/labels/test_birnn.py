@@ -41,6 +41,12 @@ def begun(texts: list[Sentence] = SENTENCES, **options: object) -> BiRNN:
     return model
 
 
+def features(model: BiRNN) -> dict[str, int]:
+    """The numbers of its lexical features."""
+    assert model.lexical is not None
+    return model.lexical.numbers
+
+
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_layers_read_in_both_directions(cell: str):
     model = begun(cell=cell, layers=2)
@@ -248,10 +254,10 @@ def test_lexical_features_add_their_weights_to_the_scores_of_labels():
     """As in a loop over sentences and words."""
     plain, model = begun(), begun(lexical=2, crf=True)
     once = [name for sentence in SENTENCES for row in templates(sentence, {}) for name in row]
-    assert sorted(model.features) == sorted({name for name in once if once.count(name) >= 2})
-    assert len(model.features) < len(begun(lexical=1).features) == len(set(once))
+    assert sorted(features(model)) == sorted({name for name in once if once.count(name) >= 2})
+    assert len(features(model)) < len(features(begun(lexical=1))) == len(set(once))
     table = model.network.get_parameter("lexical")
-    assert table.shape == (len(model.features), 3)
+    assert table.shape == (len(features(model)), 3)
     assert not table.any()
     with torch.no_grad():
         table.normal_()
@@ -259,7 +265,7 @@ def test_lexical_features_add_their_weights_to_the_scores_of_labels():
     scores, without = (m.network(m._inputs(words)).emission for m in (model, plain))
     for i, sentence in enumerate(words):
         for t, names in enumerate(templates(sentence, {})):
-            own = sum((table[model.features[name]] for name in names if name in model.features), torch.zeros(3))
+            own = sum((table[features(model)[name]] for name in names if name in features(model)), torch.zeros(3))
             torch.testing.assert_close(scores[i, t], without[i, t] + own)
 
 
@@ -287,9 +293,24 @@ def test_what_is_learnt_has_the_lexical_features():
     assert model.network.get_parameter("lexical").any()
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"lexical": 1, "crf": True})
     other.take(model.state())
-    assert other.features == model.features
+    assert features(other) == features(model)
     assert torch.equal(other.network.get_parameter("lexical"), model.network.get_parameter("lexical"))
     assert other.label(SENTENCES) == model.label(SENTENCES)
+
+
+def test_the_beginnings_of_paths_in_a_tree_of_clusters_are_lexical_features(tmp_path: Path):
+    (tmp_path / "paths.txt").write_text("010110\twalk\t3\n011\tthe\t9\n")
+    model = begun(lexical=1, clusters=str(tmp_path / "paths.txt"), epochs=1)
+    assert {"c0,4=0101", "c0,6=010110", "c-1,4=011", "c1,4=0101"} <= features(model).keys()
+    assert not any(name.startswith("c") for name in features(begun(lexical=1)))
+    model.step(0)
+    other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"lexical": 1, "clusters": "gone.txt"})
+    other.take(model.state())
+    assert torch.equal(other.scores(SENTENCES).emission, model.scores(SENTENCES).emission)
+    with pytest.raises(UserError, match=r"labeller.clusters=c: is read for lexical features alone; set labeller.lex"):
+        begun(clusters="c")
+    with pytest.raises(UserError, match=r"labeller.lexical=9: no feature is so frequent; set it to 1"):
+        begun(lexical=9)
 
 
 def test_texts_have_no_lexical_features():

@@ -40,7 +40,7 @@ def learnt(model: Crf) -> Crf:
 def log_probability(model: Crf, tables: tuple[torch.Tensor, ...], sentence: Sentence) -> torch.Tensor:
     """log p(y | x) from the features, all labels of a sentence enumerated."""
     features, dense, moves, start = tables
-    numbers = [[model.features[name] for name in names] for names in templates(sentence, {})]
+    numbers = [[model.lexical.numbers[name] for name in names] for names in templates(sentence, {})]
     vectors = model.dense.rows([sentence]).to(dense.dtype)
 
     def score(path: tuple[int, ...]) -> torch.Tensor:
@@ -66,7 +66,7 @@ def test_the_loss_and_its_gradient_are_those_of_the_definition(vectors: str, den
     value, gradient = model.objective(x)
     leaf = x.double().requires_grad_()
     features, *others = leaf.split([len(model.pairs), 3 * dense, 9, 3])
-    table = torch.zeros(len(model.features) * 3, dtype=torch.float64).index_put((model.pairs,), features)
+    table = torch.zeros(len(model.lexical.numbers) * 3, dtype=torch.float64).index_put((model.pairs,), features)
     tables = (table.view(-1, 3), others[0].view(dense, 3), others[1].view(3, 3), others[2])
     loss = 0.5 * leaf.square().sum() - sum(log_probability(model, tables, sentence) for sentence in sentences())
     assert value == pytest.approx(float(loss.detach()), rel=1e-5)
@@ -78,7 +78,7 @@ def test_the_loss_and_its_gradient_are_those_of_the_definition(vectors: str, den
 def test_weights_of_features_are_those_of_labels_seen_with_them():
     model = begun()
     rows = [row for s in sentences() for row in zip(templates(s, {}), s.labels, strict=True)]
-    seen = {(model.features[name], model.labels.index(label)) for names, label in rows for name in names}
+    seen = {(model.lexical.numbers[name], model.labels.index(label)) for names, label in rows for name in names}
     assert [divmod(place, 3) for place in model.pairs.tolist()] == sorted(seen)
 
 

@@ -9,12 +9,12 @@ import torch
 
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, labellers, packed, unpacked
+from lmzoo.labels.model import Labeller, Learnt, labellers, packed, unpacked
 from lmzoo.labels.trees import Tree, parsed
 
 ALL = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
 NAMES = [name for name in ALL if labellers.entries[name].kind != "tree"]
-AT_ONCE = ["hmm_tagger", "logistic_regression", "majority", "naive_bayes", "nbsvm"]
+AT_ONCE = ["hmm_tagger", "logistic_regression", "majority", "naive_bayes", "nbsvm", "pool"]
 """Those that learn as they read train; a run of theirs has nothing to go on with."""
 SMALL = {
     "epochs": 20,
@@ -26,7 +26,10 @@ SMALL = {
     "embedding": 8,
     "filters": 8,
 }
-NEEDED = {"local": {"vectors": str(Path(__file__).parent / "vectors.txt"), "batch": 4}}
+NEEDED = {
+    "local": {"vectors": str(Path(__file__).parent / "vectors.txt"), "batch": 4},
+    "pool": {"runs": ["crf", "birnn"]},
+}
 SENTENCES = [
     Sentence(words.split(), labels.split(), [[] for _ in words.split()])
     for words, labels in [
@@ -44,14 +47,21 @@ def shown(labeller: Labeller) -> list[Sentence]:
     return TEXTS if labeller.kind == "text" else SENTENCES
 
 
-def built(name: str) -> Labeller:
-    options = defaults("labeller", name)
+def options(name: str) -> dict[str, Any]:
+    known = defaults("labeller", name)
     chosen = SMALL | NEEDED.get(name, {})
-    return labellers.build(options | {key: value for key, value in chosen.items() if key in options})
+    return known | {key: value for key, value in chosen.items() if key in known}
+
+
+def built(name: str) -> Labeller:
+    return labellers.build(options(name))
 
 
 def begun(name: str) -> Labeller:
     labeller = built(name)
+    _, parts = labeller.made_of
+    if parts:
+        labeller.join([Learnt(part, learnt(part), options(part), {}) for part in parts])
     labeller.start(shown(labeller), seed=3)
     return labeller
 
@@ -117,10 +127,9 @@ AVERAGED = [("birnn", SENTENCES), ("treelstm", TREES)]
 @pytest.mark.parametrize(("name", "sentences"), AVERAGED)
 def test_averaged_weights_label_and_are_kept_and_learning_goes_on_from_its_own(name: str, sentences: list[Sentence]):
     """Beside an average that is written out; as `Average` does, the first steps have a shorter memory."""
-    options = {key: value for key, value in SMALL.items() if key in defaults("labeller", name)}
 
     def begun(average: float | None) -> Any:
-        labeller = labellers.build(defaults("labeller", name) | options | {"average": average})
+        labeller = labellers.build(options(name) | {"average": average})
         labeller.start(sentences, seed=3)
         return labeller
 

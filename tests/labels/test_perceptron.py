@@ -59,8 +59,8 @@ def test_live_weights_are_the_features_gained_less_those_lost(monkeypatch: pytes
     expected = np.zeros_like(model.live[0])
     for word, (gold, found) in enumerate(zip([0, 1, 0], [0, 0, 1], strict=True)):
         for name in templates(sentences()[0], {})[word]:
-            expected[model.features[name], gold] += 1
-            expected[model.features[name], found] -= 1
+            expected[model.lexical.numbers[name], gold] += 1
+            expected[model.lexical.numbers[name], found] -= 1
     assert (model.live[0] == expected).all()
     assert model.live[1].tolist() == [[-1, 0], [1, 0]]
     assert model.live[2].tolist() == [0, 0]

@@ -1,0 +1,66 @@
+"""The lexical features that models of words learn weights for."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import State, packed, unpacked
+from lmzoo.labels.sparse import Rows
+from lmzoo.labels.templates import templates
+from lmzoo.words.merging import read_paths
+
+
+class Lexical:
+    """Those of `templates` that train has often enough.
+
+    Args:
+        min_count: how often.
+        option: names ``min_count`` in errors.
+        clusters: a file of words' paths in a tree of clusters, whose beginnings are features; None: there is none.
+
+    Attributes:
+        numbers: the number of each of F features.
+    """
+
+    def __init__(self, min_count: int, option: str, clusters: str | None):
+        self.min_count, self.option, self.clusters = min_count, option, clusters
+        self.paths: Mapping[str, str] = {}
+        self.numbers: dict[str, int] = {}
+
+    def start(self, sentences: Sequence[Sentence]) -> Rows:
+        """Choose the features. Returns: those of all words of train.
+
+        Raises: UserError where the file of clusters cannot be read, or no feature is so frequent.
+        """
+        if self.clusters is not None:
+            try:
+                self.paths = read_paths(Path(self.clusters))
+            except UserError as error:
+                raise UserError(f"labeller.clusters: {error}") from None
+        named = [row for sentence in sentences for row in templates(sentence, self.paths)]
+        counts = Counter(name for row in named for name in row)
+        self.numbers = {name: i for i, name in enumerate(n for n, c in counts.items() if c >= self.min_count)}
+        if not self.numbers:
+            raise UserError(f"{self.option}={self.min_count}: no feature is so frequent", "set it to 1")
+        return Rows.of(map(self._known, named))
+
+    def rows(self, sentences: Sequence[Sentence]) -> Rows:
+        """The features of all words of some sentences."""
+        return Rows.of(self._known(names) for sentence in sentences for names in templates(sentence, self.paths))
+
+    def _known(self, names: Sequence[str]) -> list[int]:
+        return [self.numbers[name] for name in names if name in self.numbers]
+
+    def state(self) -> State:
+        words = {"clusters.words": packed([*self.paths]), "clusters.paths": packed([*self.paths.values()])}
+        return (words if self.paths else {}) | {"features": packed([*self.numbers])}
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        if self.clusters is not None:
+            words, paths = unpacked(state["clusters.words"]), unpacked(state["clusters.paths"])
+            self.paths = dict(zip(words, paths, strict=True))
+        self.numbers = {name: i for i, name in enumerate(unpacked(state["features"]))}

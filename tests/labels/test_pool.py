@@ -1,0 +1,145 @@
+"""A logarithmic opinion pool beside the product of all labellings' probabilities."""
+
+import json
+from itertools import pairwise, product
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import command
+
+from lmzoo import label, tag
+from lmzoo.core.configs import defaults
+from lmzoo.core.errors import UserError
+from lmzoo.labels.chained import Chained
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import Labeller, Learnt, labellers
+from lmzoo.labels.pool import Pool
+
+ROWS = ["a/X b/Y c/Z", "b/X b/Y", "c/Y a/X a/Y c/Z", "a/Y"]
+OPTIONS = {
+    "crf": {"iterations": 20},
+    "birnn": {"hidden": 6, "embedding": 5, "filters": 4, "crf": True, "epochs": 3, "lexical": 1},
+    "perceptron": {},
+    "majority": {},
+}
+
+
+def sentences(rows: list[str]) -> list[Sentence]:
+    found = []
+    for line in rows:
+        words, labels = zip(*(pair.split("/") for pair in line.split()), strict=True)
+        found.append(Sentence(list(words), list(labels), [[] for _ in words]))
+    return found
+
+
+def learnt(name: str, rows: list[str] = ROWS, **options: object) -> Learnt:
+    chosen = defaults("labeller", name) | OPTIONS[name] | options
+    model: Labeller = labellers.build(chosen)
+    model.start(sentences(rows), seed=0)
+    for number in range(model.steps):
+        model.step(number)
+    return Learnt(f"runs/{name}", model, chosen, {})
+
+
+def pooled(*parts: Learnt) -> Pool:
+    pool: Pool = labellers.build({"name": "pool", "runs": [part.folder for part in parts]})
+    pool.join(parts)
+    return pool
+
+
+@pytest.fixture(scope="module")
+def parts() -> list[Learnt]:
+    """Of which the second one has its labels in another order."""
+    found = [learnt("crf"), learnt("birnn")]
+    network = found[1].labeller
+    assert isinstance(network, Chained)
+    network.labels = network.labels[::-1]
+    return found
+
+
+def all_logprobs(model: Chained, sentence: Sentence) -> dict[tuple[str, ...], float]:
+    """Those of all labellings, by the scores of each one."""
+    scores = model.scores([sentence])
+    found = {}
+    for path in product(range(len(model.labels)), repeat=len(sentence.words)):
+        value = scores.start[path[0]] + sum(scores.moves[a, b] for a, b in pairwise(path))
+        value += sum(scores.emission[0, t, k] for t, k in enumerate(path))
+        found[tuple(model.labels[k] for k in path)] = float(value)
+    total = float(torch.tensor([*found.values()]).logsumexp(0))
+    return {path: value - total for path, value in found.items()}
+
+
+def test_a_labelling_has_the_product_of_its_probabilities(parts: list[Learnt]):
+    pool = pooled(*parts)
+    for sentence in sentences(ROWS):
+        each = [all_logprobs(part.labeller, sentence) for part in parts if isinstance(part.labeller, Chained)]
+        product_ = {path: sum(table[path] for table in each) / 2 for path in each[0]}
+        total = float(torch.tensor([*product_.values()]).logsumexp(0))
+        best = pool.k_best(sentence, len(product_))
+        assert {tuple(path): value for value, path in best} == pytest.approx(
+            {path: value - total for path, value in product_.items()}, abs=1e-4
+        )
+        assert pool.label([sentence]) == [best[0][1]]
+        assert abs(each[0][tuple(best[0][1])] - each[1][tuple(best[0][1])]) > 1e-3
+
+
+def test_a_pool_of_one_is_that_one(parts: list[Learnt]):
+    crf = parts[0].labeller
+    assert isinstance(crf, Chained)
+    for sentence in sentences(ROWS):
+        assert pooled(parts[0]).k_best(sentence, 5) == crf.k_best(sentence, 5)
+
+
+def test_a_pool_has_its_parts_in_what_it_has_learnt():
+    pool = pooled(learnt("crf"), pooled_as_part())
+    other: Pool = labellers.build({"name": "pool", "runs": ["gone"]})
+    other.take(pool.state())
+    for sentence in sentences(ROWS):
+        assert other.k_best(sentence, 5) == pool.k_best(sentence, 5)
+
+
+def pooled_as_part() -> Learnt:
+    pool = pooled(learnt("birnn"), learnt("crf", l2=3.0))
+    return Learnt("runs/pool", pool, {"name": "pool", "runs": ["runs/birnn", "runs/crf"]}, {})
+
+
+@pytest.mark.parametrize("name", ["perceptron", "majority"])
+def test_what_has_no_probabilities_is_refused(name: str):
+    with pytest.raises(UserError, match=rf"labeller.runs: runs/{name} has no probabilities .*; name runs of"):
+        pooled(learnt("crf"), learnt(name))
+
+
+def test_other_labels_are_refused():
+    with pytest.raises(UserError, match=r"labeller.runs: runs/birnn has other labels than runs/crf; name runs of one"):
+        pooled(learnt("crf"), learnt("birnn", [row.replace("Z", "W") for row in ROWS]))
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.txt").write_text("he P B-NP\nwalks V B-VP\n\na D B-NP\nwalk N I-NP\nends V B-VP\n\n" * 2)
+    for name in ("crf", "birnn"):
+        options = [f"labeller.{key}={value}" for key, value in OPTIONS[name].items()]
+        assert command(*TASK, f"labeller={name}", *options, f"run_dir={name}", main=label.main).code == 0
+
+
+TASK = ["task=chunk", "task.scheme=iobes", "task.train=t.txt", "task.valid=null", "task.test=t.txt"]
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_command_pools_runs():
+    done = command(*TASK, "labeller=pool", "labeller.runs=[crf,birnn]", "run_dir=pool", main=label.main)
+    assert "pool on chunk: test f1 100.00" in done.out, done
+    Path("crf/best.pt").unlink()
+    assert command("pool", "t.txt", main=tag.main).out == Path("t.txt").read_text()
+    (line, _, _, _) = command("pool", "t.txt", "--best", "2", main=tag.main).out.splitlines()
+    assert json.loads(line)["best"][0]["logprob"] < 0
+    refused = command(*TASK, "labeller=pool", "labeller.runs=[crf]", "run_dir=s", main=label.main).refused()
+    assert "labeller.runs: crf: has no best.pt yet; choose another run" in refused
+    refused = command(*TASK, "labeller=pool", "run_dir=s", main=label.main).refused()
+    assert "labeller.runs=[]: a pool needs trained runs; set 'labeller.runs=[FOLDER,FOLDER]'" in refused
+    refused = command(
+        *TASK, "task.scheme=null", "labeller=pool", "labeller.runs=[birnn]", "run_dir=s", main=label.main
+    ).refused()
+    assert "birnn has task.scheme=iobes, and here it is None; repeat its options of task" in refused
