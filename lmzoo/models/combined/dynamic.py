@@ -123,6 +123,9 @@ class Dynamic(OfOneRun):
             named = self._named(weights)
             with torch.enable_grad():
                 logprobs, after = _call(self.inner, named, read[None], start)
+            if bool(logprobs.isnan().any()):
+                raise UserError("model=dynamic: steps are so large that a probability is no number any more",
+                                "set a smaller model.rate, or a larger model.epsilon")  # fmt: skip
             scores.append(logprobs[0, -len(part) :].detach())
             if len(read) == self.segment:
                 self._learn_(weights, self._gradient(logprobs, named))

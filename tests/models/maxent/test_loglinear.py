@@ -162,3 +162,16 @@ def test_penn_treebank_s_published_perplexity_is_reached(ptb: Corpus):
     model = models.build(options, vocabulary_size=len(ptb.vocabulary))
     model.estimate(ptb)
     assert score(model, ptb.splits["test"], "sentence").perplexity < 142.1
+
+
+def test_gradient_descent_alone_adds_the_penalty_to_its_loss(corpus: Corpus):
+    penalties = []
+    for training in ("minibatch", "lbfgs"):
+        changed = {"training": training, "order": 1, "l2": [0.5], "max_iterations": 1}
+        model = LogLinear(vocabulary_size=len(corpus.vocabulary), **OPTIONS | changed)
+        model.estimate(corpus)
+        with torch.no_grad():
+            model.exponential.weights.fill_(2.0)
+            penalties.append(float(model.penalty()))
+    of_all = 0.5 * 2.0**2 / 2 * len(model.exponential.weights)
+    assert penalties == [pytest.approx(of_all / len(corpus.train)), 0.0]
