@@ -1,4 +1,5 @@
-"""docs/results.md: every figure of a trained model is that of a run whose evidence is kept."""
+"""Every figure of a trained language model in docs/results.md, and every one in docs/labels.md that names evidence, is
+that of a run whose evidence is kept."""
 
 import json
 import math
@@ -7,21 +8,21 @@ from pathlib import Path
 
 import evidence
 import pytest
-from evidence import LINK, PAGE, Evidence, code, fingerprint, marked, today
+from evidence import PAGES, Evidence, Page, code, fingerprint, marked, today
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from lmzoo.core.configs import CONFIGS
 from lmzoo.runs.settings import differences, flatten
 
-KEPT = sorted({file.parent for file in PAGE.with_suffix("").rglob("code.json")})
-TEXT = PAGE.read_text(encoding="utf-8")
+RESULTS, LABELS = PAGES
+KEPT = [(page, file.parent) for page in PAGES for file in sorted(page.folder.rglob("code.json"))]
 
 
-def rows() -> list[dict[str, str]]:
-    """The rows of the page's tables, by their headers."""
+def rows(page: Page) -> list[dict[str, str]]:
+    """The rows of a page's tables, by their headers."""
     found, header = [], None
-    for line in TEXT.splitlines():
+    for line in page.text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else None
         if not cells:
             header = None
@@ -46,12 +47,18 @@ def figures(row: dict[str, str]) -> dict[str, list[str]]:
     return found
 
 
-OURS = [row for row in rows() if any(figures(row).values()) and not next(iter(row.values())).startswith("KenLM")]
+def linked(page: Page, row: dict[str, str]) -> list[Evidence]:
+    """The evidence that a row of a page names."""
+    return [Evidence(page, page.folder / name) for name, _ in page.link.findall(" ".join(row.values()))]
+
+
+LABELLED = [row for row in rows(LABELS) if linked(LABELS, row)]
+OURS = [row for row in rows(RESULTS) if any(figures(row).values()) and not next(iter(row.values())).startswith("KenLM")]
 
 
 @pytest.mark.parametrize("row", OURS, ids=lambda row: next(iter(row.values())))
 def test_figures_are_those_of_the_evidence(row: dict[str, str]):
-    kept = [Evidence(PAGE.with_suffix("") / link[0]) for link in LINK.findall(" ".join(row.values()))]
+    kept = linked(RESULTS, row)
     assert kept, "the row names no evidence"
     for split, shown in figures(row).items():
         values = [math.inf if value is None else value for each in kept for value in each.perplexities(split)]
@@ -60,26 +67,46 @@ def test_figures_are_those_of_the_evidence(row: dict[str, str]):
             assert figure in {f"{value:.{digits}f}".replace("inf", "∞") for value in values}, (split, figure)
 
 
-def test_rows_whose_code_has_changed_say_so():
-    assert marked(TEXT) == TEXT, "run: python scripts/evidence.py mark"
+@pytest.mark.parametrize("row", LABELLED, ids=lambda row: f"{row.get('`task=`', '')} {row['`labeller=`']}")
+def test_figures_of_labels_are_those_of_the_evidence(row: dict[str, str]):
+    """The measure of the task, then accuracy of unknown words, and seconds of training and labelling."""
+    (kept,) = linked(LABELS, row)
+    (results,) = kept.results
+    test = results["details"]["test"]
+    figures = [100 * test[key] for key in (results["measure"], "unknown_accuracy")]
+    shown = re.findall(r"\d+\.\d+", row["figure"])
+    assert shown == [f"{figure:.2f}" for figure in figures[: len(shown)]]
+    assert row["s"] == f"{results['seconds']:.0f} + {results['labelling_seconds']:.0f}"
 
 
-@pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
-def test_evidence_is_whole_and_its_configuration_composes(folder: Path):
-    assert folder.relative_to(PAGE.with_suffix("")).as_posix() in {link[0].rstrip("/") for link in LINK.findall(TEXT)}
-    assert Evidence(folder).runs
-    for run in Evidence(folder).runs:
+def test_rows_of_labels_name_evidence():
+    assert len(LABELLED) > 15
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_rows_whose_code_has_changed_say_so(page: Page):
+    assert marked(page, page.text) == page.text, "run: python scripts/evidence.py mark"
+
+
+@pytest.mark.parametrize(("page", "folder"), KEPT, ids=lambda value: value.name)
+def test_evidence_is_whole_and_its_configuration_composes(page: Page, folder: Path):
+    names = {name.rstrip("/") for name, _ in page.link.findall(page.text)}
+    assert folder.relative_to(page.folder).as_posix() in names
+    kept = Evidence(page, folder)
+    assert kept.runs
+    for run in kept.runs:
         assert {file.name for file in run.iterdir()} >= set(evidence.KEPT)
         provenance = json.loads((run / "provenance.json").read_text())
         assert not any(entry["git"]["dirty"] for entry in provenance)
-    kept = OmegaConf.to_container(OmegaConf.load(run / "config.yaml"))
+    config = OmegaConf.to_container(OmegaConf.load(run / "config.yaml"))
     overrides = [option for option in provenance[-1]["argv"][1:] if option != "-m"]
     if "-m" in provenance[-1]["argv"]:
         overrides = swept(overrides, run)
     with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
-        composed = OmegaConf.to_container(compose("train", [*overrides, "run_dir=anywhere"]), resolve=True)
-    known = flatten(kept)
-    assert not differences(kept, {key: value for key, value in flatten(composed).items() if key in known})
+        command = {"model": "train", "labeller": "label"}[page.kind]
+        composed = OmegaConf.to_container(compose(command, [*overrides, "run_dir=anywhere"]), resolve=True)
+    known = flatten(config)
+    assert not differences(config, {key: value for key, value in flatten(composed).items() if key in known})
 
 
 def swept(overrides: list[str], run: Path) -> list[str]:
@@ -105,9 +132,11 @@ def test_a_fingerprint_sees_what_a_module_does():
 
 
 def test_the_code_of_a_model_is_its_family_and_the_training():
-    files = code("lstm", today)
+    files = code(RESULTS, "lstm", today)
     assert {"lmzoo/models/neural/recurrent.py", "lmzoo/training/descent.py", "lmzoo/protocol/perplexity.py"} <= set(
         files
     )
     assert not any("hmm" in file or "cli" in file for file in files)
-    assert code("lstm", lambda path: None) == {}
+    assert code(RESULTS, "lstm", lambda path: None) == {}
+    labels = code(LABELS, "crf", today)
+    assert {"lmzoo/labels/crf.py", "lmzoo/labels/templates.py", "lmzoo/models/hmm/inference/dense.py"} <= set(labels)
