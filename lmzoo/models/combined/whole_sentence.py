@@ -107,12 +107,13 @@ class WholeSentence(OfTrained):
         if not self.component_options:
             raise UserError("model.run=null: a trained run is needed", "set model.run=FOLDER")
         train, valid, device = corpus.train.cpu(), corpus.tokens("valid").cpu(), self.device
+        for of_word, number in zip(self.classes, self.clusters, strict=True):
+            of_word.copy_(cached_brown_clusters(train, self.vocabulary_size, number, "model.clusters"))
+        features = self.features  # before samples are drawn, as it refuses what is too much
         random = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
         numbers = self.noise * _sentences(train), max(self.samples // CHOICE, 2), self.samples
         noise, trial, fresh = (sample_sentences(self._model(0), number, random) for number in numbers)
-        for of_word, number in zip(self.classes, self.clusters, strict=True):
-            of_word.copy_(cached_brown_clusters(train, self.vocabulary_size, number, "model.clusters"))
-        self.keys = frequent(self.features, [train, noise], self.min_count)
+        self.keys = frequent(features, [train, noise], self.min_count)
         log.info("%s features, %s samples to learn from", f"{len(self.keys):,}", f"{numbers[0]:,}")
         self.weights = self._strongest(Contrast(self._matrix(train), self._matrix(noise)), valid, trial)
         self.estimated.copy_(torch.tensor(log_normaliser(self._matrix(fresh).times(self.weights))))

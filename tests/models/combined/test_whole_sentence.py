@@ -241,3 +241,14 @@ def test_it_mixes_per_sentence(trained: Path, runs: list[str], text: list[str], 
 def test_a_single_sample_has_no_error_and_is_refused(runs: list[str], text: list[str], tmp_path: Path):
     given = ["model=whole_sentence", f"model.run={runs[0]}", "model.samples=1", f"run_dir={tmp_path / 'no'}"]
     assert "model.samples=1: must be at least 2" in command(*text, *given).refused()
+
+
+def test_too_many_features_are_refused_before_samples_are_drawn(
+    runs: list[str], text: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("lmzoo.models.combined.whole_sentence.sample_sentences", None)
+    given = ["model=whole_sentence", f"model.run={runs[0]}", "corpus.context=sentence", f"run_dir={tmp_path / 'no'}"]
+    many = [f"model.clusters=[{','.join(['2'] * 64)}]"]
+    assert "model.clusters: 64 clusterings make" in command(*text, *given, *many).refused()
+    few = ["model.clusters=[9]", "model.class_words=99"]
+    assert "model.class_words=99: 9^99 n-grams have no numbers" in command(*text, *given, *few).refused()
