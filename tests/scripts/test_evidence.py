@@ -76,7 +76,7 @@ def test_figures_of_labels_are_those_of_the_evidence(row: dict[str, str]):
     figures = [100 * test[key] for key in (results["measure"], "unknown_accuracy")]
     shown = re.findall(r"\d+\.\d+", row["figure"])
     assert shown == [f"{figure:.2f}" for figure in figures[: len(shown)]]
-    assert row["s"] == f"{results['seconds']:.0f} + {results['labelling_seconds']:.0f}"
+    assert row["s"] == f"{results['seconds']:.1f} + {results['labelling_seconds']:.1f}"
 
 
 def test_rows_of_labels_name_evidence():
