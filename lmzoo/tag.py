@@ -29,8 +29,9 @@ def main() -> int:
         "--best", type=int, metavar="K", help="print the K best labellings of each sentence as JSON, with log p"
     )
     arguments = parser.parse_args()
-    _, labeller, _, options = load_labeller(arguments.run)
-    task: Task = tasks.build(options)
+    run = load_labeller(arguments.run)
+    labeller = run.labeller
+    task: Task = tasks.build(run.task)
     text = task.read(text_file(arguments), labelled=False)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:

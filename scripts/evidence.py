@@ -40,6 +40,9 @@ CHANGED = "†"
 ROOMS = ("corpus", "words", "protocol", "models", "labels", "training")
 """The parts of the package that can move a figure, but for downloads, whose texts have checksums."""
 
+AVERAGING = "lmzoo/core/averaging.py"
+"""So can this one."""
+
 
 @dataclass(frozen=True)
 class Page:
@@ -119,7 +122,8 @@ def code(page: Page, name: str, read: Callable[[str], str | None]) -> dict[str, 
     waiting = [Path(entry or "").relative_to(ROOT).as_posix(), *page.training]
     while waiting:
         path = waiting.pop()
-        matters = path.startswith(tuple(f"lmzoo/{room}/" for room in ROOMS)) and path != "lmzoo/corpus/sources.py"
+        rooms = tuple(f"lmzoo/{room}/" for room in ROOMS)
+        matters = path == AVERAGING or (path.startswith(rooms) and path != "lmzoo/corpus/sources.py")
         if path in found or not matters:
             continue
         source = read(path)

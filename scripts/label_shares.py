@@ -34,11 +34,11 @@ def curve(runs: list[Path]) -> Curve:
     """
     found: dict[int, list[float]] = defaultdict(list)
     for folder in runs:
-        _, labeller, _, options = load_labeller(folder)
+        run = load_labeller(folder)
         results = Run(folder).results()
         if not results or "test" not in results["figures"]:
             raise UserError(f"{folder}: no finished run with a test text is there")
-        train = load_task(options, labeller, results["labeller"]).texts["train"]
+        train = load_task(run.task, run.labeller, results["labeller"]).texts["train"]
         found[len(train.sentences)].append(100 * results["figures"]["test"])
     return dict(sorted(found.items()))
 

@@ -86,8 +86,8 @@ class BiRNN(NetworkLabeller[Network], Chained):
             raise UserError("labeller.lexical: features are of words, and a text has one label",
                             "leave out labeller.lexical or labeller.pooling")  # fmt: skip
         if clusters and not lexical:
-            raise UserError(f"labeller.clusters={clusters}: is read for lexical features alone",
-                            "set labeller.lexical=1 or more, or leave it out")  # fmt: skip
+            way_out = "leave it out" if pooling else "set labeller.lexical=1 or more, or leave it out"
+            raise UserError(f"labeller.clusters={clusters}: is read for lexical features alone", way_out)
         self.kind = "text" if pooling else "words"
         self.source, self.vectors, self.pooling = from_, vectors, pooling
         self.unknown, self.crf, self.epochs, self.batch, self.lr, self.clip = unknown, crf, epochs, batch, lr, clip

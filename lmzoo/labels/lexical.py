@@ -31,8 +31,8 @@ class Lexical:
         self.paths: Mapping[str, str] = {}
         self.numbers: dict[str, int] = {}
 
-    def start(self, sentences: Sequence[Sentence]) -> Rows:
-        """Choose the features. Returns: those of all words of train.
+    def start(self, sentences: Sequence[Sentence]) -> None:
+        """Choose the features of train.
 
         Raises: UserError where the file of clusters cannot be read, or no feature is so frequent.
         """
@@ -41,19 +41,15 @@ class Lexical:
                 self.paths = read_paths(Path(self.clusters))
             except UserError as error:
                 raise UserError(f"labeller.clusters: {error}") from None
-        named = [row for sentence in sentences for row in templates(sentence, self.paths)]
-        counts = Counter(name for row in named for name in row)
+        counts = Counter(name for sentence in sentences for row in templates(sentence, self.paths) for name in row)
         self.numbers = {name: i for i, name in enumerate(n for n, c in counts.items() if c >= self.min_count)}
         if not self.numbers:
             raise UserError(f"{self.option}={self.min_count}: no feature is so frequent", "set it to 1")
-        return Rows.of(map(self._known, named))
 
     def rows(self, sentences: Sequence[Sentence]) -> Rows:
         """The features of all words of some sentences."""
-        return Rows.of(self._known(names) for sentence in sentences for names in templates(sentence, self.paths))
-
-    def _known(self, names: Sequence[str]) -> list[int]:
-        return [self.numbers[name] for name in names if name in self.numbers]
+        named = (names for sentence in sentences for names in templates(sentence, self.paths))
+        return Rows.of([self.numbers[name] for name in names if name in self.numbers] for names in named)
 
     def state(self) -> State:
         words = {"clusters.words": packed([*self.paths]), "clusters.paths": packed([*self.paths.values()])}
@@ -63,4 +59,5 @@ class Lexical:
         if self.clusters is not None:
             words, paths = unpacked(state["clusters.words"]), unpacked(state["clusters.paths"])
             self.paths = dict(zip(words, paths, strict=True))
-        self.numbers = {name: i for i, name in enumerate(unpacked(state["features"]))}
+        features = unpacked(state["features"]) if "features" in state else []  # none in old runs without frequent ones
+        self.numbers = {name: i for i, name in enumerate(features)}

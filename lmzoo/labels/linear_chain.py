@@ -30,11 +30,11 @@ class LinearChain(Chained):
         self.lexical = Lexical(min_count, "labeller.min_count", clusters)
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
-        rows = self.lexical.start(sentences)
+        self.lexical.start(sentences)
         self.labels = sorted({label for sentence in sentences for label in sentence.labels})
         number = {label: i for i, label in enumerate(self.labels)}
         gold = torch.tensor([number[label] for sentence in sentences for label in sentence.labels])
-        self.prepare(rows, gold, [len(sentence.words) for sentence in sentences], seed)
+        self.prepare(self.lexical.rows(sentences), gold, [len(sentence.words) for sentence in sentences], seed)
 
     @abstractmethod
     def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:

@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -32,13 +33,15 @@ def unpacked(data: Tensor) -> list[str]:
     return data.numpy().tobytes().decode().split("\n")
 
 
-class Learnt(NamedTuple):
-    """A labeller of a run, and the options of ``labeller`` and ``task`` that the run was started with."""
+@dataclass(frozen=True)
+class Learnt:
+    """A labeller of a run, and the options of ``labeller`` and ``task``, and the plugins, of the run."""
 
     folder: str
     labeller: "Labeller"
     options: Mapping[str, Any]
     task: Mapping[str, Any]
+    plugins: Sequence[str] = ()
 
 
 class Labeller(ABC):
@@ -46,14 +49,12 @@ class Labeller(ABC):
 
     Attributes:
         kind: what it labels.
-        made_of: the option that names runs of labellers which it is made of, and their folders.
         steps: how many steps learning takes at most. A model that is learnt as soon as it has read its text takes none.
         epoch: how many steps read the text once.
         checked: whether the model is measured on valid after each epoch, and the best one kept; else the last one is.
     """
 
     kind: Kind = "words"
-    made_of: tuple[str, Sequence[str]] = "", ()
     steps: int = 0
     epoch: int = 1
     checked: bool = False
@@ -81,6 +82,11 @@ class Labeller(ABC):
         Raises: UserError where the model cannot be used.
         """
         raise NotImplementedError
+
+    @property
+    def made_of(self) -> tuple[str, Sequence[str]] | None:
+        """The option that names runs of labellers which it is made of, and their folders; None: it is made of none."""
+        return None
 
     def join(self, parts: Sequence[Learnt]) -> None:
         """Be made of these, the labellers of ``made_of``; called before `start`.

@@ -30,17 +30,22 @@ class Pool(Chained):
     def __init__(self, *, runs: list[str]):
         if not runs:
             raise UserError("labeller.runs=[]: a pool needs trained runs", "set 'labeller.runs=[FOLDER,FOLDER]'")
-        self.made_of = "labeller.runs", runs
+        self.runs = runs
+
+    @property
+    def made_of(self) -> tuple[str, Sequence[str]]:
+        return "labeller.runs", self.runs
 
     def join(self, parts: Sequence[Learnt]) -> None:
         chains = []
-        for folder, labeller, _, _ in parts:
+        for part in parts:
+            labeller = part.labeller
             if not (isinstance(labeller, Chained) and labeller.probabilistic):
-                raise UserError(f"labeller.runs: {folder} has no probabilities of all labels of a sentence",
+                raise UserError(f"labeller.runs: {part.folder} has no probabilities of all labels of a sentence",
                                 "name runs of labeller=crf, birnn or pool")  # fmt: skip
             chains.append(labeller)
             if {*labeller.labels} != {*chains[0].labels}:
-                raise UserError(f"labeller.runs: {folder} has other labels than {parts[0].folder}",
+                raise UserError(f"labeller.runs: {part.folder} has other labels than {parts[0].folder}",
                                 "name runs of one text")  # fmt: skip
         self._be([part.options for part in parts], chains)
 

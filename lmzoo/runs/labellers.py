@@ -42,4 +42,4 @@ def load_labeller(folder: Path) -> Learnt:
     if checkpoint is None:
         raise UserError(f"{folder}: has no best.pt yet", "train it first")
     taken(run, "best.pt", checkpoint["state"], labeller.take)
-    return Learnt(str(folder), labeller, config["labeller"], config["task"])
+    return Learnt(str(folder), labeller, config["labeller"], config["task"], config["plugins"])

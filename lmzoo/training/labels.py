@@ -4,7 +4,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,10 +68,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         board = Board(run.path)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             log.info("%s on %s: %s", settings.labeller["name"], task.corpus.name, run.path)
-            option, folders = labeller.made_of
-            if folders:
-                labeller.join([_learnt(option, folder, settings.task) for folder in folders])
-            learner = _Learner(labeller, task, run, settings.seed)
+            learner = _Learner(labeller, task, run, settings)
             take_steps(learner, learner.position, board, learner.save, settings.checkpoint_seconds,
                        "choose other options and another run_dir")  # fmt: skip
             results = _results(settings, learner)
@@ -89,7 +86,7 @@ class _Learner:
     Where it asks for that it is measured on valid after each epoch, and the best one is kept.
     """
 
-    def __init__(self, labeller: Labeller, task: Loaded, run: Run, seed: int):
+    def __init__(self, labeller: Labeller, task: Loaded, run: Run, settings: Settings):
         self.labeller, self.run = labeller, run
         self.task, self.texts, self.corpus = task
         train = task.texts["train"].sentences
@@ -101,8 +98,11 @@ class _Learner:
             option, folder = labeller.reads_with
             model, vocabulary = _opened(option, folder)
             labeller.read_with(Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary)
+        if labeller.made_of is not None:
+            option, folders = labeller.made_of
+            labeller.join([_learnt(option, folder, settings) for folder in folders])
         coded = task.task.coded
-        labeller.start([replace(sentence, labels=coded(sentence.labels)) for sentence in train], seed)
+        labeller.start([replace(sentence, labels=coded(sentence.labels)) for sentence in train], settings.seed)
         saved = run.restore("last.pt", torch.device("cpu"), "position", "best", "progress")
         if saved is None:
             if labeller.starts_from is not None:
@@ -152,27 +152,39 @@ class _Learner:
         return figures | self.labeller.figures(text.sentences), text.written(predicted)
 
 
+@contextlib.contextmanager
+def _naming(option: str) -> Iterator[None]:
+    """A context in which an error names the option that names a run; its advice is for those who train that run."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{option}: {error.problem}", "choose another run") from None
+
+
 def _opened(option: str, folder: str) -> tuple[LanguageModel, Vocabulary]:
     """The language model of a run that an option names."""
-    try:
+    with _naming(option):
         return load(folder)
-    except UserError as error:  # whose advice is for those who train that run
-        raise UserError(f"{option}: {error.problem}", "choose another run") from None
 
 
-def _learnt(option: str, folder: str, task: Mapping[str, Any]) -> Learnt:
+def _learnt(option: str, folder: str, settings: Settings) -> Learnt:
     """The labeller of a run that an option names.
 
-    Raises: UserError as `load_labeller` does, and where it was learnt from another form of text than that of a task.
+    Raises: UserError as `load_labeller` does, where it was learnt from another form of text than that of the task, and
+    where it needs plugins that the settings lack.
     """
-    try:
+    with _naming(option):
         found = load_labeller(Path(folder))
-    except UserError as error:  # whose advice is for those who train that run
-        raise UserError(f"{option}: {error.problem}", "choose another run") from None
-    for name in task.keys() - {"train", "valid", "test"}:
-        if found.task.get(name) != task[name]:
-            raise UserError(f"{option}: {folder} has task.{name}={found.task.get(name)}, and here it is {task[name]}",
+    for name, value in settings.task.items():
+        theirs = found.task.get(name)
+        if name not in ("train", "valid", "test") and theirs != value:
+            raise UserError(f"{option}: {folder} has task.{name}={theirs}, and here it is {value}",
                             "repeat its options of task, or choose another run")  # fmt: skip
+    if missing := [name for name in found.plugins if name not in settings.plugins]:
+        raise UserError(f"{option}: {folder} needs plugins", f"add {', '.join(missing)} to plugins")
+    warning = Run(Path(folder)).unfinished()
+    if warning:
+        log.warning("%s", warning)
     return found
 
 

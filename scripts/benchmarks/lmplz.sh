@@ -11,17 +11,18 @@ lmplz=${1:?usage: lmplz.sh LMPLZ FOLDER [TOKENS [ROUNDS [MEMORY]]]}
 folder=${2:?usage: lmplz.sh LMPLZ FOLDER [TOKENS [ROUNDS [MEMORY]]]}
 tokens=${3:-10000000}
 memory=${5:-4}
-mkdir -p "$folder/cache"
+text=$folder/train-$tokens.txt
+mkdir -p "$folder"
 here=$(cd "$(dirname "$0")" && pwd)
-[ -e "$folder/train.txt" ] || PYTHONPATH=$here:${PYTHONPATH:-} python - "$folder" "$tokens" <<'DRAW'
+[ -e "$text" ] || PYTHONPATH=$here:${PYTHONPATH:-} python - "$text" "$tokens" <<'DRAW'
 import sys
 from pathlib import Path
 
 from corpus import draw
 
-draw(Path(sys.argv[1], "train.txt"), int(sys.argv[2]), 267_735)
+draw(Path(sys.argv[1]), int(sys.argv[2]), 267_735)
 DRAW
-head -1000 "$folder/train.txt" > "$folder/valid.txt"
+head -1000 "$text" > "$folder/valid.txt"
 
 measured() { # NAME COMMAND…
     local name=$1
@@ -43,7 +44,7 @@ estimated() { # NAME OPTION…
     local name=$1
     shift
     rm -rf "$folder/run" "$folder/cache"
-    measured "$name" python -m lmzoo.train model=ngram model.order=5 corpus=text "corpus.train=$folder/train.txt" \
+    measured "$name" python -m lmzoo.train model=ngram model.order=5 corpus=text "corpus.train=$text" \
         "corpus.valid=$folder/valid.txt" corpus.unknown=true corpus.context=sentence "run_dir=$folder/run" "$@"
 }
 
@@ -52,6 +53,6 @@ for _ in $(seq "${4:-3}"); do
     estimated lmzoo
     estimated lmzoo-files "model.memory=$memory"
     rm -f "$folder/kenlm.arpa"
-    measured lmplz "$lmplz" -o 5 -S "${memory}G" -T "$folder" --discount_fallback --text "$folder/train.txt" \
+    measured lmplz "$lmplz" -o 5 -S "${memory}G" -T "$folder" --discount_fallback --text "$text" \
         --arpa "$folder/kenlm.arpa"
 done

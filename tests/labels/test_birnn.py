@@ -309,6 +309,8 @@ def test_the_beginnings_of_paths_in_a_tree_of_clusters_are_lexical_features(tmp_
     assert torch.equal(other.scores(SENTENCES).emission, model.scores(SENTENCES).emission)
     with pytest.raises(UserError, match=r"labeller.clusters=c: is read for lexical features alone; set labeller.lex"):
         begun(clusters="c")
+    with pytest.raises(UserError, match=r"labeller.clusters=c: is read for lexical features alone; leave it out"):
+        begun(TEXTS, clusters="c", pooling="max")
     with pytest.raises(UserError, match=r"labeller.lexical=9: no feature is so frequent; set it to 1"):
         begun(lexical=9)
 

@@ -59,9 +59,8 @@ def built(name: str) -> Labeller:
 
 def begun(name: str) -> Labeller:
     labeller = built(name)
-    _, parts = labeller.made_of
-    if parts:
-        labeller.join([Learnt(part, learnt(part), options(part), {}) for part in parts])
+    if labeller.made_of is not None:
+        labeller.join([Learnt(part, learnt(part), options(part), {}) for part in labeller.made_of[1]])
     labeller.start(shown(labeller), seed=3)
     return labeller
 

@@ -1,6 +1,8 @@
 """A logarithmic opinion pool beside the product of all labellings' probabilities."""
 
 import json
+import sys
+from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -143,3 +145,46 @@ def test_the_command_pools_runs():
         *TASK, "task.scheme=null", "labeller=pool", "labeller.runs=[birnn]", "run_dir=s", main=label.main
     ).refused()
     assert "birnn has task.scheme=iobes, and here it is None; repeat its options of task" in refused
+
+
+PLUGIN = """
+from lmzoo.labels.crf import Crf
+from lmzoo.labels.model import labellers
+
+labellers.register("mine")(type("Mine", (Crf,), {}))
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "own_labeller.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "plugins=[own_labeller]"
+    forget()
+
+
+def forget() -> None:
+    """As in a process that has not imported the plugin."""
+    labellers.entries.pop("mine", None)
+    sys.modules.pop("own_labeller", None)
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_pool_has_the_plugins_of_its_runs(plugin: str):
+    mine = ["labeller=crf", "labeller.name=mine", "labeller.iterations=20", plugin, "run_dir=mine"]
+    assert command(*TASK, *mine, main=label.main).code == 0
+    forget()
+    given = [*TASK, "labeller=pool", "labeller.runs=[mine,birnn]", "run_dir=pool"]
+    refused = command(*given, main=label.main).refused()
+    assert "labeller.runs: mine needs plugins; add own_labeller to plugins" in refused
+    assert command(*given, plugin, main=label.main).code == 0
+    forget()
+    assert command("pool", "t.txt", main=tag.main).out == Path("t.txt").read_text()
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_pool_says_which_of_its_runs_are_unfinished():
+    Path("crf/results.json").unlink()
+    done = command(*TASK, "labeller=pool", "labeller.runs=[crf,birnn]", "run_dir=pool", main=label.main)
+    assert "crf: its training is not finished; these are the best weights so far" in Path("pool/train.log").read_text()
+    assert done.code == 0

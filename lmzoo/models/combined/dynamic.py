@@ -123,10 +123,7 @@ class Dynamic(OfOneRun):
             named = self._named(weights)
             with torch.enable_grad():
                 logprobs, after = _call(self.inner, named, read[None], start)
-            if bool(logprobs.isnan().any()):
-                raise UserError("model=dynamic: steps are so large that a probability is no number any more",
-                                "set a smaller model.rate, or a larger model.epsilon")  # fmt: skip
-            scores.append(logprobs[0, -len(part) :].detach())
+            scores.append(_numbers(logprobs[0, -len(part) :].detach()))
             if len(read) == self.segment:
                 self._learn_(weights, self._gradient(logprobs, named))
                 start, read = tuple(part.detach() for part in after), read[:0]
@@ -151,7 +148,7 @@ class Dynamic(OfOneRun):
             with torch.no_grad():
                 if read.numel():
                     _, now = _call(self.inner, named, read, now)
-                predictions.append(_call(_Predicting(self.inner), _below(named), now))
+                predictions.append(_numbers(_call(_Predicting(self.inner), _below(named), now)))
         return torch.cat(predictions) if predictions else state[1].new_zeros(0, self.vocabulary_size)
 
     @torch.enable_grad()
@@ -222,6 +219,17 @@ def _call(module: torch.nn.Module, named: dict[str, Tensor], *arguments: Tensor 
     """Call a module with other weights; without cuDNN, whose recurrent networks have a gradient in training alone."""
     with torch.backends.cudnn.flags(enabled=False):
         return functional_call(module, named, arguments)
+
+
+def _numbers(logprobs: Tensor) -> Tensor:
+    """The same log-probabilities.
+
+    Raises: UserError where one is no number.
+    """
+    if bool(logprobs.isnan().any()):
+        raise UserError("model=dynamic: steps are so large that a probability is no number any more",
+                        "set a smaller model.rate, or a larger model.epsilon")  # fmt: skip
+    return logprobs
 
 
 def _below(named: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -216,3 +216,7 @@ def test_steps_that_are_too_large_are_told_of(corpus: Corpus):
     model = over(network, options, corpus, rate=1e30)
     with pytest.raises(UserError, match=r"^model=dynamic: steps are so large that .*; set a smaller model\.rate, or"):
         scored(model, corpus.splits["valid"][:40])
+    with torch.no_grad():
+        _, state = model(corpus.splits["valid"][None, :SEGMENT], model.initial_state(1))
+    with pytest.raises(UserError, match=r"^model=dynamic: steps are so large"):
+        model.predict(state)
