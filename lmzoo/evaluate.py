@@ -156,7 +156,7 @@ def main() -> int:
         prog="python -m lmzoo.evaluate",
         description="Print the perplexity of a text under a trained model: exp(-(1/N) Σ log p), with N every word "
         "and one <eos> per line.",
-        epilog="examples: python -m lmzoo.evaluate outputs/pydoc/lstm          the run's test split; "
+        epilog="examples: python -m lmzoo.evaluate outputs/pydoc/lstm; "
         "python -m lmzoo.evaluate outputs/pydoc/lstm book.txt --context sentence",
     )
     parser.add_run("outputs/pydoc/lstm")

@@ -10,6 +10,7 @@ import json
 from lmzoo.cli.command import CommandParser, text_file, warn
 from lmzoo.core.errors import UserError
 from lmzoo.labels.chained import Chained
+from lmzoo.labels.formats import Sentence
 from lmzoo.labels.tasks import Task, tasks
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
@@ -42,8 +43,20 @@ def main() -> int:
     if not (isinstance(labeller, Chained) and labeller.probabilistic):
         raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
     for sentence in text.sentences:
-        found = [
-            {"logprob": value, "labels": task.plain(path)} for value, path in labeller.k_best(sentence, arguments.best)
-        ]
+        found = [{"logprob": value, "labels": path} for value, path in best(labeller, task, sentence, arguments.best)]
         print(json.dumps({"words": sentence.words, "best": found}, ensure_ascii=False))
     return 0
+
+
+def best(labeller: Chained, task: Task, sentence: Sentence, number: int) -> list[tuple[float, list[str]]]:
+    """The best labellings of a sentence in the task's own labels, with log p.
+
+    Where a model learns labels of another scheme, only those are labellings that the scheme gives: no S-X before E-X.
+    """
+    tried = number
+    while True:
+        paths = labeller.k_best(sentence, tried)
+        found = [(value, task.plain(path)) for value, path in paths if task.coded(task.plain(path)) == path]
+        if len(found) >= number or len(paths) < tried:
+            return found[:number]
+        tried *= 2

@@ -55,6 +55,11 @@ def test_models_learn_where_entities_end_and_texts_keep_their_labels(texts: Path
     assert command("r", "train.txt", main=tag.main).out == TRAIN
     (first, *_) = command("r", "train.txt", "--best", "1", main=tag.main).out.splitlines()
     assert json.loads(first)["best"][0]["labels"] == ["B-NP", "I-NP", "B-VP"]
+    (first, *_) = command("r", "train.txt", "--best", "9", main=tag.main).out.splitlines()
+    found = [tuple(each["labels"]) for each in json.loads(first)["best"]]
+    assert len({*found}) == len(found) == 9
+    (one, *_) = command("r", "train.txt", "--best", "999", main=tag.main).out.splitlines()
+    assert len(json.loads(one)["best"]) < 4**3  # all that there are of three words
 
 
 def test_conllu_is_read_and_written(texts: Path):
@@ -70,8 +75,11 @@ def test_conllu_is_read_and_written(texts: Path):
     ("options", "message"),
     [
         (["task=ner"], "task.train=FILE and task.test=FILE (or task.valid) are needed"),
-        (["task.train=none.txt"], "none.txt: no such file"),
-        ([*FILES, "task.label=7"], "train.txt: line 1 has 3 columns, and 8 are needed"),
+        (["task.train=none.txt"], "none.txt: no such file, here or under "),
+        (
+            [*FILES, "task.label=7"],
+            "train.txt: line 1 has 3 of the 8 columns that are needed; task.word=0, task.label=7 and",
+        ),
         ([*FILES, "labeller=magority"], "did you mean 'majority'?"),
         ([*FILES, "task.labell=1"], "task.label"),
     ],
@@ -132,7 +140,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(texts: Path, monkeypatch: p
         assert "goes on from here" in command(*options, "run_dir=parts", main=label.main).err
     assert not Path("parts/best.pt").exists()
     monkeypatch.setattr(kind, "start", counted := Counting(kind.start))
-    assert command(*options, "run_dir=parts", main=label.main).code == 0
+    assert "resumed at step 3" in command(*options, "run_dir=parts", main=label.main).out
     assert counted.calls == 1
     one, other = (read_checkpoint(Path(run, "best.pt"), torch.device("cpu"))["state"] for run in ("whole", "parts"))
     assert one.keys() == other.keys()
@@ -171,7 +179,12 @@ def test_a_text_is_labelled_by_a_run(texts: Path):
 def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
     assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
     Path("new.txt").write_text("they\n")
-    assert "new.txt: line 1 has 1 columns, and 2 are needed" in command("r", "new.txt", main=tag.main).refused()
+    few = "new.txt: line 1 has 1 of the 2 columns that are needed; task.word=0, task.label=2 and task.features=[1] name"
+    assert few in command("r", "new.txt", main=tag.main).refused()
+    for line_by_line in ("they walk home now\n", "they walk home\n\nthe cat walks home now\n"):
+        Path("new.txt").write_text(line_by_line)
+        refused = command("r", "new.txt", main=tag.main).refused()
+        assert "new.txt: its lines are no words with columns; write a word a line" in refused
     refused = command("r", "test.txt", "--best", "2", main=tag.main).refused()
     assert "--best 2: needs a run of labeller=crf, birnn or pool" in refused
     assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()

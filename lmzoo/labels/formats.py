@@ -62,7 +62,8 @@ class ColumnText(Text):
         Of CoNLL-U, comments, ranges (``2-3 don't``) and empty nodes (``8.1``) hold no words. A text that is not
         ``labelled`` may end before the column of labels.
 
-        Raises: UserError for a line with too few columns, and as `read_lines` does.
+        Raises: UserError for a line with too few columns, for a text without labels that has a sentence a line, and as
+        `read_lines` does.
         """
         lines = [line.rstrip("\r") for line in read_lines(path)]
         separator = "\t" if universal else None
@@ -75,13 +76,21 @@ class ColumnText(Text):
         rows = [sentence for sentence in rows if sentence]
         if not rows:
             raise UserError(f"{path}: no words in it", "it must have a word and its label a line")
+        widths = [len(lines[number].split(separator)) for sentence in rows for number in sentence]
+        as_lines = len(rows) == len(widths) or len(set(widths)) > 1
+        if not (labelled or universal) and as_lines and max(widths) > columns.label + 1:
+            raise UserError(f"{path}: its lines are no words with columns",
+                            "write a word a line, and an empty line between sentences")  # fmt: skip
         needed = 1 + max(columns.word, columns.label - (not labelled), *columns.features)
         sentences = []
         for sentence in rows:
             fields = [lines[number].split(separator) for number in sentence]
             for number, field in zip(sentence, fields, strict=True):
                 if len(field) < needed:
-                    raise UserError(f"{path}: line {number + 1} has {len(field)} columns, and {needed} are needed")
+                    few = f"line {number + 1} has {len(field)} of the {needed} columns that are needed"
+                    raise UserError(f"{path}: {few}",
+                                    f"task.word={columns.word}, task.label={columns.label} and "
+                                    f"task.features={list(columns.features)} name them, 0 the first")  # fmt: skip
             taken = [[field[column] for column in columns.features] for field in fields]
             words = [field[columns.word] for field in fields]
             labels = [field[columns.label] if labelled else "" for field in fields]

@@ -248,4 +248,8 @@ class LabelledTrees(Task):
 def _found(file: str) -> Path:
     """A file as it is named, or under the first folder of data that has it."""
     paths = [Path(file), *(folder / file for folder in data_folders())]
-    return next((path for path in paths if path.exists()), paths[0])
+    found = next((path for path in paths if path.exists()), None)
+    if found is None:
+        raise UserError(f"{file}: no such file, here or under {' or '.join(str(folder) for folder in data_folders())}",
+                        "name your own by task.train, task.valid and task.test, or set LMZOO_DATA")  # fmt: skip
+    return found

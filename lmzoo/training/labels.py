@@ -114,6 +114,7 @@ class _Learner:
             if not isinstance(saved["best"], float):
                 raise UserError("does not say how good the best labels were")
             self.position, self.best = call(Position, saved["position"], "position."), saved["best"]
+        log.info("resumed at step %d, %.1f s of training behind it", self.position.step, self.position.seconds)
 
     @property
     def steps(self) -> int:
@@ -178,7 +179,8 @@ def _learnt(option: str, folder: str, settings: Settings) -> Learnt:
     for name, value in settings.task.items():
         theirs = found.task.get(name)
         if name not in ("train", "valid", "test") and theirs != value:
-            raise UserError(f"{option}: {folder} has task.{name}={theirs}, and here it is {value}",
+            there, here = ("null" if given is None else given for given in (theirs, value))
+            raise UserError(f"{option}: {folder} has task.{name}={there}, and here it is {here}",
                             "repeat its options of task, or choose another run")  # fmt: skip
     if missing := [name for name in found.plugins if name not in settings.plugins]:
         raise UserError(f"{option}: {folder} needs plugins", f"add {', '.join(missing)} to plugins")

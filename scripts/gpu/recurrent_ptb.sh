@@ -10,7 +10,9 @@ outputs=${1:?usage: recurrent_ptb.sh OUTPUTS [MINUTES] [PRESET …]}
 minutes=${2:-9}
 shift $(($# < 2 ? $# : 2))
 deadline=$((SECONDS + 60 * minutes))
-[ $# -gt 0 ] || set -- awd_lstm_ptb lstm_512_tied_ptb lstm_2x512_ptb zaremba_medium zaremba_small gru_ptb rnn_ptb
+[ $# -gt 0 ] || set -- awd_lstm_ptb lstm_512_tied_ptb lstm_2x512_ptb lstm_2x512_again_ptb lstm_2x512_end_ptb \
+    zaremba_medium zaremba_small gru_ptb rnn_ptb
+declare -A from=([lstm_2x512_again_ptb]=lstm_2x512_ptb [lstm_2x512_end_ptb]=lstm_2x512_again_ptb)
 
 row() { # NAME OVERRIDES…
     local name=$1 left=$((deadline - SECONDS))
@@ -21,7 +23,7 @@ row() { # NAME OVERRIDES…
 }
 
 for preset in "$@"; do
-    row "$preset" experiment="$preset"
+    row "$preset" experiment="$preset" ${from[$preset]:+trainer.from="$outputs/${from[$preset]}"}
     [ -e "$outputs/$preset/results.json" ] || continue
     run="model.run=$outputs/$preset"
     for theta in 0.0 0.3 1.0 3.0; do

@@ -144,7 +144,7 @@ def test_the_command_pools_runs():
     refused = command(
         *TASK, "task.scheme=null", "labeller=pool", "labeller.runs=[birnn]", "run_dir=s", main=label.main
     ).refused()
-    assert "birnn has task.scheme=iobes, and here it is None; repeat its options of task" in refused
+    assert "birnn has task.scheme=iobes, and here it is null; repeat its options of task" in refused
 
 
 PLUGIN = """

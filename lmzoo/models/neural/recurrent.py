@@ -94,7 +94,7 @@ class Recurrent(Conditioned):
             size = "hidden" if recipe["last"] is None else "last"
             raise UserError(
                 f"model.tied=true needs model.embedding={embedding} and model.{size}={last} to be equal",
-                "set one to the other, or tied=false",
+                "set one to the other, or model.tied=false",
             )
         if mixed and options["classes"] is not None:
             raise UserError("model.softmaxes mixes softmaxes over all words", "set model.classes=null or softmaxes=1")
