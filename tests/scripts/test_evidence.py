@@ -79,6 +79,10 @@ def test_figures_of_labels_are_those_of_the_evidence(row: dict[str, str]):
     assert row["s"] == f"{results['seconds']:.1f} + {results['labelling_seconds']:.1f}"
 
 
+def test_rows_of_labels_name_evidence():
+    assert len(LABELLED) > 15
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_rows_whose_code_has_changed_say_so(page: Page):
     assert marked(page, page.text) == page.text, "run: python scripts/evidence.py mark"
