@@ -40,6 +40,12 @@ def test_files_are_written_and_unfinished_runs_named(runs: list[str], text: list
     assert (outcome.code, outcome.err) == (0, "other: unfinished\n")
     rows = json.loads(Path("a.json").read_text())["runs"]
     assert [row["runs"] for row in rows] == [[line.split()[-1]] for line in outcome.out.splitlines()[2:]]
+    more = [*text, *MODELS["rnn"], *QUICK, "trainer.epochs=1", "optimizer.lr=0.5", "run_dir=more"]
+    assert command(*more).code == 0
+    look(*runs, "more", "--json", "more.json")
+    options = {row["runs"][0]: row["options"] for row in json.loads(Path("more.json").read_text())["runs"]}
+    assert {"trainer.epochs", "optimizer.lr"} <= options["more"].keys()
+    assert not {key for key in options[runs[0]] if key.startswith(("trainer", "optimizer"))}  # n-grams have no steps
     assert len(Path("a.csv").read_text().splitlines()) == 3
     assert "is a part of the run" in look(*runs, "--csv", f"{runs[0]}/results.json").refused()
 

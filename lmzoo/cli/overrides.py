@@ -114,7 +114,10 @@ def _require_key(key: str, composed: Mapping[str, Any], groups: set[str]) -> Non
 
 def _advice(parts: Sequence[str], options: Any, groups: set[str]) -> str | None:
     """What to write in place of a key that the options do not have; None for one that they have."""
-    node = options
+    node, first = options, parts[0]
+    inside = [group for group, own in options.items() if isinstance(own, dict) and first in own]
+    if first not in options and inside:
+        return f"did you mean {' or '.join(repr(f'{group}.{first}') for group in inside)}?"
     for depth, part in enumerate(parts):
         if not isinstance(node, dict) or part not in node:
             names = [".".join([*parts[:depth], str(name)]) for name in node] if isinstance(node, dict) else []

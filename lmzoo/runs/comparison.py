@@ -29,6 +29,10 @@ _MEASURED = ("train", "valid", "test")
 _REPEATED = ("seed", "task.fold", "task.valid_fold")
 """Runs that differ in these alone are repetitions of one experiment."""
 
+_OF_STEPS = ("optimizer.", "schedule.", "trainer.")
+_OF_TEXT = "trainer.first_tokens"
+"""Of a model that takes no steps, the one option among those that matters."""
+
 _HEADINGS = {"bits": "bits/character", "best_epoch": "best epoch", "tokens_per_second": "tokens/s"}
 
 
@@ -74,6 +78,9 @@ class Entry:
             text = [texts if any(texts) else checksums["train"], of_task, results["measure"]]
         else:
             text = [checksums.get("valid"), checksums.get("test"), results["tokens"], results["context"], words]
+        if results.get("checks") == []:  # no steps were taken
+            options = {key: value for key, value in options.items()
+                       if key == _OF_TEXT or not key.startswith(_OF_STEPS)}  # fmt: skip
         return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words))
 
 

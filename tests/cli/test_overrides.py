@@ -15,6 +15,7 @@ from command_line import SMALL, command
         ("+model.hiden=3", "model.hiden: no such option; did you mean 'model.hidden'?"),
         ("++model.hiden=3", "model.hiden: no such option; did you mean 'model.hidden'?"),
         ("~model.hiden", "model.hiden: no such option; did you mean 'model.hidden'?"),
+        ("hidden=3", "hidden: no such option; did you mean 'model.hidden'?"),
         ("sed=3", "sed: no such option; did you mean 'seed'?"),
         ("modl=lstm", "modl: no such option; did you mean 'model'?"),
         ("+modl=lstm", "modl: no such option; did you mean 'model'?"),
