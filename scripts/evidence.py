@@ -37,11 +37,9 @@ ROOT = Path(inspect.getfile(lmzoo)).parent.parent
 KEPT = ("results.json", "config.yaml", "provenance.json", "train.log")
 CHANGED = "†"
 
-ROOMS = ("corpus", "words", "protocol", "models", "labels", "training")
+MATTER = tuple(f"lmzoo/{part}" for part in
+               ("corpus/", "words/", "protocol/", "models/", "labels/", "training/", "core/averaging.py"))  # fmt: skip
 """The parts of the package that can move a figure, but for downloads, whose texts have checksums."""
-
-AVERAGING = "lmzoo/core/averaging.py"
-"""So can this one."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +120,7 @@ def code(page: Page, name: str, read: Callable[[str], str | None]) -> dict[str, 
     waiting = [Path(entry or "").relative_to(ROOT).as_posix(), *page.training]
     while waiting:
         path = waiting.pop()
-        rooms = tuple(f"lmzoo/{room}/" for room in ROOMS)
-        matters = path == AVERAGING or (path.startswith(rooms) and path != "lmzoo/corpus/sources.py")
-        if path in found or not matters:
+        if path in found or not path.startswith(MATTER) or path == "lmzoo/corpus/sources.py":
             continue
         source = read(path)
         if source is not None:

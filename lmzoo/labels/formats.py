@@ -76,15 +76,15 @@ class ColumnText(Text):
         rows = [sentence for sentence in rows if sentence]
         if not rows:
             raise UserError(f"{path}: no words in it", "it must have a word and its label a line")
-        widths = [len(lines[number].split(separator)) for sentence in rows for number in sentence]
-        as_lines = len(rows) == len(widths) or len(set(widths)) > 1
+        table = [[lines[number].split(separator) for number in sentence] for sentence in rows]
+        widths = {len(field) for fields in table for field in fields}
+        as_lines = all(len(sentence) == 1 for sentence in rows) or len(widths) > 1
         if not (labelled or universal) and as_lines and max(widths) > columns.label + 1:
             raise UserError(f"{path}: its lines are no words with columns",
                             "write a word a line, and an empty line between sentences")  # fmt: skip
         needed = 1 + max(columns.word, columns.label - (not labelled), *columns.features)
         sentences = []
-        for sentence in rows:
-            fields = [lines[number].split(separator) for number in sentence]
+        for sentence, fields in zip(rows, table, strict=True):
             for number, field in zip(sentence, fields, strict=True):
                 if len(field) < needed:
                     few = f"line {number + 1} has {len(field)} of the {needed} columns that are needed"
