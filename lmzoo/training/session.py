@@ -143,7 +143,8 @@ def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trai
     options = call(TrainerOptions, settings.trainer, "trainer.")
     if settings.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA refuses to be deterministic without
-    torch.use_deterministic_algorithms(settings.deterministic)
+    if settings.deterministic != torch.are_deterministic_algorithms_enabled():  # setting it imports a compiler, 1.3 s
+        torch.use_deterministic_algorithms(settings.deterministic)
     torch.manual_seed(settings.seed)
     if options.first_tokens is not None:
         corpus = corpus.beginning(options.first_tokens)

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +114,13 @@ def test_algorithms_are_deterministic_where_that_is_asked_for(
     finally:
         torch.use_deterministic_algorithms(False)
     assert set(seen) == {deterministic}
+
+
+def test_a_model_that_takes_no_steps_imports_no_compiler(tmp_path: Path):
+    code = "import sys, lmzoo; lmzoo.train(*sys.argv[1:]); print(*sys.modules)"
+    options = [*TEXT, *MODELS["ngram"], f"run_dir={tmp_path / 'run'}"]
+    done = subprocess.run([sys.executable, "-c", code, *options], capture_output=True, text=True, check=True)
+    assert not {"torch._dynamo", "torch._inductor", "sympy"} & set(done.stdout.split())
 
 
 def test_what_a_run_shows_as_it_learns_is_drawn_in_its_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
