@@ -54,6 +54,11 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> s
     if text.sha256.get(split) != other.sha256.get(split) or opened[0][2].words != opened[1][2].words:
         raise UserError(f"{second.path}: is of another text, or other words, than {first.path}", "name two of a text")
     tokens, logprobs, lines = text.tokens(split), [], []
+    if len(tokens) != len(other.tokens(split)):
+        raise UserError(
+            f"{second.path}: reads more or less of {split} than {first.path}",
+            "name two with the same trainer.first_tokens",
+        )
     for (run, model, _), corpus in zip(opened, (text, other), strict=True):
         warn(run.unfinished())
         context = run.config()["corpus"]["context"]

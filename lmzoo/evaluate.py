@@ -40,8 +40,8 @@ def evaluate(
     """Score a text with the best weights of a run.
 
     Args:
-        text: ``train``, ``valid`` or ``test``, a split of the run's corpus; else a UTF-8 file, a sentence a
-            line, words separated by spaces. Words the model does not know count as `<unk>`.
+        text: ``train``, ``valid`` or ``test``, a split of the run's corpus, as much of it as the run read; else a UTF-8
+            file, a sentence a line, words separated by spaces. Words the model does not know count as `<unk>`.
         context: as in `lmzoo.corpus.Context`; None takes the run's own.
         each: is called with logprob, tokens and text of every line, the words as the model reads them, as soon as it
             is scored. In a stream a line is scored given all lines before it.

@@ -9,6 +9,7 @@ import pytest
 from command_line import MODELS, QUICK, SMALL, TEXT, command, configuration, stop_at
 
 import lmzoo
+from lmzoo import compare
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.evaluate import evaluate, main
 from lmzoo.protocol.lines import scored
@@ -80,6 +81,28 @@ def test_words_contexts_and_splits_are_those_asked_for(tmp_path: Path):
         if split != "train":
             assert results["perplexity"][split] == pytest.approx(figures["perplexity"], rel=1e-6)
             assert results["tokens"][split] == figures["tokens"] == len(text)
+
+
+@pytest.mark.parametrize("combined", [False, True])
+def test_what_a_run_read_of_its_text_is_what_it_is_measured_on(tmp_path: Path, combined: bool):
+    run, other = tmp_path / "run", tmp_path / "other"
+    part = "trainer.first_tokens=50"
+    results = train(configuration(run, *SMALL, part))
+    if combined:
+        run, of = tmp_path / "mixture", run
+        results = train(configuration(run, *TEXT, *QUICK, "model=mixture", f"model.runs=[{of},{of}]", part))
+    assert results["tokens"]["valid"] <= 50
+    for split in ("valid", "test"):
+        figures = evaluate(run, split, device="cpu")
+        assert figures["tokens"] == results["tokens"][split]
+        assert figures["perplexity"] == pytest.approx(results["perplexity"][split], rel=1e-6)
+        assert lmzoo.load(run).perplexity(split) == pytest.approx(results["perplexity"][split], rel=1e-6)
+        told = command("--tokens", str(run), str(run), "--split", split, main=compare.main).out
+        assert told.startswith(f"A  {results['perplexity'][split]:.2f}  ")
+    assert len(Run(run).corpus().train) <= 50
+    train(configuration(other, *SMALL))
+    refused = command("--tokens", str(run), str(other), main=compare.main).refused()
+    assert f"{other}: reads more or less of test than {run}" in refused
 
 
 @pytest.mark.parametrize("text", ["validation", "val", "tset"])

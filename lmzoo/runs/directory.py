@@ -50,6 +50,12 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 """What the system says where a disk is full, broken, or not to be written to."""
 
 
+def configured_corpus(config: Mapping[str, Any]) -> Corpus:
+    """What a run with this configuration reads of its corpus: ``trainer.first_tokens`` of each split, else all."""
+    corpus, tokens = load_corpus(config["corpus"]), config.get("trainer", {}).get("first_tokens")
+    return corpus if tokens is None else corpus.beginning(tokens)
+
+
 class Run(Files):
     """A run directory."""
 
@@ -215,11 +221,11 @@ class Run(Files):
             raise self.unusable("vocabulary.txt", f"damaged ({error})") from None
 
     def corpus(self) -> Corpus:
-        """The run's corpus, which must still be the text that the run was trained on."""
-        options = self.config()["corpus"]
-        if options.get("vocabulary"):  # another run or file, which may be gone
-            options["vocabulary"] = str(self.path)
-        corpus = load_corpus(options)
+        """What the run reads of its corpus, which must still be the text that the run was trained on."""
+        config = self.config()
+        if config["corpus"].get("vocabulary"):  # another run or file, which may be gone
+            config["corpus"]["vocabulary"] = str(self.path)
+        corpus = configured_corpus(config)
         self.check_text(corpus)
         return corpus
 

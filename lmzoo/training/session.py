@@ -16,7 +16,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Seed, call, check
 from lmzoo.core.plugins import load_plugins
 from lmzoo.core.registry import models
-from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.partition import HasLogZ, estimated
@@ -24,7 +24,7 @@ from lmzoo.protocol.perplexity import Score, fault, score, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.runs.board import Board
 from lmzoo.runs.device import resolve_device
-from lmzoo.runs.directory import Run
+from lmzoo.runs.directory import Run, configured_corpus
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.results import finite, summary
@@ -76,7 +76,7 @@ def _train(settings: Settings, config: Mapping[str, Any], told: Mapping[str, Any
     run = Run(Path(settings.run_dir))
     run.check(config)
     _check_options(settings)
-    corpus = load_corpus(settings.corpus)
+    corpus = configured_corpus(config)
     run.check_text(corpus)
     if results := run.results():
         return _report_finished(run, results)
@@ -146,8 +146,6 @@ def _prepare(settings: Settings, corpus: Corpus, run: Run, board: Board) -> Trai
     if settings.deterministic != torch.are_deterministic_algorithms_enabled():  # setting it imports a compiler, 1.3 s
         torch.use_deterministic_algorithms(settings.deterministic)
     torch.manual_seed(settings.seed)
-    if options.first_tokens is not None:
-        corpus = corpus.beginning(options.first_tokens)
     model = build_model({"model": settings.model, "plugins": settings.plugins}, corpus.vocabulary).to(device)
 
     def observe(progress: Progress, metrics: dict[str, float]) -> None:
