@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from command_line import QUICK, SMALL, TEXT, configuration, stop_at
+from command_line import MODELS, QUICK, SMALL, TEXT, configuration, stop_at
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -82,3 +83,67 @@ def test_a_model_that_needs_float32_has_it(tmp_path: Path, monkeypatch: pytest.M
     assert json.loads((tmp_path / "run" / "results.json").read_text())["precision"] == "float32"
     assert "precision" not in train(configuration(tmp_path / "counted", *TEXT, "model=ngram", "model.order=2",
                                                   "model.discount_fallback=true"))  # fmt: skip
+
+
+CELLS = {
+    "rnn": [*MODELS["rnn"]],
+    "gru": [*MODELS["gru"]],
+    "lstm": [*MODELS["lstm"], "model.layers=2"],
+    "stack": [*MODELS["lstm"], "model.weight_drop=0.2", "model.locked=true"],
+    "lds_rnn": [*MODELS["lds_rnn"]],
+}
+
+
+def stopped(folder: Path, options: list[str]) -> dict[str, Any]:
+    """The configuration of a run in bfloat16 that was stopped inside an epoch."""
+    config = configuration(folder, *TEXT, *QUICK, *options, "trainer.precision=bfloat16")
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 3)
+        with pytest.raises(Interrupted):
+            train(config)
+    return config
+
+
+def kinds(run: Path) -> set[torch.dtype]:
+    """The types of the numbers that a run carries from window to window."""
+    state = torch.load(run / "last.pt", weights_only=True)["state"]
+    return {part.dtype for part in state if part.is_floating_point()}
+
+
+def save_state(run: Path, kind: torch.dtype) -> None:
+    """Let the last checkpoint be one of a device whose cells compute in another type."""
+    saved = torch.load(run / "last.pt", weights_only=True)
+    saved["state"] = tuple(part.to(kind) if part.is_floating_point() else part for part in saved["state"])
+    torch.save(saved, run / "last.pt")
+
+
+@pytest.fixture
+def _with_bfloat16_cells(monkeypatch: pytest.MonkeyPatch):
+    """Of the cells, PyTorch runs Elman's in bfloat16 on every CPU."""
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_cells_in_float32_go_on_from_a_state_in_bfloat16(cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    same = train(stopped(tmp_path / "same", CELLS[cell]))
+    config = stopped(tmp_path / "moved", CELLS[cell])
+    save_state(tmp_path / "moved", torch.bfloat16)
+    moved = train(config)
+    assert kinds(tmp_path / "moved") == {torch.float32}
+    assert moved["perplexity"] == pytest.approx(same["perplexity"], rel=1e-3)
+
+
+@pytest.mark.usefixtures("_with_bfloat16_cells")
+def test_cells_in_bfloat16_go_on_from_a_state_in_float32(tmp_path: Path):
+    config = stopped(tmp_path / "moved", CELLS["rnn"])
+    save_state(tmp_path / "moved", torch.float32)
+    train(config)
+    assert kinds(tmp_path / "moved") == {torch.bfloat16}
+
+
+@pytest.mark.usefixtures("_with_bfloat16_cells")
+def test_cells_in_bfloat16_go_on_to_the_bit(tmp_path: Path):
+    config = stopped(tmp_path / "stopped", CELLS["rnn"])
+    assert kinds(tmp_path / "stopped") == {torch.bfloat16}
+    assert train(config)["perplexity"] == train(config | {"run_dir": str(tmp_path / "peace")})["perplexity"]

@@ -7,7 +7,6 @@ Vinyals (2014), https://arxiv.org/abs/1409.2329. Tied input and output embedding
 """
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, TypedDict, Unpack
 
 import torch
@@ -152,15 +151,18 @@ class Recurrent(Conditioned):
         memory = (self.output.weight.new_zeros(batch_size, *shape) for _ in range(parts))
         return (last, *memory, *self.first_condition(batch_size))
 
-    def _cell_precision(self) -> AbstractContextManager[Any]:
-        """Under autocast: keep the cells in float32 where they cannot run in bfloat16.
+    def _in_cells(self, embedded: Tensor, memory: State) -> tuple[Tensor, State]:
+        """`_run`; under autocast in float32 where the cells cannot run in bfloat16, whatever another device saved.
 
         On CUDA, autocast would run cuDNN's cells in float16, which needs a scaled loss. On a CPU without AVX-512,
         oneDNN has no bfloat16 cells.
         """
         device = self.device.type
-        able = device != "cuda" and (device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported())
-        return nullcontext() if able else torch.autocast(device, enabled=False)
+        if device != "cuda" and (device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()):
+            return self._run(embedded, memory)
+        kind = self.embedding.weight.dtype
+        with torch.autocast(device, enabled=False):
+            return self._run(embedded.to(kind), tuple(part.to(kind) for part in memory))
 
     def _advance(self, inputs: Tensor, memory: State) -> tuple[Tensor, State]:
         """(B, T) input tokens and the memory before them -> (B, T, hidden), no dropout yet, and the memory after."""
@@ -170,8 +172,7 @@ class Recurrent(Conditioned):
         own = len(memory) - (self.condition_vectors is not None)
         memory, condition = memory[:own], memory[own:]
         embedded = self.joined(self.dropout_input(embedded), condition)
-        with self._cell_precision():
-            hidden, after = self._run(embedded, memory)
+        hidden, after = self._in_cells(embedded, memory)
         return hidden, (*after, *condition)
 
     def _run(self, embedded: Tensor, memory: State) -> tuple[Tensor, State]:
