@@ -1,6 +1,11 @@
 """lmzoo: language models of the pre-transformer lineage, behind one protocol."""
 
 import importlib
+import os
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and __path__[0] != f"{sys.path[0]}{os.sep}lmzoo":
+    del sys.path[0]  # python -m searches the current folder first, which may be a stranger's; see lmzoo/core/plugins.py
 
 from lmzoo.core.version import __version__
 

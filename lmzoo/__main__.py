@@ -49,7 +49,6 @@ def run() -> None:
     """The script ``lmzoo``: run a command as ``python -m`` does."""
     if len(sys.argv) > 1 and sys.argv[1] in commands() and "-sc" not in sys.argv:
         name = sys.argv.pop(1)
-        sys.path.insert(0, "")  # the current folder, as python -m has it
         runpy.run_module(f"lmzoo.{name}", run_name="__main__", alter_sys=True)
     else:
         start("lmzoo.__main__")

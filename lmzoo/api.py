@@ -3,7 +3,7 @@
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
+from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import chosen
 from lmzoo.corpus.corpus import SPLITS
@@ -130,11 +131,15 @@ class Loaded:
         return tokens if len(tokens) else None
 
 
-def load(run: str | os.PathLike[str], device: str = "cpu") -> Loaded:
+def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str] = ()) -> Loaded:
     """A trained model with the best weights of its run.
+
+    Args:
+        plugins: the modules that the run needs, where they are not imported yet; see `lmzoo.core.plugins`.
 
     Raises: UserError where the folder is no run, or holds no trained weights yet.
     """
+    load_plugins(plugins)
     folder = Run(Path(run))
     model, vocabulary = load_weights(folder.path, device)
     return Loaded(model, vocabulary, folder, folder.config()["corpus"]["context"])

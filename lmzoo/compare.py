@@ -111,6 +111,7 @@ def main() -> int:
     parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens (default: test)")
     parser.add_argument("--seed", type=int, default=0, help="with --tokens: of the bootstrap (default: 0)")
     parser.add_device()
+    parser.add_plugins()
     arguments = parser.parse_args()
     if arguments.tokens:
         if arguments.runs:

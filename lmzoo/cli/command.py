@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from lmzoo.core.errors import UserError, printable
+from lmzoo.core.plugins import load_plugins, named
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.model import LanguageModel
@@ -14,6 +15,11 @@ from lmzoo.runs.directory import FILES, Run
 from lmzoo.runs.loading import load
 
 Kind = TypeVar("Kind")
+
+
+class _Plugins(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        load_plugins(named(values))
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -25,6 +31,11 @@ class CommandParser(argparse.ArgumentParser):
     def add_run(self, example: str, what: str = "a run directory") -> None:
         """The run's folder, always the first argument: ``run``."""
         self.add_argument("run", type=Path, help=f"{what}, such as {example}")
+        self.add_plugins()
+
+    def add_plugins(self) -> None:
+        """The modules that runs need, which are imported: ``--plugins``."""
+        self.add_argument("--plugins", action=_Plugins, metavar="NAME,…", help="modules of your own that the run needs")
 
     def add_device(self) -> None:
         """Where to compute: ``--device``."""

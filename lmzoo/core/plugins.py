@@ -1,47 +1,75 @@
-"""Modules outside the package that register models."""
+"""Modules outside the package that register models.
 
-import importlib.util
-from collections.abc import Sequence
+A plug-in is code. So the user names it, and a run that was made with one does not bring it in.
+"""
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
-from pathlib import Path
 
 from lmzoo.core.errors import UserError, shortened
 
 GROUP = "lmzoo.models"
 """The entry points by which an installed package offers models: each names a module."""
 
+VARIABLE = "LMZOO_PLUGINS"
+"""The environment variable that names modules, parted by commas."""
 
-def load_plugins(names: Sequence[str], outside: Path | None = None) -> None:
-    """Import the modules of these names, and those of installed packages; what has been imported stays as it is.
 
-    Args:
-        outside: a folder of data, out of which no module is imported.
+def load_plugins(names: Iterable[str] = ()) -> None:
+    """Import the modules that the user names, here or in `VARIABLE`, and those that installed packages offer.
 
-    Raises: UserError for a module that does not exist, or is in that folder. A module's own errors pass.
+    What has been imported stays as it is. The modules that the user names may lie in the current folder.
+
+    Raises: UserError for a module that does not exist. A module's own errors pass.
     """
-    for name in (*names, *(point.value for point in entry_points(group=GROUP))):
-        try:
-            if outside is not None:
-                _require_outside(name, outside.resolve())
-            importlib.import_module(name)
-        except UserError:
+    for point in entry_points(group=GROUP):
+        _import(point.value)
+    for name in (*named(os.environ.get(VARIABLE, "")), *names):
+        with _current_folder_searched():
+            _import(name)
+
+
+def require_plugins(names: Iterable[str], run: object) -> None:
+    """Raise a UserError unless the plug-ins that a run was made with are here already. Nothing is imported for it."""
+    load_plugins()
+    if missing := [shortened(name) for name in names if name not in sys.modules]:
+        how = f"--plugins NAME, plugins=[NAME] or {VARIABLE}=NAME"
+        raise UserError(f"{run}: needs code that only you may name: the plugins {', '.join(missing)}, by {how}")
+
+
+def named(text: str) -> list[str]:
+    """The names in a text that parts them by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+        return
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise
-            advice = "install it, or start the command in its folder"
-        except (TypeError, ValueError):  # a relative name, an empty one
-            advice = "write it as an import does, package.module"
-        else:
-            continue
-        raise UserError(f"plugins={shortened(name)}: no such module", advice)
+        advice = "install it, or start the command in its folder"
+    except (TypeError, ValueError):  # a relative name, an empty one
+        advice = "write it as an import does, package.module"
+    raise UserError(f"plugins={shortened(name)}: no such module", advice)
 
 
-def _require_outside(name: str, folder: Path) -> None:
-    """Raise a UserError for a module in a folder; its parents come first, since Python imports them to find it."""
-    parts = name.split(".")
-    for depth in range(1, len(parts) + 1):
-        spec = importlib.util.find_spec(".".join(parts[:depth]))
-        for place in (spec.origin, *(spec.submodule_search_locations or ())) if spec else ():
-            if place and Path(place).resolve().is_relative_to(folder):
-                raise UserError(f"plugins={shortened(name)}: is in the run's folder", "a run may not bring code")
+@contextlib.contextmanager
+def _current_folder_searched() -> Iterator[None]:
+    """A context in which modules are looked for in the current folder, too: last, so that it replaces no other module.
+
+    Commands do not search it otherwise: a stranger's folder could hold a ``yaml.py``.
+    """
+    added = "" not in sys.path
+    if added:
+        sys.path.append("")
+    try:
+        yield
+    finally:
+        if added and "" in sys.path:
+            sys.path.remove("")

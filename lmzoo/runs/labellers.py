@@ -9,7 +9,7 @@ from torch import Tensor
 
 import lmzoo.labels  # noqa: F401 - its import registers them
 from lmzoo.core.errors import UserError, out_of_memory
-from lmzoo.core.plugins import load_plugins
+from lmzoo.core.plugins import require_plugins
 from lmzoo.labels.model import Labeller, Learnt, labellers
 from lmzoo.runs.directory import Run
 
@@ -36,7 +36,7 @@ def load_labeller(folder: Path) -> Learnt:
     config = run.config()
     if "labeller" not in config:
         raise UserError(f"{folder}: is no run of labels", "this needs a run of python -m lmzoo.label")
-    load_plugins(config["plugins"], outside=run.path)
+    require_plugins(config["plugins"], run.path)
     labeller: Labeller = labellers.build(config["labeller"])
     checkpoint = run.restore("best.pt", torch.device("cpu"), "state")
     if checkpoint is None:

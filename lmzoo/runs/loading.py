@@ -9,7 +9,7 @@ import torch
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.errors import UserError
-from lmzoo.core.plugins import load_plugins
+from lmzoo.core.plugins import require_plugins
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.protocol.condition import Conditioned
@@ -50,7 +50,7 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
         kind = "labels" if "labeller" in config else "word vectors"
         raise UserError(f"{run.path}: is a run of {kind}", "this needs a run of python -m lmzoo.train")
     vocabulary = run.vocabulary()
-    load_plugins(config["plugins"], outside=run.path)
+    require_plugins(config["plugins"], run.path)
     model = build_model(config, vocabulary)
     checkpoint = run.restore("best.pt", where, "model")
     if checkpoint is None:

@@ -1,13 +1,16 @@
 """Models of the user's own: a module that registers one, and a folder with its configuration."""
 
+import os
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from command_line import TEXT, command
+from command_line import ROOT, TEXT, command
 
 from lmzoo import evaluate
+from lmzoo.api import load
 from lmzoo.core import plugins
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
@@ -51,7 +54,7 @@ def test_a_model_of_one_s_own_is_trained_resumed_and_measured(own: Path, monkeyp
     assert "already finished" in command(*line).out
     monkeypatch.setattr(models, "entries", {name: of for name, of in models.entries.items() if name != "mine"})
     sys.modules.pop("zoo.own")  # another process, which has to find the model again
-    measured = command("run", main=evaluate.main)
+    measured = command("run", "--plugins", "zoo.own", main=evaluate.main)
     assert measured.out.startswith("mine on test"), measured
 
 
@@ -80,15 +83,103 @@ def test_a_plugin_s_own_mistakes_are_its_own(own: Path):
         load_plugins(["zoo.own"])
 
 
-@pytest.mark.parametrize("name", ["run.evil", "run", "run.inside.evil"])
-def test_a_run_brings_no_code(name: str, own: Path):
+@pytest.fixture
+def run(own: Path) -> Path:
+    """A run of `mine`, as another process finds it that has not imported ``zoo.own``."""
     assert command("--config-dir", "mine", "model=mine", "plugins=[zoo.own]", *TEXT, "run_dir=run").code == 0
-    config = own / "run/config.yaml"
+    forget()
+    return own / "run"
+
+
+def forget() -> None:
+    models.entries.pop("mine", None)
+    sys.modules.pop("zoo.own", None)
+
+
+EVIL = "raise SystemExit('executed')"
+
+
+def name_plugin(run: Path, name: str) -> None:
+    """Let the run ask for a plug-in."""
+    config = run / "config.yaml"
     config.write_text(config.read_text().replace("zoo.own", name))
-    (own / "run/inside").mkdir()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["run.evil", "run", "run.inside.evil", "unittest.__main__", "linked", "beside", "below.deep.evil", "antigravity"],
+)
+def test_what_a_run_names_is_not_imported(name: str, run: Path, monkeypatch: pytest.MonkeyPatch):
+    name_plugin(run, name)
+    (run / "inside").mkdir()
+    (run.parent / "below/deep").mkdir(parents=True)
     for file in ("evil.py", "__init__.py", "inside/__init__.py", "inside/evil.py"):
-        (own / "run" / file).write_text("raise SystemExit('executed')")
-    assert f"plugins={name}: is in the run's folder" in command("run", main=evaluate.main).refused()
+        (run / file).write_text(EVIL)
+    for file in ("beside.py", "below/deep/evil.py"):
+        (run.parent / file).write_text(EVIL)
+    (run.parent / "linked.py").symlink_to(run / "evil.py")
+    monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("executed"))  # the side effect of antigravity
+    before = set(sys.modules)
+    refused = command("run", main=evaluate.main).refused()
+    assert f"run: needs code that only you may name: the plugins {name}, by --plugins NAME" in refused
+    assert not {module for module in set(sys.modules) - before if module.startswith(name.partition(".")[0])}
+
+
+def test_the_user_names_the_plugins_of_a_run(run: Path, monkeypatch: pytest.MonkeyPatch):
+    assert "needs code" in command("run", main=evaluate.main).refused()
+    assert command("run", "--plugins", "zoo.own", main=evaluate.main).out.startswith("mine on test")
+    forget()
+    monkeypatch.setenv("LMZOO_PLUGINS", "json,zoo.own")
+    assert command("run", main=evaluate.main).out.startswith("mine on test")
+    forget()
+    monkeypatch.delenv("LMZOO_PLUGINS")
+    with pytest.raises(UserError, match=r"needs code .* zoo\.own"):
+        load("run")
+    assert load("run", plugins=["zoo.own"]).score("") < 0
+    assert load("run").score("") < 0  # a notebook has imported it by now
+
+
+def test_a_run_that_starts_from_a_plugin_s_run(run: Path):
+    cached = ["model=cache", "model.run=run", *TEXT, "run_dir=cached"]
+    assert "model.run: run: needs code that only you may name: the plugins zoo.own" in command(*cached).refused()
+    assert command(*cached, "plugins=[zoo.own]").code == 0
+
+
+def test_the_current_folder_replaces_no_module(own: Path, monkeypatch: pytest.MonkeyPatch):
+    """It is searched for a plug-in that the user names, last, and for nothing else."""
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if Path(place) != own and place != ""])
+    (own / "colorsys.py").write_text(EVIL)
+    sys.modules.pop("colorsys", None)
+    with (own / "zoo/own.py").open("a") as module:
+        module.write("import colorsys")
+    load_plugins(["zoo.own"])
+    assert str(own) in str(sys.modules["zoo.own"].__file__)
+    assert not any(place in ("", str(own)) for place in sys.path)
+
+
+LATER = ["yaml", "signal", "json", "numpy", "torch", "tqdm", "tensorflow", "zstandard", "hydra", "re", "pathlib"]
+"""Modules that a command imports, and some that a library tries to."""
+
+
+@pytest.mark.parametrize("way", ["script", "module"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_command_imports_nothing_of_the_current_folder(way: str, inside: bool, tmp_path: Path, folder: Path):
+    assert command("model=ngram", *TEXT, "run_dir=run").code == 0
+    here = folder / "run" if inside else folder
+    for name in LATER:
+        (here / f"{name}.py").write_text(EVIL)
+    (here / "evil-1.dist-info").mkdir()
+    (here / "evil-1.dist-info/entry_points.txt").write_text("[lmzoo.models]\nevil = yaml")
+    (here / "evil-1.dist-info/METADATA").write_text("Name: evil\nVersion: 1")
+    script = tmp_path / "bin/start.py"
+    script.parent.mkdir()
+    script.write_text("from lmzoo.__main__ import run\nrun()")
+    start = [str(script), "evaluate"] if way == "script" else ["-m", "lmzoo.evaluate"]
+    done = subprocess.run(
+        [sys.executable, *start, "." if inside else "run"], cwd=here, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stdout.startswith("ngram on test"), done
 
 
 def test_an_installed_package_offers_models(own: Path, monkeypatch: pytest.MonkeyPatch):

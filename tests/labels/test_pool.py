@@ -173,13 +173,15 @@ def forget() -> None:
 def test_a_pool_has_the_plugins_of_its_runs(plugin: str):
     mine = ["labeller=crf", "labeller.name=mine", "labeller.iterations=20", plugin, "run_dir=mine"]
     assert command(*TASK, *mine, main=label.main).code == 0
-    forget()
     given = [*TASK, "labeller=pool", "labeller.runs=[mine,birnn]", "run_dir=pool"]
     refused = command(*given, main=label.main).refused()
     assert "labeller.runs: mine needs plugins; add own_labeller to plugins" in refused
     assert command(*given, plugin, main=label.main).code == 0
     forget()
-    assert command("pool", "t.txt", main=tag.main).out == Path("t.txt").read_text()
+    assert "labeller.runs: mine: needs code that only you may name: the plugins own_labeller" in (
+        command(*given[:-1], "run_dir=other", main=label.main).refused()
+    )
+    assert command("pool", "t.txt", "--plugins", "own_labeller", main=tag.main).out == Path("t.txt").read_text()
 
 
 @pytest.mark.usefixtures("runs")
