@@ -15,7 +15,7 @@ from lmzoo.cli.command import CommandParser, open_run, tokenized, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import Vocabulary
-from lmzoo.protocol.lines import scored
+from lmzoo.protocol.lines import Line, scored
 from lmzoo.protocol.model import LanguageModel
 
 
@@ -32,12 +32,14 @@ class Preference(NamedTuple):
 
     Attributes:
         pairs: their number.
-        right: in so many the good sentence is more probable; a tie counts as half.
+        right: in so many the good sentence is more probable; a tie is not right, as in BLiMP's published figures.
+        ties: in so many both are equally probable, such as those that differ in unknown words alone.
         by_unknown: in so many the choice would be another without the words that the model does not know.
     """
 
     pairs: int
-    right: float
+    right: int
+    ties: int
     by_unknown: int
 
 
@@ -67,13 +69,17 @@ def preferences(model: LanguageModel, vocabulary: Vocabulary, pairs: Sequence[Pa
     lines = scored(model, vocabulary, [text for pair in pairs for text in (pair.good, pair.bad)], "sentence", "pairs")
     found: dict[str, Preference] = {}
     for pair, good, bad in zip(pairs, lines, lines, strict=True):
-        before = found.get(pair.paradigm, Preference(0, 0.0, 0))
-        chosen = _sign(good.logprob, bad.logprob)
-        of_known = _sign(good.logprob_of_known, bad.logprob_of_known)
-        found[pair.paradigm] = Preference(
-            before.pairs + 1, before.right + (1 + chosen) / 2, before.by_unknown + (chosen != of_known)
-        )
+        differ = _read(good) != _read(bad)  # what is read alike is a tie, whatever rounding makes of it
+        chosen = differ * _sign(good.logprob, bad.logprob)
+        of_known = differ * _sign(good.logprob_of_known, bad.logprob_of_known)
+        one = Preference(1, chosen > 0, chosen == 0, chosen != of_known)
+        found[pair.paradigm] = Preference(*map(sum, zip(found.get(pair.paradigm, (0, 0, 0, 0)), one, strict=True)))
     return found
+
+
+def _read(line: Line) -> list[str | None]:
+    """The words as the model reads them."""
+    return [word if known else None for word, known in zip(line.words, line.known.tolist(), strict=True)]
 
 
 def _sign(good: float, bad: float) -> int:
@@ -85,8 +91,9 @@ def main() -> int:
     parser = CommandParser(
         prog="python -m lmzoo.pairs",
         description="Print, for each paradigm of minimal pairs, in how many per cent a model gives the good sentence "
-        "more probability, the number of pairs, and in how many unknown words decide. The last line has the mean over "
-        "paradigms. Each sentence is scored by itself, whatever the run's context.",
+        "more probability, the number of pairs, how many of them are ties, and in how many unknown words decide. A tie "
+        "is not right. The last line has the mean over paradigms. Each sentence is scored by itself, whatever the "
+        "run's context.",
         epilog="example: python -m lmzoo.pairs outputs/ptb/lstm blimp/*.jsonl --tokenize ptb",
     )
     parser.add_run("outputs/ptb/lstm")
@@ -105,10 +112,10 @@ def main() -> int:
     if arguments.json:
         print(json.dumps({"mean": mean, "paradigms": {name: each._asdict() for name, each in found.items()}}, indent=2))
         return 0
-    by_unknown = sum(each.by_unknown for each in found.values())
     for name, each in found.items():
-        print(f"{100 * each.right / each.pairs:5.1f}\t{each.pairs}\t{each.by_unknown}\t{printable(name)}")
-    print(f"{100 * mean:5.1f}\t{len(pairs)}\t{by_unknown}\tmean of {len(found)} paradigms")
+        print(f"{100 * each.right / each.pairs:5.1f}\t{each.pairs}\t{each.ties}\t{each.by_unknown}\t{printable(name)}")
+    of_all = Preference(*map(sum, zip(*found.values(), strict=True)))
+    print(f"{100 * mean:5.1f}\t{of_all.pairs}\t{of_all.ties}\t{of_all.by_unknown}\tmean of {len(found)} paradigms")
     return 0
 
 

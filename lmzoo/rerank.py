@@ -124,6 +124,11 @@ def main() -> int:
         key, text, others = entries[place]
         scores = " ".join(f"{score:g}" for score in [*others, round(logprobs[place], 4)])
         print(printable(f"{key} ||| {text} ||| {scores} ||| {total[place]:.4f}"))
+    if tied := [
+        entries[first].key for first, *others in groups if any(total[other] == total[first] for other in others)
+    ]:
+        warn(f"{len(tied)} of {len(groups)} ids have several best hypotheses, {tied[0]} the first: they stand in the "
+             "order of the list")  # fmt: skip
     of_known = totals(entries, [line.logprob_of_known for line in lines], weights)
     others = best_first(entries, of_known)
     if decided := [entries[group[0]].key for group, other in zip(groups, others, strict=True) if group[0] != other[0]]:

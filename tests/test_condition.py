@@ -153,7 +153,7 @@ def _begun(lm: Loaded, text: str) -> float:
 def test_lines_without_labels_are_scored_whatever_the_label(given: str, tmp_path: Path):
     pair = {"sentence_good": "ball goal", "sentence_bad": "ball price", "UID": "one topic"}
     (tmp_path / "pairs").write_text(json.dumps(pair))
-    assert done(pairs.main, given, str(tmp_path / "pairs")).out.startswith("100.0\t1\t0\tone topic")
+    assert done(pairs.main, given, str(tmp_path / "pairs")).out.startswith("100.0\t1\t0\t0\tone topic")
 
 
 @pytest.mark.slow

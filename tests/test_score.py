@@ -11,7 +11,7 @@ from command_line import command
 import lmzoo
 from lmzoo import evaluate, pairs, rerank, score
 from lmzoo.corpus.tokenizer import ptb, words
-from lmzoo.protocol.lines import scored
+from lmzoo.protocol.lines import Line, scored
 from lmzoo.rerank import Hypothesis, best_first, totals, tuned, word_errors
 
 TRAIN = "the dog saw a cat\na cat saw the dog\nthe dog ran\nthe cat saw a dog\n"
@@ -164,15 +164,34 @@ def test_minimal_pairs(run: Path, tmp_path: Path):
     asked = [str(run), str(tmp_path / "pairs.jsonl"), "--tokenize", "ptb"]
     out = command(*asked, main=pairs.main).out
     assert [row.split("\t") for row in out.splitlines()] == [
-        [" 66.7", "3", "0", "order"],
-        [" 50.0", "1", "0", "tie"],
-        [" 58.3", "4", "0", "mean of 2 paradigms"],
+        [" 66.7", "3", "0", "0", "order"],
+        ["  0.0", "1", "1", "0", "tie"],
+        [" 33.3", "4", "1", "0", "mean of 2 paradigms"],
     ]
-    assert json.loads(command(*asked, "--json", main=pairs.main).out)["paradigms"]["order"] == {
-        "pairs": 3,
-        "right": 2.0,
-        "by_unknown": 0,
+    found = json.loads(command(*asked, "--json", main=pairs.main).out)
+    assert found["mean"] == pytest.approx(1 / 3)
+    assert found["paradigms"] == {
+        "order": {"pairs": 3, "right": 2, "ties": 0, "by_unknown": 0},
+        "tie": {"pairs": 1, "right": 0, "ties": 1, "by_unknown": 0},
     }
+
+
+def test_sentences_that_are_read_alike_are_a_tie_whatever_rounding_makes_of_them(monkeypatch: pytest.MonkeyPatch):
+    words, known = ["a", "x", "<eos>"], torch.tensor([True, False, True])
+    good = Line(words, torch.tensor([-1.0, -2.0, -1.0]), known, -4.0, -2.0, 1)
+    bad = good._replace(words=["a", "y", "<eos>"], logprob=-4.0000001, logprob_of_known=-2.0000001)
+    other = bad._replace(words=["b", "x", "<eos>"])
+    monkeypatch.setattr(pairs, "scored", lambda *_: iter([good, bad, good, other, bad, good]))
+    rows = [pairs.Pair(name, "", "") for name in ("alike", "unlike", "alike")]
+    found = pairs.preferences(None, None, rows)  # pyright: ignore[reportArgumentType]
+    assert found == {"alike": (2, 0, 2, 0), "unlike": (1, 1, 0, 0)}
+
+
+def test_several_best_hypotheses_are_told(run: Path, tmp_path: Path):
+    (tmp_path / "nbest").write_text("1 ||| the zebra\n1 ||| the yak\n1 ||| dog dog dog\n2 ||| a cat\n2 ||| the a\n")
+    done = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
+    assert [row.split(" ||| ")[1] for row in done.out.splitlines()[:2]] == ["the zebra", "the yak"]
+    assert "1 of 2 ids have several best hypotheses, 1 the first: they stand in the order of the list\n" in done.err
 
 
 @pytest.mark.parametrize(
