@@ -130,6 +130,8 @@ def main() -> int:
         write_output(arguments.csv, as_csv(tables))
     if arguments.json:
         write_output(arguments.json, as_json(tables, others))
-    if arguments.plot and (drawn := [table for table in tables if not table.of_labels]):
-        write_output(arguments.plot, picture(drawn, arguments.plot))
+    if arguments.plot:
+        write_output(arguments.plot, picture(tables, arguments.plot))
+        if any(table.of_labels for table in tables):
+            warn("--plot: runs of labels have no perplexity, so they are not in the picture")
     return 0

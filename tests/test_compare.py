@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, QUICK, command
 
-from lmzoo import compare, evaluate
+from lmzoo import compare, evaluate, export_arpa, label
 from lmzoo.corpus import EOS_ID
 from lmzoo.runs.directory import Run
 
@@ -26,7 +26,7 @@ def test_runs_are_found_by_folder_by_pattern_and_by_default(runs: list[str], fol
     assert by_name.out == by_pattern.out == by_folder.out
     assert by_default.out.replace("outputs/", f"{above}/").split() == by_name.out.split()
     valid = {run: Run(Path(run)).results()["perplexity"]["valid"] for run in runs}  # pyright: ignore
-    lines = by_name.out.splitlines()[2:]
+    lines = by_name.out.splitlines()[2:4]
     assert [line.split()[-1] for line in lines] == sorted(runs, key=lambda run: valid[run])
     assert look("nowhere*").refused().startswith("error: nowhere*: no run is there; name ")
 
@@ -39,13 +39,14 @@ def test_files_are_written_and_unfinished_runs_named(runs: list[str], text: list
     outcome = look(*runs, "other", "--csv", "a.csv", "--json", "a.json")
     assert (outcome.code, outcome.err) == (0, "other: unfinished\n")
     rows = json.loads(Path("a.json").read_text())["runs"]
-    assert [row["runs"] for row in rows] == [[line.split()[-1]] for line in outcome.out.splitlines()[2:]]
+    assert [row["runs"] for row in rows] == [[line.split()[-1]] for line in outcome.out.splitlines()[2:4]]
     more = [*text, *MODELS["rnn"], *QUICK, "trainer.epochs=1", "optimizer.lr=0.5", "run_dir=more"]
     assert command(*more).code == 0
     look(*runs, "more", "--json", "more.json")
     options = {row["runs"][0]: row["options"] for row in json.loads(Path("more.json").read_text())["runs"]}
     assert {"trainer.epochs", "optimizer.lr"} <= options["more"].keys()
-    assert not {key for key in options[runs[0]] if key.startswith(("trainer", "optimizer"))}  # n-grams have no steps
+    steps = {key for key in options[runs[0]] if key.startswith(("trainer", "optimizer"))}
+    assert steps == {"trainer.first_tokens"}  # n-grams take none
     assert len(Path("a.csv").read_text().splitlines()) == 3
     assert "is a part of the run" in look(*runs, "--csv", f"{runs[0]}/results.json").refused()
 
@@ -97,3 +98,31 @@ def test_a_picture_needs_matplotlib(runs: list[str], folder: Path, monkeypatch: 
     message = look(*runs, "--plot", "a.png").refused()
     assert message == "error: --plot needs matplotlib, which is not installed; pip install matplotlib"
     assert not Path("a.png").exists()
+
+
+def test_the_numbers_of_counted_models_are_those_of_their_tables(runs: list[str], folder: Path):
+    """Those of the ARPA file, in which `<s>` is never predicted and `</s>` never read."""
+    assert command(runs[0], "a.arpa", main=export_arpa.main).code == 0
+    entries = [line.split("\t") for line in Path("a.arpa").read_text().splitlines() if "\t" in line]
+    numbers = sum(len(entry) - 1 for entry in entries)
+    ends = [entry for entry in entries if entry[1] in ("<s>", "</s>")]
+    assert [len(entry) for entry in ends] == [3, 3]
+    assert Run(Path(runs[0])).results()["parameters"] == numbers - 2  # pyright: ignore[reportOptionalSubscript]
+
+
+def test_a_picture_without_language_models_is_refused(folder: Path):
+    Path("train.txt").write_text("they PRP B-NP\nwalk VBP B-VP\n\n")
+    line = ["task=chunk", "labeller=majority", "task.train=train.txt", "task.valid=train.txt", "task.test=train.txt"]
+    assert command(*line, "run_dir=labels", main=label.main).code == 0
+    refused = look("labels", "--plot", "a.png").refused()
+    assert "--plot a.png: there are no finished runs of language models to draw" in refused
+    assert not Path("a.png").exists()
+
+
+def test_a_picture_of_both_says_that_labels_are_left_out(runs: list[str], folder: Path):
+    Path("train.txt").write_text("they PRP B-NP\nwalk VBP B-VP\n\n")
+    line = ["task=chunk", "labeller=majority", "task.train=train.txt", "task.valid=train.txt", "task.test=train.txt"]
+    assert command(*line, "run_dir=labels", main=label.main).code == 0
+    outcome = look(*runs, "labels", "--plot", "a.png")
+    assert outcome.code == 0
+    assert outcome.err == "--plot: runs of labels have no perplexity, so they are not in the picture\n"

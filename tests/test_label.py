@@ -101,7 +101,7 @@ def test_runs_are_compared_by_what_they_measure(texts: Path):
     for run, options in {"m": ["labeller=majority"], "h": ["labeller=hmm_tagger"]}.items():
         assert command(*given, *options, f"run_dir={run}", main=label.main).code == 0
     assert command(*given, "task.label=1", "labeller=majority", "run_dir=o", main=label.main).code == 0
-    done = command("h", "m", "o", "--csv", "a.csv", "--json", "a.json", "--plot", "a.png", main=compare.main)
+    done = command("h", "m", "o", "--csv", "a.csv", "--json", "a.json", main=compare.main)
     assert (done.code, done.err) == (0, "")
     tables = [[line.split() for line in table.splitlines()] for table in done.out.split("\n\n")]
     (best, other), (alone,) = (table[2:] for table in sorted(tables, key=len, reverse=True))

@@ -51,6 +51,9 @@ class LanguageModel(nn.Module, ABC):
     former_names: ClassVar[Mapping[str, str]] = {}
     """Beginnings of names of tensors, and what they were in checkpoints of earlier versions."""
 
+    learnt: ClassVar[Sequence[str]] = ()
+    """The tensors beside the parameters that are learnt from a text, such as counted tables; see `learnt_numbers`."""
+
     starts_from: tuple[str, Sequence[str]] | None = None
     """The option that names trained runs to start from, and their folders; `inherit` is given the runs."""
 
@@ -124,6 +127,19 @@ class LanguageModel(nn.Module, ABC):
     def device(self) -> torch.device:
         """Where the model's numbers live."""
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
+
+
+def learnt_numbers(model: nn.Module) -> int | None:
+    """How many numbers a model has learnt from texts, those of the models that it is made of among them.
+
+    They are the parameters and the entries of all that ``learnt`` names, of n-grams the probabilities and the backoffs.
+    None where there are neither, since such a model does not say what it has learnt.
+    """
+    found = {}
+    for module in model.modules():
+        others = [getattr(module, name) for name in getattr(module, "learnt", ())]
+        found |= {id(tensor): tensor.numel() for tensor in [*module.parameters(recurse=False), *others]}
+    return sum(found.values()) or None
 
 
 @contextmanager

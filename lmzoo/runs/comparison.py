@@ -20,8 +20,11 @@ from lmzoo.runs.settings import decisive, short_names
 MOST_OPTIONS = 8
 """The most options that a table for the eye has."""
 
-FIGURES = ("train", "valid", "test", "bits", "parameters", "best_epoch", "seconds", "tokens_per_second", "device")
-"""The columns of a table, in their order. ``bits`` are those per character of test, where a text is characters."""
+_BITS = {"valid_bits": "valid", "test_bits": "test"}
+"""Bits per character, where a text is characters."""
+
+FIGURES = ("train", "valid", "test", *_BITS, "parameters", "best_epoch", "seconds", "tokens_per_second", "device")
+"""The columns of a table, in their order."""
 
 _MEASURED = ("train", "valid", "test")
 """Perplexities; of labels, the measure of the task in %."""
@@ -33,7 +36,15 @@ _OF_STEPS = ("optimizer.", "schedule.", "trainer.")
 _OF_TEXT = "trainer.first_tokens"
 """Of a model that takes no steps, the one option among those that matters."""
 
-_HEADINGS = {"bits": "bits/character", "best_epoch": "best epoch", "tokens_per_second": "tokens/s"}
+_HEADINGS = {
+    "valid_bits": "valid bits/character", "test_bits": "test bits/character",
+    "best_epoch": "best epoch", "tokens_per_second": "tokens/s",
+}  # fmt: skip
+
+_OF_TRAIN = (
+    "train: of the words between the last two checks, as they were learnt from, with dropout; "
+    "valid and test: of the best weights, without"
+)
 
 
 @dataclass(frozen=True)
@@ -185,7 +196,8 @@ def _differing(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
         for key, value in entry.options.items():
             values[key].append(json.dumps(value))
     told = [key for key in values if len(set(values[key])) > 1 and (seeds or key not in _REPEATED)]
-    names = short_names(values) | {key: key.removesuffix(".name") for key in values if key.endswith(".name")}
+    names = {key: key if name in FIGURES else name for key, name in short_names(values).items()}
+    names |= {key: key.removesuffix(".name") for key in values if key.endswith(".name")}
     return {
         key: names[key]
         for key in sorted(told, key=lambda key: (key not in ("model.name", "labeller.name"), -len(values[key])))
@@ -198,9 +210,12 @@ def _figure(entry: Entry, name: str) -> Any:
         return None if value is None else 100 * value
     if name in ("valid", "test"):
         return perplexities(entry.results).get(name)
-    if name == "bits":
-        test = _figure(entry, "test") if entry.options.get("corpus.unit") == "char" else None
-        return None if test is None else math.log2(test)
+    if name in _BITS:
+        of_characters = "bits_per_character" in entry.results or entry.options.get("corpus.unit") == "char"
+        perplexity = _figure(entry, _BITS[name]) if of_characters else None
+        return None if perplexity is None else math.log2(perplexity)
+    if name == "parameters":
+        return entry.results.get(name) or None  # 0 in older results of models that count
     return entry.results.get("train_perplexity" if name == "train" else name)
 
 
@@ -214,18 +229,19 @@ def _mean(values: Sequence[Any]) -> Any:
 
 def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
     """Tables for the terminal, or in Markdown."""
-    return "\n\n".join(_table(group, markdown) for group in tables)
+    learnt = any(row.figures["train"] is not None for group in tables for row in group.rows)
+    return "\n\n".join([*(_table(group, markdown) for group in tables), *([_OF_TRAIN] if learnt else [])])
 
 
 def _table(group: Group, markdown: bool) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
-    always = () if group.of_labels else {*FIGURES} - {"bits"}
+    always = () if group.of_labels else {*FIGURES} - {*_BITS}
     told = [name for name in FIGURES if name in always or any(row.figures[name] is not None for row in group.rows)]
     header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in told), "run"]
     cells = [header]
     for row in group.rows:
-        options = [_value(row, key) for key in shown]
+        options = [_values(row, key) for key in shown]
         figures = [_shown(row, name) for name in told]
         cells.append([*options, *([str(len(row.entries))] if several else []), *figures, _runs(row)])
     cells = [[printable(cell) for cell in line] for line in cells]
@@ -241,9 +257,12 @@ def _table(group: Group, markdown: bool) -> str:
     return "\n".join(lines)
 
 
-def _value(row: Row, key: str) -> str:
-    options = row.entries[0].options
-    value = options.get(key, "")
+def _values(row: Row, key: str) -> str:
+    """The value of an option; several ones where the runs of the row differ in it, as in the seed."""
+    return " ".join(dict.fromkeys(_value(entry.options.get(key, "")) for entry in row.entries))
+
+
+def _value(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -253,7 +272,7 @@ def _shown(row: Row, name: str) -> str:
         return value or ""
     if name in _MEASURED:
         return f"{value:.2f}" + (f" ± {row.spread[name]:.2f}" if name in row.spread else "")
-    if name == "bits":
+    if name in _BITS:
         return f"{value:.4f}"
     return f"{value:g}" if name == "best_epoch" else f"{value:,.0f}"
 
@@ -264,15 +283,16 @@ def _runs(row: Row) -> str:
 
 
 def as_csv(tables: Sequence[Group]) -> bytes:
-    """All tables as one, with the options that differ within any of them."""
-    options = {key: name for group in tables for key, name in group.options.items()}
+    """All tables as one, with all options."""
+    rows = [row for group in tables for row in group.rows]
+    options = dict.fromkeys(key for row in rows for key in row.entries[0].options)
     spread = [f"{name}_sd" for name in _MEASURED]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["corpus", "context", *options.values(), "seeds", *FIGURES, *spread, "run"])
-    for row in (row for group in tables for row in group.rows):
+    writer.writerow(["corpus", "context", *options, "seeds", *FIGURES, *spread, "run"])
+    for row in rows:
         writer.writerow([
-            *row.entries[0].source, *(_value(row, key) for key in options), len(row.entries),
+            *row.entries[0].source, *(_values(row, key) for key in options), len(row.entries),
             *(row.figures[name] for name in FIGURES), *(row.spread.get(name) for name in _MEASURED),
             " ".join(str(entry.folder) for entry in row.entries),
         ])  # fmt: skip
@@ -280,11 +300,11 @@ def as_csv(tables: Sequence[Group]) -> bytes:
 
 
 def as_json(tables: Sequence[Group], others: Mapping[Path, str]) -> bytes:
-    """All rows with the options that differ, and the folders that are not among them."""
+    """All rows with all options, and the folders that are not among them."""
     rows = [
         {
             **dict(zip(("corpus", "context"), row.entries[0].source, strict=True)),
-            "options": {key: row.entries[0].options[key] for key in group.options if key in row.entries[0].options},
+            "options": {k: v for k, v in row.entries[0].options.items() if len(row.entries) == 1 or k not in _REPEATED},
             "seeds": [entry.results["seed"] for entry in row.entries],
             **{k: finite(v) if isinstance(v, float) else v for k, v in row.figures.items()},
             "sd": row.spread,

@@ -18,8 +18,12 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
     Args:
         file: its ending is the format.
 
-    Raises: UserError where matplotlib is missing, or does not know the format.
+    Raises: UserError where matplotlib is missing, or does not know the format, and where no run has a perplexity, as
+        runs of labels have none.
     """
+    tables = [group for group in tables if not group.of_labels]
+    if not tables:
+        raise UserError(f"--plot {file}: there are no finished runs of language models to draw", "leave it out")
     try:
         importlib.import_module("matplotlib").use("Agg")
         pyplot = importlib.import_module("matplotlib.pyplot")
@@ -52,7 +56,9 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
 
 def _draw(row: Row, label: str, axes: Any) -> None:
     """The curves and the size of the runs of a row, in one colour."""
-    (point,) = axes[2].plot(row.figures["parameters"], row.figures["valid"], "o", label=label)
+    known = row.figures["parameters"] is not None
+    size = ([row.figures["parameters"]], [row.figures["valid"]]) if known else ([], [])
+    (point,) = axes[2].plot(*size, "o", label=label)
     for entry in row.entries:
         checks = entry.results.get("checks") or []
         for panel, unit in zip(axes, ("epoch", "seconds"), strict=False):

@@ -19,7 +19,7 @@ class _Results:
     model: str
     corpus: str
     context: str
-    parameters: int
+    parameters: int | None
     perplexity: dict[str, Figure | None]
     tokens: dict[str, int]
     seconds: Figure

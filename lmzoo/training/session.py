@@ -18,7 +18,7 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import UNK
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, learnt_numbers
 from lmzoo.protocol.partition import HasLogZ, estimated
 from lmzoo.protocol.perplexity import Score, fault, score, text_logprobs
 from lmzoo.protocol.sampling import sample
@@ -195,7 +195,7 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     figures: dict[str, Any] = {
         "corpus": corpus.name,
         "context": corpus.context,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": learnt_numbers(model),
         "perplexity": {split: finite(measured.perplexity) for split, measured in scores.items()},
         "tokens": {split: measured.tokens for split, measured in scores.items()},
         "train_perplexity": progress.checks[-1]["train"] if progress.checks else None,

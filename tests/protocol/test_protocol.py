@@ -16,8 +16,11 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.windows import StreamWindows
+from lmzoo.models.combined.mixture import Mixture
+from lmzoo.models.hmm.hmm import HMM
+from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.ngram.arpa_file import write_arpa
-from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.protocol.model import LanguageModel, State, learnt_numbers
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.loading import hand_over
@@ -116,6 +119,19 @@ def test_every_model_cites_its_source():
     for name, entry in models.entries.items():
         module = __import__(entry.__module__, fromlist=["_"])
         assert re.search(r"\b(19|20)\d\d\b", f"{entry.__doc__} {module.__doc__}"), f"{name}: author and year?"
+
+
+def test_every_model_says_how_many_numbers_it_has_learnt(model: LanguageModel):
+    numbers = learnt_numbers(model)
+    assert numbers is not None
+    assert numbers >= sum(parameter.numel() for parameter in model.parameters())
+    if isinstance(model, HMM):
+        Z, V = model.states, model.vocabulary_size
+        assert numbers == Z + Z * Z + V * Z
+    elif isinstance(model, Mixture):
+        assert numbers == len(model.weights) + sum(learnt_numbers(part) or 0 for part in model.components)
+    elif isinstance(model, LogLinear):
+        assert numbers == len(model.exponential.pairs)
 
 
 def test_scores_are_logprobabilities_of_the_given_tokens(model: LanguageModel, tokens: torch.Tensor):

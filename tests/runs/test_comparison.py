@@ -10,6 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from lmzoo.runs.comparison import MOST_OPTIONS, as_csv, as_json, as_text, collect, groups
+from lmzoo.runs.plot import picture
 
 CONFIG = {
     "seed": 0, "device": "cpu", "run_dir": "x", "optimizer": {"name": "adamw", "lr": 0.003},
@@ -61,7 +62,8 @@ def test_runs_are_ranked_by_valid_and_show_what_differs(tmp_path: Path):
     figures = "parameters  best epoch  seconds  tokens/s  device  run"
     assert lines[1] == f"model     lr  train  valid  test  {figures}"
     end = f"     1,234         1.5       10     4,568     cpu  {tmp_path}"
-    assert lines[2:] == [
+    assert lines[6].startswith("train: of the words between the last two checks, as they were learnt from")
+    assert lines[2:5] == [
         f" tiny  0.003   5.00  10.00  7.50  {end}/best",
         f"  toy   0.01   5.00  20.00  7.50  {end}/middle",
         f"  toy  0.003   5.00    inf  7.50  {end}/never",
@@ -91,11 +93,35 @@ def test_runs_alike_but_for_the_seed_are_a_row(tmp_path: Path):
 
 def test_runs_on_characters_have_bits(tmp_path: Path):
     runs = [keep(tmp_path / f"{seed}", 9.0, seed=seed, corpus__unit="char") for seed in (0, 1)]
-    header, line = as_text(tables(*runs)).splitlines()[1:]
-    assert header.split()[:5] == ["seeds", "train", "valid", "test", "bits/character"]
-    assert "7.50 ± 0.00          2.9069  " in line  # log2 7.5
+    header, line = as_text(tables(*runs)).splitlines()[1:3]
+    assert "valid         test  valid bits/character  test bits/character  parameters" in header
+    assert "7.50 ± 0.00                3.1699               2.9069  " in line  # log2 9, log2 7.5
     (row,) = csv.DictReader(as_csv(tables(*runs)).decode().splitlines())
-    assert float(row["bits"]) == pytest.approx(2.9068906)
+    assert [float(row[f"{split}_bits"]) for split in ("valid", "test")] == pytest.approx([3.169925, 2.9068906])
+
+
+def test_bits_of_characters_need_no_test_and_no_option(tmp_path: Path):
+    """A vocabulary may come from another run, and with it the unit; the figures say that they are of characters."""
+    run = keep(tmp_path / "a", 8.0)
+    results = json.loads((run / "results.json").read_text()) | {"bits_per_character": {"valid": 3.0}}
+    del results["perplexity"]["test"], results["tokens"]["test"]
+    (run / "results.json").write_text(json.dumps(results))
+    header, line = as_text(tables(run)).splitlines()[1:3]
+    assert "valid bits/character" in header
+    assert "test bits" not in header
+    assert "3.0000" in line
+
+
+def test_a_number_of_parameters_that_is_not_known_is_empty(tmp_path: Path):
+    """Older runs of models that count have 0."""
+    run = keep(tmp_path / "a", 8.0)
+    results = json.loads((run / "results.json").read_text())
+    for unknown in (0, None):
+        (run / "results.json").write_text(json.dumps(results | {"parameters": unknown}))
+        (row,) = csv.DictReader(as_csv(tables(run)).decode().splitlines())
+        assert row["parameters"] == ""
+        assert json.loads(as_json(tables(run), {}))["runs"][0]["parameters"] is None
+        assert picture(tables(run), Path("a.svg"))
 
 
 def test_a_seed_without_an_end_spoils_the_mean(tmp_path: Path):
@@ -114,7 +140,7 @@ def test_runs_of_different_texts_are_not_ranked_together(unlike, tmp_path: Path)
 
 def test_texts_to_learn_from_may_differ(tmp_path: Path):
     (group,) = tables(*(keep(tmp_path / f"{size}", 10.0, corpus__train=size) for size in (100, 200)))
-    assert list(group.options.values()) == ["train"]
+    assert list(group.options.values()) == ["corpus.train"]  # beside the figure of train
 
 
 def test_files_have_every_option_that_differs(tmp_path: Path):
@@ -128,12 +154,22 @@ def test_files_have_every_option_that_differs(tmp_path: Path):
     assert "a\\|b" in text
     rows = list(csv.DictReader(as_csv(found).decode().splitlines()))
     assert [row["run"] for row in rows] == [str(tmp_path / name) for name in ("three", "two", "one")]
-    assert [row["option9"] for row in rows] == ["", "true", "a|b"]
+    assert [row["model.option9"] for row in rows] == ["", "true", "a|b"]
+    assert [row["optimizer.lr"] for row in rows] == ["0.003"] * 3, "options that do not differ, too"
     assert (rows[0]["context"], rows[0]["valid"], rows[0]["valid_sd"]) == ("sentence", "9.0", "")
     whole = json.loads(as_json(found, {Path("x"): "unfinished"}))
     assert whole["others"] == {"x": "unfinished"}
     assert whole["runs"][1]["options"]["model.option9"] is True
     assert whole["runs"][0]["seeds"] == [3]
+
+
+def test_a_line_of_several_seeds_names_them_all(tmp_path: Path):
+    found = tables(*(keep(tmp_path / f"{seed}", 10.0, seed=seed) for seed in (3, 5)))
+    (row,) = csv.DictReader(as_csv(found).decode().splitlines())
+    assert (row["seed"], row["seeds"]) == ("3 5", "2")
+    (row,) = json.loads(as_json(found, {}))["runs"]
+    assert row["seeds"] == [3, 5]
+    assert "seed" not in row["options"]
 
 
 def test_runs_that_cannot_be_compared_are_named(tmp_path: Path):

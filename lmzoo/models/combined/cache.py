@@ -44,6 +44,7 @@ class Cache(OfOneRun):
         theta: θ; above 0 the model must have vectors, as recurrent networks have.
     """
 
+    learnt = ("weight",)
     weight: Tensor
     """λ, a tensor of one number; 0 before `estimate`."""
 

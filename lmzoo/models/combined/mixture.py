@@ -43,6 +43,7 @@ class Mixture(OfTrained):
         per: whether each token or each whole sentence is drawn from one of the models.
     """
 
+    learnt = ("weights",)
     weights: Tensor
     """(K,) λ, and none before `estimate`."""
 

@@ -52,6 +52,7 @@ class WholeSentence(OfTrained):
 
     whole_sentences = True
     forgets_at_eos = True
+    learnt = ("weights",)
     classes: Tensor
     """(clusterings, V) the class of each word."""
     keys: Tensor

@@ -38,6 +38,7 @@ class HMM(DenseHMM):
         gradient: whether the trainer goes on by gradient after EM.
     """
 
+    learnt = ("start", "transition", "emission")
     start: torch.Tensor
     transition: torch.Tensor
     emission: torch.Tensor

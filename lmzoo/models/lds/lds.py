@@ -106,6 +106,7 @@ class LinearDynamicalSystem(LanguageModel):
     autocast = True
     former_names = FORMER_NAMES
 
+    learnt = ("A", "C")
     A: Tensor
     C: Tensor
     H: Tensor

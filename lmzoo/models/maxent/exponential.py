@@ -39,6 +39,7 @@ class Exponential(nn.Module):
         trainable: whether the weights are a parameter, for gradient descent. Else they are a buffer that `fit` sets.
     """
 
+    learnt = ("weights",)
     nodes: Tensor
     pairs: Tensor
     place: Tensor

@@ -32,6 +32,7 @@ class BackoffModel(WindowModel):
     """
 
     forgets_at_eos = True
+    learnt = ("logprob", "backoff")
     keys: Tensor
     logprob: Tensor
     backoff: Tensor
