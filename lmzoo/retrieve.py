@@ -9,18 +9,18 @@ import argparse
 import itertools
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from lmzoo.cli.command import CommandParser, check_output
+from lmzoo.cli.command import CommandParser, check_output, warn
 from lmzoo.core.cache import kept
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
 from lmzoo.retrieval.evaluation import MEASURES, chosen, judged_queries, measured
-from lmzoo.retrieval.formats import Ranking, read_judgements, read_prior, read_records, run_lines
+from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_prior, read_records, run_lines
 from lmzoo.retrieval.index import Index
 from lmzoo.retrieval.likelihood import Settings, ranked, score
 
@@ -38,7 +38,8 @@ def main() -> int:
     arguments = _parser().parse_args()
     grid = _grid(arguments)
     judgements = read_judgements(arguments.qrels) if arguments.qrels else {}
-    index, queries = _read(arguments)
+    index, queries = _read(arguments, judgements)
+    warn(_without(judgements, queries, index.names))
     prior = _prior(arguments.prior, index)
 
     def rank(query: str, settings: Settings) -> Ranking:
@@ -76,14 +77,14 @@ def _grid(arguments: argparse.Namespace) -> list[Settings]:
     return grid
 
 
-def _read(arguments: argparse.Namespace) -> tuple[Index, dict[str, list[int]]]:
-    """The index of the documents, and the words of each query.
+def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index, dict[str, list[int]]]:
+    """The index of the documents, and the words of each query; ``judged`` as in `read_records`.
 
     Raises: UserError where a file cannot be read, and for documents without words.
     """
     stop = frozenset() if arguments.stop == "none" else read_stop_words(Path(arguments.stop))
     words = analysis(stop, stemmer(arguments.stem))
-    documents, queries = read_records(arguments.documents), read_records(arguments.queries)
+    documents, queries = read_records(arguments.documents), read_records(arguments.queries, judged)
     given = json.dumps([VERSION, sorted(stop), arguments.stem, documents]).encode()
     found = kept("index", given, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
     index = Index.unpacked(found)
@@ -98,6 +99,20 @@ def _read(arguments: argparse.Namespace) -> tuple[Index, dict[str, list[int]]]:
     return index, numbers
 
 
+def _without(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:
+    """What the figures leave out, in a line; None without judgements, and where everything has its counterpart."""
+    known, relevant = set(documents), {q: [d for d in grades if grades[d]] for q, grades in judgements.items()}
+    left_out = {
+        "judged queries are not asked": [query for query in judgements if query not in queries],
+        "queries have no relevant document and do not count": [
+            q for q in queries if judgements and not relevant.get(q)
+        ],
+        "relevant documents are not there": [d for q in queries for d in relevant.get(q, []) if d not in known],
+    }
+    told = [f"{len(names):,} {what}, {shortened(names[0])} the first" for what, names in left_out.items() if names]
+    return "; ".join(told) or None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="python -m lmzoo.retrieve",
@@ -109,7 +124,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("documents", type=Path)
     parser.add_argument("queries", type=Path)
-    parser.add_argument("--qrels", type=Path, metavar="FILE", help="judgements, TREC's or Cranfield's: print measures")
+    parser.add_argument(
+        "--qrels", type=Path, metavar="FILE", help="judgements, TREC's, BEIR's or Cranfield's: print measures"
+    )
     parser.add_argument("--run", type=Path, metavar="FILE", help="write TREC's run file; printed without --qrels, too")
     for name, default, what in [
         ("mu", 200.0, "words of the Dirichlet prior; 0: Jelinek-Mercer alone"),

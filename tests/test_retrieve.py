@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pytrec_eval
 from command_line import command
 
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
@@ -82,6 +83,45 @@ def test_judged_runs_have_figures(files: Path):
     done = command("docs", "queries", "--qrels", "qrels", "--run", "run", main=main)
     assert done.out == "MAP 0.5000  nDCG@10 0.6309  P@10 0.1000  (2 queries)\n"
     assert (files / "run").read_text() == command("docs", "queries", main=main).out
+
+
+def test_what_the_figures_leave_out_is_told(files: Path):
+    asked = ["docs", "queries", "--qrels", "qrels"]
+    assert "do not count" in command(*asked, main=main).err  # q3 is not judged
+    (files / "queries").write_text("q1\tthe wing flows\nq2\theat\n")
+    counted = "5 documents of 9 words, 4 different; 2 queries, 0 of them without a known word\n"
+    assert command(*asked, main=main).err == counted
+    (files / "qrels").write_text(FILES["qrels"] + "q1 0 e7 2\nq1 0 e8 0\nq9 0 d1 1\nq8 0 d1 0\n")
+    told = "2 judged queries are not asked, q9 the first; 1 relevant documents are not there, e7 the first\n"
+    assert command(*asked, main=main).err == counted + told
+    (files / "qrels").write_text("q2 0 d4 1\nq1 0 d1 0\n")
+    told = "1 queries have no relevant document and do not count, q1 the first\n"
+    assert command(*asked, main=main).err == counted + told
+
+
+def test_smart_documents_are_judged_by_their_numbers(files: Path):
+    (files / "docs").write_text(".I 1\n.W\nheat\n.I 3\n.W\nwing\n.I 7\n.W\nflow\n")
+    (files / "queries").write_text(".I 3\n.W\nwing\n.I 7\n.W\nflow\n")
+    assert command("docs", "queries", main=main).out.split("\n")[0].startswith("3 Q0 3 1 ")
+    for relevant, expected in (("3", "1.0000"), ("2", "0.0000"), ("1", "0.0000")):
+        (files / "qrels").write_text(f"3 0 {relevant} 1\n")
+        assert command("docs", "queries", "--qrels", "qrels", main=main).out.startswith(f"MAP {expected} ")
+
+
+def test_graded_judgements_have_the_figures_of_trec_eval(files: Path):
+    grades = {"q1": {"d1": 3, "d2": 1, "d5": 2}, "q2": {"d4": 2, "d5": 1}}
+    rows = [f"{query}\t{document}\t{grade}\n" for query, row in grades.items() for document, grade in row.items()]
+    (files / "qrels").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    done = command("docs", "queries", "--qrels", "qrels", "--run", "run", main=main)
+    with (files / "run").open() as stream:
+        run = pytrec_eval.parse_run(stream)
+    names = ("map", "ndcg_cut_10", "P_10")
+    each = pytrec_eval.RelevanceEvaluator(grades, set(names)).evaluate(run)
+    expected = [np.mean([each[query][name] for query in grades]) for name in names]
+    assert done.out.split()[1::2][:3] == [f"{figure:.4f}" for figure in expected]
+    gains = np.array([1, 3, 2]) @ (1 / np.log2([2, 3, 4])), np.array([1, 2]) @ (1 / np.log2([2, 3]))
+    best = np.array([3, 2, 1]) @ (1 / np.log2([2, 3, 4])), np.array([2, 1]) @ (1 / np.log2([2, 3]))
+    assert expected[1] == pytest.approx((gains[0] / best[0] + gains[1] / best[1]) / 2)  # d2 d1 d5; d5 d4
 
 
 def test_settings_are_chosen_by_cross_validation(files: Path):

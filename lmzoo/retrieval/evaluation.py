@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 
 from lmzoo.core.errors import UserError
-from lmzoo.retrieval.formats import Ranking
+from lmzoo.retrieval.formats import Judgements, Ranking
 
 MEASURES = {"MAP": "map", "nDCG@10": "ndcg_cut_10", "P@10": "P_10"}
 """The measures, and trec_eval's names of them."""
 
 
-def measured(judgements: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Ranking]) -> np.ndarray:
+def measured(judgements: Judgements, rankings: Mapping[str, Ranking]) -> np.ndarray:
     """(Q, 3) `MEASURES` of each ranking whose query has a relevant document, in their order; 0 for an empty one.
+
+    As in trec_eval, documents with equal scores count in the order of their names, the last first.
 
     Raises: UserError where there is none, or where pytrec_eval is not installed.
     """
@@ -27,7 +29,7 @@ def measured(judgements: Mapping[str, Mapping[str, int]], rankings: Mapping[str,
     return np.array([[found[q][name] if q in found else 0.0 for name in MEASURES.values()] for q in judged])
 
 
-def judged_queries(judgements: Mapping[str, Mapping[str, int]], queries: Mapping[str, object]) -> list[str]:
+def judged_queries(judgements: Judgements, queries: Mapping[str, object]) -> list[str]:
     """The queries with a relevant document.
 
     Raises: UserError where there is none.

@@ -6,9 +6,10 @@ Documents and queries have the same three formats, told apart by their beginning
 """
 
 import json
+import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, printable, shortened
@@ -17,15 +18,26 @@ from lmzoo.core.files import read_lines
 Ranking = Mapping[str, float]
 """The names of documents and their scores, the best first."""
 
+Judgements = Mapping[str, Mapping[str, int]]
+"""The grades of documents by query."""
+
 RECORD = r"\.I\b"
 """How a record of SMART's format begins."""
 
+HEADINGS = r"(query|topic|q)[-_ ]?(id)? .*(score|relevance|rel|grade|label)"
+"""A first line of judgements that is none, such as BEIR's ``query-id corpus-id score``; in small letters."""
 
-def read_records(path: Path) -> dict[str, str]:
+log = logging.getLogger(__name__)
+
+
+def read_records(path: Path, judged: Collection[str] = ()) -> dict[str, str]:
     """The text of each document or query by its name, title first.
 
-    The records of SMART's format are numbered 1, 2, … in their order, as its judgements count them: the numbers of
-    Cranfield's queries have gaps that its judgements do not know.
+    The numbers of Cranfield's n queries have gaps, 1, 2, 4, …, and its judgements count the queries: 1, 2, 3, …, n. So
+    records of SMART's format that are queries lose their numbers where exactly 1 to n are judged; this is logged.
+
+    Args:
+        judged: the queries that judgements name; of documents none.
 
     Raises: UserError for a line that has another format, and for a name that is there twice.
     """
@@ -39,20 +51,26 @@ def read_records(path: Path) -> dict[str, str]:
         if name in found:
             raise UserError(f"{path}, line {number}: a second '{shortened(name)}'", "give each its own name")
         found[name] = text
+    counted = [str(number) for number in range(1, len(found) + 1)]
+    if reader is _smart and set(counted) == set(judged) != set(found):
+        log.warning("%s: its records are numbered 1 to %s in their order, as the judgements count them, not %s to %s",
+                    path, f"{len(found):,}", next(iter(found)), next(reversed(found)))  # fmt: skip
+        return dict(zip(counted, found.values(), strict=True))
     return found
 
 
 def _smart(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
     """Titles and texts; authors and sources are left out."""
     begins = [number for number, line in enumerate(lines) if re.match(RECORD, line)]
-    for record, (begin, end) in enumerate(zip(begins, [*begins[1:], len(lines)], strict=True), 1):
+    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
+        name = lines[begin].removeprefix(".I").strip()
         kept, field = [], ""
         for line in lines[begin + 1 : end]:
             if re.fullmatch(r"\.[A-Z]\s*", line):
                 field = line[1]
             elif field in ("T", "W"):
                 kept.append(line)
-        yield begin + 1, str(record), " ".join(kept)
+        yield begin + 1, re.sub(r"^0+(?=[0-9]+$)", "", name), " ".join(kept)  # 004 is 4 in judgements
 
 
 def _json_lines(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
@@ -82,25 +100,46 @@ def _table(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def read_judgements(path: Path) -> dict[str, dict[str, int]]:
-    """The grade of each judged document by query and document; 0 is not relevant.
+    """The grade of each judged document by query and document; 0 is not relevant. A negative one leaves it unjudged.
 
-    A line is TREC's ``QUERY 0 DOCUMENT GRADE``, or Cranfield's ``QUERY DOCUMENT CODE``. Cranfield's codes are no gains,
-    as 1 is the best and 4 the last: each of them counts 1. A negative grade leaves the document unjudged.
+    A line is TREC's ``QUERY 0 DOCUMENT GRADE``, or BEIR's ``QUERY DOCUMENT GRADE``; a line of headings may come first.
+    Cranfield's lines look like BEIR's, but the third column is a code: 1 is the best, 4 the last that is relevant, 5 of
+    no interest. 1 to 4 count as grade 1. Codes are known by what Cranfield has and BEIR has not: blanks as separators,
+    no headings, −1, no 0, nothing above 5. Which of the two was read is logged where they differ.
 
-    Raises: UserError for another line, and where nothing is relevant.
+    Raises: UserError for another line, for a document that has two grades for a query, and where nothing is relevant.
     """
-    found: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(read_lines(path), 1):
+    lines = [(number, line) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+    headed = re.fullmatch(HEADINGS, " ".join(lines[0][1].split()).lower()) is not None
+    grades: dict[tuple[str, str], int] = {}
+    width = len(lines[0][1].split())
+    for number, line in lines[headed:]:
         columns = line.split()
-        if not columns:
-            continue
-        if len(columns) not in (3, 4) or not re.fullmatch(r"[-+]?[0-9]{1,6}", columns[-1]):
-            raise UserError(f"{path}, line {number}: neither 'QUERY 0 DOCUMENT GRADE' nor 'QUERY DOCUMENT CODE'")
-        query, document, grade = columns[0], columns[-2], int(columns[-1])
+        if len(columns) != width or width not in (3, 4) or not re.fullmatch(r"[-+]?[0-9]{1,6}", columns[-1]):
+            raise UserError(
+                f"{path}, line {number}: neither 'QUERY 0 DOCUMENT GRADE' nor 'QUERY DOCUMENT GRADE'",
+                "give all lines the same columns, the last a whole number",
+            )
+        key, grade = (columns[0], columns[-2]), int(columns[-1])
+        if grades.setdefault(key, grade) != grade:
+            query, document = map(shortened, key)
+            raise UserError(
+                f"{path}, line {number}: document {printable(document)} has grade {grade} for query "
+                f"{printable(query)}, and {grades[key]} in a line before",
+                "remove one of the two",
+            )
+    values = set(grades.values())
+    codes = width == 3 and not headed and -1 in values and values <= {-1, 1, 2, 3, 4, 5}
+    codes = codes and not any("\t" in line for _, line in lines)
+    if width == 3 and not headed and max(values, default=0) > 1:
+        kind = "Cranfield's codes, 1 to 4 alike" if codes else "grades, the largest the best"
+        log.warning("%s: the third column is read as %s", path, kind)
+    found: dict[str, dict[str, int]] = {}
+    for (query, document), grade in grades.items():
         if grade >= 0:
-            found.setdefault(query, {})[document] = grade if len(columns) == 4 else min(grade, 1)
+            found.setdefault(query, {})[document] = int(0 < grade < 5) if codes else grade
     if not any(grade for grades in found.values() for grade in grades.values()):
-        raise UserError(f"{path}: no document is relevant")
+        raise UserError(f"{path}: no document is relevant", "the last column must have a grade above 0")
     return found
 
 
