@@ -44,6 +44,14 @@ BelowOne = Annotated[float, Bounds(low=0, high=1, open_above=True)]
 Dropout = BelowOne
 
 
+class _Origin:
+    """Marks the type of an option whose value names what a run is made from."""
+
+
+Source = Annotated[str, _Origin()]
+"""A file, or the folder of a run, that a run is made from. Its checksum is kept with the run."""
+
+
 def _describe(annotation: Any) -> str:
     if typing.get_origin(annotation) is Annotated:
         return _describe(typing.get_args(annotation)[0])
@@ -111,6 +119,21 @@ def schema(function: Callable[..., Any]) -> dict[str, Any]:
         else:
             options[name.removesuffix("_")] = hints[name]
     return options
+
+
+def sources(function: Callable[..., Any], options: Mapping[str, Any], where: str) -> dict[str, list[str]]:
+    """What options of the type `Source` name, by their place in the configuration; see `call`."""
+    named = {}
+    for name, annotation in schema(function).items():
+        value = options.get(name)
+        if value and _is_source(annotation) and _fits(value, annotation):
+            named[f"{where}{name}"] = value if isinstance(value, list) else [value]
+    return named
+
+
+def _is_source(annotation: Any) -> bool:
+    arguments = typing.get_args(annotation)
+    return any(isinstance(part, _Origin) or _is_source(part) for part in arguments)
 
 
 def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, **given: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.core.options import call, check
+from lmzoo.core.options import call, check, sources
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -42,6 +42,11 @@ class Registry:
         """
         entry, options = self._found(options)
         check(entry, options, f"{self.kind}.", given)
+
+    def sources(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
+        """What the options name that a run is made from; see `lmzoo.core.options.sources`."""
+        entry, options = self._found(options)
+        return sources(entry, options, f"{self.kind}.")
 
     def _found(self, options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
         options = dict(options)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import BelowOne, Count, Depth, Dropout, NonNegative, Size
+from lmzoo.core.options import BelowOne, Count, Depth, Dropout, NonNegative, Size, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.chained import Chained
@@ -66,15 +66,15 @@ class BiRNN(NetworkLabeller[Network], Chained):
         unknown: Dropout,
         crf: bool,
         pooling: Pooling | None,
-        vectors: str | None,
+        vectors: Source | None,
         epochs: Size,
         batch: Size,
         lr: NonNegative,
         clip: NonNegative,
         lexical: Size | None,
-        clusters: str | None,
+        clusters: Source | None,
         average: BelowOne | None,
-        from_: str | None,
+        from_: Source | None,
     ):
         self.shape: dict[str, Any] = {
             "cell": cell, "embedding": embedding, "column": column, "filters": filters, "hidden": hidden,

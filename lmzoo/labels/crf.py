@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.options import NonNegative, Size, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.dense import Around, Dense
@@ -49,8 +49,8 @@ class Crf(LinearChain):
     """
 
     def __init__(
-        self, *, l2: NonNegative, tolerance: NonNegative, iterations: Size, min_count: Size, clusters: str | None,
-        vectors: str | None, encoder: str | None, around: Around, scale: NonNegative,
+        self, *, l2: NonNegative, tolerance: NonNegative, iterations: Size, min_count: Size, clusters: Source | None,
+        vectors: Source | None, encoder: Source | None, around: Around, scale: NonNegative,
     ):  # fmt: skip
         super().__init__(min_count=min_count, clusters=clusters)
         self.dense = Dense(vectors, encoder, around, scale)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from lmzoo.core.options import Source
 from lmzoo.labels.chain import Scores
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
@@ -26,7 +27,7 @@ class LinearChain(Chained):
 
     weights: tuple[Tensor, Tensor, Tensor]
 
-    def __init__(self, *, min_count: int, clusters: str | None):
+    def __init__(self, *, min_count: int, clusters: Source | None):
         self.lexical = Lexical(min_count, "labeller.min_count", clusters)
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:

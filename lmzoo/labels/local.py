@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, NonNegative, Size
+from lmzoo.core.options import Count, NonNegative, Size, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
@@ -37,7 +37,7 @@ class Local(NetworkLabeller[nn.Sequential]):
     """
 
     def __init__(
-        self, *, vectors: str | None, encoder: str | None, around: Around, scale: NonNegative,
+        self, *, vectors: Source | None, encoder: Source | None, around: Around, scale: NonNegative,
         hidden: Count, epochs: Size, batch: Size, lr: NonNegative,
     ):  # fmt: skip
         if vectors is None and encoder is None:

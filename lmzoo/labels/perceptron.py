@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.options import Size
+from lmzoo.core.options import Size, Source
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
 from lmzoo.labels.sparse import Rows
@@ -39,7 +39,7 @@ class Perceptron(LinearChain):
 
     probabilistic = False
 
-    def __init__(self, *, epochs: Size, min_count: Size, clusters: str | None):
+    def __init__(self, *, epochs: Size, min_count: Size, clusters: Source | None):
         super().__init__(min_count=min_count, clusters=clusters)
         self.steps = epochs
 

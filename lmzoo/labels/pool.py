@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Source
 from lmzoo.labels.chain import Scores
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
@@ -27,7 +28,7 @@ class Pool(Chained):
         runs: their folders.
     """
 
-    def __init__(self, *, runs: list[str]):
+    def __init__(self, *, runs: list[Source]):
         if not runs:
             raise UserError("labeller.runs=[]: a pool needs trained runs", "set 'labeller.runs=[FOLDER,FOLDER]'")
         self.runs = runs

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lmzoo.core.options import BelowOne, Dropout, NonNegative, Size
+from lmzoo.core.options import BelowOne, Dropout, NonNegative, Size, Source
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import NetworkLabeller, start_from
 from lmzoo.labels.model import State, labellers, packed, unpacked
@@ -44,7 +44,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         self,
         *,
         embedding: Size,
-        vectors: str | None,
+        vectors: Source | None,
         scale: NonNegative,
         dropout: Dropout,
         unknown: Dropout,

@@ -3,7 +3,7 @@
 config.yaml       the resolved configuration
 vocabulary.txt    a word a line, in the order of their numbers
 conditions.txt    a label a line, where the lines of the corpus have labels
-provenance.json   code, versions, device, command line and corpus checksums
+provenance.json   code, versions, device, command line, and checksums of the corpus and all else that it is made from
 last.pt           everything needed to go on exactly where training stood
 best.pt           the weights with the best validation perplexity
 vectors.bin       the vectors of a run of lmzoo.vectors, which has no best.pt
@@ -25,7 +25,7 @@ from omegaconf import OmegaConf
 
 from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
-from lmzoo.core.files import read_bytes, sha256
+from lmzoo.core.files import sha256
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.own import CONDITIONS
@@ -34,7 +34,7 @@ from lmzoo.runs.checkpoint import DamagedError, parts, read_checkpoint, take_wei
 from lmzoo.runs.configuration import with_defaults
 from lmzoo.runs.files import Files
 from lmzoo.runs.lock import locked
-from lmzoo.runs.provenance import provenance
+from lmzoo.runs.provenance import Origins, provenance
 from lmzoo.runs.results import checked
 from lmzoo.runs.settings import differences
 from lmzoo.words.vectors.formats import VECTORS
@@ -82,9 +82,29 @@ class Run(Files):
                 "choose another run_dir, or repeat the options it was started with",
             )
 
+    def check_made_from(self, made_from: Origins) -> None:
+        """Raise a UserError where the run was made from another file or run than its options name now.
+
+        What is not there any more, and what runs of earlier versions do not say, is not compared.
+        """
+        if not self._has_learnt():
+            return
+        known = self._starts()[0].get("made_from", {})
+        for option, now in made_from.items():
+            then = known.get(option, {}) if isinstance(known, dict) else {}
+            for name, checksum in now.items():
+                if isinstance(then, dict) and then.get(name, checksum) != checksum:
+                    raise UserError(
+                        f"{self.path}: was made from another {option} than {name} is now",
+                        "bring that one back, or choose another run_dir",
+                    )
+
+    def _has_learnt(self) -> bool:
+        return bool(self.names() & {"last.pt", "best.pt", VECTORS, "results.json"})
+
     def check_text(self, corpus: Corpus) -> None:
         """Raise a UserError where the run was trained on another text than the corpus is now."""
-        if not self.names() & {"last.pt", "best.pt", "results.json"}:  # nothing has been learnt yet
+        if not self._has_learnt():
             return
         known = self.trained_on()
         then, now = known["sha256"], corpus.sha256
@@ -146,11 +166,8 @@ class Run(Files):
         file = Path(str(error.filename or os.devnull))
         return error.errno in _NO_ROOM or self.path in (file, *file.parents) or file in self.path.parents
 
-    def begin(self, config: Mapping[str, Any], corpus: Corpus, source: str | None = None) -> None:
+    def begin(self, config: Mapping[str, Any], corpus: Corpus, made_from: Origins) -> None:
         """Write what a run has from its start, or note that it goes on. Call it inside `alone`.
-
-        Args:
-            source: the folder of the run whose weights it starts from.
 
         Raises: OSError where there is no room.
         """
@@ -160,16 +177,13 @@ class Run(Files):
         if not self.config_file.exists():
             self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
         started = []
-        if (self.path / "provenance.json").exists():
+        if self._has_learnt():
             started = self._starts()
-        else:
+        else:  # nothing of the text that a killed start has read counts any more
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
             if conditions := corpus.vocabulary.conditions:
                 self.write(CONDITIONS, "".join(f"{label}\n" for label in conditions).encode())
-        entry = provenance(corpus)
-        if source is not None and (weights := Path(source) / "best.pt").exists():
-            entry["from"] = {"run": source, "sha256": sha256(read_bytes(weights))}
-        self.write_json("provenance.json", [*started, entry])
+        self.write_json("provenance.json", [*started, provenance(corpus, made_from)])
 
     def _discard(self, before: set[str], new: Sequence[Path]) -> None:
         """Take back `begin` where nothing has been learnt yet.

@@ -1,9 +1,11 @@
-"""Where a run's figures come from: the code, its versions, the machine, the command line and the corpus."""
+"""Where a run's figures come from: the code, its versions, the machine, the command line, the corpus, other runs."""
 
+import hashlib
 import platform
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,45 @@ import numpy
 import omegaconf
 import torch
 
+from lmzoo.core.files import input_stream
 from lmzoo.core.version import __version__
 from lmzoo.corpus import Corpus
+from lmzoo.words.vectors.formats import VECTORS
+
+Origins = Mapping[str, Mapping[str, str]]
+"""The SHA-256 of all that options name a run to be made from: by option, then as it is named there."""
 
 
-def provenance(corpus: Corpus) -> dict[str, Any]:
-    """The facts about this process, and about the corpus that it reads."""
+def origins(named: Mapping[str, Sequence[str]]) -> Origins:
+    """The checksums of files, and of the weights or vectors of runs, as far as they are there.
+
+    Args:
+        named: by option; see `lmzoo.core.options.sources`.
+    """
+    files = {option: {name: _file(Path(name)) for name in names} for option, names in named.items()}
+    return {
+        option: {name: _checksum(file) for name, file in each.items() if file.is_file()}  # a pipe is read once
+        for option, each in files.items()
+    }
+
+
+def _file(source: Path) -> Path:
+    """A file, or what a run has learnt."""
+    if not source.is_dir():
+        return source
+    return next((source / name for name in ("best.pt", VECTORS) if (source / name).exists()), source)
+
+
+def _checksum(file: Path) -> str:
+    digest = hashlib.sha256()
+    with input_stream(file) as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def provenance(corpus: Corpus, made_from: Origins) -> dict[str, Any]:
+    """The facts about this process, and about the corpus and the other sources that it reads."""
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],
@@ -35,6 +70,7 @@ def provenance(corpus: Corpus) -> dict[str, Any]:
             "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         },
         "corpus": {"name": corpus.name, "sha256": corpus.sha256, **corpus.notes},
+        "made_from": made_from,
     }
 
 

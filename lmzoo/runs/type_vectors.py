@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.options import Source
 from lmzoo.corpus import Corpus
 from lmzoo.runs.loading import trained
 from lmzoo.words.vectors.method import Method, methods
@@ -24,7 +25,7 @@ class TypeVectors(Method):
 
     steps = 1
 
-    def __init__(self, *, run: str | None, part: str, min_count: int):
+    def __init__(self, *, run: Source | None, part: str, min_count: int):
         if run is None:
             raise UserError("method=type needs method.run=FOLDER, a run of python -m lmzoo.train")
         self.run, self.part, self.min_count = run, part, min_count

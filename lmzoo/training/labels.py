@@ -24,6 +24,7 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, taken
 from lmzoo.runs.loading import load
 from lmzoo.runs.log import logging_to
+from lmzoo.runs.provenance import origins
 from lmzoo.runs.results import summary
 from lmzoo.training.steps import Position, take_steps
 
@@ -58,13 +59,15 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     load_plugins(settings.plugins)
     labeller: Labeller = labellers.build(settings.labeller)
     task = load_task(settings.task, labeller, settings.labeller["name"])
+    made_from = origins(labellers.sources(settings.labeller))
     with run.alone():
         run.check(config)
         run.check_text(task.corpus)
+        run.check_made_from(made_from)
         if results := run.results():
             print(f"already finished: {run.path}\n{summary(results)}")
             return results
-        run.begin(config, task.corpus)
+        run.begin(config, task.corpus, made_from)
         board = Board(run.path)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             log.info("%s on %s: %s", settings.labeller["name"], task.corpus.name, run.path)

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from lmzoo.core.options import BelowOne, Bounds, Count, NonNegative, Size
+from lmzoo.core.options import BelowOne, Bounds, Count, NonNegative, Size, Source
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerOptions:
     """What ``configs/trainer`` sets; see the comments there."""
 
-    from_: str | None
+    from_: Source | None
     first_tokens: Size | None
     batch_size: Size
     bptt: Size

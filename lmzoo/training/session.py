@@ -13,7 +13,7 @@ import torch
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Seed, call, check
+from lmzoo.core.options import Seed, call, check, sources
 from lmzoo.core.plugins import load_plugins
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
@@ -27,6 +27,7 @@ from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run, configured_corpus
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.log import logging_to
+from lmzoo.runs.provenance import origins
 from lmzoo.runs.results import finite, summary
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions
@@ -77,7 +78,9 @@ def _train(settings: Settings, config: Mapping[str, Any], told: Mapping[str, Any
     run.check(config)
     _check_options(settings)
     corpus = configured_corpus(config)
+    made_from = origins(models.sources(settings.model) | sources(TrainerOptions, settings.trainer, "trainer."))
     run.check_text(corpus)
+    run.check_made_from(made_from)
     if results := run.results():
         return _report_finished(run, results)
     board = Board(run.path)
@@ -90,11 +93,12 @@ def _train(settings: Settings, config: Mapping[str, Any], told: Mapping[str, Any
     with run.alone():
         run.check(config)  # again, as another process may have worked here since
         run.check_text(corpus)
+        run.check_made_from(made_from)
         if results := run.results():
             return _report_finished(run, results)
         trainer.restore()
         _require_same(trainer, config)
-        run.begin(config, corpus, None if trainer.resumed else trainer.options.from_)
+        run.begin(config, corpus, made_from)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             results = _work(trainer, settings, told, board)
     print(summary(results))

@@ -19,6 +19,7 @@ from lmzoo.runs.board import Board
 from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
 from lmzoo.runs.log import logging_to
+from lmzoo.runs.provenance import origins
 from lmzoo.runs.results import summary
 from lmzoo.training.steps import Position, take_steps
 from lmzoo.words.vectors.formats import VECTORS, encoded
@@ -56,14 +57,16 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     load_plugins(settings.plugins)
     method: Method = methods.build(settings.method)
     corpus = load_corpus(settings.corpus)
+    made_from = origins(methods.sources(settings.method))
     with run.alone():
         run.check(config)
         run.check_text(corpus)
+        run.check_made_from(made_from)
         if results := run.results():
             print(f"already finished: {run.path}\n{summary(results)}")
             return results
         position = _started(run, method, corpus, settings.seed)
-        run.begin(config, corpus)
+        run.begin(config, corpus, made_from)
         board = Board(run.path)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             log.info("%s on %s: %s", settings.method["name"], corpus.name, run.path)

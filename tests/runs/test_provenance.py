@@ -31,11 +31,11 @@ def test_the_commit_and_whether_files_differ_from_it(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(provenance, "__file__", str(tmp_path / "lmzoo" / "runs" / "provenance.py"))
     corpus = Corpus("text", "stream", Vocabulary(["<eos>"]), {}, {"train": "0"}, notes={"python": "3"})
-    assert provenance.provenance(corpus)["git"] is None
+    assert provenance.provenance(corpus, {})["git"] is None
     git("init")
     git("commit", "--allow-empty", "-m", "first")
-    facts = provenance.provenance(corpus)
+    facts = provenance.provenance(corpus, {})
     assert facts["git"] == {"commit": git("rev-parse", "HEAD"), "dirty": False}
     assert facts["corpus"] == {"name": "text", "sha256": {"train": "0"}, "python": "3"}
     (tmp_path / "new").touch()
-    assert provenance.provenance(corpus)["git"]["dirty"]
+    assert provenance.provenance(corpus, {})["git"]["dirty"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.options import NonNegative, Size, Source
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.combined.mixture import mixture_weights
@@ -48,7 +48,7 @@ class Cache(OfOneRun):
     weight: Tensor
     """λ, a tensor of one number; 0 before `estimate`."""
 
-    def __init__(self, *, vocabulary_size: int, run: str | None, size: Size, theta: NonNegative):
+    def __init__(self, *, vocabulary_size: int, run: Source | None, size: Size, theta: NonNegative):
         super().__init__(vocabulary_size, run)
         self.size, self.theta = size, theta
         self.register_buffer("weight", torch.zeros(()))

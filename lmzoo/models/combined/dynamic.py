@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, NonNegative, Probability, Size
+from lmzoo.core.options import Bounds, NonNegative, Probability, Size, Source
 from lmzoo.core.progress import tracked
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
@@ -59,7 +59,7 @@ class Dynamic(OfOneRun):
         self,
         *,
         vocabulary_size: int,
-        run: str | None,
+        run: Source | None,
         rule: Literal["sgd", "rms"],
         rate: NonNegative,
         decay: Probability,

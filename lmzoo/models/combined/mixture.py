@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Source
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
@@ -47,7 +48,7 @@ class Mixture(OfTrained):
     weights: Tensor
     """(K,) λ, and none before `estimate`."""
 
-    def __init__(self, *, vocabulary_size: int, runs: list[str], per: Literal["token", "sentence"]):
+    def __init__(self, *, vocabulary_size: int, runs: list[Source], per: Literal["token", "sentence"]):
         super().__init__(vocabulary_size)
         self.runs, self.per = runs, per
         self.starts_from = "model.runs", runs

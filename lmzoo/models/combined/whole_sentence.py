@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, Count, NonNegative, Size
+from lmzoo.core.options import Bounds, Count, NonNegative, Size, Source
 from lmzoo.core.registry import models
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
@@ -66,8 +66,8 @@ class WholeSentence(OfTrained):
         self,
         *,
         vocabulary_size: int,
-        run: str | None,
-        score: str | None,
+        run: Source | None,
+        score: Source | None,
         length: bool,
         words: Count,
         window: Count,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Unpack
 
 from torch import Tensor, nn
 
-from lmzoo.core.options import Dropout, Size
+from lmzoo.core.options import Dropout, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, Transitions
 from lmzoo.models.hmm.inference.emissions import emission_table
@@ -26,7 +26,7 @@ class NeuralBlockHMMOptions(BlockHMMOptions):
     embeddings: Literal["free", "factored"]
     tied: bool
     dropout: Dropout
-    parent: str | None
+    parent: Source | None
 
 
 class NeuralBlockHMM(BlockHMM):

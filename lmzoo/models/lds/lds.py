@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, Depth, NonNegative, Size
+from lmzoo.core.options import Count, Depth, NonNegative, Size, Source
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
@@ -39,7 +39,7 @@ class LDSOptions(TypedDict):
     lags: Depth
     pseudocount: NonNegative
     iterations: Count
-    vectors: str | None
+    vectors: Source | None
 
 
 def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size
+from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size, Source
 from lmzoo.core.registry import models
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
 from lmzoo.models.neural.output import FORMER_NAMES, Output
@@ -49,7 +49,7 @@ class LogBilinear(NeuralWindowModel):
         clustering: Clustering,
         dropout: Dropout,
         init: NonNegative,
-        embedding_from: str | None,
+        embedding_from: Source | None,
         embedding_frozen: bool,
     ):
         super().__init__()

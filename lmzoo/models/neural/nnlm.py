@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size
+from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size, Source
 from lmzoo.core.registry import models
 from lmzoo.models.neural.context import Averaged, Concatenated, Fading, NeuralWindowModel
 from lmzoo.models.neural.output import FORMER_NAMES, Output
@@ -66,7 +66,7 @@ class NNLM(NeuralWindowModel):
         gated: bool,
         dropout: Dropout,
         init: NonNegative,
-        embedding_from: str | None,
+        embedding_from: Source | None,
         embedding_frozen: bool,
     ):
         super().__init__()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Depth, Dropout, NonNegative, Size
+from lmzoo.core.options import Depth, Dropout, NonNegative, Size, Source
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
@@ -44,7 +44,7 @@ class NetworkOptions(RecurrentOptions, Recipe):
     vocabulary_size: int
     embedding: Size
     tied: bool
-    embedding_from: str | None
+    embedding_from: Source | None
     embedding_frozen: bool
 
 
@@ -81,7 +81,7 @@ class Recurrent(Conditioned):
         vocabulary_size: int,
         embedding: Size,
         tied: bool,
-        embedding_from: str | None,
+        embedding_from: Source | None,
         embedding_frozen: bool,
         recipe: Recipe = PLAIN,
         **options: Unpack[RecurrentOptions],

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Source
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
@@ -40,7 +41,7 @@ class Arpa(BackoffModel):
 
     entry: Tensor
 
-    def __init__(self, *, vocabulary_size: int, path: str | None):
+    def __init__(self, *, vocabulary_size: int, path: Source | None):
         super().__init__(types=vocabulary_size)
         self.vocabulary_size = vocabulary_size
         self.path = path

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.options import NonNegative, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.method import Method, methods
@@ -28,7 +28,7 @@ class Joined(Method):
 
     steps = 1
 
-    def __init__(self, *, runs: list[str], weights: list[NonNegative], min_count: Size):
+    def __init__(self, *, runs: list[Source], weights: list[NonNegative], min_count: Size):
         if not runs or len(runs) != len(weights):
             raise UserError(
                 "method=joined needs as many method.runs as method.weights, such as runs=[A,B] weights=[1,1]"
