@@ -45,9 +45,17 @@ def test_results_say_what_was_measured(finished):
     assert results["tokens_per_second"] == round(progress["tokens"] / progress["step_seconds"], 1)
 
 
-def test_the_best_weights_are_measured_and_not_the_last(tmp_path: Path):
-    large = ["trainer.epochs=6", "optimizer.lr=0.5", "schedule=constant"]
-    results = train(configuration(tmp_path / "run", *SMALL, *large))
+def test_the_best_weights_are_measured_and_not_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    take = Trainer._step
+
+    def step(self: Trainer, *arguments: Any) -> dict[str, float]:
+        metrics = take(self, *arguments)
+        if self.progress.epoch == 2:  # the last epoch is sure of one word
+            self.model.get_parameter("output.bias").data[1] = 20.0
+        return metrics
+
+    monkeypatch.setattr(Trainer, "_step", step)
+    results = train(configuration(tmp_path / "run", *SMALL, "trainer.epochs=3"))
     events = EventAccumulator(str(tmp_path / "run"))
     events.Reload()
     checks = [point.value for point in events.Scalars("perplexity/valid")]
