@@ -9,10 +9,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_output
+from lmzoo.cli.command import CommandParser, bounded, check_output
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.core.errors import printable
 from lmzoo.core.files import read_text, write_output
+from lmzoo.core.options import Size
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.words.brown import average_mutual_information
 from lmzoo.words.cache import cached_brown_clusters
@@ -69,7 +70,7 @@ def main() -> int:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--corpus", choices=named, help="the training text of a corpus that lmzoo knows")
     source.add_argument("--text", type=Path, metavar="FILE", help="a sentence a line, words separated by spaces, UTF-8")
-    parser.add_argument("--clusters", type=int, required=True, help="their number, such as 128")
+    parser.add_argument("--clusters", type=bounded(Size), required=True, help="their number, such as 128")
     parser.add_argument("out", type=Path, help="file to write: a line 'word<TAB>cluster<TAB>count' for each word")
     parser.add_argument(
         "--paths", action="store_true", help="write 'path<TAB>word<TAB>count': clusters that are alike begin alike"

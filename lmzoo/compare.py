@@ -10,9 +10,10 @@ from pathlib import Path
 
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_output, open_run, warn
+from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
+from lmzoo.core.options import Seed
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.difference import bootstrap, by_word
 from lmzoo.protocol.perplexity import Score, text_logprobs
@@ -109,7 +110,7 @@ def main() -> int:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw perplexity by epochs, seconds, parameters")
     parser.add_argument("--tokens", nargs=2, type=Path, metavar=("A", "B"), help="on which words two runs differ most")
     parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens (default: test)")
-    parser.add_argument("--seed", type=int, default=0, help="with --tokens: of the bootstrap (default: 0)")
+    parser.add_argument("--seed", type=bounded(Seed), default=0, help="with --tokens: of the bootstrap (default: 0)")
     parser.add_device()
     parser.add_plugins()
     arguments = parser.parse_args()

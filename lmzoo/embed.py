@@ -31,6 +31,9 @@ OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
 PART_TOKENS = 1 << 14
 """Whole lines of a file are embedded and written together up to so many tokens."""
 
+LONGEST_LINE = 1 << 17
+"""Words of a line, which are embedded all at once."""
+
 MOST_BYTES = 1 << 32
 """Of the words in a file; numpy keeps as much room for each as for the longest."""
 
@@ -98,6 +101,8 @@ class TextOnDisk:
             size, last = PART_TOKENS, -1
             while not len(ends := np.flatnonzero(tokens[begin : begin + size] == EOS_ID)):
                 size, last = 2 * size, 0  # a longer line is a part by itself
+                if size > LONGEST_LINE:
+                    raise UserError(f"{self.file}: a line has more than {LONGEST_LINE:,} words", "part it")
             end = begin + int(ends[last]) + 1
             yield torch.from_numpy(tokens[begin:end].astype(np.int64))
             begin = end

@@ -6,16 +6,20 @@ if __name__ == "__main__":
     start("lmzoo.generate")
 
 import argparse
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, open_run, warn
+from lmzoo.cli.command import CommandParser, bounded, open_run, warn
 from lmzoo.core.errors import UserError, printable, shortened
+from lmzoo.core.options import Bounds, Size
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.conditions import chosen
 from lmzoo.corpus.vocabulary import EOS, UNK
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
+
+LongSeed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
 
 
 def main() -> int:
@@ -58,8 +62,10 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         "python -m lmzoo.generate outputs/pydoc/lstm --beam 10 --tokens 30",
     )
     parser.add_run("outputs/pydoc/lstm")
-    parser.add_argument("--tokens", type=int, default=200, help="how many, ends of lines included (200)")
-    parser.add_argument("--samples", type=int, default=1, help="how many texts, an empty line between them (1)")
+    parser.add_argument("--tokens", type=bounded(Size), default=200, help="how many, ends of lines included (200)")
+    parser.add_argument(
+        "--samples", type=bounded(Size), default=1, help="how many texts, an empty line between them (1)"
+    )
     parser.add_argument(
         "--prompt", default="", help="the first words of each text; those unknown to the model become <unk>"
     )
@@ -70,24 +76,20 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         "text as often as train, or the prompt, has it, and printed with a tab before each line",
     )
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
-    parser.add_argument("--top-k", type=int, help="draw from the K likeliest words alone; 1 is greedy")
+    parser.add_argument("--top-k", type=bounded(Size), help="draw from the K likeliest words alone; 1 is greedy")
     parser.add_argument(
         "--top-p", type=float, default=1.0, help="from the fewest words with this probability together (1)"
     )
     parser.add_argument("--typical", type=float, default=1.0, help="likewise, words of typical information first (1)")
-    parser.add_argument("--beam", type=int, help="print the likeliest sentences that a beam search of this width finds")
-    parser.add_argument("--seed", type=int, default=0, help="another seed draws another text (0)")
+    parser.add_argument(
+        "--beam", type=bounded(Size), help="print the likeliest sentences that a beam search of this width finds"
+    )
+    parser.add_argument("--seed", type=bounded(LongSeed), default=0, help="another seed draws another text (0)")
     parser.add_argument(
         "--scores", action="store_true", help="print log p of each line in nats before it, without the prompt's"
     )
     parser.add_device()
     options = parser.parse_args()
-    for name in ("tokens", "samples", "top_k", "beam"):
-        if (number := getattr(options, name)) is not None and not 1 <= number < 2**31:
-            option = name.replace("_", "-")
-            raise UserError(f"--{option} {shortened(number)}: must be at least 1 and below 2^31")
-    if not 0 <= options.seed < 2**63:
-        raise UserError(f"--seed {shortened(options.seed)}: must be at least 0 and below 2^63")
     try:
         decoding = Decoding(
             temperature=options.temperature, top_k=options.top_k, top_p=options.top_p, typical=options.typical

@@ -9,8 +9,9 @@ import math
 
 import torch
 
-from lmzoo.cli.command import CommandParser, open_run, require_kind, warn
+from lmzoo.cli.command import CommandParser, bounded, open_run, require_kind, warn
 from lmzoo.core.errors import UserError, printable
+from lmzoo.core.options import Count, Size
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
@@ -97,15 +98,15 @@ def main() -> int:
         '--state 7 --sentence "the company said it will sell its shares"',
     )
     parser.add_run("outputs/ptb/vlhmm")
-    parser.add_argument("--state", type=int, action="append", default=[], help="the number of a state; may be repeated")
+    parser.add_argument(
+        "--state", type=bounded(Count), action="append", default=[], help="the number of a state; may be repeated"
+    )
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
     splits = ["train", "valid", "test"]
     parser.add_argument("--split", choices=splits, default="valid", help="whose use of states is shown (valid)")
-    parser.add_argument("--shown", type=int, default=12, help="how many words or states each list has (12)")
+    parser.add_argument("--shown", type=bounded(Size), default=12, help="how many words or states each list has (12)")
     parser.add_device()
     options = parser.parse_args()
-    if options.shown < 1:
-        raise UserError(f"--shown {options.shown}: must be at least 1")
     run, opened, vocabulary = open_run(options.run, options.device)
     model = require_kind(run, opened, HiddenMarkovModel, "a hidden Markov model, such as model=vlhmm")
     warn(run.unfinished())

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lmzoo.cli.command import CommandParser, check_output
+from lmzoo.cli.command import CommandParser, bounded, check_output
 from lmzoo.core.errors import UserError, nearest, printable
 from lmzoo.core.files import write_output
+from lmzoo.core.options import Size
 from lmzoo.words.vectors.formats import encoded, read_vectors
 from lmzoo.words.vectors.measures import Pairs, Questions
 from lmzoo.words.vectors.word_vectors import WordVectors
@@ -100,7 +101,7 @@ def main() -> int:
                         "where not given, analogies/questions-words.txt below $LMZOO_DATA or data")  # fmt: skip
     parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="the nearest words, and "
                         "no measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
-    parser.add_argument("--count", type=int, default=10, help="how many neighbours (10)")
+    parser.add_argument("--count", type=bounded(Size), default=10, help="how many neighbours (10)")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each measure and neighbour")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the vectors of one run or file instead")
@@ -108,8 +109,6 @@ def main() -> int:
     options = parser.parse_args()
     for file in filter(None, (options.csv, options.json, options.write)):
         check_output(file, *options.vectors)
-    if options.count < 1:
-        raise UserError(f"--count {options.count}: must be at least 1")
     opened = {str(path): read_vectors(path) for path in options.vectors}
     if options.write:
         return _write(opened, options)

@@ -11,13 +11,15 @@ import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from lmzoo.cli.command import CommandParser, check_output, warn
+from lmzoo.cli.command import CommandParser, bounded, check_output, warn
 from lmzoo.core.cache import kept
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
+from lmzoo.core.options import Bounds, Size
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
 from lmzoo.retrieval.evaluation import MEASURES, chosen, judged_queries, measured
 from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_prior, read_records, run_lines
@@ -31,6 +33,8 @@ GRID = {"mu": "--mu", "lam": "--lambda", "order": "--order", "nu": "--nu"} | {
 
 VERSION = 1
 """A part of the key of the index on disk. Raise it with every change of `analysis` or `Index.packed`."""
+
+Folds = Annotated[int, Bounds(low=2, high=2**31 - 1)]
 
 
 def main() -> int:
@@ -69,8 +73,6 @@ def _grid(arguments: argparse.Namespace) -> list[Settings]:
     if arguments.run:
         files = (arguments.documents, arguments.queries, arguments.qrels, arguments.prior, arguments.stop)
         check_output(arguments.run, *(Path(file) for file in files if file is not None))
-    if arguments.depth < 1 or arguments.folds < 2:
-        raise UserError("--depth must be 1 or more, and --folds 2 or more")
     grid = [Settings(*values) for values in itertools.product(*(getattr(arguments, name) for name in GRID))]
     if len(grid) > 1 and not arguments.qrels:
         raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
@@ -144,8 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--prior", default="uniform", help="p(d): uniform, length, or a file of lines 'NAME WEIGHT'")
     parser.add_argument("--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 of English)")
     parser.add_argument("--stem", default="porter", help="a stemmer of Snowball, or none (default: porter)")
-    parser.add_argument("--depth", type=int, default=1000, help="documents for each query (default: 1000)")
-    parser.add_argument("--folds", type=int, default=5, help="of cross-validation (default: 5)")
+    parser.add_argument("--depth", type=bounded(Size), default=1000, help="documents for each query (default: 1000)")
+    parser.add_argument("--folds", type=bounded(Folds), default=5, help="of cross-validation (default: 5)")
     return parser
 
 

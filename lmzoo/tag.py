@@ -7,8 +7,9 @@ if __name__ == "__main__":
 
 import json
 
-from lmzoo.cli.command import CommandParser, text_file, warn
+from lmzoo.cli.command import CommandParser, bounded, text_file, warn
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Size
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.tasks import Task, tasks
@@ -27,7 +28,10 @@ def main() -> int:
     parser.add_run("outputs/pos/hmm_tagger", "the folder of a run of lmzoo.label")
     parser.add_argument("text", nargs="?", default="-", help="a file; - is standard input, the default")
     parser.add_argument(
-        "--best", type=int, metavar="K", help="print the K best labellings of each sentence as JSON, with log p"
+        "--best",
+        type=bounded(Size),
+        metavar="K",
+        help="print the K best labellings of each sentence as JSON, with log p",
     )
     arguments = parser.parse_args()
     run = load_labeller(arguments.run)
@@ -38,8 +42,6 @@ def main() -> int:
     if arguments.best is None:
         print(text.written(map(task.plain, labeller.label(text.sentences))).decode(), end="")
         return 0
-    if arguments.best < 1:
-        raise UserError(f"--best {arguments.best}: must be at least 1")
     if not (isinstance(labeller, Chained) and labeller.probabilistic):
         raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
     for sentence in text.sentences:

@@ -1,6 +1,7 @@
 """A trained model in a notebook."""
 
 import math
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,3 +92,11 @@ def test_mistakes(run: Path):
         lm.score("a\nb")
     with pytest.raises(AttributeError, match="no attribute 'lod'"):
         lmzoo.lod  # noqa: B018
+
+
+def test_a_run_is_trained_in_another_thread_than_the_main_one(folder: Path):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(lmzoo.train(*SMALL, "run_dir=run")))
+    thread.start()
+    thread.join()
+    assert found[0].perplexity() == evaluate.evaluate(Path("run"), "test")["perplexity"]

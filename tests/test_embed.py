@@ -199,3 +199,11 @@ def test_too_many_open_files_are_told_in_one_line(
     monkeypatch.setattr(embed.tempfile, "tempdir", str(tmp_path))
     line = command(str(run), str(text), "--neighbours", "w1", main=embed.main).refused()
     assert f"{tmp_path}: cannot be written (Too many open files)" in line
+
+
+def test_a_line_that_fills_the_memory_is_refused_with_the_limit(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(embed, "PART_TOKENS", 2)
+    monkeypatch.setattr(embed, "LONGEST_LINE", 6)
+    line = command(str(run), str(text), "new.npz", main=embed.main).refused()
+    assert f"{text}: a line has more than 6 words; part it" in line
+    assert not text.with_name("new.npz").exists()

@@ -76,7 +76,7 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
     ("arguments", "message"),
     [
         (["--tokens", "0"], "--tokens 0: must be at least 1"),
-        (["--tokens", "9" * 4300], "must be at least 1 and below 2^31"),
+        (["--tokens", "9" * 4300], "…: must be at most 2147483647"),
         (["--temperature", "0"], "--temperature=0.0: must be positive and finite"),
         (["--temperature", "nan"], "--temperature=nan: must be positive and finite"),
         (["--seed", "-1"], "--seed -1: must be at least 0"),
@@ -97,3 +97,8 @@ def test_mistakes_of_the_command(run: Path, arguments: list[str], message: str):
 
 def test_a_folder_that_is_no_run(tmp_path: Path):
     assert "not a run directory" in command(str(tmp_path), main=generate.main).refused()
+
+
+def test_a_beam_that_fills_the_memory_is_refused_with_the_limit(run: Path):
+    line = command(str(run), "--beam", "100000000", main=generate.main).refused()
+    assert "--beam 100000000: must be at most 6,391,320, as the model has 21 words" in line

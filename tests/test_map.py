@@ -1,6 +1,7 @@
 """The command ``lmzoo.map``: its picture, its page, and TensorBoard's projector."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -65,8 +66,8 @@ def test_words_cannot_break_the_page():
     ("arguments", "message"),
     [
         (["absent"], "absent: not a run directory"),
-        (["ppmi", "--words", "2"], "--words must be at least 3"),
-        (["ppmi", "--perplexity", "nan"], "--perplexity above 0"),
+        (["ppmi", "--words", "2"], "--words 2: must be at least 3"),
+        (["ppmi", "--perplexity", "nan"], "--perplexity nan: must be a number"),
         (["ppmi", "--clusters", "99"], "--clusters=99: must be 1 to"),
         (["ppmi", "--out", "absent"], "absent/map.png: cannot be written"),
     ],
@@ -102,3 +103,11 @@ def test_tsne_keeps_groups_together():
     assert places.max() == 1
     first, second = places[:30], places[30:]
     assert np.linalg.norm(first.mean(0) - second.mean(0)) > first.std(0).max() + second.std(0).max()
+
+
+def test_a_word_that_the_text_does_not_have_is_told(run: str, tmp_path: Path):
+    other = Path(shutil.copytree(run, tmp_path / "other"))
+    data = (other / "vectors.bin").read_bytes()
+    (other / "vectors.bin").write_bytes(data.replace(b"w3 ", b"zz ", 1))
+    line = command(str(other), main=map_command.main).refused()
+    assert f"{other}/vectors.bin: 'zz' is no word of corpus" in line

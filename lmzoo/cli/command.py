@@ -1,12 +1,15 @@
 """What the commands share: arguments, and the way they open a run."""
 
 import argparse
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core import options
+from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.plugins import load_plugins, named
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.tokenizer import TOKENIZERS
@@ -26,6 +29,7 @@ class CommandParser(argparse.ArgumentParser):
     """A command line whose mistakes are UserErrors, with the arguments that commands have in common."""
 
     def error(self, message: str) -> NoReturn:
+        message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)
         raise UserError(message, "--help shows what there is")
 
     def add_run(self, example: str, what: str = "a run directory") -> None:
@@ -54,6 +58,18 @@ class CommandParser(argparse.ArgumentParser):
             help="cut plain text into words first; ptb: as Penn Treebank was prepared; where not given, words are "
             "separated by spaces",
         )
+
+
+def bounded(annotation: Any) -> Callable[[str], Any]:
+    """The type of an argument that is a number with the bounds of an annotation, such as `Size`."""
+    return partial(_bounded, annotation)
+
+
+def _bounded(annotation: Any, text: str) -> Any:
+    try:
+        return options.number(text, annotation)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{shortened(text)} must be {error}") from None
 
 
 def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:

@@ -29,7 +29,12 @@ def start(command: str) -> None:
         if command != "lmzoo.train" and os.environ.get("WORLD_SIZE", "1") != "1":
             problem = "lmzoo.train alone runs in several processes"
             raise importlib.import_module("lmzoo.core.errors").UserError(problem, f"start {command} by python -m")
-        return main()
+        try:
+            return main()
+        except Exception:
+            if signal.getsignal(signal.SIGINT) is _leave:  # Ctrl-C came; Hydra has made it an error of its own
+                raise KeyboardInterrupt from None
+            raise
 
     try:
         run_command(work)
@@ -39,14 +44,18 @@ def start(command: str) -> None:
 
 @contextlib.contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """A context for imports that take long: Ctrl-C ends the process, since libraries may catch an exception."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _leave)
+    """A context for imports that take long: Ctrl-C ends a command there, since libraries may catch an exception.
+
+    Nothing changes in a process that `start` has not started, such as a notebook, nor where Ctrl-C is ignored.
+    """
+    if signal.getsignal(signal.SIGINT) is not _interrupt:
+        yield
+        return
+    signal.signal(signal.SIGINT, _leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, _interrupt)
 
 
 def _interrupt(*_: object) -> None:

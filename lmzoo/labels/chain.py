@@ -11,7 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.inference import dense, paths
+
+MOST_BEGINNINGS = 1 << 27
+"""The most paths that `k_best` remembers, in four bytes each."""
 
 
 class Scores(NamedTuple):
@@ -75,8 +79,16 @@ def k_best(emission: Tensor, moves: Tensor, start: Tensor, k: int) -> list[tuple
     """The k paths of the highest scores, the highest first, or all where there are fewer; emission (T, K).
 
     Each label keeps its k best beginnings (Schwartz & Chow 1990).
+
+    Raises: UserError where those of all words are more than `MOST_BEGINNINGS`.
     """
-    K = len(start)
+    T, K = emission.shape
+    if min(k, K ** min(T, 64)) * K * T > MOST_BEGINNINGS:
+        most = MOST_BEGINNINGS // (K * T)
+        raise UserError(
+            f"a sentence of {T:,} words and {K} labels has at most {most:,} labellings in memory",
+            "ask for fewer by --best",
+        )
     top = (start + emission[0])[None]  # (n, K), the scores of n beginnings of each label
     origins = []
     for now in emission[1:]:
@@ -84,7 +96,7 @@ def k_best(emission: Tensor, moves: Tensor, start: Tensor, k: int) -> list[tuple
         every = (top[:, :, None] + moves).flatten(0, 1)  # (n K, K)
         top, origin = every.topk(min(k, n * K), dim=0)
         top = top + now
-        origins.append(origin)
+        origins.append(origin.int())
     found, places = top.flatten().topk(min(k, top.numel()))
     answers = []
     for value, place in zip(found.tolist(), places.tolist(), strict=True):

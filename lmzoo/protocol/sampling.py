@@ -143,6 +143,9 @@ class Draws(Protocol):
 ROWS, MORE_ROWS = 200, 5000
 """Sentences drawn side by side; the second where no probabilities of all words are in memory."""
 
+MOST_CONTINUATIONS = 1 << 27
+"""The most beginnings times words that a beam search compares, in float64."""
+
 LONGEST = 2000
 """Tokens of a sentence; a model that draws a longer one is no model of sentences."""
 
@@ -222,6 +225,9 @@ def beam_search(
             raise ValueError(f"{name}={number}: must be at least 1")
     if condition is None and shares(model) is not None:
         raise UserError("a beam search is for the sentences of one label", "give --condition LABEL")
+    if width * model.vocabulary_size > MOST_CONTINUATIONS:
+        most = MOST_CONTINUATIONS // model.vocabulary_size
+        raise UserError(f"--beam {width}: must be at most {most:,}, as the model has {model.vocabulary_size:,} words")
     given = None if condition is None else torch.tensor([condition])
     ended: list[Sentence] = []
     begun = torch.empty(1, 0, dtype=torch.int64)  # (beginnings, length)

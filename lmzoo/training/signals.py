@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,8 +11,11 @@ from typing import Any
 def stop_signals() -> Iterator[Callable[[], bool]]:
     """A context in which SIGINT and SIGTERM only set a flag. The yielded function reads the flag.
 
-    A second signal acts as it does outside the context.
+    A second signal acts as it does outside the context. Signals are the main thread's: in another nothing changes.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
     received = False
     before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

@@ -126,7 +126,7 @@ def furnish(folder: Path) -> None:
 def command_lines(seed: int, training: float = 0.5) -> Iterator[CommandLine]:
     """Command lines without end, the same for the same seed. ``training`` is the share of the train command."""
     draw = random.Random(seed)
-    arguments = {name: list(_arguments(main)) for name, main in MAINS.items() if name != "train"}
+    arguments = {name: list(parsed_arguments(main)) for name, main in MAINS.items() if name != "train"}
     while True:
         if draw.random() < training:
             yield CommandLine("train", tuple(_training(draw)))
@@ -135,7 +135,7 @@ def command_lines(seed: int, training: float = 0.5) -> Iterator[CommandLine]:
             yield CommandLine(name, tuple(_reading(draw, name, arguments[name])))
 
 
-def _arguments(main: Callable[[], int]) -> Iterator[Action]:
+def parsed_arguments(main: Callable[[], int]) -> Iterator[Action]:
     """What the parser of a command takes."""
     found = []
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bad_commands import MAINS, parsed_arguments
 from command_line import ROOT, SMALL, command, stop_at
 
 from lmzoo.core.errors import UserError
@@ -61,3 +62,23 @@ def test_the_command_itself_refuses_in_one_line(folder: Path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: model.hiden: no such option; did you mean 'model.hidden'?\n"
     assert not list(folder.iterdir())
+
+
+def integers() -> list[tuple[str, str]]:
+    """Every command's options that are whole numbers."""
+    found = [(name, action) for name, main in MAINS.items() if name != "train" for action in parsed_arguments(main)]
+    return [(name, action.option_strings[0]) for name, action in found
+            if "int" in str(getattr(action.type, "args", action.type)) and action.option_strings]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "option"), integers())
+def test_whole_numbers_have_bounds(name: str, option: str, folder: Path):
+    for value in ("9" * 20, "-" + "9" * 20, "9" * 5000, "1.5"):
+        needed = [
+            action.dest
+            for action in parsed_arguments(MAINS[name])
+            if not action.option_strings and action.nargs is None
+        ]
+        line = command(*needed, option, value, main=MAINS[name]).refused()
+        assert option in line, line
+        assert "must be" in line or "invalid int value" in line, line

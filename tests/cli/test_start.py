@@ -105,3 +105,9 @@ def test_help_whose_reader_has_left_is_silent(tmp_path: Path):
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_ctrl_c_that_a_library_makes_an_error_of_its_own_is_one_word(tmp_path: Path):
+    hydra = "try: ctrl_c()\nexcept KeyboardInterrupt: raise AttributeError('of the library')"
+    assert started(tmp_path, hydra) == (130, "", "interrupted\n")
+    assert "of the program" in started(tmp_path, "raise AttributeError('of the program')")[2]

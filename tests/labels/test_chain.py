@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.labels.chain import Scores, batches, best, chain, k_best, log_partition, score
 from lmzoo.models.hmm.inference import paths
 
@@ -79,3 +80,10 @@ def test_batches_have_all_sentences_and_no_more_words_than_asked():
     assert sorted(numbers) == list(range(6))
     assert all(len(batch) * max(lengths[i] for i in batch) <= 6 or len(batch) == 1 for batch in found)
     assert found[0] == [1, 3, 4]
+
+
+def test_more_paths_than_memory_holds_are_refused():
+    emission, moves, start = torch.zeros(2000, 30), torch.zeros(30, 30), torch.zeros(30)
+    with pytest.raises(UserError, match="a sentence of 2,000 words and 30 labels has at most 2,236 labellings in mem"):
+        k_best(emission, moves, start, 10**9)
+    assert len(k_best(emission[:2], moves, start, 10**9)) == 900

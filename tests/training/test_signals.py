@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from typing import Any
 
 import pytest
@@ -33,3 +34,16 @@ def test_handlers_are_as_before_where_no_signal_came():
     with stop_signals():
         assert not set(map(signal.getsignal, numbers)) & set(before)
     assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_other_threads_than_the_main_one_have_no_signals():
+    found = []
+
+    def work() -> None:
+        with stop_signals() as stopped:
+            found.append(stopped())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [False]

@@ -52,21 +52,20 @@ def read_vectors(path: Path) -> WordVectors:
             return _text(data, None)
         shape = int(head[0]), int(head[1])
         body = data[data.index(b"\n") + 1 :]
-        space = body.index(b" ")
-        binary = len(body) >= shape[0] * (4 * shape[1] + 2) and not _numeric(body[space + 1 :].split(b"\n", 1)[0])
-        return _binary(body, shape) if binary else _text(body, shape)
+        return _text(body, shape) if _numeric(body.partition(b"\n")[0], shape[1]) else _binary(body, shape)
     except (ValueError, IndexError, OverflowError) as error:
         raise UserError(
             f"{file}: no file of word vectors ({shortened(error)})", "word2vec's formats and GloVe's text can be read"
         ) from None
 
 
-def _numeric(line: bytes) -> bool:
+def _numeric(line: bytes, width: int) -> bool:
+    """Whether a line is a word and so many numbers, or lacks some of them."""
     try:
-        [float(part) for part in line.split()]
+        numbers = [float(part) for part in line.rstrip().split(b" ")[1:][-width:]]
     except ValueError:
         return False
-    return True
+    return bool(numbers)
 
 
 def _text(data: bytes, shape: tuple[int, int] | None) -> WordVectors:
@@ -75,6 +74,10 @@ def _text(data: bytes, shape: tuple[int, int] | None) -> WordVectors:
     width = len(lines[0].rstrip().split(" ")) - 1 if shape is None else shape[1]
     if width < 1:
         raise ValueError("line 1 has no numbers")
+    if shape is not None and len(lines) != shape[0]:
+        raise ValueError(f"{len(lines):,} vectors where line 1 says {shape[0]:,}")
+    if 2 * len(lines) * width > len(data):  # each is a digit and a space
+        raise ValueError(f"there are not {width:,} numbers in each line")
     words, matrix = [], np.empty((len(lines), width), np.float32)
     for number, line in enumerate(lines):
         word, *numbers = line.rstrip().rsplit(" ", width)
@@ -82,18 +85,24 @@ def _text(data: bytes, shape: tuple[int, int] | None) -> WordVectors:
             raise ValueError(f"vector {number + 1} has not {width} numbers")
         words.append(word)
         matrix[number] = [float(value) for value in numbers]
-    return _checked(words, matrix, shape)
+    return _checked(words, matrix)
 
 
 def _binary(body: bytes, shape: tuple[int, int]) -> WordVectors:
     size, place = 4 * shape[1], 0
+    if len(body) < shape[0] * (size + 2):  # each is a letter and a space before its numbers
+        raise ValueError(
+            f"it is cut, as {shape[0]:,} vectors of {shape[1]:,} numbers need more than its {len(body):,} bytes"
+        )
     words, matrix = [], np.empty(shape, np.float32)
     for number in range(shape[0]):
         space = body.index(b" ", place)
         words.append(_decoded(body[place:space].lstrip(b"\n")))
         matrix[number] = np.frombuffer(body, "<f4", shape[1], space + 1)
         place = space + 1 + size
-    return _checked(words, matrix, shape)
+    if body[place:].strip(b"\n"):
+        raise ValueError("it goes on after its last vector; a word of a binary file holds no space")
+    return _checked(words, matrix)
 
 
 def _decoded(word: bytes) -> str:
@@ -103,9 +112,7 @@ def _decoded(word: bytes) -> str:
         return word.decode(errors="replace")
 
 
-def _checked(words: list[str], matrix: np.ndarray, shape: tuple[int, int] | None) -> WordVectors:
-    if shape is not None and shape != matrix.shape:
-        raise ValueError(f"{len(words)} vectors where line 1 says {shape[0]}")
+def _checked(words: list[str], matrix: np.ndarray) -> WordVectors:
     first = {word: row for row, word in reversed([*enumerate(words)])}
     if any("\ufffd" not in word for row, word in enumerate(words) if first[word] != row):
         raise ValueError("a word is there twice")

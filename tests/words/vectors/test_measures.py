@@ -84,10 +84,22 @@ def test_words_that_are_cut_inside_a_letter_are_read(form: Format, tmp_path: Pat
         (b"a 1 2\na 3 4\n", "a word is there twice"),
         (b"a 1 nan\n", "a number is not finite"),
         (b"a 1 x\n", "could not convert"),
-        (b"2 2\na \0\0\0\0\0\0\0\0b \0", "no file of word vectors"),
+        (b"2 2\na \0\0\0\0\0\0\0\0b \0", "it is cut, as 2 vectors of 2 numbers need more than its 13 bytes"),
+        (b"3 99999999999\na 1 2\nb 1 2\nc 1 2\n", "there are not 99,999,999,999 numbers in each line"),
+        (b"a 1 2 3\n" + b"b\n" * 9, "there are not 3 numbers in each line"),
     ],
 )
 def test_other_files_are_refused(data: bytes, message: str, tmp_path: Path):
     (tmp_path / "v").write_bytes(data)
     with pytest.raises(UserError, match=message):
         read_vectors(tmp_path / "v")
+
+
+def test_a_binary_file_with_a_space_in_a_word_or_a_part_missing_is_refused(tmp_path: Path):
+    """The bytes of a vector would be taken for a word, and those after it for other numbers."""
+    matrix = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
+    spaced, whole = (encoded(WordVectors(["the", name, "of"], matrix), "binary") for name in ("New York", "York"))
+    for wrong in (spaced, *(whole[:end] for end in range(4, len(whole) - 1))):
+        (tmp_path / "v").write_bytes(wrong)
+        with pytest.raises(UserError, match="no file of word vectors"):
+            read_vectors(tmp_path / "v")
