@@ -81,15 +81,17 @@ class TextOnDisk:
 
     def _fill(self, vocabulary: Vocabulary) -> None:
         last = EOS_ID
-        for piece, numbers in vocabulary.look_up_pieces(reading(self.file), str(self.file)):
+        for piece, numbers in vocabulary.encode_pieces(
+            reading(self.file, of_words=vocabulary.form.of_words), str(self.file)
+        ):
             words = vocabulary.form.prepared(piece).decode().split()
-            tokens = vocabulary.read(numbers).int().numpy()
+            tokens = numbers.int().numpy()
             self.words += len(words)
             self.lines += int(((tokens == EOS_ID) & (np.insert(tokens[:-1], 0, last) != EOS_ID)).sum())
             self.longest = max([self.longest, *words], key=len)
             self.word_file.write("".join(f"{word}\n" for word in words).encode())
             self.number_file.write(tokens.tobytes())
-            last = tokens[-1] if len(tokens) else last
+            last = tokens[-1]
         self.word_file.flush()
         self.number_file.flush()
 

@@ -21,7 +21,7 @@ from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.lines import Part, file_parts, scored_parts
+from lmzoo.protocol.lines import Part, file_parts, known, scored_parts
 from lmzoo.protocol.perplexity import Total, by_line, fault, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
@@ -46,23 +46,24 @@ def evaluate(
         each: is called with logprob, tokens and text of every line, the words as the model reads them, as soon as it
             is scored. In a stream a line is scored given all lines before it.
 
-    Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words read as `<unk>`),
-        impossible (tokens of probability zero), seconds, device; where words are unknown, perplexity_of_known, that
-        of all other tokens; where words are characters, bits_per_character.
+    Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words that are not `known`),
+        impossible (tokens of probability zero), seconds, device; where words are unknown, impossible_unknown (how many
+        of these are impossible), and perplexity_of_known, that of all other tokens; where words are characters,
+        bits_per_character.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
     run, model, vocabulary = open_run(run_dir, device)
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
-    started, scoring = time.monotonic(), _Scoring(vocabulary, each)
+    started, scoring = time.monotonic(), _Scoring(vocabulary, known(model, vocabulary), each)
     shown = each is None or not sys.stdout.isatty()
     for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary, shown), memory):
         if problem := fault(logprobs):
             raise UserError(f"{run_dir}: {problem}", "train it again")
-        scoring.add(part.numbers, logprobs)
+        scoring.add(part.tokens, logprobs)
         if part.conditions is not None:
-            scoring.unconditioned.add(text_logprobs(model, vocabulary.read(part.numbers), memory))
+            scoring.unconditioned.add(text_logprobs(model, part.tokens, memory))
     measured = scoring.all.score
     figures = {
         "model": config["model"]["name"],
@@ -81,25 +82,26 @@ def evaluate(
     if vocabulary.form.unit == "char":
         figures["bits_per_character"] = math.log2(measured.perplexity)
     if figures["unknown"] and not model.whole_sentences:
-        figures["perplexity_of_known"] = scoring.known.score.perplexity
+        of_known = scoring.known.score
+        figures["impossible_unknown"] = measured.impossible - of_known.impossible
+        figures["perplexity_of_known"] = of_known.perplexity
     return figures
 
 
 class _Scoring:
     """The sums of a text that is scored part by part; ``each`` is given its lines."""
 
-    def __init__(self, vocabulary: Vocabulary, each: Callable[[dict[str, Any]], None] | None):
-        self.vocabulary, self.each = vocabulary, each
+    def __init__(self, vocabulary: Vocabulary, is_known: Tensor, each: Callable[[dict[str, Any]], None] | None):
+        self.vocabulary, self.is_known, self.each = vocabulary, is_known, each
         self.all, self.known, self.unconditioned = Total(), Total(), Total()
         self.open: tuple[Tensor, Tensor] | None = None  # the tokens of a line that has not ended, and their log p
 
-    def add(self, numbers: Tensor, logprobs: Tensor) -> None:
-        """(N,) tokens, -1 for unknown words, and their log-probabilities."""
+    def add(self, tokens: Tensor, logprobs: Tensor) -> None:
+        """(N,) tokens, and their log-probabilities."""
         self.all.add(logprobs)
-        self.known.add(logprobs[numbers >= 0])
+        self.known.add(logprobs[self.is_known[tokens]])
         if self.each is None:
             return
-        tokens = self.vocabulary.read(numbers)
         if self.open is not None:
             tokens, logprobs = torch.cat([self.open[0], tokens]), torch.cat([self.open[1], logprobs])
         lines = by_line(tokens, tokens)
@@ -188,11 +190,14 @@ def main() -> int:
     if "perplexity_without_condition" in figures:
         summary.append(f"without the labels of the lines: perplexity {figures['perplexity_without_condition']:.2f}")
     if figures["unknown"]:
-        told = f"{figures['unknown']:,} words are not in the model's vocabulary and were read as <unk>"
+        told = f"{figures['unknown']:,} words are not in the model's vocabulary, or <unk> in the text: read as <unk>"
         if "perplexity_of_known" in figures and figures["unknown"] > MANY_UNKNOWN * figures["tokens"]:
             told += f"; without them the perplexity is {figures['perplexity_of_known']:.2f}"
         summary.append(told)
     if figures["impossible"]:
-        summary.append(f"{figures['impossible']:,} tokens have probability 0")
+        told = f"{figures['impossible']:,} tokens have probability 0"
+        if figures.get("impossible_unknown"):
+            told += f", {figures['impossible_unknown']:,} of them unknown words, as the model has no <unk>"
+        summary.append(told)
     print("\n".join(summary), file=sys.stderr if arguments.lines else sys.stdout)
     return 0

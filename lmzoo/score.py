@@ -56,7 +56,8 @@ def main() -> int:
         conditions = numbered(labels, vocabulary.conditions, arguments.text)
         text = scored(model, vocabulary, tokenized(arguments, lines), context, arguments.text, conditions)
     else:
-        pieces = tokenized_pieces(arguments, reading(text_file(arguments), not sys.stdout.isatty()))
+        of_words = vocabulary.form.of_words or arguments.tokenize is not None
+        pieces = tokenized_pieces(arguments, reading(text_file(arguments), not sys.stdout.isatty(), of_words))
         text = scored_pieces(model, vocabulary, pieces, context, arguments.text)
     warn(unfinished)
     sums = Sums()
@@ -122,10 +123,12 @@ class Sums:
     def told(self, unit: str) -> str:
         """The line that is printed at the end."""
         nats = UNITS[unit]
+        impossible = self.logprob == -math.inf < self.logprob_of_known
         return (
             f"{self.tokens:,} tokens in {self.lines:,} lines: log p {self.logprob * nats:.4f} {unit}, perplexity "
             f"{_perplexity(self.logprob, self.tokens):.2f}; without the {self.unknown:,} unknown words "
             f"{self.logprob_of_known * nats:.4f}, {_perplexity(self.logprob_of_known, self.tokens - self.unknown):.2f}"
+            + ("; the model has no <unk>, so that unknown words have probability 0" if impossible else "")
         )
 
 

@@ -60,24 +60,30 @@ def read_bytes(path: Path, most: int = sys.maxsize) -> bytes:
     return data
 
 
-def text_bytes(path: Path) -> bytes:
-    """The contents of a text, which has words; unpacked where the file's name ends in ``.gz`` or ``.zst``.
+def text_bytes(path: Path, of_words: bool = True) -> bytes:
+    """The contents of a text; unpacked where the file's name ends in ``.gz`` or ``.zst``.
 
-    Raises: UserError as `input_stream` does, and for what is no text, as `LONGEST_WORD` shows.
+    Args:
+        of_words: whether white space parts words in it, and not each character is a word.
+
+    Raises: UserError as `input_stream` does, and for what is no text of words, as `LONGEST_WORD` shows.
     """
-    return b"".join(text_blocks(path))
+    return b"".join(text_blocks(path, of_words=of_words))
 
 
 Seen = Callable[[bytes, int], None]
 """Is told each block of a text as it is read, and how many bytes of the file are read by then."""
 
 
-def text_blocks(path: Path, seen: Seen = lambda block, read: None) -> Iterator[bytes]:
+def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: bool = True) -> Iterator[bytes]:
     """`text_bytes` in blocks of `LONGEST_WORD` bytes."""
     with input_stream(path) as stream, _unpacked(stream, path) as text:
         while block := text.read(LONGEST_WORD):
-            if len(block) == LONGEST_WORD and not re.search(rb"\s", block):
-                raise UserError(f"{path}: no text of words, as {LONGEST_WORD:,} bytes of it have no space")
+            if of_words and len(block) == LONGEST_WORD and not re.search(rb"\s", block):
+                raise UserError(
+                    f"{path}: no text of words, as {LONGEST_WORD:,} bytes of it have no space",
+                    "corpus.unit=char has each character as a word",
+                )
             seen(block, stream.tell() if stream.seekable() else 0)
             yield block
 
@@ -114,16 +120,16 @@ def read_text(path: Path) -> bytes:
     return checked_text(text_bytes(path), str(path))
 
 
-def read_pieces(path: Path, seen: Seen = lambda block, read: None) -> Iterator[bytes]:
+def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: bool = True) -> Iterator[bytes]:
     """`read_text` in pieces, so that a file of any size is read in the memory of a few blocks.
 
-    No piece ends inside a word. One in which a line ends has nothing behind its last line feed, and the last one ends
-    with a line feed, whether the file does or not.
+    No piece ends inside a word, or inside a character where those are the words. One in which a line ends has nothing
+    behind its last line feed, and the last one ends with a line feed, whether the file does or not.
 
     Raises: UserError as `read_text` does, at the piece that shows what is wrong; that a text is empty, at its end.
     """
     line, place, empty, beginning = 1, 0, True, codecs.BOM_UTF8
-    for whole in _cut_between_words(text_blocks(path, seen)):
+    for whole in _cut(text_blocks(path, seen, of_words), of_words):
         piece, beginning = whole.removeprefix(beginning), b""
         try:
             text = piece.decode()
@@ -136,15 +142,24 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None) -> Iterator[b
         raise UserError(f"{path}: empty", NO_LINE)
 
 
-def _cut_between_words(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Blocks cut anew: behind their last line feed or, where there is none, before their last space."""
+def _cut(blocks: Iterator[bytes], of_words: bool) -> Iterator[bytes]:
+    """Blocks cut anew: behind their last line feed or, where there is none, before their last space.
+
+    Where there is none either, before the last character of a text that is not of words. A carriage return, which may
+    end a line, is never the last sign of a piece.
+    """
     rest = b""
     for block in blocks:
         block = rest + block
-        end = block.rfind(b"\n") + 1 or max(map(block.rfind, (b" ", b"\t", b"\r", b"\v", b"\f")))
-        if end > 0:
+        end = block.rfind(b"\n") + 1
+        if not end:
+            end = len(block[: max(0, *map(block.rfind, (b" ", b"\t", b"\r", b"\v", b"\f")))].rstrip(b"\r"))
+        if not end and not of_words:
+            end = next((i for i in range(len(block) - 1, 0, -1) if block[i] & 0xC0 != 0x80), 0)
+            end = len(block[:end].rstrip(b"\r"))
+        if end:
             yield block[:end]
-        rest = block[max(0, end) :]
+        rest = block[end:]
     if rest:
         yield rest + b"\n"
 

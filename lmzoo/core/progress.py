@@ -61,7 +61,7 @@ def tracked(total: int, unit: str, what: str | None = None) -> Iterator[int]:
             bar.update()
 
 
-def reading(file: Path, shown: bool = True) -> Iterator[bytes]:
+def reading(file: Path, shown: bool = True, of_words: bool = True) -> Iterator[bytes]:
     """`read_pieces`, and its progress is shown where the file has a megabyte or more.
 
     Args:
@@ -69,7 +69,7 @@ def reading(file: Path, shown: bool = True) -> Iterator[bytes]:
     """
     size = file.stat().st_size // MB if file.is_file() else 0
     if not (size and shown):
-        yield from read_pieces(file)
+        yield from read_pieces(file, of_words=of_words)
         return
     with Bar(size, "MB", file.name) as bar:
-        yield from read_pieces(file, lambda _, read: bar.update(steps=read // MB - bar.done))
+        yield from read_pieces(file, lambda _, read: bar.update(steps=read // MB - bar.done), of_words)

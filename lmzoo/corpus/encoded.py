@@ -21,7 +21,7 @@ from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
-VERSION = 2
+VERSION = 3
 """A part of the cache's key. Raise it with every change of the numbers that a text becomes, or of how they are kept."""
 
 SETTLED = 2.0
@@ -87,7 +87,7 @@ class Reading:
         return Contents(self.digest.hexdigest(), self.sizes)
 
 
-def contents(files: Sequence[Path]) -> Contents | None:
+def contents(files: Sequence[Path], form: Form) -> Contents | None:
     """The contents of files; None for a pipe, which can be read only once.
 
     They are kept by path, size, times and number (inode) of each file, so that a file of any size is not read again
@@ -102,7 +102,7 @@ def contents(files: Sequence[Path]) -> Contents | None:
         reading = Reading(files, "reading")
         with reading.bar:
             for reading.number, file in enumerate(files):
-                for _ in text_blocks(file, reading.seen):
+                for _ in text_blocks(file, reading.seen, form.of_words):
                     pass
         return json.dumps(reading.contents).encode()
 
@@ -160,9 +160,9 @@ def _encoded(
     try:
         with large_stream(path) as stream, reading.bar:
             for reading.number, file in enumerate(files):
-                for _, numbers in vocabulary.look_up_pieces(read_pieces(file, reading.seen), str(file)):
+                for _, numbers in vocabulary.encode_pieces(read_pieces(file, reading.seen, form.of_words), str(file)):
                     counts[reading.number] += len(numbers)
-                    stream.write(vocabulary.read(numbers).int().numpy().tobytes())
+                    stream.write(numbers.int().numpy().tobytes())
             if known not in (None, reading.contents):
                 raise UserError(f"{files[0]}: the text changed while it was read", "start again when it is whole")
             if isinstance(words, Limits) and isinstance(vocabulary, Lexicon):

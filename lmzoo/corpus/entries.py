@@ -166,7 +166,7 @@ def _from_files(
     name: str, context: Context, files: Mapping[str, Sequence[Path]], form: Form, words: Vocabulary | Limits
 ) -> Corpus:
     """A corpus of files of any size; its vocabulary, or what is left out of that of train."""
-    known = {split: contents(each) for split, each in files.items()}
+    known = {split: contents(each, form) for split, each in files.items()}
     train = encoded(files["train"], known["train"], form, words)
     vocabulary = Vocabulary(train.words, form)
     parts = {split: train if split == "train" else encoded(files[split], known[split], form, vocabulary)
@@ -184,7 +184,7 @@ def _labelled(
     """A corpus of files whose lines begin with labels, which are read whole."""
     texts, checksums = {}, {}
     for split, each in files.items():
-        read = [(str(file), text_bytes(file)) for file in each]
+        read = [(str(file), text_bytes(file, form.of_words)) for file in each]
         checksums[split] = sha256(b"".join(data for _, data in read))
         texts[split] = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
     taken = None if isinstance(words, Limits) else words

@@ -34,6 +34,11 @@ class Form:
         """From the options of a corpus, many of which have none of these."""
         return cls(**{field.name: options[field.name] for field in fields(cls) if field.name in options})
 
+    @property
+    def of_words(self) -> bool:
+        """Whether white space parts the words, so that none has it in it."""
+        return self.unit == "word"
+
     def words(self, line: str) -> list[str]:
         """The words of a line, none of which has white space in it."""
         if self.lower:
@@ -41,6 +46,15 @@ class Form:
         if self.tokenizer is not None:
             line = TOKENIZERS[self.tokenizer](line)
         return [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
+
+    def makes(self, word: str) -> bool:
+        """Whether a text can have this word, which may be what becomes of a number."""
+        return word in self.words(f"{character(word) if self.unit == 'char' else word} 7")
+
+    def changes(self) -> list[str]:
+        """The options that are unlike the default, as they are written on a command line."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return [f"corpus.{name}={str(own).lower()}" for name, (own, default) in values.items() if own != default]
 
     def prepared(self, text: bytes) -> bytes:
         """UTF-8 whose lines end with a line feed each -> the same lines as words that spaces part."""

@@ -1,6 +1,6 @@
 """Words and their numbers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,9 @@ EOS = "<eos>"
 UNK = "<unk>"
 EOS_ID = 0
 """`<eos>`, the end of a line, is word 0 of every vocabulary. It also stands before a sentence."""
+
+ADDED = {EOS: "the end", "<s>": "the beginning", "</s>": "the end"}
+"""Words that no text has, and where a line has them without being told: ours, and those of SRILM and KenLM."""
 
 
 Text = bytes | Iterable[str]
@@ -60,27 +63,24 @@ class Vocabulary:
 
     @cached_property
     def _table(self) -> WordTable:
-        return WordTable(self.index)
+        return _table(self.index)
 
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 numbers of words; -1 for those that have none."""
         return self._table.find(words)
 
-    def encode(self, text: Text, where: str = "text") -> Tensor:
-        """A text -> the (N,) int64 numbers of its words, each line closed by `<eos>`.
+    def encode(self, text: Text, where: str = "text", line: int = 1) -> Tensor:
+        """A text -> the (N,) int64 numbers of its words, each line closed by `<eos>`; `<unk>` for unknown words.
 
         Args:
             text: lines of words that white space parts, as `str.split` has it; or UTF-8, in which a line ends with a
                 line feed alone.
             where: the name of the text in an error.
+            line: the number of its first line in an error.
 
-        Raises: UserError that names the line, for `<eos>` inside a line, and for an unknown word if the vocabulary has
-            no `<unk>`.
+        Raises: UserError that names the line, for a word of `ADDED`, and for an unknown word if the vocabulary has no
+            `<unk>`.
         """
-        return self.read(self.look_up(text, where))
-
-    def look_up(self, text: Text, where: str = "text", line: int = 1) -> Tensor:
-        """`encode`, but -1 for an unknown word. The first line has the number ``line`` in an error."""
         data, parts = self.form.prepared(_utf8(text)), [torch.empty(0, dtype=torch.int64)]
         for begin, block in blocks(data):
             words = Words(block)
@@ -88,28 +88,33 @@ class Vocabulary:
             refused = numbers == EOS_ID if UNK in self.index else numbers <= EOS_ID
             if refused.any():
                 raise self._refusal(data, begin + int(words.begin[refused.argmax()]), where, line)
+            numbers[numbers < 0] = self.index.get(UNK, -1)
             parts.append(torch.from_numpy(np.insert(numbers, words.line_ends(), EOS_ID)))
         return torch.cat(parts)
 
-    def look_up_pieces(self, pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, Tensor]]:
-        """Each piece of a text that comes in those of `read_pieces`, and its numbers; errors as `look_up` has them."""
+    def encode_pieces(self, pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, Tensor]]:
+        """Each piece of a text that comes in those of `read_pieces`, and its numbers; errors as `encode` has them.
+
+        A piece of blanks within a line, which has no number, is left out.
+        """
         line = 1
         for piece in pieces:
-            numbers = self.look_up(piece, where, line)
-            yield piece, numbers if piece.endswith(b"\n") else numbers[:-1]
+            numbers = self.encode(piece, where, line)
+            numbers = numbers if piece.endswith(b"\n") else numbers[:-1]
+            if len(numbers):
+                yield piece, numbers
             line += piece.count(b"\n")
-
-    def read(self, numbers: Tensor) -> Tensor:
-        """What `look_up` found, with `<unk>` for unknown words."""
-        return numbers.masked_fill(numbers < 0, self.index.get(UNK, -1))
 
     def _refusal(self, data: bytes, place: int, where: str, first: int) -> UserError:
         """What is wrong with the line of a text that has a wrong word at this place; its lines count from ``first``."""
         number = data.count(b"\n", 0, place) + first
         line = data[data.rfind(b"\n", 0, place) + 1 : data.find(b"\n", place)]
         words = line.decode("utf-8", "surrogatepass").split()
-        if EOS in words:
-            return UserError(f"{where}, line {number}: {EOS} is added at the end of each line", "remove it there")
+        if added := next((word for word in words if word in ADDED), None):
+            return UserError(
+                f"{where}, line {number}: {added} is added at {ADDED[added]} of each line",
+                "remove it there, or write it in another way where it is a word of the text",
+            )
         word = next(word for word in words if word not in self.index)
         return UserError(
             f"{where}, line {number}: '{word}' is not in the vocabulary, which has no {UNK}",
@@ -135,12 +140,12 @@ class Lexicon(Vocabulary):
     def __init__(self, form: Form = Form()):  # noqa: B008
         super().__init__([EOS], form)
         self.counts = np.zeros(1, np.int64)
-        self.table = WordTable(self.index)
+        self.table = _table(self.index)
 
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 numbers of words, new ones among them."""
         if len(self.words) > 2 * len(self.table.numbers):
-            self.table = WordTable(self.index)
+            self.table = _table(self.index)
         numbers = self.table.find(words)
         for i in np.flatnonzero(numbers < 0).tolist():
             numbers[i] = number = self.index.setdefault(word := words[i], len(self.words))
@@ -161,6 +166,11 @@ class Lexicon(Vocabulary):
         if (unknown or len(kept) < len(ranked)) and UNK not in kept:
             kept = [UNK, *(kept if max_size is None or len(kept) + 2 <= max_size else kept[:-1])]
         return Vocabulary([EOS, *kept], self.form)
+
+
+def _table(index: Mapping[str, int]) -> WordTable:
+    """That of a vocabulary, and `EOS_ID` for the words of `ADDED`, which `encode` refuses."""
+    return WordTable({**index, **dict.fromkeys(ADDED, EOS_ID)})
 
 
 def _utf8(text: Text) -> bytes:

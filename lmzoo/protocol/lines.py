@@ -1,7 +1,7 @@
 """Lines of text, scored word by word."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, tee
+from itertools import chain, starmap, tee
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
 from lmzoo.corpus.conditions import numbered, parted
+from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import fault, part_logprobs, text_logprobs
 
@@ -23,7 +24,7 @@ class Line(NamedTuple):
     Attributes:
         words: those of the line and `<eos>`, n in all.
         logprobs: (n,) log p of each given those before it, in nats; float64.
-        known: (n,) bool, whether the model knows the word. It reads others as `<unk>`.
+        known: (n,) bool, whether the model knows the word, as `known` has it.
         logprob: Σ log p in nats.
         logprob_of_known: Σ log p over the words that the model knows, in nats.
         unknown: how many words the model does not know.
@@ -35,6 +36,14 @@ class Line(NamedTuple):
     logprob: float
     logprob_of_known: float
     unknown: int
+
+
+def known(model: LanguageModel, vocabulary: Vocabulary) -> Tensor:
+    """(V,) bool: the words that the model knows, which are all but `<unk>` and those that it reads as `<unk>`."""
+    found = ~model.unlisted()
+    if UNK in vocabulary.index:
+        found[vocabulary.index[UNK]] = False
+    return found
 
 
 def scored(
@@ -63,18 +72,13 @@ class Part(NamedTuple):
     """A piece of a text.
 
     Attributes:
-        numbers: (N,) of its words and ends of lines, -1 for unknown words.
+        tokens: (N,) its words and ends of lines.
         conditions: (L,) those of its lines, where they have any; then it is the whole text.
     """
 
     text: bytes
-    numbers: Tensor
+    tokens: Tensor
     conditions: Tensor | None = None
-
-
-def looked_up(vocabulary: Vocabulary, pieces: Iterable[bytes], where: str) -> Iterator[Part]:
-    """`Vocabulary.look_up_pieces` as parts."""
-    return (Part(piece, numbers) for piece, numbers in vocabulary.look_up_pieces(pieces, where))
 
 
 def file_parts(vocabulary: Vocabulary, file: Path, shown: bool = True) -> Iterable[Part]:
@@ -83,12 +87,12 @@ def file_parts(vocabulary: Vocabulary, file: Path, shown: bool = True) -> Iterab
     Args:
         shown: whether progress is shown, as in `reading`.
 
-    Raises: UserError as `read_pieces`, `parted`, `numbered` and `Vocabulary.look_up` do.
+    Raises: UserError as `read_pieces`, `parted`, `numbered` and `Vocabulary.encode` do.
     """
     if not vocabulary.conditions:
-        return looked_up(vocabulary, reading(file, shown), str(file))
+        return starmap(Part, vocabulary.encode_pieces(reading(file, shown, vocabulary.form.of_words), str(file)))
     labels, lines = parted(read_lines(file), str(file))
-    return [Part(b"", vocabulary.look_up(lines, str(file)), numbered(labels, vocabulary.conditions, str(file)))]
+    return [Part(b"", vocabulary.encode(lines, str(file)), numbered(labels, vocabulary.conditions, str(file)))]
 
 
 def scored_parts(
@@ -96,12 +100,9 @@ def scored_parts(
 ) -> Iterator[tuple[Part, Tensor]]:
     """Each part of a text and log p of its tokens, (N,) in nats; float64. A few parts are in memory at once."""
     if vocabulary.conditions:
-        return (
-            (part, text_logprobs(model, vocabulary.read(part.numbers), context, part.conditions).cpu().double())
-            for part in parts
-        )
+        return ((part, text_logprobs(model, part.tokens, context, part.conditions).cpu().double()) for part in parts)
     parts, same = tee(parts)
-    logprobs = part_logprobs(model, (vocabulary.read(part.numbers) for part in same), context)
+    logprobs = part_logprobs(model, (part.tokens for part in same), context)
     return ((part, found.cpu().double()) for part, found in zip(parts, logprobs, strict=True))
 
 
@@ -118,7 +119,8 @@ def scored_pieces(
     A line is given as soon as its piece is read; errors come after it.
     """
     open_line: list[tuple[Part, Tensor]] = []
-    parts = (part._replace(conditions=conditions) for part in looked_up(vocabulary, pieces, where))
+    is_known = known(model, vocabulary)
+    parts = (Part(*piece, conditions) for piece in vocabulary.encode_pieces(pieces, where))
     if (first := next(parts, None)) is None:
         return
     for part, logprobs in scored_parts(model, vocabulary, chain([first], parts), context):
@@ -126,10 +128,10 @@ def scored_pieces(
             raise UserError(f"{where}: {problem}", "train the model again")
         open_line.append((part, logprobs))
         if part.text.endswith(b"\n"):
-            numbers = torch.cat([part.numbers for part, _ in open_line])
+            tokens = torch.cat([part.tokens for part, _ in open_line])
             text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
             words = ([*vocabulary.form.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
-            yield from _cut(words, torch.cat([found for _, found in open_line]), numbers >= 0, numbers == EOS_ID)
+            yield from _cut(words, torch.cat([found for _, found in open_line]), is_known[tokens], tokens == EOS_ID)
             open_line.clear()
 
 

@@ -106,6 +106,10 @@ class LanguageModel(nn.Module, ABC):
         """
         return {}
 
+    def unlisted(self) -> Tensor:
+        """(V,) bool, on the CPU: the words of the vocabulary that the model does not have, and reads as `<unk>`."""
+        return torch.zeros(self.vocabulary_size, dtype=torch.bool)
+
     def word_vectors(self) -> Mapping[str, Tensor]:
         """What the model has learnt of each word whatever its context, by name: (V, d) vectors.
 

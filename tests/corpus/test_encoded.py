@@ -21,6 +21,7 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text, text_bytes
 from lmzoo.corpus import Corpus, Vocabulary, encoded, entries, load_corpus
+from lmzoo.corpus.form import Form
 from lmzoo.corpus.own import text_files
 
 PENN = Path(os.environ.get("LMZOO_DATA", ""), "ptb").absolute()
@@ -238,8 +239,8 @@ def test_a_file_that_changes_while_it_is_read_is_refused(kept: Path, monkeypatch
     Path("train").write_text("b a\na\n")
     read = encoded.contents
 
-    def then_changed(named: list[Path]):
-        found = read(named)
+    def then_changed(named: list[Path], form: Form):
+        found = read(named, form)
         Path("train").write_text("b a\na b\n")
         return found
 
@@ -264,7 +265,7 @@ def test_who_starts_at_once_waits_for_the_first(kept: Path):
     Path("train").write_text("b a\na\n")
     found: list[Corpus] = []
     names = [path.name for path in kept.glob("*")]
-    known = encoded.contents([Path("train")])
+    known = encoded.contents([Path("train")], Form())
     assert known is not None
     limits = encoded.Limits(1, None, False)
     given = (entries.Form(), limits)

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text
 from lmzoo.corpus import Vocabulary, lookup
+from lmzoo.corpus.form import Form
 from lmzoo.corpus.lookup import Words, WordTable, blocks
+from lmzoo.corpus.vocabulary import Lexicon
 
 ODD = "ab\x00\x07\x1b\x1c\x1f\x7f\t\r\x0b\x0c  \n\n\x85\xa0\u1680\u2007\u2028\u202f\u205f\u3000\u200b\ufeffé€😀"
 WORDS = [
@@ -117,7 +119,27 @@ def test_a_line_feed_within_a_given_line_is_a_space_and_a_byte_order_mark_is_lef
     assert vocabulary.encode([]).tolist() == []
 
 
-def test_unknown_words_are_found_before_they_become_unk():
-    vocabulary = Vocabulary(["<eos>", "<unk>", "a"])
-    assert vocabulary.look_up(["a x <unk>", "abcdefghij"]).tolist() == [2, -1, 1, 0, -1, 0]
-    assert vocabulary.read(vocabulary.look_up(["a x"])).tolist() == [2, 1, 0]
+def test_unknown_words_become_unk():
+    vocabulary = Vocabulary(["<eos>", "a", "<unk>"])
+    assert vocabulary.encode(["a x <unk>", "abcdefghij"]).tolist() == [1, 2, 2, 0, 2, 0]
+
+
+@pytest.mark.parametrize("mark", ["<s>", "</s>", "<eos>"])
+@pytest.mark.parametrize("word", ["{}", "a {}", "{} a", "a\u3000{}", "\t{}\r"])
+def test_marks_of_sentences_are_refused_with_their_line(mark: str, word: str):
+    text = ["a a", word.format(mark)]
+    for vocabulary in (Vocabulary(["<eos>", "a"]), Vocabulary(["<eos>", "a", "<unk>", "<s>"]), Lexicon()):
+        where = "the beginning" if mark == "<s>" else "the end"
+        with pytest.raises(UserError, match=f"book, line 2: {mark} is added at {where} of each line; remove it there"):
+            vocabulary.encode(text, "book")
+        pieces = [b"a a\n", text[1].encode() + b"\n"]
+        with pytest.raises(UserError, match=f"book, line 2: {mark} is added"):
+            list(vocabulary.encode_pieces(pieces, "book"))
+
+
+def test_what_only_looks_like_a_mark_of_a_sentence_is_text():
+    lexicon = Lexicon()
+    lexicon.encode(["<S> a<s> <s>a < s > <s/> <ss> </s", "<s>."])
+    assert len(lexicon.words) == 11
+    characters = Vocabulary(["<eos>", "<", "s", ">", "/"], Form(unit="char"))
+    assert characters.encode(["<s></s>"]).tolist() == [1, 2, 3, 1, 4, 2, 3, 0]

@@ -12,8 +12,9 @@ from lmzoo import evaluate, load, score
 from lmzoo.core import files
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import read_pieces, read_text
+from lmzoo.corpus import Vocabulary
+from lmzoo.corpus.form import Form
 from lmzoo.protocol import perplexity
-from lmzoo.protocol.lines import looked_up
 from lmzoo.protocol.perplexity import Score, Total, part_logprobs, text_logprobs
 
 LINES = ["w1 w2  w3", "", "w4 " * 60, "\tw5 w1\r", "w2"] * 12
@@ -46,8 +47,8 @@ def test_pieces_are_the_text(run: Path, text: Path):
     assert len(pieces) > 60
     assert all(b"\n" not in piece[:-1] or piece.endswith(b"\n") for piece in pieces)
     _, vocabulary = load(run)
-    parts = [part.numbers for part in looked_up(vocabulary, iter(pieces), "text")]
-    assert torch.equal(torch.cat(parts), vocabulary.look_up(read_text(text)))
+    parts = [tokens for _, tokens in vocabulary.encode_pieces(iter(pieces), "text")]
+    assert torch.equal(torch.cat(parts), vocabulary.encode(read_text(text)))
 
 
 @pytest.mark.parametrize(
@@ -122,3 +123,56 @@ def test_figures_are_those_of_the_whole(run: Path, text: Path, monkeypatch: pyte
     assert [line["text"] for line in told["lines"]] == [line["text"] for line in lines]
     assert told["perplexity"] == pytest.approx(whole["perplexity"])
     assert told.keys() == {*whole, "lines"}
+
+
+BLANK_TEXTS = [
+    "  w1",
+    "   w1 w2\n",
+    "\t\tw1",
+    " " * 30 + "w1\nw2",
+    "w1" + " " * 30,
+    "w1\n" + " " * 30,
+    "\n\n   w1",
+    " \r\n w1",
+]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("data", BLANK_TEXTS)
+def test_blanks_before_the_first_word_of_a_line_are_nothing(run: Path, data: str, tmp_path: Path):
+    lines = [" ".join(line.split()) for line in data.removesuffix("\n").split("\n")]
+    (tmp_path / "blank").write_text(data)
+    (tmp_path / "plain").write_text("".join(f"{line}\n" for line in lines))
+    for main, options in ((evaluate.main, ["--json"]), (score.main, []), (score.main, ["--tokenize", "words"])):
+        one, other = (command(str(run), str(tmp_path / name), *options, main=main) for name in ("blank", "plain"))
+        assert one.code == other.code == 0
+        if main is evaluate.main:
+            assert json.loads(one.out)["logprob"] == json.loads(other.out)["logprob"]
+        else:
+            assert one.out == other.out
+    assert load(run).perplexity(tmp_path / "blank") == load(run).perplexity(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("data", [" ", "   ", "\t\n  ", "\u3000 \u3000", "\n\n"])
+def test_blanks_alone_are_refused(run: Path, data: str, tmp_path: Path):
+    (tmp_path / "blank").write_text(data)
+    for main in (evaluate.main, score.main):
+        assert "empty; a split needs" in command(str(run), str(tmp_path / "blank"), main=main).refused()
+
+
+@pytest.mark.parametrize(
+    "text", ["acgt" * 30, "a c\rg\r\nt" * 9, "żółw" * 20, "\r" + "x" * 30 + "\r" * 9, "😀" * 9, " " * 40 + "a"]
+)
+def test_a_text_of_characters_may_have_no_space(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Cut anywhere, it has the characters of the whole, and none is lost at a cut."""
+    monkeypatch.setattr(files, "LONGEST_WORD", 8)
+    (tmp_path / "text").write_bytes(text.encode())
+    vocabulary = Vocabulary.of([" ".join(dict.fromkeys(text.replace("\r", "").replace(" ", "")))])
+    vocabulary = Vocabulary([*vocabulary.words, "<unk>"], Form(unit="char"))
+    pieces = list(read_pieces(tmp_path / "text", of_words=False))
+    assert len(pieces) > 3
+    parts = [tokens for _, tokens in vocabulary.encode_pieces(pieces, "text")]
+    assert torch.cat(parts).tolist() == vocabulary.encode(text.encode()).tolist()
+    if not any(map(str.isspace, text)):
+        with pytest.raises(UserError, match=r"no text of words, .*; corpus.unit=char has each character as a word"):
+            list(read_pieces(tmp_path / "text"))

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
@@ -38,6 +39,10 @@ class OfTrained(LanguageModel):
             for model in self.components:
                 stack.enter_context(model.frozen())
             yield
+
+    def unlisted(self) -> Tensor:
+        """Those that one of the models, or several, do not have."""
+        return torch.stack([super().unlisted(), *(model.unlisted() for model in self.components)]).any(0)
 
     def get_extra_state(self) -> list[Mapping[str, Any]]:
         """What a checkpoint has beside tensors: the options of the models, to build them again without their runs."""

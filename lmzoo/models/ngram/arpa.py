@@ -1,27 +1,30 @@
 """An n-gram model read from an ARPA file."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import Source
 from lmzoo.core.registry import models
-from lmzoo.corpus import Corpus
-from lmzoo.corpus.vocabulary import EOS_ID, UNK
+from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.corpus.vocabulary import ADDED, EOS, EOS_ID, UNK
 from lmzoo.models.ngram.arpa_file import read_arpa
 from lmzoo.models.ngram.ngram import BackoffModel, saved_table
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.model import State, numbers_outside
+from lmzoo.protocol.model import State, number_kind, numbers_outside
 
 log = logging.getLogger(__name__)
 
 SAMPLED = 50
 """How many of the commonest words, and of all contexts, are those after which probabilities are summed."""
+
+SHOWN = 3
+"""How many words a message names."""
 
 NOT_ONE, NO_MODEL = 0.01, 1.1
 """From what difference a sum of probabilities is not 1 by rounding, and from what sum they are not those of a model."""
@@ -32,14 +35,18 @@ class Arpa(BackoffModel):
     """The model of an ARPA file, from SRILM (Stolcke 2002), KenLM (Heafield et al. 2013) or any other toolkit.
 
     A word of the corpus that the file does not list scores as the file's `<unk>`, and is impossible if the file has no
-    `<unk>`. Predictions need not sum to one if several words score as `<unk>`, or if the file lists words that the
-    corpus does not have.
+    `<unk>`. A word of the file that the corpus does not have is unknown in every text; ``corpus.vocabulary=FILE`` takes
+    the words of the file. Predictions need not sum to one if several words score as `<unk>`, or if the file lists words
+    that the corpus does not have.
 
     Args:
         path: the file, gzipped or not. It is read when training starts. The run's checkpoint keeps the model.
     """
 
     entry: Tensor
+    """(V,) the file's number of each word."""
+    listed: Tensor
+    """(V,) bool, whether the file has it."""
 
     def __init__(self, *, vocabulary_size: int, path: Source | None):
         super().__init__(types=vocabulary_size)
@@ -47,6 +54,7 @@ class Arpa(BackoffModel):
         self.path = path
         self.order = 1
         self.register_buffer("entry", torch.arange(vocabulary_size))
+        self.register_buffer("listed", torch.ones(vocabulary_size, dtype=torch.bool))
         self.register_load_state_dict_pre_hook(_check_entries)
         self.register_load_state_dict_post_hook(_measure)
 
@@ -57,12 +65,16 @@ class Arpa(BackoffModel):
             )
         words, table = read_arpa(Path(self.path))
         check_sums(self.path, words, table)
-        number = {word: i for i, word in enumerate(words)}
+        check_words(self.path, words, table, corpus.vocabulary)
+        number = {word: i for i, word in enumerate(words)} | {EOS: EOS_ID}
         entry = [number.get(word, number[UNK]) for word in corpus.vocabulary.words]
-        entry[EOS_ID] = EOS_ID
-        self.entry = torch.tensor(entry, device=self.device)  # (V,) the file's number of each word
+        self.entry = torch.tensor(entry, device=self.device)
+        self.listed = torch.tensor([word in number for word in corpus.vocabulary.words], device=self.device)
         self.table = table
         self.order = table.order
+
+    def unlisted(self) -> Tensor:
+        return ~self.listed.cpu()
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         history = torch.cat([state[0], tokens], dim=1)  # (B, N - 1 + T)
@@ -99,11 +111,41 @@ def check_sums(path: str, words: Sequence[str], table: NGramTable) -> None:
         log.warning("%s, not to 1", told(farthest))
 
 
-def _check_entries(model: Arpa, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
-    """Refuse a checkpoint with words that its table does not have."""
-    table = saved_table(saved, prefix)
-    if table is not None and (problem := numbers_outside(saved.get(prefix + "entry"), table.vocabulary_size)):
+def check_words(path: str, words: Sequence[str], table: NGramTable, vocabulary: Vocabulary) -> None:
+    """Tell in the log which words of a file no text has, and which of the vocabulary's words the file does not have."""
+    listed = {*words} if table.logprob[words.index(UNK)] > -torch.inf else {*words} - {UNK}
+    if missing := [word for word in vocabulary.words[1:] if word not in listed]:
+        if UNK in listed:
+            log.info("%s: does not have %s, which it reads as %s", path, _told(missing, "the corpus"), UNK)
+        else:
+            log.warning("%s: has no %s, so it gives probability 0 to %s", path, UNK, _told(missing, "the corpus"))
+    own = [word for word in words[1:] if word != UNK and word not in vocabulary.index]
+    if never := [word for word in own if word in ADDED or not vocabulary.form.makes(word)]:
+        why = ", ".join(vocabulary.form.changes()) or "white space parts words"
+        log.warning("%s: no text can have %s: %s", path, _told(never, "the file"), why)
+    if absent := sorted({*own} - {*never}):
+        log.warning("%s: the corpus does not have %s, so in any text they are unknown; corpus.vocabulary=%s takes them",
+                    path, _told(absent, "the file"), path)  # fmt: skip
+
+
+def _told(words: Sequence[str], where: str) -> str:
+    """How many words there are, and some of them."""
+    number = "1 word" if len(words) == 1 else f"{len(words):,} words"
+    return f"{number} of {where} ({printable(', '.join(words[:SHOWN]))}{', …' if len(words) > SHOWN else ''})"
+
+
+def _check_entries(model: Arpa, saved: dict[str, Any], prefix: str, *others: Any) -> None:
+    """Refuse a checkpoint with words that its table does not have.
+
+    One of before `listed` was kept has the words that score alike as unlisted.
+    """
+    table, entry = saved_table(saved, prefix), saved.get(prefix + "entry")
+    if table is None or not isinstance(entry, Tensor):
+        return
+    if problem := numbers_outside(entry, table.vocabulary_size):
         others[-1].append(f"entry {problem}")  # to the errors of load_state_dict
+    elif entry.shape == model.entry.shape and number_kind(entry) == "whole":
+        saved.setdefault(prefix + "listed", (entry.bincount() == 1)[entry])
 
 
 def _measure(model: Arpa, *_: Any) -> None:

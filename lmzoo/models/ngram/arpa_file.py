@@ -5,6 +5,7 @@ A file has three parts: ``\\data\\`` and the number of n-grams of each order; fo
 Stolcke, *SRILM - an extensible language modeling toolkit*, ICSLP 2002, manual page ngram-format(5).
 """
 
+import codecs
 import gzip
 import math
 import re
@@ -28,6 +29,9 @@ from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.models.ngram.table import NGramTable
 
 BOS, EOS = "<s>", "</s>"
+
+CAPITAL_UNK = b"<UNK>"
+"""Stands for `<unk>`, as in KenLM."""
 
 LOG_ZERO = -99.0
 """This number and every lower one stand for log10 0, as in SRILM."""
@@ -128,6 +132,8 @@ class _Reader:
 
     def all_lines(self) -> Iterator[bytes]:
         for number, line in enumerate(iter(partial(self.text.readline, LONGEST_LINE), b""), start=1):
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             if len(line) == LONGEST_LINE:
                 self.fail(number, f"expected a line of fewer than {LONGEST_LINE:,} bytes")
             yield line
@@ -162,6 +168,7 @@ class _Reader:
         words, logprob, backoff = self.unigrams(sizes[0])
         table = NGramTable(len(words), torch.empty(0, dtype=torch.int64), logprob, backoff)
         number = {word.encode(): number for number, word in enumerate(words) if number}
+        number[CAPITAL_UNK] = number[UNK.encode()]
         first = {**number, BOS.encode(): EOS_ID, EOS.encode(): MISPLACED}
         inside = {**number, BOS.encode(): MISPLACED, EOS.encode(): MISPLACED}
         last = {**number, BOS.encode(): MISPLACED, EOS.encode(): EOS_ID}
@@ -226,7 +233,7 @@ class _Reader:
         """The words, as `read_arpa` returns them, and their (V,) log-probabilities and (V,) backoffs."""
         before, names, parts = self.line, [], []
         for rows in self.chunks(1, size):
-            names += map(itemgetter(1), rows)
+            names += [UNK.encode() if row[1] == CAPITAL_UNK else row[1] for row in rows]
             parts.append(self.values(rows, 1))
         place = {name: i for i, name in reversed(list(enumerate(names)))}
         for i, name in enumerate(names):
@@ -269,7 +276,11 @@ class _Reader:
             row = table.child(row, word)
         placed = (words != MISPLACED).all(0)
         for i in (placed & (row < 0)).nonzero()[:1, 0].tolist():
-            self.fail(before + 1 + i, f"expected the first {n - 1} words of this {n}-gram among the {n - 1}-grams")
+            self.fail(
+                before + 1 + i,
+                f"expected the first {n - 1} words of this {n}-gram among the {n - 1}-grams; KenLM refuses most such "
+                f"files, and SRILM leaves the {n}-gram out",
+            )
         line = torch.arange(before + 1, before + 1 + size)[placed]
         keys, order = (row * table.vocabulary_size + words[-1])[placed].sort(stable=True)
         for i in (keys.diff() == 0).nonzero()[:1, 0].tolist():

@@ -3,6 +3,7 @@
 import gzip
 import math
 import os
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -13,18 +14,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_ngram import DEFAULTS, SMOOTHINGS, texts
 
-from lmzoo import load
+from lmzoo import evaluate, load
+from lmzoo import score as score_words
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.corpus.form import Form
+from lmzoo.corpus.own import read_vocabulary
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.export_arpa import main
 from lmzoo.models.ngram import arpa_file
-from lmzoo.models.ngram.arpa import Arpa, check_sums
+from lmzoo.models.ngram.arpa import Arpa, check_sums, check_words
 from lmzoo.models.ngram.arpa_file import read_arpa, write_arpa
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import estimate
 from lmzoo.models.ngram.table import NGramTable
+from lmzoo.protocol.lines import known, scored
 from lmzoo.protocol.perplexity import score
 
 WORDS = ["<eos>", "a", "b", "c", "dé"]
@@ -265,7 +270,8 @@ def total(table: NGramTable, history: list[int]) -> float:
 
 def test_probabilities_that_do_not_sum_to_one_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     """The file made by hand has sums below one. Of all of them the one told is the farthest off."""
-    model_of(KENLM, WORDS, tmp_path)
+    with caplog.at_level("WARNING"):
+        model_of(KENLM, WORDS, tmp_path)
     (message,) = caplog.messages
     words, table = read_arpa(tmp_path / "model.arpa")
     sums = {h: total(table, list(h)) for h in product(range(len(words)), repeat=2)}
@@ -424,3 +430,167 @@ def test_unk_is_in_the_file(tmp_path: Path, unknown: str, line: str, listed: boo
     number = vocabulary.index.get("<unk>", len(vocabulary))
     logprobs = trained.table.logprob.double() / math.log(10)
     assert written == ([pytest.approx(float(logprobs[number]), abs=1e-6)] if listed else [])
+
+
+OWN_WORDS = """\\data\\
+ngram 1=6
+ngram 2=3
+
+\\1-grams:
+-99\t<s>\t-0.3010
+-0.6021\t</s>
+-0.6021\tthe\t-0.2
+-0.6021\tcat\t-0.2218
+-0.9031\tdog
+-0.9031\t<unk>
+
+\\2-grams:
+-0.3010\t<s> the
+-0.3979\tthe cat
+-0.3979\tcat </s>
+
+\\end\\
+"""
+
+
+def run_of(text: str, arpa: str, folder: Path, *options: str) -> Path:
+    """A run of an ARPA file and a text, which is train and valid."""
+    (folder / "lm.arpa").write_text(arpa, encoding="utf-8")
+    (folder / "text").write_text(text)
+    paths = [f"corpus.{split}={folder / 'text'}" for split in ("train", "valid")]
+    model = ["model=arpa", f"model.path={folder / 'lm.arpa'}", "device=cpu"]
+    done = command("corpus=text", *paths, "corpus.context=sentence", *model, *options, f"run_dir={folder / 'run'}")
+    assert done.code == 0, done
+    return folder / "run"
+
+
+def known_of(folder: Path, line: str) -> list[bool]:
+    model, vocabulary = load(folder)
+    (found,) = scored(model, vocabulary, [line], "sentence")
+    return found.known.tolist()
+
+
+def test_what_is_unknown_is_decided_by_the_file(tmp_path: Path):
+    """The sums without unknown words are those of KenLM: 10^(2.7957 / 7)."""
+    run = run_of("the cat\nthe zebra saw the cat\n", OWN_WORDS, tmp_path, "corpus.unknown=true")
+    assert known_of(run, "the zebra saw the cat") == [True, False, False, True, True, True]
+    assert known_of(run, "<unk> yak cat") == [False, False, True, True]
+    text = str(tmp_path / "text")
+    summed = command(str(run), text, "--log10", main=score_words.main).err
+    assert "without the 2 unknown words -2.7957, 2.51" in summed
+    for of in (text, "valid"):
+        figures = evaluate.evaluate(run, of, device="cpu")
+        assert (figures["unknown"], figures["perplexity_of_known"]) == (2, pytest.approx(10 ** (2.7957 / 7), rel=1e-5))
+
+
+def test_a_run_of_before_tells_unknown_words_by_their_number(tmp_path: Path):
+    vocabulary = Vocabulary(["<eos>", "the", "zebra", "saw", "<unk>"])
+    model = model_of(OWN_WORDS, vocabulary.words, tmp_path)
+    saved = model.state_dict()
+    del saved["listed"]
+    again = Arpa(vocabulary_size=5, path=None)
+    again.load_state_dict(saved)
+    assert again.unlisted().tolist() == [False, False, True, True, True]
+    assert known(again, vocabulary).tolist() == known(model, vocabulary).tolist() == [True, True, False, False, False]
+
+
+def test_the_words_of_a_file_can_be_those_of_the_corpus(tmp_path: Path):
+    vocabulary = f"corpus.vocabulary={tmp_path / 'lm.arpa'}"
+    run = run_of("the cat\n", OWN_WORDS.replace("<unk>", "<UNK>"), tmp_path, vocabulary)
+    assert load(run).vocabulary.words == ["<eos>", "the", "cat", "dog", "<unk>"]
+    assert known_of(run, "the dog saw") == [True, True, False, True]
+    (tmp_path / "crlf").write_bytes(OWN_WORDS.replace("\n", "\r\n").encode())
+    assert read_vocabulary(str(tmp_path / "crlf")).words == load(run).vocabulary.words
+
+
+def test_words_that_stand_alone_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    corpus = corpus_of(["<eos>", "the", "cat", "zebra", "<unk>"])
+    (tmp_path / "lm.arpa").write_text(OWN_WORDS.replace("dog", "Dog"))
+    words, table = read_arpa(tmp_path / "lm.arpa")
+
+    def told(words: list[str], table: NGramTable, vocabulary: Vocabulary) -> list[str]:
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            check_words("FILE", words, table, vocabulary)
+        return caplog.messages
+
+    assert told(words, table, corpus.vocabulary) == [
+        "FILE: does not have 1 word of the corpus (zebra), which it reads as <unk>",
+        "FILE: the corpus does not have 1 word of the file (Dog), so in any text they are unknown; "
+        "corpus.vocabulary=FILE takes them",
+    ]
+    closed = replace(table, logprob=table.logprob.clone())
+    closed.logprob[words.index("<unk>")] = -math.inf
+    assert told(words, closed, corpus.vocabulary)[0] == (
+        "FILE: has no <unk>, so it gives probability 0 to 2 words of the corpus (zebra, <unk>)"
+    )
+    small = Vocabulary(["<eos>", "the", "cat"], Form(lower=True))
+    assert told(words, table, small) == ["FILE: no text can have 1 word of the file (Dog): corpus.lower=true"]
+    strange = ["</s>", "a\u3000b", "<s>", "N", "<unk>"]
+    assert told(strange, table, Vocabulary(["<eos>"]))[0] == (
+        "FILE: no text can have 2 words of the file (a\u3000b, <s>): white space parts words"
+    )
+    assert (
+        "(<s>, it's)"
+        in told(["</s>", "<s>", "N", "it's", "<unk>"], table, Vocabulary(["<eos>"], Form(tokenizer="ptb")))[0]
+    )
+    characters = told(["</s>", "<space>", "a", "ab", "<unk>"], table, Vocabulary(["<eos>", "a"], Form(unit="char")))
+    assert characters[0] == "FILE: no text can have 1 word of the file (ab): corpus.unit=char"
+
+
+def test_unknown_words_without_unk_are_told(tmp_path: Path):
+    closed = OWN_WORDS.replace("ngram 1=6", "ngram 1=5").replace("-0.9031\t<unk>\n", "")
+    run = run_of("the cat\nthe zebra cat\n", closed, tmp_path, "corpus.unknown=true")
+    told = command(str(run), str(tmp_path / "text"), main=evaluate.main).out
+    assert "1 tokens have probability 0, 1 of them unknown words, as the model has no <unk>" in told
+    told = command(str(run), str(tmp_path / "text"), main=score_words.main).err
+    assert told.endswith("; the model has no <unk>, so that unknown words have probability 0\n")
+
+
+VARIANTS = {
+    "capital <UNK>": OWN_WORDS.replace("<unk>", "<UNK>")
+    .replace("ngram 2=3", "ngram 2=4")
+    .replace("-0.3979\tthe cat\n", "-0.3979\tthe cat\n-0.9\tthe <UNK>\n"),
+    "a suffix is missing": KENLM.replace("ngram 3=2", "ngram 3=3").replace("\n\n\\end", "\n-1.5\ta b a\n\n\\end"),
+}
+KENLM_SCORES = {
+    "capital <UNK>": {
+        "the cat saw dog": [-0.301, -0.3979, -1.1249, -0.9031, -0.6021],
+        "the <UNK> yak": [-0.301, -0.9, -0.9031, -0.6021],
+    },
+    "a suffix is missing": {
+        "a b a b a": [-0.3, -0.15, -1.5, -0.35, -1.5, -0.6],
+        "b a c <unk> a": [-1.3, -1.2, -2.4, -2, -0.9, -0.6],
+    },
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("live", [False, True])
+def test_files_are_read_as_kenlm_reads_them(variant: str, live: bool, tmp_path: Path):
+    """`KENLM_SCORES` are of kenlm 0.3.0; where it is installed, it is asked again."""
+    vocabulary = Vocabulary(["<eos>", "the", "cat", "dog", "saw", "yak", "<UNK>", "a", "b", "c", "<unk>"])
+    model = model_of(VARIANTS[variant], vocabulary.words, tmp_path)
+    theirs = KENLM_SCORES[variant]
+    if live:
+        kenlm = pytest.importorskip("kenlm", reason="asks KenLM itself: pip install kenlm")
+        other = kenlm.Model(str(tmp_path / "model.arpa"))
+        theirs = {line: [p for p, _, _ in other.full_scores(line)] for line in theirs}
+        for line in theirs:
+            unknown = [oov for _, _, oov in other.full_scores(line)]
+            assert (~known(model, vocabulary)[vocabulary.encode([line])]).tolist() == unknown
+    for line, scores in theirs.items():
+        assert log10(model, vocabulary, line) == pytest.approx(scores, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["model.arpa", "model.arpa.gz"])
+def test_a_byte_order_mark_is_left_out(name: str, tmp_path: Path):
+    data = b"\xef\xbb\xbf" + OWN_WORDS.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert read_arpa(tmp_path / name)[0] == ["</s>", "the", "cat", "dog", "<unk>"]
+
+
+def test_a_file_with_both_spellings_of_unk_is_refused(tmp_path: Path):
+    (tmp_path / "both").write_text(OWN_WORDS.replace("dog", "<UNK>"))
+    with pytest.raises(UserError, match="line 11: expected another 1-gram, found '<unk>' again"):
+        read_arpa(tmp_path / "both")
