@@ -72,7 +72,8 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> s
     interval = bootstrap(a, b, tokens, SAMPLES, seed)
     lines.append(
         f"perplexity of A minus that of B on {split}: {interval.difference:+.2f}, 95% interval {interval.low:+.2f} to "
-        f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences, seed {seed})"
+        f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences"
+        f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {seed})"
     )
     if any(model.whole_sentences for _, model, _ in opened):
         return "\n".join(lines)
