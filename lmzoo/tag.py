@@ -37,6 +37,7 @@ def main() -> int:
     run = load_labeller(arguments.run)
     labeller = run.labeller
     task: Task = tasks.build(run.task)
+    task.form = run.form
     text = task.read(text_file(arguments), labelled=False)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:

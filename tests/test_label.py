@@ -63,7 +63,8 @@ def test_models_learn_where_entities_end_and_texts_keep_their_labels(texts: Path
 
 
 def test_conllu_is_read_and_written(texts: Path):
-    text = "# text = don't\n1-2\tdon't\t_\t_\t_\n1\tdo\tdo\tAUX\t_\n2\tn't\tnot\tPART\t_\n2.1\tx\tx\tX\t_\n"
+    lines = ["1-2\tdon't\t_\t_", "1\tdo\tdo\tAUX", "2\tn't\tnot\tPART", "2.1\tx\tx\tX"]
+    text = "# text = don't\n" + "".join(line + "\t_" * 6 + "\n" for line in lines)
     Path("a.conllu").write_text(text)
     done = command("task=upos", "task.train=a.conllu", "task.valid=null", "task.test=a.conllu", "run_dir=r",
                    main=label.main)  # fmt: skip
@@ -100,7 +101,8 @@ def test_runs_are_compared_by_what_they_measure(texts: Path):
     given = ["task=chunk", "task.train=train.txt", "task.valid=train.txt", "task.test=test.txt"]
     for run, options in {"m": ["labeller=majority"], "h": ["labeller=hmm_tagger"]}.items():
         assert command(*given, *options, f"run_dir={run}", main=label.main).code == 0
-    assert command(*given, "task.label=1", "labeller=majority", "run_dir=o", main=label.main).code == 0
+    other = [*given[:-1], "task.test=train.txt", "labeller=majority", "run_dir=o"]
+    assert command(*other, main=label.main).code == 0
     done = command("h", "m", "o", "--csv", "a.csv", "--json", "a.json", main=compare.main)
     assert (done.code, done.err) == (0, "")
     tables = [[line.split() for line in table.splitlines()] for table in done.out.split("\n\n")]
@@ -181,10 +183,13 @@ def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
     Path("new.txt").write_text("they\n")
     few = "new.txt: line 1 has 1 of the 2 columns that are needed; task.word=0, task.label=2 and task.features=[1] name"
     assert few in command("r", "new.txt", main=tag.main).refused()
-    for line_by_line in ("they walk home now\n", "they walk home\n\nthe cat walks home now\n"):
+    for line_by_line, why in {
+        "they walk home now\n": "line 1 has 4 columns, and the run learnt from 3",
+        "they walk home\n\nthe cat walks home now\n": "line 3 has 5 columns, and line 1 has 3; spaces part them",
+        "they walk home\n\nthe cat walks\n": "line 1 has 'home' for a label, which the run has not learnt",
+    }.items():
         Path("new.txt").write_text(line_by_line)
-        refused = command("r", "new.txt", main=tag.main).refused()
-        assert "new.txt: its lines are no words with columns; write a word a line" in refused
+        assert f"new.txt: {why}; write a word a line" in command("r", "new.txt", main=tag.main).refused()
     refused = command("r", "test.txt", "--best", "2", main=tag.main).refused()
     assert "--best 2: needs a run of labeller=crf, birnn or pool" in refused
     assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()
@@ -194,6 +199,61 @@ def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
     Path("r/best.pt").unlink()
     assert "r: has no best.pt yet" in command("r", "test.txt", main=tag.main).refused()
     assert "none: not a run directory" in command("none", "test.txt", main=tag.main).refused()
+
+
+@pytest.mark.parametrize("name", ["b.conll", "B.CONLLU"])
+def test_a_run_of_conllu_labels_conllu_alone(texts: Path, name: str):
+    lines = ["1-2\tdon't\t_\t_", "1\tdo\tdo\tAUX", "2\tn't\tnot\tPART", "2.1\tx\tx\tX"]
+    text = "# text = don't\n" + "".join(line + "\t_" * 6 + "\r\n" for line in lines)
+    Path(name).write_bytes(text.encode())
+    files = [f"task.train={name}", "task.valid=null", f"task.test={name}"]
+    assert command("task=upos", "labeller=majority", *files, "run_dir=r", main=label.main).code == 0
+    assert json.loads(Path("r/results.json").read_text())["words"]["test"] == 2
+    assert Path("r/test.labels").read_bytes().decode() == text
+    Path("new").write_bytes(text.replace("AUX", "_").encode())
+    assert command("r", "new", main=tag.main).out == text
+    Path("new").write_text("we\twe\tPRON\tX\n")
+    refused = command("r", "new", main=tag.main).refused()
+    assert "new: is no CoNLL-U, and train is CoNLL-U" in refused
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=c", main=label.main).code == 0
+    assert f"{name}: is CoNLL-U, and train is no CoNLL-U" in command("c", name, main=tag.main).refused()
+
+
+def test_a_word_may_have_a_space_where_tabs_part_columns(texts: Path):
+    Path("t.txt").write_text("Anna\tNNP\tI-NP\tB-PER\nNew York\tNNP\tI-NP\tB-LOC\n")
+    done = command("task=ner", "labeller=crf", "task.train=t.txt", "task.test=t.txt", "run_dir=r", main=label.main)
+    assert "test f1 100.00" in done.out, done
+    Path("new.txt").write_text("New York\tNNP\tI-NP\n")
+    assert command("r", "new.txt", main=tag.main).out == "New York\tNNP\tI-NP\tB-LOC\n"
+    Path("new.txt").write_text("Anna NNP I-NP\n")
+    few = "new.txt: line 1 has 1 of the 3 columns that are needed; "
+    assert few in command("r", "new.txt", main=tag.main).refused()
+
+
+def test_comments_and_beginnings_of_documents_are_told(texts: Path):
+    Path("t.txt").write_text("-DOCSTART- -X- O O\n\n# id 1 x=y\nAnna _ _ B-PER\n")
+    done = command("task=ner", "labeller=majority", "task.train=t.txt", "task.test=t.txt", "run_dir=r", main=label.main)
+    assert done.out.count("t.txt: 1 comments and 1 lines of -DOCSTART- are no words") == 1, done
+    assert json.loads(Path("r/results.json").read_text())["words"] == {"train": 1, "test": 1}
+    assert Path("r/test.labels").read_text() == Path("t.txt").read_text()
+
+
+def test_a_run_that_does_not_tell_its_form_labels_text_and_a_damaged_one_is_refused(texts: Path):
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
+    checkpoint = read_checkpoint(Path("r/best.pt"), torch.device("cpu"))
+    form = checkpoint.pop("form")
+    torch.save(checkpoint, "r/best.pt")
+    assert command("r", "test.txt", main=tag.main).out == Path("r/test.labels").read_text()
+    for damaged in (
+        "",
+        {},
+        form | {"parted": "commas"},
+        form | {"width": "3"},
+        form | {"labels": [1]},
+        form | {"x": 1},
+    ):
+        torch.save(checkpoint | {"form": damaged}, "r/best.pt")
+        assert "r/best.pt: " in command("r", "test.txt", main=tag.main).refused()
 
 
 def test_trees_are_learnt_and_labelled_from_word_vectors(texts: Path):

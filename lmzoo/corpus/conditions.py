@@ -13,6 +13,12 @@ SHOWN = 100
 """Signs of a message that name the labels there are."""
 
 
+def label_and_text(line: str) -> tuple[str | None, str]:
+    """A line ``label TAB text`` -> both; None where there is no tab. Blanks around a label are no part of it."""
+    label, tab, text = line.partition("\t")
+    return (label.strip(), text) if tab else (None, line)
+
+
 def parted(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:
     """The label of each line, and the lines without labels.
 
@@ -23,11 +29,11 @@ def parted(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:
     """
     labels, texts = [], []
     for number, line in enumerate(lines, 1):
-        label, tab, text = line.partition("\t")
-        if not tab or not label.strip():
-            missing = "has no tab" if not tab else "has no label before its tab"
+        label, text = label_and_text(line)
+        if not label:
+            missing = "has no tab" if label is None else "has no label before its tab"
             raise UserError(f"{where}, line {number}: {missing}", "a line is a label, a tab, and a text")
-        labels.append(label.strip())
+        labels.append(label)
         texts.append(text)
     return labels, texts
 

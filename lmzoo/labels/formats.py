@@ -1,12 +1,20 @@
-"""Labelled text: in columns, CoNLL's, with an empty line between sentences, and CoNLL-U; a label and a text a line."""
+"""Labelled text: what all its forms have in common, and a label and a text a line."""
 
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
-from lmzoo.core.errors import UserError
-from lmzoo.core.files import read_lines
+from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.files import read_text
+from lmzoo.core.options import Count
+from lmzoo.corpus.conditions import label_and_text
+from lmzoo.labels.schemes import SchemeName
+
+Parted = Literal["CoNLL-U", "tabs", "spaces"]
+"""What parts the columns of a text."""
 
 
 @dataclass(frozen=True)
@@ -21,127 +29,110 @@ class Sentence:
     features: list[list[str]]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which columns of a file hold what, the first being 0."""
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """What train is like, which a run keeps so that it labels no text of another form.
 
-    word: int
-    label: int
-    features: Sequence[int] = ()
+    Attributes:
+        labels: those that train has.
+        parted, width: what parts its columns, and how many there are; None and 0 where it has none.
+        scheme: that of its labels, where they stand for entities.
+    """
+
+    labels: list[str]
+    parted: Parted | None = None
+    width: Count = 0
+    scheme: SchemeName | None = None
+
+
+class Place(NamedTuple):
+    """Where a label stands: the number of its line, its first sign and the one after its last.
+
+    Where there is none yet, ``before`` and ``after`` are written beside it.
+    """
+
+    line: int
+    begin: int
+    end: int
+    before: str = ""
+    after: str = ""
 
 
 class Text(ABC):
-    """A labelled text, and what is needed to write it again with other labels."""
-
-    sentences: list[Sentence]
-
-    @abstractmethod
-    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
-        """The text with other labels in the place of its own, all else as it was."""
-
-
-@dataclass(frozen=True)
-class ColumnText(Text):
-    """A text in columns.
+    """A labelled text, and what is needed to write it again with other labels.
 
     Attributes:
-        lines: the lines of the file.
-        rows: for every sentence, the numbers of the lines that hold its words.
+        lines: as they stand, ends of lines included.
+        left_out: what the file has beside words, to be told.
     """
 
     lines: list[str]
-    rows: list[list[int]]
     sentences: list[Sentence]
-    separator: str | None
-    columns: Columns
+    left_out: str = ""
 
-    @classmethod
-    def read(cls, path: Path, columns: Columns, universal: bool, labelled: bool = True) -> "ColumnText":
-        """A file in columns that spaces part, or in CoNLL-U if it is ``universal``.
-
-        Of CoNLL-U, comments, ranges (``2-3 don't``) and empty nodes (``8.1``) hold no words. A text that is not
-        ``labelled`` may end before the column of labels.
-
-        Raises: UserError for a line with too few columns, for a text without labels that has a sentence a line, and as
-        `read_lines` does.
-        """
-        lines = [line.rstrip("\r") for line in read_lines(path)]
-        separator = "\t" if universal else None
-        rows: list[list[int]] = [[]]
-        for number, line in enumerate(lines):
-            if not line.strip():
-                rows.append([])
-            elif not universal or line.split("\t")[0].isdigit():
-                rows[-1].append(number)
-        rows = [sentence for sentence in rows if sentence]
-        if not rows:
-            raise UserError(f"{path}: no words in it", "it must have a word and its label a line")
-        table = [[lines[number].split(separator) for number in sentence] for sentence in rows]
-        widths = {len(field) for fields in table for field in fields}
-        as_lines = all(len(sentence) == 1 for sentence in rows) or len(widths) > 1
-        if not (labelled or universal) and as_lines and max(widths) > columns.label + 1:
-            raise UserError(f"{path}: its lines are no words with columns",
-                            "write a word a line, and an empty line between sentences")  # fmt: skip
-        needed = 1 + max(columns.word, columns.label - (not labelled), *columns.features)
-        sentences = []
-        for sentence, fields in zip(rows, table, strict=True):
-            for number, field in zip(sentence, fields, strict=True):
-                if len(field) < needed:
-                    few = f"line {number + 1} has {len(field)} of the {needed} columns that are needed"
-                    raise UserError(f"{path}: {few}",
-                                    f"task.word={columns.word}, task.label={columns.label} and "
-                                    f"task.features={list(columns.features)} name them, 0 the first")  # fmt: skip
-            taken = [[field[column] for column in columns.features] for field in fields]
-            words = [field[columns.word] for field in fields]
-            labels = [field[columns.label] if labelled else "" for field in fields]
-            sentences.append(Sentence(words, labels, taken))
-        return cls(lines, rows, sentences, separator, columns)
+    @abstractmethod
+    def places(self) -> Iterator[list[Place]]:
+        """For every sentence, where its labels stand."""
 
     def written(self, labels: Iterable[Sequence[str]]) -> bytes:
+        """The text with other labels in the place of its own, all else as it was."""
         lines = list(self.lines)
-        for rows, given in zip(self.rows, labels, strict=True):
-            for number, label in zip(rows, given, strict=True):
-                fields = lines[number].split(self.separator)
-                fields[self.columns.label : self.columns.label + 1] = [label]
-                lines[number] = (self.separator or " ").join(fields)
-        return ("\n".join(lines) + "\n").encode()
+        for places, given in zip(self.places(), labels, strict=True):
+            for (number, begin, end, before, after), label in reversed([*zip(places, given, strict=True)]):
+                line = lines[number]
+                lines[number] = f"{line[:begin]}{before}{label}{after}{line[end:]}"
+        return "".join(lines).encode()
+
+
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a text with their ends; errors as `read_text` has them."""
+    return list(io.StringIO(read_text(path).decode(), newline="\n"))
+
+
+def is_stranger(label: str, known: Collection[str]) -> bool:
+    """Whether what stands in the place of a label is none, but a word of the text: not ``_`` or the like."""
+    return label not in known and any(map(str.isalnum, label))
 
 
 @dataclass(frozen=True)
 class LineText(Text):
-    """Texts with one label each.
+    """Texts with one label each, a line each."""
 
-    Attributes:
-        texts: each as it stands in its line, without the label.
-    """
-
-    texts: list[str]
+    lines: list[str]
     sentences: list[Sentence]
 
     @classmethod
-    def read(cls, path: Path, labelled: bool = True) -> "LineText":
-        """A file of lines ``label TAB text``, whose words spaces part. If not ``labelled``, labels may be missing.
+    def read(cls, path: Path, labelled: bool = True, known: Collection[str] = ()) -> "LineText":
+        """A file of lines ``label TAB text``, whose words white space parts.
 
-        Raises: UserError for a line without a label or without words, and as `read_lines` does.
+        If not ``labelled``, labels may be missing, and others than those that are ``known`` are none.
+
+        Raises: UserError for a line without a label or without words, for a label that is not known, and as `read_text`
+        does.
         """
-        texts, sentences = [], []
-        for number, line in enumerate(read_lines(path), 1):
-            label, tab, text = line.rstrip("\r").partition("\t")
-            if not tab and not labelled:
-                label, text = "", label
-            elif not (tab and label.strip()):
-                raise UserError(f"{path}: line {number} has no label", "a line must be a label, a tab and a text")
+        advice = "a line must be a label, a tab and a text"
+        lines, sentences = whole_lines(path), []
+        for number, line in enumerate(lines, 1):
+            label, text = label_and_text(line)
+            if label is None and not labelled:
+                label, text = "", line
+            elif not label:
+                raise UserError(f"{path}: line {number} has no label", advice)
+            elif not labelled and known and is_stranger(label, known):
+                unknown = f"has '{shortened(label, 40)}' for a label, which the run has not learnt"
+                raise UserError(f"{path}: line {number} {unknown}", f"{advice}, or a text without a tab")
             if not text.split():
-                raise UserError(f"{path}: line {number} has no words", "a line must be a label, a tab and a text")
-            texts.append(text)
+                raise UserError(f"{path}: line {number} has no words", advice)
             sentences.append(Sentence(text.split(), [label], []))
-        return cls(texts, sentences)
+        return cls(lines, sentences)
 
     def part(self, lines: Iterable[int]) -> "LineText":
         """Some of the lines."""
         numbers = list(lines)
-        return LineText([self.texts[i] for i in numbers], [self.sentences[i] for i in numbers])
+        return LineText([self.lines[i] for i in numbers], [self.sentences[i] for i in numbers])
 
-    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
-        lines = [f"{label}\t{text}\n" for (label,), text in zip(labels, self.texts, strict=True)]
-        return "".join(lines).encode()
+    def places(self) -> Iterator[list[Place]]:
+        for number, (line, sentence) in enumerate(zip(self.lines, self.sentences, strict=True)):
+            (label,) = sentence.labels
+            begin = line.index(label)
+            yield [Place(number, begin, begin + len(label), after="" if label else "\t")]

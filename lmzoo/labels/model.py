@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Vocabulary
-from lmzoo.labels.formats import Sentence
+from lmzoo.labels.formats import Form, Sentence
 from lmzoo.protocol.model import LanguageModel, Trained
 
 labellers = Registry("labeller")
@@ -35,13 +35,14 @@ def unpacked(data: Tensor) -> list[str]:
 
 @dataclass(frozen=True)
 class Learnt:
-    """A labeller of a run, and the options of ``labeller`` and ``task``, and the plugins, of the run."""
+    """A labeller of a run, the options of ``labeller`` and ``task`` and the plugins of the run, and its text."""
 
     folder: str
     labeller: "Labeller"
     options: Mapping[str, Any]
     task: Mapping[str, Any]
     plugins: Sequence[str] = ()
+    form: Form | None = None
 
 
 class Labeller(ABC):

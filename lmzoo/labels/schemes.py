@@ -2,23 +2,105 @@
 recognition", CoNLL 2009, section 4.1, https://aclanthology.org/W09-1119.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
-from lmzoo.labels.metrics import entities
+Entity = tuple[str, int, int]
+"""Its type, its first word, and the word after its last."""
+
+SchemeName = Literal["IOB1", "IOB2", "IOE1", "IOE2", "IOBES", "BILOU", "BMES"]
+
+LABEL = re.compile(r"O|[BIMELSU](-.+)?")
+"""A letter and a type, which may be missing where all entities are of one."""
 
 
-def iobes(labels: Sequence[str]) -> list[str]:
-    """Labels of the same entities: B-X, I-X … E-X, or S-X for one word, and O outside."""
-    found = iob(labels)
-    for _, begin, end in entities(labels):
-        last = "S" if end - begin == 1 else "E"
-        found[end - 1] = last + found[end - 1][1:]
+def entities(labels: Sequence[str]) -> set[Entity]:
+    """The entities of a sentence as conlleval counts them, in the letters of every scheme.
+
+    An entity begins at B, S or U, after O, after E, L, S or U, and where the type changes. So an I- without a
+    beginning counts as one.
+    """
+    found: set[Entity] = set()
+    begin, before, kind = 0, "O", ""
+    for place, label in enumerate([*labels, "O"]):
+        sign, _, type_ = label.partition("-")
+        goes_on = before not in "OESLU" and sign in "IMEL" and type_ == kind
+        if before != "O" and not goes_on:
+            found.add((kind, begin, place))
+        if sign != "O" and not goes_on:
+            begin = place
+        before, kind = sign, type_
     return found
 
 
-def iob(labels: Sequence[str]) -> list[str]:
-    """Labels of the same entities: B-X, I-X …, and O outside."""
-    found = ["O"] * len(labels)
-    for kind, begin, end in entities(labels):
-        found[begin:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - begin - 1)]
-    return found
+class Scheme(NamedTuple):
+    """The letters of an entity's first word, of those between, of its last, and of a single one.
+
+    Attributes:
+        touching: whether only an entity that touches one of its type has the letter at that end, and I else.
+    """
+
+    name: SchemeName
+    first: str
+    inner: str
+    last: str
+    single: str
+    touching: bool = False
+
+    @property
+    def letters(self) -> str:
+        return self.first + self.inner + self.last + self.single
+
+    def labels(self, found: Iterable[Entity], length: int) -> list[str]:
+        """The labels of so many words with these entities; O outside."""
+        found = set(found)
+        begins, ends = {(kind, begin) for kind, begin, _ in found}, {(kind, end) for kind, _, end in found}
+        labels = ["O"] * length
+        for kind, begin, end in found:
+            signs = [self.first, *self.inner * (end - begin - 2), self.last] if end - begin > 1 else [self.single]
+            met = (kind, begin) in ends if self.single == self.first else (kind, end) in begins
+            if self.touching and not met:
+                signs = [self.inner] * len(signs)
+            labels[begin:end] = [f"{sign}-{kind}" if kind else sign for sign in signs]
+        return labels
+
+    def strict(self, labels: Sequence[str]) -> set[Entity]:
+        """The `entities` whose labels are those that the scheme gives them."""
+        found = entities(labels)
+        right = self.labels(found, len(labels))
+        return {entity for entity in found if right[entity[1] : entity[2]] == [*labels[entity[1] : entity[2]]]}
+
+    def entities(self, labels: Sequence[str]) -> set[Entity]:
+        """Those that count: in IOB, which conlleval is made for, all that it finds, else the `strict` ones."""
+        return entities(labels) if self in IOB else self.strict(labels)
+
+    def outside(self, labels: Sequence[str]) -> list[int]:
+        """The places of labels other than O that belong to no `strict` entity."""
+        inside = {place for _, begin, end in self.strict(labels) for place in range(begin, end)}
+        return [place for place, label in enumerate(labels) if label != "O" and place not in inside]
+
+    def translated(self, labels: Sequence[str], other: "Scheme") -> list[str]:
+        """Labels of this scheme -> those of another with the same entities.
+
+        Between schemes that tell first, inner, last and single words apart labels out of their order stay so.
+        """
+        if len({*self.letters}) == len({*other.letters}) == 4:
+            letters = dict(zip(self.letters, other.letters, strict=True)) | {"O": "O"}
+            return [letters[label[0]] + label[1:] for label in labels]
+        return other.labels(entities(labels), len(labels))
+
+
+IOB2 = Scheme("IOB2", "B", "I", "I", "B")
+IOBES = Scheme("IOBES", "B", "I", "E", "S")
+IOB = (IOB2, Scheme("IOB1", "B", "I", "I", "B", touching=True))
+IOE = (Scheme("IOE2", "I", "I", "E", "E"), Scheme("IOE1", "I", "I", "E", "E", touching=True))
+FAMILIES = (IOB, IOE, (IOBES,), (Scheme("BILOU", "B", "I", "L", "U"),), (Scheme("BMES", "B", "M", "E", "S"),))
+"""Schemes by their letters. Labels that several have are of the first."""
+
+SCHEMES = {scheme.name: scheme for family in FAMILIES for scheme in family}
+
+
+def family(letters: set[str]) -> tuple[Scheme, ...]:
+    """The schemes that have these letters; none if no scheme has them all."""
+    return next((schemes for schemes in FAMILIES if letters <= {"O", *schemes[0].letters}), ())

@@ -1,22 +1,25 @@
 """The tasks that a configuration can name."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import sha256, text_bytes
 from lmzoo.core.options import Bounds, Count, Seed
 from lmzoo.core.registry import Registry
-from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.corpus import EOS, Corpus, Vocabulary
 from lmzoo.corpus.sources import data_folders
-from lmzoo.labels.formats import Columns, ColumnText, LineText, Sentence, Text
+from lmzoo.labels.columns import Columns, ColumnText
+from lmzoo.labels.formats import Form, LineText, Sentence, Text
 from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
 from lmzoo.labels.model import Kind, Labeller, labellers
-from lmzoo.labels.schemes import iob, iobes
+from lmzoo.labels.schemes import IOB, IOB2, IOBES, LABEL, SCHEMES, Scheme, family
 from lmzoo.labels.trees import TreeText, root_accuracy
 
 Measure = Literal["accuracy", "f1"]
@@ -36,26 +39,41 @@ class Task(ABC):
         measure: the one of `figures` that results and the choice of the best epoch are of.
         example: a line of a file, in words.
         files: by split, as they are named.
+        form: what train is like, once it is read or a run tells it.
+        notes: what a user should know of the texts.
     """
 
     kind: Kind
     measure: Measure = "accuracy"
     example: str
+    form: Form | None = None
 
     def __init__(self, *, train: str | None, valid: str | None, test: str | None):
         """Train is needed, and one of the others."""
         named = {"train": train, "valid": valid, "test": test}
         self.files = {split: file for split, file in named.items() if file}
+        self.notes: list[str] = []
 
     @abstractmethod
     def read(self, path: Path, labelled: bool = True) -> Text:
-        """A file. Labels may be missing in one that is not ``labelled``. Standard input is in the form of train."""
+        """A file in the form of train. Labels may be missing in one that is not ``labelled``."""
 
     def texts(self, found: Mapping[str, Path]) -> dict[str, Text]:
-        """The text of each split, by the paths of the files."""
+        """The text of each split, by the paths of the files, train first."""
         if "train" not in found or len(found) < 2:
             raise UserError("task.train=FILE and task.test=FILE (or task.valid) are needed", self.example)
-        return {split: self.read(path) for split, path in found.items()}
+        texts: dict[str, Text] = {}
+        for split in ("train", *found):
+            if split not in texts:
+                texts[split] = text = self.read(found[split])
+                self.form = self.form or self.form_of(text)
+                if text.left_out:
+                    self.notes.append(f"{found[split]}: {text.left_out} are no words")
+        return texts
+
+    def form_of(self, train: Any) -> Form:
+        """What a run keeps of train."""
+        return Form(labels=sorted({label for sentence in train.sentences for label in sentence.labels}))
 
     def coded(self, labels: Sequence[str]) -> list[str]:
         """The labels of a sentence as a model learns them."""
@@ -102,8 +120,9 @@ def load_task(options: Mapping[str, Any], labeller: Labeller, name: str) -> Load
             raise UserError(f"task.{split}={path}: a pipe can be read only once", "write its text into a file")
     texts = task.texts(found)
     checksums = {split: sha256(text_bytes(path)) for split, path in found.items()}
-    words = "\n".join(" ".join(sentence.words) for sentence in texts["train"].sentences)
-    return Loaded(task, texts, Corpus(options["name"], "sentence", Vocabulary.of([words]), {}, checksums))
+    counts = Counter(word for sentence in texts["train"].sentences for word in sentence.words)
+    words = Vocabulary([EOS, *(word for word, _ in counts.most_common() if word != EOS)])
+    return Loaded(task, texts, Corpus(options["name"], "sentence", words, {}, checksums))
 
 
 @tasks.register("pos")
@@ -111,13 +130,13 @@ def load_task(options: Mapping[str, Any], labeller: Labeller, name: str) -> Load
 @tasks.register("chunk")
 @tasks.register("ner")
 class LabelledWords(Task):
-    """Words with a label each, in columns; a file whose name ends in ``.conllu`` is CoNLL-U.
+    """Words with a label each, in columns; see `ColumnText`.
 
     Args:
         train, valid, test: files, looked for as they are named, then under the folders of data.
         word, label, features: columns, the first being 0; features are for models that read more than words.
         measure: accuracy of words, or F1 of the entities that labels such as B-NP and I-NP stand for.
-        scheme: ``iobes``: models learn labels that say where an entity ends, too; see `iobes`. None: those of the text.
+        scheme: ``iobes``: models learn labels that say where an entity ends, too. None: those of the text.
 
     Raises: UserError for a scheme of labels that stand for no entities.
     """
@@ -144,15 +163,62 @@ class LabelledWords(Task):
             )
         self.columns, self.measure, self.scheme = Columns(word, label, tuple(features)), measure, scheme
 
-    def read(self, path: Path, labelled: bool = True) -> Text:
+    def read(self, path: Path, labelled: bool = True) -> ColumnText:
         name = self.files.get("train", "") if path == STDIN else path.name
-        return ColumnText.read(path, self.columns, name.endswith(".conllu"), labelled)
+        is_label = LABEL.fullmatch if self.measure == "f1" else lambda label: False
+        return ColumnText.read(path, self.columns, name, self.form, labelled, is_label)
+
+    def form_of(self, train: Any) -> Form:
+        return replace(super().form_of(train), parted=train.parted, width=train.width)
+
+    def texts(self, found: Mapping[str, Path]) -> dict[str, Text]:
+        texts = super().texts(found)
+        if self.measure == "f1" and self.form:
+            scheme = self._scheme_of({found[split]: text for split, text in texts.items()})
+            self.form = replace(self.form, scheme=scheme.name)
+        return texts
+
+    def _scheme_of(self, texts: Mapping[Path, Any]) -> Scheme:
+        """The scheme of the labels of all texts. Where two have the same letters, it is the one that fits more labels.
+
+        Raises: UserError that names the line of a label which stands for no entity, or is of another scheme.
+        """
+        known: dict[str, None] = {}
+        for path, text in texts.items():
+            for numbers, sentence in zip(text.rows, text.sentences, strict=True):
+                for number, label in zip(numbers, sentence.labels, strict=True):
+                    if label in known:
+                        continue
+                    where = f"{path}: line {number + 1} has the label '{shortened(label, 40)}'"
+                    if not LABEL.fullmatch(label):
+                        raise UserError(f"{where}, which stands for no entity", "set task.label to a column of labels "
+                                        "such as B-PER, I-PER and O, or task.measure=accuracy")  # fmt: skip
+                    if not family({each[0] for each in [*known, label]}):
+                        others = shortened(", ".join(each for each in known if each != "O"), 80)
+                        raise UserError(f"{where}, and before it there are {others}", "labels must be of one scheme: "
+                                        "IOB, IOE, IOBES, BILOU or BMES")  # fmt: skip
+                    known[label] = None
+        sentences = [sentence.labels for text in texts.values() for sentence in text.sentences]
+        schemes = family({label[0] for label in known})
+        scheme = min(schemes, key=lambda scheme: sum(len(scheme.outside(labels)) for labels in sentences))
+        for path, text in texts.items():
+            lines = [numbers[place] + 1 for numbers, sentence in zip(text.rows, text.sentences, strict=True)
+                     for place in scheme.outside(sentence.labels)]  # fmt: skip
+            if lines and scheme not in IOB:
+                what = f"{len(lines)} labels, the first in line {lines[0]}"
+                self.notes.append(f"{path}: {what}, belong to no whole entity of {scheme.name} and do not count")
+        return scheme
+
+    @property
+    def _own(self) -> Scheme:
+        """The scheme of the texts; runs of before do not tell it, and wrote IOB2."""
+        return SCHEMES[self.form.scheme] if self.form and self.form.scheme else IOB2
 
     def coded(self, labels: Sequence[str]) -> list[str]:
-        return iobes(labels) if self.scheme else super().coded(labels)
+        return self._own.translated(labels, IOBES) if self.scheme else super().coded(labels)
 
     def plain(self, labels: Sequence[str]) -> list[str]:
-        return iob(labels) if self.scheme else super().plain(labels)
+        return IOBES.translated(labels, self._own) if self.scheme else super().plain(labels)
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
@@ -161,7 +227,11 @@ class LabelledWords(Task):
             "accuracy": accuracy(sentences, predicted),
             "unknown_accuracy": unknown_accuracy(sentences, predicted, known),
         }
-        return found | (entity_f1(sentences, predicted) if self.measure == "f1" else {})
+        if self.measure == "f1":
+            found |= entity_f1(sentences, predicted, self._own.entities)
+            if self._own == IOB2:
+                found["strict_f1"] = entity_f1(sentences, predicted, IOB2.strict)["f1"]
+        return found
 
 
 @tasks.register("classify")
@@ -209,13 +279,14 @@ class LabelledTexts(Task):
             raise UserError(f"task.folds={folds}: valid and test leave no part to train", "choose more folds")
 
     def read(self, path: Path, labelled: bool = True) -> LineText:
-        return LineText.read(path, labelled)
+        return LineText.read(path, labelled, self.form.labels if self.form else ())
 
     def texts(self, found: Mapping[str, Path]) -> dict[str, Text]:
         if self.folds is None or "train" not in found:
             return super().texts(found)
         whole = self.read(found["train"])
-        number = len(whole.texts)
+        self.form = self.form_of(whole)
+        number = len(whole.lines)
         if number < self.folds:
             raise UserError(f"task.folds={self.folds}: {found['train']} has {number} lines", "choose fewer folds")
         part = np.empty(number, dtype=np.int64)

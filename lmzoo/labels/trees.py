@@ -1,18 +1,17 @@
 """Binary trees with a label at each node, as in the Stanford Sentiment Treebank: ``(3 (2 The) (2 film))``."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import read_lines
-from lmzoo.labels.formats import Sentence, Text
+from lmzoo.labels.formats import Place, Sentence, Text, whole_lines
 
 TOKEN = re.compile(r"(\([ \t]*[^ \t()]*)|([^ \t()]+)|(\))")
 """A bracket with its label, a word, or the bracket that closes a node. A word may hold a no-break space."""
 
-LABEL = re.compile(r"(\([ \t]*)[^ \t()]+")
+LABEL = re.compile(r"\([ \t]*([^ \t()]+)")
 
 SENTIMENTS = ["0", "1", "2", "3", "4"]
 """From very negative to very positive."""
@@ -82,24 +81,21 @@ class TreeText(Text):
     def read(cls, path: Path) -> "TreeText":
         """A file of trees.
 
-        Raises: UserError for a line that is no tree, and as `read_lines` does.
+        Raises: UserError for a line that is no tree, and as `read_text` does.
         """
-        lines = [line.rstrip("\r") for line in read_lines(path)]
+        lines = whole_lines(path)
         trees: list[Sentence] = []
         for number, line in enumerate(lines, 1):
             try:
-                words, labels, right = parsed(line)
+                words, labels, right = parsed(line.rstrip("\r\n"))
             except ValueError as error:
                 raise UserError(f"{path}: line {number} {error}", "a tree a line, such as (3 (2 A) (2 film))") from None
             trees.append(Tree(words, labels, [], right))
         return cls(lines, trees)
 
-    def written(self, labels: Iterable[Sequence[str]]) -> bytes:
-        lines = []
-        for line, given in zip(self.lines, labels, strict=True):
-            left = iter(given)
-            lines.append(LABEL.sub(lambda found, left=left: found[1] + next(left), line) + "\n")
-        return "".join(lines).encode()
+    def places(self) -> Iterator[list[Place]]:
+        for number, line in enumerate(self.lines):
+            yield [Place(number, *found.span(1)) for found in LABEL.finditer(line)]
 
 
 def root_accuracy(sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> float:

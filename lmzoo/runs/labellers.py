@@ -9,7 +9,9 @@ from torch import Tensor
 
 import lmzoo.labels  # noqa: F401 - its import registers them
 from lmzoo.core.errors import UserError, out_of_memory
+from lmzoo.core.options import call
 from lmzoo.core.plugins import require_plugins
+from lmzoo.labels.formats import Form
 from lmzoo.labels.model import Labeller, Learnt, labellers
 from lmzoo.runs.directory import Run
 
@@ -42,4 +44,10 @@ def load_labeller(folder: Path) -> Learnt:
     if checkpoint is None:
         raise UserError(f"{folder}: has no best.pt yet", "train it first")
     taken(run, "best.pt", checkpoint["state"], labeller.take)
-    return Learnt(str(folder), labeller, config["labeller"], config["task"], config["plugins"])
+    form = None
+    if "form" in checkpoint:  # runs of before do not tell it
+        with run.reading("best.pt"):
+            if not isinstance(checkpoint["form"], dict):
+                raise UserError("does not say what text it was learnt from")
+            form = call(Form, checkpoint["form"], "form.")
+    return Learnt(str(folder), labeller, config["labeller"], config["task"], config["plugins"], form)

@@ -71,6 +71,8 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         board = Board(run.path)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             log.info("%s on %s: %s", settings.labeller["name"], task.corpus.name, run.path)
+            for note in dict.fromkeys(task.task.notes):
+                log.warning("%s", note)
             learner = _Learner(labeller, task, run, settings)
             take_steps(learner, learner.position, board, learner.save, settings.checkpoint_seconds,
                        "choose other options and another run_dir")  # fmt: skip
@@ -141,7 +143,8 @@ class _Learner:
 
     def keep(self) -> None:
         """Let the labeller of now be the best one."""
-        self.run.save("best.pt", {"state": self.labeller.state()})
+        form = {} if self.task.form is None else {"form": vars(self.task.form)}
+        self.run.save("best.pt", {"state": self.labeller.state(), **form})
 
     def save(self) -> None:
         """Write ``last.pt``."""

@@ -3,7 +3,8 @@
 import pytest
 
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.metrics import accuracy, entities, entity_f1, unknown_accuracy
+from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
+from lmzoo.labels.schemes import entities
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ def test_entities_begin_and_end_where_conlleval_has_them(labels: str, expected: 
 def test_figures_of_a_sentence_counted_by_hand():
     gold = [Sentence(["a", "b", "c", "d", "e"], ["B-X", "I-X", "O", "B-Y", "I-Y"], [[]] * 5)]
     ours = [["B-X", "I-X", "B-Y", "B-Y", "O"]]  # found: X at 0-2, Y at 2-3 and at 3-4; X is right
-    assert entity_f1(gold, ours) == {"precision": 1 / 3, "recall": 1 / 2, "f1": 2 / 5}
+    assert entity_f1(gold, ours, entities) == {"precision": 1 / 3, "recall": 1 / 2, "f1": 2 / 5}
     assert accuracy(gold, ours) == 3 / 5
     assert unknown_accuracy(gold, ours, {"a", "b", "d"}) == 0
     assert unknown_accuracy(gold, ours, set("abcde")) is None

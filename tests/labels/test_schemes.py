@@ -1,12 +1,22 @@
 """Labels that tell the same entities in other ways."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.labels.metrics import entities
-from lmzoo.labels.schemes import iob, iobes
+from lmzoo.labels.schemes import IOB2, IOBES, SCHEMES, entities, family
 from lmzoo.labels.tasks import Task, tasks
+
+
+def iobes(labels: list[str]) -> list[str]:
+    return IOB2.translated(labels, IOBES)
+
+
+def iob(labels: list[str]) -> list[str]:
+    return IOBES.translated(labels, IOB2)
+
 
 PAIRS = [
     ("O", "O"),
@@ -45,3 +55,52 @@ def test_a_task_codes_the_labels_that_models_learn():
 def test_tags_have_no_scheme():
     with pytest.raises(UserError, match=r"task\.scheme=iobes: labels stand for no entities; set task\.measure=f1"):
         tasks.build(defaults("task", "pos") | {"scheme": "iobes"})
+
+
+def sequences(letters: str) -> st.SearchStrategy[list[str]]:
+    """Labels of two types, in any order."""
+    return st.lists(st.sampled_from(["O", *(f"{letter}-{kind}" for letter in letters for kind in "XY")]), max_size=9)
+
+
+@given(sequences("BI"), st.sampled_from(list(SCHEMES)))
+def test_every_scheme_tells_the_same_entities_and_goes_to_iobes_and_back(labels: list[str], name: str):
+    scheme, wanted = SCHEMES[name], entities(labels)
+    own = scheme.labels(wanted, len(labels))
+    assert scheme.entities(own) == scheme.strict(own) == wanted
+    assert scheme.outside(own) == []
+    assert {label[0] for label in own} <= {"O", *scheme.letters}
+    coded = scheme.translated(own, IOBES)
+    assert IOBES.strict(coded) == wanted
+    assert IOBES.translated(coded, scheme) == own
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("IOB1", "I-X I-X B-X O I-Y I-X"),
+        ("IOB2", "B-X I-X B-X O B-Y B-X"),
+        ("IOE1", "I-X E-X I-X O I-Y I-X"),
+        ("IOE2", "I-X E-X E-X O E-Y E-X"),
+        ("IOBES", "B-X E-X S-X O S-Y S-X"),
+        ("BILOU", "B-X L-X U-X O U-Y U-X"),
+        ("BMES", "B-X E-X S-X O S-Y S-X"),
+    ],
+)
+def test_labels_of_each_scheme_by_hand(name: str, labels: str):
+    wanted = {("X", 0, 2), ("X", 2, 3), ("Y", 4, 5), ("X", 5, 6)}
+    assert SCHEMES[name].entities(labels.split()) == wanted
+    assert SCHEMES[name].labels(wanted, 6) == labels.split()
+
+
+@pytest.mark.parametrize(
+    ("letters", "name"),
+    [("", "IOB2"), ("BO", "IOB2"), ("I", "IOB2"), ("IE", "IOE2"), ("E", "IOE2"), ("BE", "IOBES"), ("S", "IOBES"),
+     ("BIL", "BILOU"), ("U", "BILOU"), ("BM", "BMES"), ("ME", "BMES")],
+)  # fmt: skip
+def test_a_scheme_is_known_by_its_letters(letters: str, name: str):
+    assert family({*letters})[0].name == name
+
+
+@pytest.mark.parametrize("letters", ["IM", "BEL", "US", "MU", "BIESL"])
+def test_letters_of_two_schemes_are_of_none(letters: str):
+    assert family({*letters}) == ()

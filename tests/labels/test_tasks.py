@@ -7,6 +7,7 @@ import pytest
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
+from lmzoo.corpus.conditions import parted
 from lmzoo.labels.formats import LineText
 from lmzoo.labels.model import labellers
 from lmzoo.labels.tasks import load_task, tasks
@@ -43,18 +44,18 @@ def test_labels_may_be_missing_where_they_are_not_read(tmp_path: Path):
     path.write_text("a film\nbad\tone\r\n")
     text = LineText.read(path, labelled=False)
     assert [s.words for s in text.sentences] == [["a", "film"], ["one"]]
-    assert text.written([["g"], ["h"]]) == b"g\ta film\nh\tone\n"
+    assert text.written([["g"], ["h"]]) == b"g\ta film\nh\tone\r\n"
 
 
 def test_each_line_is_test_in_one_fold(file: Path):
     parts = [loaded(file, folds=4, fold=k, valid_fold=(k + 1) % 4) for k in range(4)]
-    whole = sorted(LineText.read(file).texts)
-    assert sorted(text for part in parts for text in part["test"].texts) == whole
+    whole = sorted(LineText.read(file).lines)
+    assert sorted(text for part in parts for text in part["test"].lines) == whole
     for k, part in enumerate(parts):
-        assert part["valid"].texts == parts[(k + 1) % 4]["test"].texts
-        assert sorted(text for split in part.values() for text in split.texts) == whole
-        assert len(part["test"].texts) in (2, 3)
-    assert loaded(file, folds=4, fold=0, seed=1)["test"].texts != parts[0]["test"].texts
+        assert part["valid"].lines == parts[(k + 1) % 4]["test"].lines
+        assert sorted(text for split in part.values() for text in split.lines) == whole
+        assert len(part["test"].lines) in (2, 3)
+    assert loaded(file, folds=4, fold=0, seed=1)["test"].lines != parts[0]["test"].lines
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,105 @@ def test_a_line_that_lacks_something_is_told(tmp_path: Path, line: str, lacks: s
     path.write_text(f"good\tone\n{line}\ngood\ttwo\n")
     with pytest.raises(UserError, match=f"line 2 has no {lacks}"):
         LineText.read(path)
+
+
+def test_blanks_around_a_label_are_no_part_of_it(tmp_path: Path):
+    path = tmp_path / "b.txt"
+    plain = "pos \ta film\n\u00a0pos\tone\r\n pos\t pos\n"
+    path.write_bytes(plain.encode())
+    text = LineText.read(path)
+    assert [s.labels for s in text.sentences] == [["pos"]] * 3
+    assert [s.labels for s in text.sentences] == [[label] for label in parted(plain.splitlines(), "b.txt")[0]]
+    assert text.written([["pos"]] * 3).decode() == plain
+    assert text.written([["x"]] * 3).decode() == plain.replace("pos\t", "x\t").replace("pos \t", "x \t")
+
+
+@pytest.mark.parametrize("line", ["a film\tis good", "1\tWe\twe\tPRON"])
+def test_what_stands_before_a_tab_and_is_no_label_is_not_replaced(tmp_path: Path, line: str):
+    path = tmp_path / "b.txt"
+    path.write_text(f"_\ta film\ngood\tone\n{line}\n")
+    with pytest.raises(UserError, match=r"line 3 has '.*' for a label, which the run has not learnt"):
+        LineText.read(path, labelled=False, known=["good", "bad"])
+
+
+def entities_of(folder: Path, train: str, test: str, **options: Any) -> Any:
+    for name, text in (("a.txt", train), ("b.txt", test)):
+        (folder / name).write_text(text.replace("|", "\n"))
+    named = {"train": str(folder / "a.txt"), "test": str(folder / "b.txt"), "label": 1, "features": []}
+    labeller: Any = type("Other", (), {"kind": "words"})()
+    return load_task(defaults("task", "ner") | named | options, labeller, "x")
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "predicted", "f1"),
+    [
+        ("a B-X|b M-X|c O", "a B-X|b M-X|c E-X", "B-X M-X O", 0),
+        ("a B-X|b I-X|c O", "a B-X|b I-X|c L-X", "B-X I-X O", 0),
+        ("a B-X|b I-X|c O", "a B-X|b I-X|c E-X", "B-X I-X O", 0),
+        ("a B-X|b I-X|c O", "a B-X|b I-X|c I-X", "B-X I-X O", 0),
+        ("a B-X|b I-X|c L-X", "a U-X|b B-Y|c L-Y", "U-X B-Y L-X", 2 / 3),
+        ("a I-X|b I-X|c E-X", "a I-X|b E-X|c E-X", "I-X E-X I-X", 2 / 3),
+        ("a I-X|b B-X|c O", "a B-X|b B-X|c O", "I-X B-X O", 1),
+    ],
+)
+def test_entities_are_counted_in_the_scheme_of_the_texts(
+    tmp_path: Path, train: str, test: str, predicted: str, f1: float
+):
+    task, texts, _ = entities_of(tmp_path, train, test)
+    found = task.figures(texts["test"].sentences, [predicted.split()], set())
+    assert found["f1"] == pytest.approx(f1)
+
+
+def test_labels_out_of_their_order_are_counted_strictly_beside_conlleval(tmp_path: Path):
+    task, texts, _ = entities_of(tmp_path, "a B-X|b I-X", "a B-X|b O|c B-X|d I-X")
+    found = task.figures(texts["test"].sentences, [["I-X", "O", "B-X", "I-X"]], set())
+    assert (found["f1"], found["strict_f1"]) == (1, 2 / 3)
+
+
+def test_labels_that_count_for_no_entity_are_told(tmp_path: Path):
+    task, _, _ = entities_of(tmp_path, "a O|b B-X|c M-X|d O", "a S-X")
+    assert task.notes == [
+        f"{tmp_path}/a.txt: 2 labels, the first in line 2, belong to no whole entity of BMES and do not count"
+    ]
+    assert entities_of(tmp_path, "a I-X|b O", "a B-X").task.notes == []
+
+
+@pytest.mark.parametrize("label", ["B_PER", "PER-B", "PER", "NNP", "b-PER", "B-", "O-PER", "-", "B PER"])
+def test_labels_that_stand_for_no_entity_are_refused_with_their_line(tmp_path: Path, label: str):
+    lines = "a\tO||b\tB-PER|c\t"
+    with pytest.raises(UserError, match=rf"b.txt: line 4 has the label '{label}', which stands for no entity"):
+        entities_of(tmp_path, "a\tO|b\tB-PER", lines + label)
+    assert entities_of(tmp_path, "a\tO|b\tB-PER", lines + label, measure="accuracy").task.form.scheme is None
+
+
+def test_labels_of_two_schemes_are_refused_with_the_line(tmp_path: Path):
+    with pytest.raises(UserError, match=r"b.txt: line 2 has the label 'M-X', and before it there are B-X, I-X; "):
+        entities_of(tmp_path, "a B-X|b I-X", "a B-X|b M-X")
+
+
+@pytest.mark.parametrize(
+    ("train", "coded"),
+    [
+        ("I-X I-X B-X O I-Y", "B-X E-X S-X O S-Y"),
+        ("B-X I-X B-X O B-Y", "B-X E-X S-X O S-Y"),
+        ("I-X E-X E-X O E-Y", "B-X E-X S-X O S-Y"),
+        ("I-X E-X I-X O I-Y", "B-X E-X S-X O S-Y"),
+        ("B-X L-X U-X O I-Y", "B-X E-X S-X O I-Y"),
+        ("B-X E-X S-X O M-Y", "B-X E-X S-X O I-Y"),
+        ("B-X E-X S-X O I-Y", "B-X E-X S-X O I-Y"),
+        ("B E S O S", "B E S O S"),
+    ],
+)
+def test_models_learn_iobes_from_any_scheme_and_texts_get_their_own(tmp_path: Path, train: str, coded: str):
+    lines = "".join(f"w {label}\n" for label in train.split())
+    task = entities_of(tmp_path, lines, lines, scheme="iobes").task
+    assert task.coded(train.split()) == coded.split()
+    assert task.plain(coded.split()) == train.split()
+
+
+def test_the_words_of_a_run_may_have_spaces(tmp_path: Path):
+    text = "New York\tB-X|Rome\tB-X|Rome\tO"
+    assert entities_of(tmp_path, text, text).corpus.vocabulary.words == ["<eos>", "Rome", "New York"]
 
 
 @pytest.mark.parametrize(("kind", "task", "message"), [

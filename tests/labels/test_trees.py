@@ -22,7 +22,7 @@ def test_a_tree_is_read_and_written_with_other_labels(tmp_path: Path):
     assert first == Tree(["The", r"8 1\/2", "film"], ["3", "2", "4", "2", "1"], [], [2, 0, 4, 0, 0])
     assert second == Tree(["Bad"], ["0"], [], [0])
     written = text.written([["a", "b", "c", "d", "e"], ["f"]]).decode()
-    assert written == r"(a (b The) (c (d 8 1\/2) ( e  film)))" + "\n(f Bad)\n"
+    assert written == r"(a (b The) (c (d 8 1\/2) ( e  film)))" + "\n(f Bad)\r\n"
 
 
 @pytest.mark.parametrize(
