@@ -20,7 +20,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry
 from lmzoo.labels.model import State, packed, unpacked
 from lmzoo.protocol.encoder import Encoder, embed_lines
-from lmzoo.protocol.model import LanguageModel, Trained, evaluating
+from lmzoo.protocol.model import LanguageModel, Trained, evaluating, restored
 from lmzoo.words.vectors.formats import read_vectors
 
 Around = Annotated[int, Bounds(low=0, high=10)]
@@ -153,6 +153,9 @@ class Dense:
         if self.encoder is not None:
             self.options = json.loads(unpacked(state["encoder.options"])[0])
             self.words = unpacked(state["encoder.words"])
-            model: LanguageModel = models.build(completed(self.options), vocabulary_size=len(self.words))
-            model.load_state_dict({k.removeprefix(WEIGHTS): v for k, v in state.items() if k.startswith(WEIGHTS)})
+            options, size = completed(self.options), len(self.words)
+            weights = {k.removeprefix(WEIGHTS): v for k, v in state.items() if k.startswith(WEIGHTS)}
+            model: LanguageModel = restored(
+                lambda: models.build(options, vocabulary_size=size), lambda model: model.load_state_dict(weights)
+            )
             self.model = model.eval()

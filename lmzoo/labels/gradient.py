@@ -14,6 +14,7 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.model import Labeller, State
 from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.protocol.model import restored
 
 PREFIX = "network."
 AVERAGE = "average"
@@ -86,8 +87,7 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     def take(self, state: Mapping[str, Tensor]) -> None:
         self.average = None
-        self.know(state)
-        self._load(state)
+        restored(lambda: self.know(state), lambda _: self._load(state))
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
         weights = {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}

@@ -1,14 +1,17 @@
 """The protocol every language model of the zoo keeps."""
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from lmzoo.corpus import EOS_ID, Corpus
+
+Built = TypeVar("Built")
 
 State = tuple[Tensor, ...]
 """What a model remembers between windows. Only the model knows what is in it.
@@ -236,6 +239,24 @@ def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) ->
                 tensor.data = value if same else tensor.new_empty(value.shape)
 
     module.register_load_state_dict_pre_hook(take_sizes)
+
+
+def restored(build: Callable[[], Built], load: Callable[[Built], object]) -> Built:
+    """Build a model and load a checkpoint into it. Before that takes memory, they are compared on the device ``meta``.
+
+    So a few options cannot ask for more numbers than the checkpoint has. A constructor of one's own that needs the
+    numbers of its tensors does not work there; then it is compared once it is built.
+    """
+    with torch.device("meta"), warnings.catch_warnings(action="ignore"):  # that nothing is copied there
+        try:
+            shapes = build()
+        except RuntimeError:
+            pass
+        else:
+            load(shapes)
+    built = build()
+    load(built)
+    return built
 
 
 class WindowModel(LanguageModel):

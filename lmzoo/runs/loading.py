@@ -13,7 +13,7 @@ from lmzoo.core.plugins import require_plugins
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.protocol.condition import Conditioned
-from lmzoo.protocol.model import LanguageModel, Trained
+from lmzoo.protocol.model import LanguageModel, Trained, restored
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
 
@@ -51,11 +51,10 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
         raise UserError(f"{run.path}: is a run of {kind}", "this needs a run of python -m lmzoo.train")
     vocabulary = run.vocabulary()
     require_plugins(config["plugins"], run.path)
-    model = build_model(config, vocabulary)
     checkpoint = run.restore("best.pt", where, "model")
     if checkpoint is None:
         raise UserError(f"{run.path}: has no best.pt yet", "train it first")
-    run.load_weights(model, checkpoint, "best.pt")
+    model = restored(lambda: build_model(config, vocabulary), lambda m: run.load_weights(m, checkpoint, "best.pt"))
     return model.to(where).eval(), vocabulary
 
 

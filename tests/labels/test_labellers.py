@@ -92,6 +92,24 @@ def test_another_one_labels_alike_with_what_is_learnt(name: str):
     assert sum(right) >= 3 * len(right) // 4
 
 
+@pytest.mark.parametrize(("name", "size"), [("birnn", "hidden"), ("recursive", "embedding"), ("treelstm", "embedding")])
+def test_a_network_that_is_larger_than_its_checkpoint_is_not_built(
+    name: str, size: str, monkeypatch: pytest.MonkeyPatch
+):
+    labeller = built(name)
+    labeller.start(TREES if labeller.kind == "tree" else SENTENCES, seed=3)
+    larger = labellers.build(options(name) | {size: 20_000})
+
+    def embedding(self: Any, *arguments: Any, **options: Any) -> None:
+        assert torch.get_default_device().type == "meta", "it would take memory"
+        made(self, *arguments, **options)
+
+    made = torch.nn.Embedding.__init__
+    monkeypatch.setattr(torch.nn.Embedding, "__init__", embedding)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        larger.take(labeller.state())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_labels_of_a_sentence_do_not_depend_on_the_others(name: str):
     labeller = learnt(name)

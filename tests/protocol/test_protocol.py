@@ -20,7 +20,7 @@ from lmzoo.models.combined.mixture import Mixture
 from lmzoo.models.hmm.hmm import HMM
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.ngram.arpa_file import write_arpa
-from lmzoo.protocol.model import LanguageModel, State, learnt_numbers
+from lmzoo.protocol.model import LanguageModel, State, learnt_numbers, restored
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.loading import hand_over
@@ -234,8 +234,16 @@ def test_a_saved_model_scores_the_same(model: LanguageModel, tokens: torch.Tenso
     buffer = io.BytesIO()
     torch.save(model.state_dict(), buffer)
     buffer.seek(0)
-    fresh = models.build(settings, vocabulary_size=model.vocabulary_size)
-    fresh.load_state_dict(torch.load(buffer, weights_only=True))
+    saved = torch.load(buffer, weights_only=True)
+    places = []
+
+    def build() -> LanguageModel:
+        fresh = models.build(settings, vocabulary_size=model.vocabulary_size)
+        places.append({part.device.type for part in fresh.state_dict().values() if isinstance(part, torch.Tensor)})
+        return fresh
+
+    fresh = restored(build, lambda fresh: fresh.load_state_dict(saved))
+    assert places[0] <= {"meta"}, "a checkpoint can be compared before memory is taken"
     assert torch.equal(score(fresh.eval(), tokens), score(model, tokens))
 
 

@@ -3,6 +3,7 @@
 import io
 import math
 import os
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from test_shapes import edit, put
 
 from lmzoo import evaluate, train
 from lmzoo.core.configs import parse
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.runs import loading
 from lmzoo.runs.checkpoint import DamagedError, parts, read_checkpoint, same_form
 
 CPU = torch.device("cpu")
@@ -89,6 +92,41 @@ def test_a_checkpoint_that_inflates_is_not_loaded(
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was loaded"))
     with pytest.raises(DamagedError):
         read_checkpoint(file, CPU)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.complex128])
+def test_tensors_that_say_they_are_larger_are_not_loaded(
+    kind: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Some versions of PyTorch would take what lies behind them in memory, and more than there is of it."""
+    file = tmp_path / "claims.pt"
+    tensor = torch.zeros(1000, dtype=kind)
+    torch.save({"model": tensor}, file)
+    assert torch.equal(read_checkpoint(file, CPU)["model"], tensor)
+    with zipfile.ZipFile(io.BytesIO(file.read_bytes())) as old, zipfile.ZipFile(file, "w") as new:
+        for entry in old.infolist():
+            data = old.read(entry)
+            if entry.filename.endswith("data.pkl"):
+                data = data.replace(b"M" + struct.pack("<H", 1000), b"J" + struct.pack("<i", 2**31 - 1))
+            new.writestr(entry.filename, data)
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was loaded"))
+    with pytest.raises(DamagedError):
+        read_checkpoint(file, CPU)
+
+
+def test_a_model_that_is_larger_than_its_checkpoint_is_not_built(run: Path, monkeypatch: pytest.MonkeyPatch):
+    """A few options would ask for gigabytes."""
+    for option in ("embedding", "hidden"):
+        edit(run / "config.yaml", put("model", option, value=20_000))
+        edit(run / "best.pt", put("config", "model", option, value=20_000))
+    build_model = loading.build_model
+
+    def build(*arguments: Any) -> LanguageModel:
+        assert torch.get_default_device().type == "meta", "it would take memory"
+        return build_model(*arguments)
+
+    monkeypatch.setattr(loading, "build_model", build)
+    assert "best.pt: not this model's weights" in command(str(run), main=evaluate.main).refused()
 
 
 NO_NUMBERS = torch.zeros(1, 0, dtype=torch.int64), torch.zeros(0)

@@ -61,14 +61,16 @@ class Exponential(nn.Module):
         self.templates = coarse_to_fine(templates)
         beyond = [len(template) - len(self.templates[0]) for template in self.templates]
         self.l2, self.l1 = ([float(s[min(n, len(s) - 1)]) for n in beyond] for s in (l2, l1))
-        for name in ("nodes", "pairs", "place", "tokens"):
+        for name in ("nodes", "pairs", "place"):
             self.register_buffer(name, torch.empty(0, dtype=torch.int64))
+        self.register_buffer("tokens", torch.tensor(0))
         if trainable:
             self.weights = nn.Parameter(torch.empty(0))
         else:
             self.register_buffer("weights", torch.empty(0))
         x, y = possible
-        self.collect((x[:0], y[:0]), possible)
+        if not x.is_meta:  # where a checkpoint is to be compared alone, which has the features
+            self.collect((x[:0], y[:0]), possible)
         sized_by_estimate(self, "nodes", "pairs", "place", "weights")
         self.register_load_state_dict_pre_hook(_check_features)
 

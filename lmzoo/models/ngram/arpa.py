@@ -150,5 +150,5 @@ def _check_entries(model: Arpa, saved: dict[str, Any], prefix: str, *others: Any
 
 def _measure(model: Arpa, *_: Any) -> None:
     """Take N from the n-grams of a checkpoint."""
-    if model.table.problem() is None:  # else PyTorch tells what `BackoffModel` has found
+    if not model.entry.is_meta and model.table.problem() is None:  # else PyTorch tells what `BackoffModel` has found
         model.order = model.table.order

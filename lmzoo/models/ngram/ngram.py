@@ -169,6 +169,6 @@ def saved_table(saved: Mapping[str, Any], prefix: str) -> NGramTable | None:
 
 def _check_table(model: BackoffModel, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
     """Refuse a checkpoint with no table, or with one of other words, whose sizes `sized_by_estimate` lets in."""
-    table = saved_table(saved, prefix)
+    table = None if model.logprob.is_meta else saved_table(saved, prefix)  # once, as it takes long
     if table is not None and (problem := model.mismatch(table)):
         others[-1].append(f"the checkpoint's n-grams are none of this model: {problem}")
