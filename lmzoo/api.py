@@ -1,5 +1,6 @@
 """The zoo in a notebook: ``lm = lmzoo.load("outputs/pydoc/lstm")``, ``lm = lmzoo.train("model=ngram")``."""
 
+import logging
 import math
 import os
 import sys
@@ -18,18 +19,23 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import chosen
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.condition import beginning, shares
-from lmzoo.protocol.lines import Line, file_parts, scored, scored_parts
+from lmzoo.protocol.lines import Line, Part, as_read, beginning_of_line, file_parts, known, scored, scored_parts, told
 from lmzoo.protocol.model import LanguageModel, evaluating
-from lmzoo.protocol.perplexity import Total, score
+from lmzoo.protocol.perplexity import Total
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load as load_weights
 from lmzoo.training import session
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Loaded:
-    """A trained model, its vocabulary, and what one asks of them. Words that the model does not know are `<unk>`.
+    """A trained model, its vocabulary, and what one asks of them.
+
+    Words that the model does not know are read as `<unk>`. What gives words says which: ``xylophone→<unk>``. Of other
+    texts the log has a warning.
 
     ``model, vocabulary = lmzoo.load(RUN)`` takes the two out of it.
     """
@@ -55,16 +61,22 @@ class Loaded:
             condition: its label, where the run's lines have labels; without it p(x) = Σ_c p(c) p(x | c). So it is in
                 `surprisal` and `next_words`, too.
         """
-        return self._line(text, condition).logprob
+        line = self._line(text, condition)
+        _warn(told(line.unknown, len(line.words), "text"))
+        return line.logprob
 
     def surprisal(self, text: str, condition: str | None = None) -> list[tuple[str, float]]:
-        """-log2 p in bits of each word of a line that stands alone, and of its `<eos>`."""
+        """-log2 p in bits of each word of a line that stands alone, and of its `<eos>`.
+
+        A word that the model does not know is given with what is read in its place, as in ``xylophone→<unk>``; the bits
+        are those of `<unk>`.
+        """
         line = self._line(text, condition)
-        return list(zip(line.words, (-line.logprobs / math.log(2)).tolist(), strict=True))
+        return list(zip(as_read(line.words, line.known), (-line.logprobs / math.log(2)).tolist(), strict=True))
 
     @torch.no_grad()
     def next_words(self, text: str, number: int = 10, condition: str | None = None) -> list[tuple[str, float]]:
-        """The likeliest words after the beginning of a sentence, and their probabilities."""
+        """The likeliest words after the beginning of a sentence, written as in `surprisal`, and their probabilities."""
         conditions, joint = self._conditions(condition)
         with evaluating(self.model):
             state = beginning(self.model, len(joint), conditions)
@@ -73,7 +85,10 @@ class Loaded:
                 joint = joint + logprobs.double().sum(1).cpu()
             p = joint.softmax(0) @ self.model.predict(state).double().exp().cpu()  # Σ_c p(c | text) p(w | c, text)
         best = p.topk(min(number, len(p)))
-        return [(self.vocabulary.words[word], value) for value, word in zip(*map(Tensor.tolist, best), strict=True)]
+        words = [self.vocabulary.words[word] for word in best.indices.tolist()]
+        return list(
+            zip(as_read(words, known(self.model, self.vocabulary)[best.indices]), best.values.tolist(), strict=True)
+        )
 
     def sample(
         self,
@@ -104,11 +119,14 @@ class Loaded:
         """The perplexity of ``train``, ``valid`` or ``test``, or of a file of sentences, given labels if any."""
         if str(text) in SPLITS:
             corpus = self.run.corpus()
-            tokens, conditions = corpus.tokens(str(text)), corpus.conditions.get(str(text))
-            return score(self.model, tokens, context or self.context, conditions).perplexity
-        total, parts = Total(), file_parts(self.vocabulary, Path(text))
-        for _, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
+            parts = [Part(b"", corpus.tokens(str(text)), corpus.conditions.get(str(text)))]
+        else:
+            parts = file_parts(self.vocabulary, Path(text))
+        total, unknown, is_known = Total(), 0, known(self.model, self.vocabulary)
+        for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
             total.add(logprobs)
+            unknown += int((~is_known[part.tokens]).sum())
+        _warn(told(unknown, total.tokens, str(text)))
         return total.score.perplexity
 
     def _conditions(self, condition: str | None) -> tuple[Tensor | None, Tensor]:
@@ -127,8 +145,14 @@ class Loaded:
 
     def _beginning(self, text: str) -> Tensor | None:
         """(N,) words, without `<eos>`; None where there is none."""
-        tokens = self.vocabulary.encode([text], "text")[:-1]
-        return tokens if len(tokens) else None
+        tokens, warning = beginning_of_line(self.model, self.vocabulary, text, "text")
+        _warn(warning)
+        return tokens
+
+
+def _warn(warning: str | None) -> None:
+    if warning:
+        log.warning(warning)
 
 
 def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str] = ()) -> Loaded:

@@ -80,7 +80,7 @@ def main() -> int:
     if options.text:
         text = read_text(options.text)
         vocabulary = Vocabulary.of(text)
-        tokens = vocabulary.encode(text)
+        tokens = vocabulary.encode(text, str(options.text))
     else:
         corpus = load_corpus(defaults("corpus", options.corpus))
         vocabulary, tokens = corpus.vocabulary, corpus.train

@@ -16,6 +16,7 @@ from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.difference import bootstrap, by_word
+from lmzoo.protocol.lines import known
 from lmzoo.protocol.perplexity import Score, text_logprobs
 from lmzoo.runs.comparison import as_csv, as_json, as_text, collect, groups
 from lmzoo.runs.naming import OUTPUTS
@@ -67,7 +68,17 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> s
         measured = Score.of(logprobs[-1])
         if measured.impossible:
             raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
-        lines.append(f"{'AB'[len(lines)]}  {measured.perplexity:.2f}  {run.path} (context {context})")
+        is_known = known(model, text.vocabulary)[tokens]
+        unknown = int((~is_known).sum())
+        of_known = Score.of(logprobs[-1][is_known]).perplexity
+        lines.append(
+            f"{'AB'[len(lines)]}  {measured.perplexity:.2f}  {run.path} (context {context})"
+            + (
+                f", without its {unknown:,} unknown words {of_known:.2f}"
+                if unknown and not model.whole_sentences
+                else ""
+            )
+        )
     a, b = logprobs
     interval = bootstrap(a, b, tokens, SAMPLES, seed)
     lines.append(

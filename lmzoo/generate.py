@@ -8,7 +8,6 @@ if __name__ == "__main__":
 import argparse
 from typing import Annotated
 
-import torch
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, bounded, open_run, warn
@@ -16,7 +15,9 @@ from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import Bounds, Size
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.conditions import chosen
-from lmzoo.corpus.vocabulary import EOS, UNK
+from lmzoo.corpus.vocabulary import ADDED, UNK
+from lmzoo.protocol.lines import beginning_of_line
+from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 
 LongSeed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
@@ -27,7 +28,7 @@ def main() -> int:
     options, decoding = _read_command_line()
     run, model, vocabulary = open_run(options.run, options.device)
     unfinished = run.unfinished()
-    prompt, condition = _encoded(options.prompt, vocabulary), chosen(options.condition, vocabulary)
+    prompt, condition = _encoded(options.prompt, model, vocabulary), chosen(options.condition, vocabulary)
     begun, labels = [] if prompt is None else prompt.tolist(), None
     if options.beam:
         found = beam_search(model, options.beam, options.tokens, prompt=prompt, condition=condition)
@@ -101,16 +102,16 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     return options, decoding
 
 
-def _encoded(prompt: str, vocabulary: Vocabulary) -> Tensor | None:
-    """The (N,) words of a prompt, unknown ones as `<unk>`; None where there is no word."""
-    words = vocabulary.form.words(prompt)
-    unknown = [word for word in words if word not in vocabulary.index]
-    if EOS in words or (unknown and UNK not in vocabulary.index):
-        wrong = EOS if EOS in words else unknown[0]
-        raise UserError(f"--prompt: '{shortened(wrong)}' is not among the model's words", "use words of vocabulary.txt")
-    if unknown:
-        warn(f"--prompt: {shortened(', '.join(unknown))}: read as {UNK}, since the model does not know it")
-    return torch.tensor([vocabulary.index.get(word, vocabulary.index.get(UNK, 0)) for word in words]) if words else None
+def _encoded(prompt: str, model: LanguageModel, vocabulary: Vocabulary) -> Tensor | None:
+    """The (N,) words of a prompt; None where there is no word."""
+    for word in vocabulary.form.words(prompt):
+        if word in ADDED or (word not in vocabulary.index and UNK not in vocabulary.index):
+            raise UserError(
+                f"--prompt: '{shortened(word)}' is not among the model's words", "use words of vocabulary.txt"
+            )
+    tokens, warning = beginning_of_line(model, vocabulary, prompt, "--prompt")
+    warn(warning)
+    return tokens
 
 
 def _lines(tokens: Tensor, logprobs: Tensor) -> list[tuple[float, list[int]]]:

@@ -12,10 +12,11 @@ import torch
 from lmzoo.cli.command import CommandParser, bounded, open_run, require_kind, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import Count, Size
-from lmzoo.corpus import Vocabulary
+from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
 from lmzoo.models.hmm.usage import entropy, expected_visits
+from lmzoo.protocol.lines import as_read, known
 
 
 class Inspector:
@@ -52,7 +53,9 @@ class Inspector:
     @torch.no_grad()
     def sentence(self, text: str) -> list[str]:
         """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
-        tokens = self.vocabulary.encode([text]).to(self.model.device)
+        read = self.vocabulary.encode([text], "--sentence")
+        words = as_read([*self.vocabulary.form.words(text), EOS], known(self.model, self.vocabulary)[read])
+        tokens = read.to(self.model.device)
         logprobs, _ = self.model(tokens[None], self.model.initial_state(1))
         whole = float(logprobs.sum())
         if whole == -math.inf:
@@ -65,9 +68,9 @@ class Inspector:
         on_path = chain.states[chain.block] == path[:, :, None]  # (1, T, S)
         gamma, _ = posterior(chain, lengths)
         lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} the state emits, in %"]
-        for token, z, p in zip(tokens.tolist(), path[0].tolist(), gamma[on_path].tolist(), strict=True):
+        for word, z, p in zip(words, path[0].tolist(), gamma[on_path].tolist(), strict=True):
             emitted = self.words(self.model.words(z), 5)
-            lines.append(f"{printable(self.vocabulary.words[token]):>16}  {z:<7d} {p:<7.2f} {emitted}")
+            lines.append(f"{printable(word):>16}  {z:<7d} {p:<7.2f} {emitted}")
         share = math.exp(min(0.0, float(logprob) - whole))
         lines.append(f"log p(x) = {whole:.2f} nats, of which this path has {100 * share:.2g}%")
         return lines

@@ -15,7 +15,7 @@ from lmzoo.cli.command import CommandParser, open_run, tokenized, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import Vocabulary
-from lmzoo.protocol.lines import Line, scored
+from lmzoo.protocol.lines import Line, known, scored, told
 from lmzoo.protocol.model import LanguageModel
 
 
@@ -108,6 +108,8 @@ def main() -> int:
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     warn(run.unfinished())
     found = preferences(model, vocabulary, pairs)
+    tokens = vocabulary.encode([text for pair in pairs for text in pair[1:]], "pairs")
+    warn(told(int((~known(model, vocabulary)[tokens]).sum()), len(tokens), "pairs"))
     mean = sum(each.right / each.pairs for each in found.values()) / len(found)
     if arguments.json:
         print(json.dumps({"mean": mean, "paradigms": {name: each._asdict() for name, each in found.items()}}, indent=2))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
-from lmzoo.protocol.lines import scored
+from lmzoo.protocol.lines import scored, told
 
 GRID = [number / 20 for number in range(101)]
 """Weights of the language model among which ``--tune`` chooses: 0 to 5."""
@@ -113,6 +113,7 @@ def main() -> int:
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
+    warn(told(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))
     logprobs = [line.logprob for line in lines]
     if references:
         weights[0], errors = tuned(entries, logprobs, references)

@@ -241,3 +241,9 @@ def test_a_run_from_before_an_option_came_is_read_and_resumed(run, tmp_path):
     assert (
         "tied: False -> True" in command(*TEXT, *QUICK, *MODELS["vlhmm"], "model.tied=true", f"run_dir={run}").refused()
     )
+
+
+def test_an_unknown_word_of_a_sentence_is_told(model):
+    words = Vocabulary([*WORDS.words[:5], "<unk>"])
+    lines = inspect.Inspector(model, words, 3).sentence("a xylophone <unk>")
+    assert [line.split()[0] for line in lines[1:-1]] == ["a", "xylophone→<unk>", "<unk>", "<eos>"]

@@ -9,7 +9,8 @@ import torch
 from command_line import command
 
 import lmzoo
-from lmzoo import evaluate, pairs, rerank, score
+from lmzoo import compare, evaluate, generate, pairs, rerank, score
+from lmzoo.core.errors import UserError
 from lmzoo.corpus.tokenizer import ptb, words
 from lmzoo.protocol.lines import Line, scored
 from lmzoo.rerank import Hypothesis, best_first, totals, tuned, word_errors
@@ -223,3 +224,73 @@ def test_plain_text_is_cut_into_words():
     assert ptb("A well-known F-16 rose 7%.") == "a well-known f-16 rose N %"
     assert words("It's 3,000.5 (well-known)!") == "It's 3,000.5 ( well-known ) !"
     assert words("") == ptb("?!") == ""
+
+
+def test_how_many_words_are_unknown_is_told(run: Path, tmp_path: Path):
+    """`run` knows the, dog, saw, a, cat; here all nine words are the model's but zebra, ran and <unk>."""
+    (tmp_path / "nbest").write_text("1 ||| the zebra ran\n1 ||| <unk> saw a dog\n")
+    (tmp_path / "pairs").write_text(json.dumps({"sentence_good": "the zebra ran", "sentence_bad": "<unk> saw a dog"}))
+    nbest = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
+    assert f"{tmp_path / 'nbest'}: 3 of 9 tokens are unknown words, which the model reads as <unk>\n" in nbest.err
+    assert "pairs: 3 of 9 tokens are unknown words" in command(str(run), str(tmp_path / "pairs"), main=pairs.main).err
+    (tmp_path / "pairs").write_text(json.dumps({"sentence_good": "the dog", "sentence_bad": "a cat"}))
+    assert not command(str(run), str(tmp_path / "pairs"), main=pairs.main).err
+
+
+def test_every_command_and_python_agree_on_unknown_words(run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Of a split, too, whose rare words are <unk> since it was encoded."""
+    (tmp_path / "text").write_text(TRAIN)
+    lines = list(scored(*lmzoo.load(run), TRAIN.splitlines(), "stream"))
+    assert [line.unknown for line in lines] == [0, 0, 1, 0]
+    without = math.exp(-sum(line.logprob_of_known for line in lines) / 21)
+    summed = command(str(run), str(tmp_path / "text"), main=score.main).err
+    assert "without the 1 unknown words " in summed
+    assert summed.endswith(f", {without:.2f}\n")
+    for of in ("valid", str(tmp_path / "text")):
+        figures = evaluate.evaluate(run, of, device="cpu")
+        assert (figures["unknown"], figures["perplexity_of_known"]) == (1, pytest.approx(without, rel=1e-6))
+        caplog.clear()
+        assert lmzoo.load(run).perplexity(of) == pytest.approx(figures["perplexity"])
+        assert caplog.messages == [f"{of}: 1 of 22 tokens are unknown words, which the model reads as <unk>"]
+    compared = command("--tokens", str(run), str(run), "--split", "valid", "--device", "cpu", main=compare.main).out
+    assert compared.count(f", without its 1 unknown words {without:.2f}\n") == 2
+
+
+def test_python_says_which_words_are_unknown(run: Path, caplog: pytest.LogCaptureFixture):
+    lm = lmzoo.load(run)
+    assert [word for word, _ in lm.surprisal("the xylophone <unk> ran")] == [
+        "the", "xylophone→<unk>", "<unk>", "ran→<unk>", "<eos>",
+    ]  # fmt: skip
+    assert not caplog.messages
+    told = "text: xylophone: read as <unk>, since the model does not know it"
+    lm.next_words("the xylophone xylophone")
+    lm.sample(3, prompt="the xylophone")
+    assert caplog.messages == [told, told]
+    caplog.clear()
+    lm.score("the xylophone")
+    assert caplog.messages == ["text: 1 of 3 tokens are unknown words, which the model reads as <unk>"]
+    caplog.clear()
+    lm.score("the dog")
+    lm.next_words("the dog")
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("mark", ["<s>", "</s>"])
+def test_marks_of_sentences_are_refused_everywhere(run: Path, tmp_path: Path, mark: str):
+    (tmp_path / "text").write_text(f"the dog\na {mark} cat\n")
+    (tmp_path / "nbest").write_text(f"1 ||| the dog\n1 ||| a {mark} cat\n")
+    (tmp_path / "pairs").write_text(json.dumps({"sentence_good": "the dog", "sentence_bad": f"a {mark} cat"}))
+    for main, name in ((evaluate.main, "text"), (score.main, "text"), (rerank.main, "nbest"), (pairs.main, "pairs")):
+        assert f"line 2: {mark} is added at " in command(str(run), str(tmp_path / name), main=main).refused()
+    files = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid")]
+    trained = command("corpus=text", *files, "model=ngram", f"run_dir={tmp_path / 'run'}").refused()
+    assert f"{tmp_path / 'text'}, line 2: {mark} is added at " in trained
+    assert command("corpus=text", *files, "corpus.unit=char", "model=ngram", "model.order=2", "device=cpu",
+                   "model.discount_fallback=true", f"run_dir={tmp_path / 'char'}").code == 0  # fmt: skip
+    assert (
+        f"'{mark}' is not among the model's words" in command(str(run), "--prompt", mark, main=generate.main).refused()
+    )
+    lm = lmzoo.load(run)
+    for ask in (lm.score, lm.surprisal, lm.next_words):
+        with pytest.raises(UserError, match=f"text, line 1: {mark} is added"):
+            ask(f"the {mark}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from lmzoo.core.options import call
 from lmzoo.corpus.tokenizer import TOKENIZERS
 
 Unit = Literal["word", "char"]
@@ -31,8 +32,9 @@ class Form:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Form":
-        """From the options of a corpus, many of which have none of these."""
-        return cls(**{field.name: options[field.name] for field in fields(cls) if field.name in options})
+        """From the options of a corpus, many of which have none of these; a UserError for one of another type."""
+        given = {field.name: options.get(field.name, field.default) for field in fields(cls)}
+        return call(cls, given, "corpus.")
 
     @property
     def of_words(self) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
@@ -66,6 +66,34 @@ def scored(
     """
     text = "".join(line.replace("\n", " ") + "\n" for line in lines).encode("utf-8", "surrogatepass")
     return scored_pieces(model, vocabulary, [text] if lines else [], context, where, conditions)
+
+
+def as_read(words: Iterable[str], is_known: Tensor) -> list[str]:
+    """Words, and what the model reads in place of those that it does not know: ``xylophone→<unk>``."""
+    return [
+        word if known or word == UNK else f"{word}→{UNK}" for word, known in zip(words, is_known.tolist(), strict=True)
+    ]
+
+
+def told(unknown: int, tokens: int, where: str) -> str | None:
+    """That so many words of a text are unknown; None where none is."""
+    if not unknown:
+        return None
+    return f"{where}: {unknown:,} of {tokens:,} tokens are unknown words, which the model reads as {UNK}"
+
+
+def beginning_of_line(
+    model: LanguageModel, vocabulary: Vocabulary, text: str, where: str
+) -> tuple[Tensor | None, str | None]:
+    """The (N,) words of the beginning of a line, None where there is no word; and which of them are unknown, if any.
+
+    Raises: UserError as `Vocabulary.encode` does.
+    """
+    tokens = vocabulary.encode([text], where)[:-1]
+    words = zip(vocabulary.form.words(text.replace("\n", " ")), known(model, vocabulary)[tokens].tolist(), strict=True)
+    unknown = dict.fromkeys(word for word, is_known in words if not is_known and word != UNK)
+    warning = f"{where}: {shortened(', '.join(unknown))}: read as {UNK}, since the model does not know it"
+    return tokens if len(tokens) else None, warning if unknown else None
 
 
 class Part(NamedTuple):

@@ -229,8 +229,10 @@ class Run(Files):
         """
         options = self.config()["corpus"]
         words, conditions = self.lines("vocabulary.txt"), self.lines(CONDITIONS) if options.get("condition") else []
+        with self.reading("config.yaml"):
+            form = Form.of(options)
         try:
-            return Vocabulary(words, Form.of(options), conditions)
+            return Vocabulary(words, form, conditions)
         except ValueError as error:
             raise self.unusable("vocabulary.txt", f"damaged ({error})") from None
 

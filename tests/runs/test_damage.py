@@ -56,6 +56,16 @@ def forget_a_weight(file: Path) -> None:
     torch.save(checkpoint, file)
 
 
+def add_to_corpus(option: str) -> Callable[[Path], object]:
+    """A change of a run's configuration."""
+
+    def add(run: Path) -> None:
+        text = (run / "config.yaml").read_text()
+        (run / "config.yaml").write_text(text.replace("corpus:\n", f"corpus:\n  {option}\n"))
+
+    return add
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
@@ -131,6 +141,17 @@ def test_a_damaged_run_directory(name: str, data: bytes, message: str, run: Path
             "vocabulary.txt: not the words that best.pt was trained with; ",
         ),
         (lambda run: forget_a_weight(run / "best.pt"), "best.pt: not this model's weights ("),
+        (
+            add_to_corpus("tokenizer: 2147483647"),
+            "config.yaml: corpus.tokenizer=2147483647: must be one of ptb, words or",
+        ),
+        (
+            add_to_corpus("tokenizer: [ptb]"),
+            "config.yaml: corpus.tokenizer=['ptb']: must be one of ptb, words or null; ",
+        ),
+        (add_to_corpus("unit: null"), "config.yaml: corpus.unit=None: must be one of word, char; "),
+        (add_to_corpus("lower: {a: 1}"), "config.yaml: corpus.lower={'a': 1}: must be true or false; "),
+        (add_to_corpus("lower: 'no'"), "config.yaml: corpus.lower=no: must be true or false; "),
         (lambda run: None, "nonsense: neither a split (train, valid, test) nor a file"),
     ],
 )
