@@ -82,7 +82,7 @@ def out_of_bounds(annotation: Any) -> Iterator[Any]:
             yield [value]
     elif origin is Annotated:
         whole = arguments[0] is int
-        for bounds in arguments[1:]:
+        for bounds in (part for part in arguments[1:] if isinstance(part, Bounds)):
             if bounds.low is not None:
                 yield bounds.low - 1 if whole else math.nextafter(bounds.low, -math.inf)
             if bounds.high is not None:
