@@ -44,7 +44,8 @@ class _LogFile(logging.StreamHandler):
 
 @contextlib.contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Log to the console and to a file. The file also tells of the exception that ends the run."""
+    """Log to the console and to a file alone. The file also tells of the exception that ends the run."""
+    level, handlers, propagate = log.level, log.handlers[:], log.propagate
     console, file = _Console(), _LogFile(path)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.setLevel(logging.INFO)
@@ -57,7 +58,8 @@ def logging_to(path: Path) -> Iterator[None]:
             log.error(reason(error))
         raise
     finally:
-        log.handlers.clear()
+        log.setLevel(level)
+        log.handlers[:], log.propagate = handlers, propagate
         file.close()
 
 
