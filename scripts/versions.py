@@ -19,6 +19,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parent.parent
+QUIET = ("-W", "ignore::DeprecationWarning")
+"""Old releases call what is deprecated in the newer ones that they need: matplotlib 3.9 in pyparsing 3.3."""
 VERSIONS = """
 import platform, importlib.metadata as installed
 names = ("torch", "numpy", "hydra-core", "omegaconf", "tensorboard")
@@ -76,12 +78,12 @@ def main() -> int:
     parser.add_argument("--end", choices=["oldest", "newest"])
     options, arguments = parser.parse_known_args()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    ends = {"oldest": (pythons(project)[0], minima(project)), "newest": (pythons(project)[-1], ())}
+    ends = {"oldest": (pythons(project)[0], minima(project), QUIET), "newest": (pythons(project)[-1], (), ())}
     summary, good = [], True
     for end in [options.end] if options.end else ends:
-        python, constraints = ends[end]
+        python, constraints, quiet = ends[end]
         try:
-            passed, line = tried(python, constraints, arguments)
+            passed, line = tried(python, constraints, [*quiet, *arguments])
         except (OSError, subprocess.CalledProcessError) as error:
             passed, line = False, str(error)
         good, summary = good and passed, [*summary, f"{end}: {'passed' if passed else 'FAILED'}: {line}"]

@@ -66,5 +66,5 @@ def test_each_end_has_its_line(calls, monkeypatch: pytest.MonkeyPatch, capsys):
     oldest, newest = capsys.readouterr().out.splitlines()[-2:]
     assert oldest.startswith("oldest: FAILED: Command '['pip']' returned non-zero")
     assert newest == "newest: FAILED: Python 3.13.9, torch 2.13.0: 1 failed, 2 passed"
-    assert calls[-1][1:] == ["-m", "pytest", "-n", "1"]
+    assert calls[-1][1:] == ["-m", "pytest", "-n", "1"]  # where a deprecation is an error, as in pyproject.toml
     assert [call[0] for call in calls if "venv" in call] == ["python3.11", "python3.13"]
