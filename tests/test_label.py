@@ -244,6 +244,8 @@ def test_a_run_that_does_not_tell_its_form_labels_text_and_a_damaged_one_is_refu
     form = checkpoint.pop("form")
     torch.save(checkpoint, "r/best.pt")
     assert command("r", "test.txt", main=tag.main).out == Path("r/test.labels").read_text()
+    Path("new").write_text("1\tdo" + "\t_" * 8 + "\n")
+    assert "new: is CoNLL-U, unlike train" in command("r", "new", main=tag.main).refused()
     for damaged in (
         "",
         {},

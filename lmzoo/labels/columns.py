@@ -197,8 +197,13 @@ class _Table:
         sure |= {number + 1 for number in sure
                  if lines[number + 1 : number + 2] and lines[number + 1].startswith("#")
                  and not HASH.match(lines[number + 1])}  # fmt: skip
-        label, found = self.columns.label, set(self.like.labels if self.like else [])
-        return found | {fields[label].strip() for fields in map(self.fields, sure) if label < len(fields) == self.width}
+        found = {fields[self.telling].strip() for fields in map(self.fields, sure) if len(fields) == self.width}
+        return found | set(self.like.labels if self.like else [])
+
+    @property
+    def telling(self) -> int:
+        """The column that tells a word from a comment: that of labels, or the last one where there are none yet."""
+        return min(self.columns.label, self.width - 1)
 
     def is_word(self, number: int, begins: bool, is_label: Callable[[str], object]) -> bool:
         """Whether a line that begins with # is a word and no comment.
@@ -210,13 +215,10 @@ class _Table:
         """
         fields, alone = self.fields(number), bool(HASH.match(self.lines[number]))
         if len(fields) == self.width and (self.width > 1 or fields[0] == "#" or not alone):
-            if self.columns.label < self.width:
-                if is_label(fields[self.columns.label].strip()):
-                    return True
-                if alone and begins:
-                    return False
-            elif not (alone and begins) or self.width == 1:
+            if self.width == 1 or is_label(fields[self.telling].strip()):
                 return True
+            if alone and begins:
+                return False
         elif alone or begins:
             return False
         raise self.wrong(number, "may be a word or a comment, which begins with #",

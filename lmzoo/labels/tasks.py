@@ -166,7 +166,13 @@ class LabelledWords(Task):
     def read(self, path: Path, labelled: bool = True) -> ColumnText:
         name = self.files.get("train", "") if path == STDIN else path.name
         is_label = LABEL.fullmatch if self.measure == "f1" else lambda label: False
-        return ColumnText.read(path, self.columns, name, self.form, labelled, is_label)
+        text = ColumnText.read(path, self.columns, name, self.form, labelled, is_label)
+        universal = self.files.get("train", "").endswith(".conllu")
+        if (
+            not (labelled or self.form) and (text.parted == "CoNLL-U") != universal
+        ):  # runs of before knew it by its name
+            raise UserError(f"{path}: is {'no ' * universal}CoNLL-U, unlike train", "give a text of the same form")
+        return text
 
     def form_of(self, train: Any) -> Form:
         return replace(super().form_of(train), parted=train.parted, width=train.width)
@@ -201,10 +207,10 @@ class LabelledWords(Task):
         sentences = [sentence.labels for text in texts.values() for sentence in text.sentences]
         schemes = family({label[0] for label in known})
         scheme = min(schemes, key=lambda scheme: sum(len(scheme.outside(labels)) for labels in sentences))
-        for path, text in texts.items():
+        for path, text in texts.items() if scheme not in IOB else ():
             lines = [numbers[place] + 1 for numbers, sentence in zip(text.rows, text.sentences, strict=True)
                      for place in scheme.outside(sentence.labels)]  # fmt: skip
-            if lines and scheme not in IOB:
+            if lines:
                 what = f"{len(lines)} labels, the first in line {lines[0]}"
                 self.notes.append(f"{path}: {what}, belong to no whole entity of {scheme.name} and do not count")
         return scheme

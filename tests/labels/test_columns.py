@@ -197,6 +197,12 @@ def test_labels_may_be_missing_or_have_a_sign_in_their_place(tmp_path: Path):
         assert text.sentences[0].words == ["Rome"]
         given = "Rome NNP I-NP O" + plain[len(plain.rstrip()) :]
         assert text.written([["O"]]).decode() == given
+    pound = read(tmp_path, "# # I-NP\n20 CD I-NP\n# # I-NP\n", NER, like=LIKE, labelled=False)
+    assert pound.sentences[0].words == ["#", "20", "#"]
+    comment = "# one remark\n20 CD I-NP\n"
+    assert read(tmp_path, comment, NER, like=LIKE, labelled=False).written([["O"]]).decode() == comment[:-1] + " O\n"
+    between = refused(tmp_path, "20 CD I-NP\n# one remark\n", NER, like=LIKE, labelled=False)
+    assert between.startswith("line 2 may be a word or a comment")
     tabs = Form(labels=["B-LOC"], parted="tabs", width=2)
     text = read(tmp_path, "New York\n# a remark\n#\n", TAGS, like=tabs, labelled=False)
     assert text.sentences[0].words == ["New York", "#"]
