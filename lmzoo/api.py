@@ -21,7 +21,7 @@ from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.condition import beginning, shares
 from lmzoo.protocol.lines import Line, Part, as_read, beginning_of_line, file_parts, known, scored, scored_parts, told
 from lmzoo.protocol.model import LanguageModel, evaluating
-from lmzoo.protocol.perplexity import Total
+from lmzoo.protocol.perplexity import Total, checked
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load as load_weights
@@ -82,8 +82,9 @@ class Loaded:
             state = beginning(self.model, len(joint), conditions)
             if (begun := self._beginning(text)) is not None:
                 logprobs, state = self.model(begun.expand(len(joint), -1).to(self.model.device), state)
-                joint = joint + logprobs.double().sum(1).cpu()
-            p = joint.softmax(0) @ self.model.predict(state).double().exp().cpu()  # Σ_c p(c | text) p(w | c, text)
+                joint = joint + checked(logprobs, self.run.path).double().sum(1).cpu()
+            after = checked(self.model.predict(state), self.run.path)
+            p = joint.softmax(0) @ after.double().exp().cpu()  # Σ_c p(c | text) p(w | c, text)
         best = p.topk(min(number, len(p)))
         words = [self.vocabulary.words[word] for word in best.indices.tolist()]
         return list(
@@ -124,7 +125,7 @@ class Loaded:
             parts = file_parts(self.vocabulary, Path(text))
         total, unknown, is_known = Total(), 0, known(self.model, self.vocabulary)
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
-            total.add(logprobs)
+            total.add(checked(logprobs, self.run.path))
             unknown += int((~is_known[part.tokens]).sum())
         _warn(told(unknown, total.tokens, str(text)))
         return total.score.perplexity

@@ -17,7 +17,7 @@ from lmzoo.core.options import Seed
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.difference import bootstrap, by_word
 from lmzoo.protocol.lines import known
-from lmzoo.protocol.perplexity import Score, text_logprobs
+from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.runs.comparison import as_csv, as_json, as_text, collect, groups
 from lmzoo.runs.naming import OUTPUTS
 from lmzoo.runs.plot import picture
@@ -64,7 +64,8 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> s
     for (run, model, _), corpus in zip(opened, (text, other), strict=True):
         warn(run.unfinished())
         context = run.config()["corpus"]["context"]
-        logprobs.append(text_logprobs(model, tokens, context, corpus.conditions.get(split)).cpu().double())
+        found = text_logprobs(model, tokens, context, corpus.conditions.get(split))
+        logprobs.append(checked(found, run.path).cpu().double())
         measured = Score.of(logprobs[-1])
         if measured.impossible:
             raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")

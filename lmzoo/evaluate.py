@@ -22,7 +22,7 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.lines import Part, file_parts, known, scored_parts
-from lmzoo.protocol.perplexity import Total, by_line, fault, text_logprobs
+from lmzoo.protocol.perplexity import Total, by_line, checked, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
 
@@ -59,9 +59,7 @@ def evaluate(
     started, scoring = time.monotonic(), _Scoring(vocabulary, known(model, vocabulary), each)
     shown = each is None or not sys.stdout.isatty()
     for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary, shown), memory):
-        if problem := fault(logprobs):
-            raise UserError(f"{run_dir}: {problem}", "train it again")
-        scoring.add(part.tokens, logprobs)
+        scoring.add(part.tokens, checked(logprobs, run_dir))
         if part.conditions is not None:
             scoring.unconditioned.add(text_logprobs(model, part.tokens, memory))
     measured = scoring.all.score

@@ -15,6 +15,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.tasks import Task, tasks
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
+from lmzoo.runs.results import finite
 
 
 def main() -> int:
@@ -46,7 +47,9 @@ def main() -> int:
     if not (isinstance(labeller, Chained) and labeller.probabilistic):
         raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
     for sentence in text.sentences:
-        found = [{"logprob": value, "labels": path} for value, path in best(labeller, task, sentence, arguments.best)]
+        found = [
+            {"logprob": finite(value), "labels": path} for value, path in best(labeller, task, sentence, arguments.best)
+        ]
         print(json.dumps({"words": sentence.words, "best": found}, ensure_ascii=False))
     return 0
 

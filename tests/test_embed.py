@@ -1,6 +1,7 @@
 """The commands that write and print embeddings of a text, and print which words follow which."""
 
 import errno
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def test_writes_the_embedding_of_every_token_in_the_order_of_the_text(run: Path,
     torch.testing.assert_close(torch.from_numpy(written["embeddings"]), expected)
     first, again = written["embeddings"][[4, 9]]
     assert not np.allclose(first, again)  # w1 twice in one line
+
+
+def test_vectors_that_are_no_numbers_are_not_written(run: Path, text: Path, tmp_path: Path):
+    broken, out = shutil.copytree(run, tmp_path / "broken"), tmp_path / "out.npz"
+    checkpoint = torch.load(broken / "best.pt", weights_only=True)
+    checkpoint["model"]["spherical"].fill_(torch.inf)
+    torch.save(checkpoint, broken / "best.pt")
+    assert "vectors of tokens are not finite" in command(str(broken), str(text), str(out), main=embed.main).refused()
+    assert not out.exists()
 
 
 def test_neighbours_are_the_nearest_tokens_of_other_words():

@@ -15,6 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lmzoo import compare, evaluate, label, tag
 from lmzoo.labels.birnn import BiRNN
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.majority import Majority
 from lmzoo.labels.model import Labeller, labellers
 from lmzoo.runs.checkpoint import read_checkpoint
 
@@ -176,6 +177,48 @@ def test_a_text_is_labelled_by_a_run(texts: Path):
     assert found["words"] == ["they", "walk"]
     assert found["best"][0]["labels"] == ["B-NP", "B-VP"]
     assert found["best"][1]["logprob"] < found["best"][0]["logprob"] < 0
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (torch.nan, "r/best.pt: weights of moves are no numbers"),
+        (torch.inf, "scores of labels are no numbers"),
+        (3e38, "log Z of a sentence is "),  # of finite scores
+    ],
+)
+def test_scores_that_are_no_numbers_give_no_probabilities(texts: Path, number: float, told: str):
+    assert command("task=chunk", "labeller=crf", *FILES, "run_dir=r", main=label.main).code == 0
+    checkpoint = read_checkpoint(Path("r/best.pt"), torch.device("cpu"))
+    for name in ("moves", "start"):
+        checkpoint["state"][name].fill_(number)
+    torch.save(checkpoint, "r/best.pt")
+    assert told in command("r", "test.txt", "--best", "2", main=tag.main).refused()
+    if number != 3e38:
+        assert told in command("r", "test.txt", main=tag.main).refused()
+
+
+def test_figures_of_labels_that_are_no_numbers_are_damage(texts: Path):
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
+    results = json.loads(Path("r/results.json").read_text())
+    Path("r/results.json").write_text(json.dumps(results | {"figures": {"test": float("nan")}}))
+    assert "r/results.json: " in command("r", "--json", "a.json", main=compare.main).err
+
+
+@pytest.mark.parametrize("error", [AttributeError("why"), NameError("why"), KeyError("why"), ValueError("why")])
+def test_an_error_of_a_labeller_s_code_is_told_with_its_line(
+    texts: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
+
+    def take(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Majority, "take", take)
+    refused = command("r", "test.txt", main=tag.main).refused()
+    assert f"test_label.py:{take.__code__.co_firstlineno + 1}: {type(error).__name__}: " in refused
+    assert "why" in refused
+    assert "delete the folder" not in refused
 
 
 def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):

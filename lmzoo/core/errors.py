@@ -1,8 +1,11 @@
 """The one exception a user may see, and what makes a message readable."""
 
+import sysconfig
+import traceback
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 LONGEST = 290
 """Signs of an error message."""
@@ -51,6 +54,28 @@ def out_of_memory(error: BaseException) -> bool:
     """Whether Python, PyTorch's allocator for the CPU, or that for a GPU had no memory left."""
     signs = ("out of memory", "can't allocate memory", "calculation overflowed")
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+_LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+              str(Path(__file__).parents[1]))  # fmt: skip
+"""Where Python, installed packages and this one are."""
+
+
+def own_place(error: BaseException) -> str:
+    """Where the code of a user raised an error, and what it says: ``FILE:LINE: KIND: message``.
+
+    The line is the innermost one that is not of a library; where all are, the innermost.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
+    file, line = (own[-1].filename, own[-1].lineno) if own else (None, None)
+    said = str(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line, said = error.filename, error.lineno, error.msg
+    if file is not None and Path(file).is_relative_to(Path.cwd()):
+        file = str(Path(file).relative_to(Path.cwd()))
+    kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+    return f"{file}:{line}: {kind}{said}" if file else f"{kind}{said}"
 
 
 def printable(text: str) -> str:

@@ -135,7 +135,7 @@ def schema(function: Callable[..., Any]) -> dict[str, Any]:
             (shared,) = typing.get_args(hints[name])
             options |= typing.get_type_hints(shared, include_extras=True)
         else:
-            options[name.removesuffix("_")] = hints[name]
+            options[name.removesuffix("_")] = hints.get(name, Any)
     return options
 
 

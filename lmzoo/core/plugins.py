@@ -9,8 +9,9 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
+from traceback import walk_tb
 
-from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.errors import UserError, own_place, shortened
 
 GROUP = "lmzoo.models"
 """The entry points by which an installed package offers models: each names a module."""
@@ -24,7 +25,7 @@ def load_plugins(names: Iterable[str] = ()) -> None:
 
     What has been imported stays as it is. The modules that the user names may lie in the current folder.
 
-    Raises: UserError for a module that does not exist. A module's own errors pass.
+    Raises: UserError for a module that does not exist, and for an error of a module, with the line that raises it.
     """
     for point in entry_points(group=GROUP):
         _import(point.value)
@@ -47,16 +48,22 @@ def named(text: str) -> list[str]:
 
 
 def _import(name: str) -> None:
+    told = f"plugins={shortened(name)}"
+    if not all(name.split(".")):  # a relative name, an empty one
+        raise UserError(f"{told}: no such module", "write it as an import does, package.module")
     try:
         importlib.import_module(name)
-        return
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise
-        advice = "install it, or start the command in its folder"
-    except (TypeError, ValueError):  # a relative name, an empty one
-        advice = "write it as an import does, package.module"
-    raise UserError(f"plugins={shortened(name)}: no such module", advice)
+    except (Exception, SystemExit) as error:
+        absent = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        if absent and not _inside(error):
+            raise UserError(f"{told}: no such module", "install it, or start the command in its folder") from None
+        raise UserError(f"{told}: {own_place(error)}") from error
+
+
+def _inside(error: BaseException) -> bool:
+    """Whether an error comes from within a module, and not from the search for it."""
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return not all(module == __name__ or module.startswith("importlib") for module in modules)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Things that configuration can name, and what each name builds."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -17,11 +18,14 @@ class Registry:
         self.entries: dict[str, Callable[..., Any]] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Class or function decorator: ``@models.register("lstm")``."""
+        """Class or function decorator: ``@models.register("lstm")``.
+
+        Raises: UserError for a name that another class or function has. A module may be executed again.
+        """
 
         def decorate(entry: T) -> T:
-            if name in self.entries:
-                raise ValueError(f"{self.kind} '{name}' is registered twice")
+            if name in self.entries and _named(self.entries[name]) != _named(entry):
+                raise UserError(f"{self.kind} '{name}' is taken by {_told(self.entries[name])}", "choose another name")
             self.entries[name] = entry
             return entry
 
@@ -56,6 +60,16 @@ class Registry:
                 f"{self.kind}.name={shortened(name)}: no such {self.kind}", nearest(str(name), self.entries)
             )
         return self.entries[name], options
+
+
+def _named(entry: Callable[..., Any]) -> tuple[str, str]:
+    return entry.__module__, entry.__qualname__
+
+
+def _told(entry: Callable[..., Any]) -> str:
+    """A class or function, and the file that it is of."""
+    module, name = _named(entry)
+    return f"{module}.{name} of {getattr(sys.modules.get(module), '__file__', None) or 'no file'}"
 
 
 models = Registry("model")

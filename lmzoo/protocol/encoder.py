@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.corpus.windows import SentenceWindows
 
 WINDOW_TOKENS = 8192
@@ -27,11 +28,16 @@ class Encoder(Protocol):
 
 @torch.no_grad()
 def embed_lines(encoder: Encoder, tokens: Tensor) -> Tensor:
-    """Embed each line of a (N,) text by itself; (N, h) in the order of the text, on the CPU."""
+    """Embed each line of a (N,) text by itself; (N, h) in the order of the text, on the CPU.
+
+    Raises: UserError where a number is not finite.
+    """
     places, parts = [], []
     for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
         vectors = encoder.embed(window.tokens.to(encoder.device), window.inside.to(encoder.device))
         places.append(window.unpadded(window.positions))
         parts.append(window.unpadded(vectors.cpu()))
     rows = torch.cat(parts)  # (N, h)
+    if not bool(rows.isfinite().all()):
+        raise UserError("the model's vectors of tokens are not finite", "train it again")
     return torch.empty_like(rows).index_copy_(0, torch.cat(places), rows)

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.errors import shortened
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
 from lmzoo.corpus.conditions import numbered, parted
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import fault, part_logprobs, text_logprobs
+from lmzoo.protocol.perplexity import checked, part_logprobs, text_logprobs
 
 
 class Line(NamedTuple):
@@ -152,9 +152,7 @@ def scored_pieces(
     if (first := next(parts, None)) is None:
         return
     for part, logprobs in scored_parts(model, vocabulary, chain([first], parts), context):
-        if problem := fault(logprobs):
-            raise UserError(f"{where}: {problem}", "train the model again")
-        open_line.append((part, logprobs))
+        open_line.append((part, checked(logprobs, where)))
         if part.text.endswith(b"\n"):
             tokens = torch.cat([part.tokens for part, _ in open_line])
             text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")

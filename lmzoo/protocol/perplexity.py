@@ -64,6 +64,13 @@ def fault(logprobs: Tensor) -> str | None:
     return None
 
 
+def checked(logprobs: Tensor, where: object) -> Tensor:
+    """The same (N,) log-probabilities; a UserError that begins with ``where``, unless it is empty, if they are none."""
+    if problem := fault(logprobs):
+        raise UserError(f"{where}: {problem}" if where else problem, "train the model again")
+    return logprobs
+
+
 class Total:
     """A `Score` of log-probabilities that come in pieces; it does not depend on where they are cut."""
 

@@ -12,6 +12,7 @@ from lmzoo.core.progress import Bar
 from lmzoo.corpus import EOS_ID, Context
 from lmzoo.protocol.condition import beginning, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
+from lmzoo.protocol.perplexity import checked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,7 +256,7 @@ def _posterior(model: LanguageModel, p: Tensor, prompt: Tensor) -> Tensor:
     with evaluating(model):
         state = beginning(model, len(p), torch.arange(len(p)))
         logprobs, _ = model(prompt.expand(len(p), -1).to(model.device), state)
-    return (p.double().log() + logprobs.double().sum(1)).softmax(0)
+    return (p.double().log() + checked(logprobs, "").double().sum(1)).softmax(0)
 
 
 def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: Tensor | None) -> State:
@@ -275,8 +276,8 @@ def _drawn(weights: Tensor, random: torch.Generator) -> Tensor:
 
 def _next(model: LanguageModel, state: State) -> Tensor:
     """(B, V) log-probabilities of the next word, on the CPU; a UserError where no word is possible in a row."""
-    logprobs = model.predict(state).cpu()
-    if not bool((logprobs.amax(1) > -math.inf).all()):  # nor where they are no numbers
+    logprobs = checked(model.predict(state).cpu(), "")
+    if not bool((logprobs.amax(1) > -math.inf).all()):
         raise UserError("the model gives every next word probability 0, so that none can be drawn")
     return logprobs
 

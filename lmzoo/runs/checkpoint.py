@@ -128,6 +128,8 @@ def take_weights(model: LanguageModel, saved: Any) -> None:
     )
     if not names:
         raise UserError("holds no weights")
+    if broken := [name for name, value in saved.items() if isinstance(value, Tensor) and bool(value.isnan().any())]:
+        raise UserError(f"weights of {broken[0]} are no numbers (NaN)")
     try:
         model.load_state_dict(saved)
     except RuntimeError as error:

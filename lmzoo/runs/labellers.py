@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import lmzoo.labels  # noqa: F401 - its import registers them
-from lmzoo.core.errors import UserError, out_of_memory
+from lmzoo.core.errors import UserError, out_of_memory, own_place
 from lmzoo.core.options import call
 from lmzoo.core.plugins import require_plugins
 from lmzoo.labels.formats import Form
@@ -17,16 +17,27 @@ from lmzoo.runs.directory import Run
 
 
 def taken(run: Run, name: str, what: Any, take: Callable[[Mapping[str, Tensor]], None]) -> None:
-    """Let a labeller take over what a checkpoint of the run holds; a UserError where that is not of this labeller."""
-    with run.reading(name):
-        try:
-            if not all(isinstance(part, Tensor) for part in what.values()):
-                raise ValueError
+    """Let a labeller take over what a checkpoint of the run holds.
+
+    Raises: UserError where that is not of this labeller. An error of ``take`` may be one of its code, so it is told
+        with its line.
+    """
+    try:
+        with run.reading(name):
+            if not isinstance(what, Mapping) or not all(isinstance(part, Tensor) for part in what.values()):
+                raise UserError("holds nothing of this labeller")
+            if broken := [key for key, part in what.items() if bool(part.isnan().any())]:
+                raise UserError(f"weights of {broken[0]} are no numbers (NaN)")
             take(what)
-        except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
-            if out_of_memory(error):
-                raise
-            raise UserError("holds nothing of this labeller") from None
+    except UserError:
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        raise UserError(
+            f"{run.path / name}: holds nothing of this labeller, or its code is wrong: {own_place(error)}",
+            "train it again if the file was changed, else mend that line",
+        ) from error
 
 
 def load_labeller(folder: Path) -> Learnt:

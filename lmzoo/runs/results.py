@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, call, schema
+from lmzoo.core.options import Bounds, Probability, call, schema
 
 Figure = Annotated[float, Bounds(low=0, high=sys.float_info.max)]
 
@@ -47,9 +47,9 @@ class _VectorResults:
     context: str
     words: int
     dimensions: int
-    loss: float | None
-    seconds: float
-    tokens_per_second: float
+    loss: Annotated[float, Bounds(low=-sys.float_info.max, high=sys.float_info.max)] | None
+    seconds: Figure
+    tokens_per_second: Figure
     seed: int
 
 
@@ -60,7 +60,7 @@ class _LabelResults:
     labeller: str
     task: str
     measure: str
-    figures: dict[str, float]
+    figures: dict[str, Probability]
     details: dict[str, dict]
     words: dict[str, int]
     seconds: Figure

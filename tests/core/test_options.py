@@ -227,6 +227,13 @@ def test_what_lies_within_the_bounds_is_taken(annotation: Any, value: Any):
     assert call(function, {"option": value}, "") == value
 
 
+def test_an_option_without_a_type_may_be_anything():
+    def function(*, option, other: int) -> Any:
+        return option, other
+
+    assert call(function, {"option": "a", "other": 1}, "") == ("a", 1)
+
+
 @pytest.mark.parametrize(
     ("annotation", "value", "message"),
     [

@@ -77,10 +77,51 @@ def test_a_plugin_that_is_not_there(names: str, message: str, own: Path):
     assert not (own / "run").exists()
 
 
-def test_a_plugin_s_own_mistakes_are_its_own(own: Path):
-    (own / "zoo/own.py").write_text("import nowhere_at_all")
-    with pytest.raises(ModuleNotFoundError, match="nowhere_at_all"):
+TAKEN = f"model 'lstm' is taken by lmzoo.models.neural.recurrent.LSTM of {ROOT}/lmzoo/models/neural/recurrent.py"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import nowhere_at_all", "zoo/own.py:1: ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        ("import zoo.own.more", "zoo/own.py:1: ModuleNotFoundError: No module named 'zoo.own.more'; "),
+        ("from zoo import more", "zoo/own.py:1: ImportError: cannot import name 'more' from 'zoo'"),
+        ("x = 1\nraise ValueError('why')", "zoo/own.py:2: ValueError: why"),
+        ("x = 1\nlen(3)", "zoo/own.py:2: TypeError: object of type 'int' has no len()"),
+        ("x = 1\n\n1 +", "zoo/own.py:3: SyntaxError: invalid syntax"),
+        ("import sys\nsys.exit(3)", "zoo/own.py:2: SystemExit: 3"),
+        ("import json\njson.loads('{')", "zoo/own.py:2: JSONDecodeError: Expecting property name"),
+        ("import torch\ntorch.zeros(2) @ torch.zeros(3)", "zoo/own.py:2: RuntimeError: "),
+        ("import zoo.helper", "zoo/helper.py:2: NameError: name 'nothing' is not defined"),
+        (MODULE.replace("mine", "lstm"), f"zoo/own.py:5: {TAKEN}; choose another name"),
+    ],
+)
+def test_a_plugin_s_own_mistakes_are_its_own(code: str, told: str, own: Path):
+    (own / "zoo/own.py").write_text(code)
+    (own / "zoo/helper.py").write_text("\nnothing")
+    refused = command("model=ngram", "plugins=[zoo.own]", *TEXT, "run_dir=run").refused()
+    assert refused.startswith(f"error: plugins=zoo.own: {told}"), refused
+    with pytest.raises(UserError) as raised:
         load_plugins(["zoo.own"])
+    assert raised.value.__cause__ is not None, "a notebook shows the whole traceback"
+
+
+def test_a_package_that_looks_for_itself_in_vain(own: Path):
+    """It is there; an import within it is not."""
+    (own / "zoo/__init__.py").write_text("\nimport zoo.gone")
+    refused = command("model=ngram", "plugins=[zoo.gone]", *TEXT, "run_dir=run").refused()
+    assert "plugins=zoo.gone: zoo/__init__.py:2: ModuleNotFoundError: No module named 'zoo.gone'" in refused
+
+
+def test_a_plugin_may_be_imported_again(own: Path):
+    """In a notebook; and after an error in its last line."""
+    (own / "zoo/own.py").write_text(MODULE + "nothing")
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"zoo/own\.py:8: NameError"):
+            load_plugins(["zoo.own"])
+    (own / "zoo/own.py").write_text(MODULE + "\n" * 100)  # of another size, or the cached code would do
+    load_plugins(["zoo.own"])
+    assert models.entries["mine"].__module__ == "zoo.own"
 
 
 @pytest.fixture

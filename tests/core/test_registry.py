@@ -24,7 +24,8 @@ def test_a_name_builds_its_entry(machines: Registry):
 
 def test_a_name_can_be_registered_only_once(machines: Registry):
     first = machines.entries["adder"]
-    with pytest.raises(ValueError, match="machine 'adder' is registered twice"):
+    told = rf"machine 'adder' is taken by test_registry\.machines\.<locals>\.adder of {__file__}; choose another name"
+    with pytest.raises(UserError, match=told):
         machines.register("adder")(lambda: None)
     assert machines.entries == {"adder": first}
 

@@ -11,7 +11,9 @@ import torch
 import yaml
 from command_line import MODELS, QUICK, TEXT, command, contents
 
-from lmzoo import evaluate, generate, train
+from lmzoo import compare, evaluate, generate, pairs, score, train
+from lmzoo.api import load
+from lmzoo.core.errors import UserError
 from lmzoo.models.neural.recurrent import RNN
 
 SMALL = [*TEXT, *QUICK, *MODELS["rnn"]]
@@ -119,10 +121,26 @@ def test_a_checkpoint_of_another_shape_is_not_gone_on_from(run: Path, change: Ca
     assert contents(run) == before
 
 
-def test_weights_that_are_no_numbers_have_no_perplexity(run: Path):
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_weights_that_are_no_numbers_are_told_by_every_command(run: Path, number: float):
+    """Those that are infinite give log-probabilities that are none."""
     bias = torch.load(run / "best.pt", weights_only=True)["model"]["output.bias"]
-    edit(run / "best.pt", put("model", "output.bias", value=torch.full_like(bias, torch.nan)))
-    assert "are no numbers" in command(str(run), main=evaluate.main).refused()
+    edit(run / "best.pt", put("model", "output.bias", value=torch.full_like(bias, number)))
+    told = "best.pt: weights of output.bias are no numbers" if number != number else "log-probabilities are no numbers"
+    text, pair = run.parent / "text.txt", run.parent / "pair.jsonl"
+    text.write_text("w1 w2\n")
+    pair.write_text('{"sentence_good": "w1", "sentence_bad": "w2"}\n')
+    name = str(run)
+    for main, arguments in [
+        (evaluate.main, [name]), (evaluate.main, [name, str(text)]), (score.main, [name, str(text)]),
+        (generate.main, [name]), (generate.main, [name, "--beam", "2"]), (pairs.main, [name, str(pair)]),
+        (compare.main, ["--tokens", name, name]),
+    ]:  # fmt: skip
+        assert told in command(*arguments, main=main).refused(), main
+    for ask in (lambda lm: lm.perplexity("test"), lambda lm: lm.perplexity(text), lambda lm: lm.next_words("w1"),
+                lambda lm: lm.next_words(""), lambda lm: lm.sample(), lambda lm: lm.surprisal("w1")):  # fmt: skip
+        with pytest.raises(UserError, match=told):
+            ask(load(run))
 
 
 def test_words_in_another_order_are_noticed(run: Path):
