@@ -168,7 +168,8 @@ def summary(results: Mapping[str, Any]) -> str:
             f"{log_z['effective']:,.0f} of them effective; so perplexity is uncertain by {errors}"
         )
     for split, number in results.get("impossible_tokens", {}).items():
-        lines.append(f"{number:,} of {results['tokens'][split]:,} {split} tokens have probability 0: try smoothing")
+        told = f"{number:,} of {results['tokens'][split]:,} {split} tokens have probability 0"
+        lines.append(f"{told}: try smoothing, or <unk> where they are unknown words")
     if true := results.get("true_perplexity"):
         lines.append(f"the text's own model: {_each(true, 'perplexity', 2)}")
     return "\n".join(lines)

@@ -32,7 +32,7 @@ def test_a_summary_has_every_figure():
     assert summary(RESULTS | {"precision": "bfloat16"}).splitlines()[1].endswith(" tokens/s on cpu in bfloat16, seed 3")
     more = {"impossible_tokens": {"test": 1000}, "true_perplexity": {"valid": 9.0, "test": 8.125}}
     assert summary(RESULTS | more).splitlines()[2:] == [
-        "1,000 of 82,430 test tokens have probability 0: try smoothing",
+        "1,000 of 82,430 test tokens have probability 0: try smoothing, or <unk> where they are unknown words",
         "the text's own model: valid perplexity 9.00, test perplexity 8.12",
     ]
 

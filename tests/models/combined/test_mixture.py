@@ -15,6 +15,7 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.models.combined.mixture import Mixture, mixture_weights
 from lmzoo.models.hmm.inference import dense
+from lmzoo.protocol.lines import known
 from lmzoo.protocol.perplexity import by_line, score
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import hand_over
@@ -179,3 +180,13 @@ def test_runs_that_may_surprise_are_named(runs: list[str], corpus: Corpus, tmp_p
     assert f"{unfinished}: its training is not finished" in caplog.text
     mixture(runs, dataclasses.replace(corpus, context="sentence"), "token")
     assert f"{runs[0]}: was trained with corpus.context=stream, and here it is sentence" in caplog.text
+
+
+def test_a_word_that_one_model_does_not_have_is_unknown(
+    runs: list[str], corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+):
+    model = mixture(runs, corpus, "token")
+    assert known(model, corpus.vocabulary).all()
+    missing = torch.arange(len(corpus.vocabulary)) == 3
+    monkeypatch.setattr(next(iter(model.components)), "unlisted", lambda: missing)
+    assert torch.equal(known(model, corpus.vocabulary), ~missing)
