@@ -104,3 +104,19 @@ def test_a_scheme_is_known_by_its_letters(letters: str, name: str):
 @pytest.mark.parametrize("letters", ["IM", "BEL", "US", "MU", "BIESL"])
 def test_letters_of_two_schemes_are_of_none(letters: str):
     assert family({*letters}) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("IOE1", "E-X O I-Y I-X E-X"),
+        ("IOE2", "I-X O E-Y I-X I-X"),
+        ("IOBES", "B-X I-X S-Y I-X E-X"),
+        ("BILOU", "B-X O U-Y I-X L-X"),
+        ("BMES", "M-X M-X S-Y E-X B-X"),
+    ],
+)
+def test_outside_iob_labels_out_of_their_order_are_no_entity(name: str, labels: str):
+    assert SCHEMES[name].entities(labels.split()) == {("Y", 2, 3)}
+    assert 2 not in SCHEMES[name].outside(labels.split())
+    assert len(SCHEMES[name].outside(labels.split())) == sum(label[-1] == "X" for label in labels.split())
