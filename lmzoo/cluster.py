@@ -76,7 +76,7 @@ def main() -> int:
         "--paths", action="store_true", help="write 'path<TAB>word<TAB>count': clusters that are alike begin alike"
     )
     options = parser.parse_args()
-    check_output(options.out, *filter(None, [options.text]))
+    check_output(options.out, inputs=filter(None, [options.text]))
     if options.text:
         text = read_text(options.text)
         vocabulary = Vocabulary.of(text)

@@ -132,8 +132,7 @@ def main() -> int:
             parser.error(f"--tokens compares two runs and no more, such as {arguments.runs[0]}")
         print(compare_tokens(arguments.tokens, arguments.split, arguments.device, arguments.seed))
         return 0
-    for file in filter(None, (arguments.csv, arguments.json, arguments.plot)):
-        check_output(file)
+    check_output(arguments.csv, arguments.json, arguments.plot)
     entries, others = collect(found(arguments.runs or [str(OUTPUTS)]))
     tables = groups(entries, arguments.seeds)
     if tables:

@@ -237,8 +237,7 @@ def main() -> int:
     out.add_argument("--neighbours", metavar="WORD", help="instead print the tokens nearest to those of a word")
     parser.add_device()
     options = parser.parse_args()
-    if options.file:
-        check_output(options.file, options.text)
+    check_output(options.file, inputs=[options.text])
     run, model, vocabulary = open_run(options.run, options.device)
     encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
     warn(run.unfinished())

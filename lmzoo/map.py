@@ -13,7 +13,7 @@ from lmzoo.core.errors import shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.runs.directory import Run
-from lmzoo.runs.map import Map, projector, tsne
+from lmzoo.runs.map import PROJECTED, Map, projector, tsne
 from lmzoo.words.cache import cached_brown_clusters
 from lmzoo.words.vectors.formats import VECTORS, read_vectors
 
@@ -47,8 +47,9 @@ def main() -> int:
     run = Run(options.run)
     config, vectors = run.config(), read_vectors(run.path)
     files = [(options.out or run.path) / name for name in ("map.png", "map.html")]
-    for file in files:
-        check_output(file)
+    check_output(*files)
+    for name in PROJECTED:
+        run.place(name)
     corpus = run.corpus()
     words, matrix = vectors.words[: options.words], vectors.matrix[: options.words]
     if absent := [word for word in words if word not in corpus.vocabulary.index]:

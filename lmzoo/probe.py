@@ -107,8 +107,8 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the vectors of one run or file instead")
     parser.add_argument("--format", choices=("binary", "text", "glove"), default="binary", help="of --write (binary)")
     options = parser.parse_args()
-    for file in filter(None, (options.csv, options.json, options.write)):
-        check_output(file, *options.vectors)
+    inputs = [*options.vectors, *(options.sets or ()), *filter(None, [options.analogies])]
+    check_output(options.csv, options.json, options.write, inputs=inputs)
     opened = {str(path): read_vectors(path) for path in options.vectors}
     if options.write:
         return _write(opened, options)

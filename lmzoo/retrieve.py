@@ -72,7 +72,7 @@ def _grid(arguments: argparse.Namespace) -> list[Settings]:
     """
     if arguments.run:
         files = (arguments.documents, arguments.queries, arguments.qrels, arguments.prior, arguments.stop)
-        check_output(arguments.run, *(Path(file) for file in files if file is not None))
+        check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
     grid = [Settings(*values) for values in itertools.product(*(getattr(arguments, name) for name in GRID))]
     if len(grid) > 1 and not arguments.qrels:
         raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")

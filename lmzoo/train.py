@@ -33,7 +33,7 @@ def _report(done: list[Path]) -> None:
     entries, _ = collect(done)
     print("\n" + as_text(groups(entries)))
     table = Path(os.path.commonpath([folder.absolute().parent for folder in done]), "sweep.csv")
-    write_output(table, as_csv(groups(entries, seeds=True)))
+    write_output(table, as_csv(groups(entries, seeds=True)), followed=False)
 
 
 class _Callable(ModuleType):

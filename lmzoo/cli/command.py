@@ -117,14 +117,24 @@ def require_kind(run: Run, model: LanguageModel, kind: type[Kind], needed: str) 
     return model
 
 
-def check_output(file: Path, *inputs: Path) -> None:
-    """Before a command writes ``file``.
+def check_output(*files: Path | None, inputs: Iterable[Path] = ()) -> None:
+    """Before a command writes files; None is none.
 
-    Raises: UserError where that is a folder or in none, one of the command's ``inputs``, or a part of a run.
+    Raises: UserError where one is a folder or in none, one of the command's ``inputs`` or another of the files, a part
+    of a run, or behind a link inside a run.
     """
-    if file.is_dir() or not file.parent.is_dir():
-        raise UserError(f"{file}: cannot be written ({'is a folder' if file.is_dir() else 'no such folder'})")
-    if file.exists() and any(file.samefile(text) for text in inputs if text.exists()):
-        raise UserError(f"{file}: is the text to be read", "name another file to write")
-    if Run(file.parent).config_file.exists() and (file.name in FILES or file.name.startswith("events.out.")):
-        raise UserError(f"{file}: is a part of the run in {file.parent}", "name another file to write")
+    others = {text.resolve(): "is the text to be read" for text in inputs}
+    for file in filter(None, files):
+        if file.is_dir() or not file.parent.is_dir():
+            raise UserError(f"{file}: cannot be written ({'is a folder' if file.is_dir() else 'no such folder'})")
+        path = file.resolve()
+        same = [text for text in others if path == text or (file.is_file() and text.exists() and file.samefile(text))]
+        if same:
+            raise UserError(f"{file}: {others[same[0]]}", "name another file to write")
+        if file.is_file() or not file.exists():  # a device may be written twice
+            others[path] = "is to be written twice"
+        if Run(path.parent).config_file.exists() and (path.name in FILES or path.name.startswith("events.out.")):
+            raise UserError(f"{file}: is a part of the run in {path.parent}", "name another file to write")
+        for folder in file.absolute().parents:
+            if Run(folder).config_file.exists():
+                Run(folder).place(str(file.absolute().relative_to(folder)))

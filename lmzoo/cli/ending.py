@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lmzoo.cli.start import INTERRUPTED
 from lmzoo.core.errors import UserError, one_line, out_of_memory, printable, shortened
+from lmzoo.core.files import inputs_kept
 from lmzoo.core.memory import keep_freed_memory
 
 _OUTPUT_LOST = (errno.ENOSPC, errno.EIO, errno.EBADF)
@@ -20,7 +21,8 @@ def run_command(main: Callable[[], int]) -> None:
     _prepare_streams()
     keep_freed_memory()
     try:
-        code = main()
+        with inputs_kept():
+            code = main()
         sys.stdout.flush()
     except UserError as error:
         code = _refuse(one_line(error))

@@ -30,6 +30,25 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+_read: set[tuple[int, int]] | None = None
+
+
+@contextlib.contextmanager
+def inputs_kept() -> Iterator[None]:
+    """A context, of one command, in which `output_stream` refuses to replace what `input_stream` has opened."""
+    global _read
+    before, _read = _read, set()
+    try:
+        yield
+    finally:
+        _read = before
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    """What tells a file from others, whatever names it has."""
+    return status.st_dev, status.st_ino
+
+
 @contextlib.contextmanager
 def input_stream(path: Path) -> Iterator[BinaryIO]:
     """A stream from a file that the user has named.
@@ -41,6 +60,8 @@ def input_stream(path: Path) -> Iterator[BinaryIO]:
         if not ordinary and not PIPES.intersection((path, path.parent)):
             raise UserError(f"{path}: not an ordinary file", "copy its text into one")
         with path.open("rb") as stream:
+            if _read is not None:
+                _read.add(_identity(os.fstat(stream.fileno())))
             yield stream
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
@@ -211,24 +232,26 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def output_stream(path: Path) -> Iterator[BinaryIO]:
+def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
     """`atomic_stream` into a file that the user has asked for. A device or a pipe is written to as it is.
 
-    A symbolic link stays; the file that it leads to is written.
+    A symbolic link stays, and the file that it leads to is written; if it is not ``followed``, it is replaced.
 
-    Raises: UserError where it cannot be written.
+    Raises: UserError where it cannot be written, and as `inputs_kept` says.
     """
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _read and path.is_file() and _identity(path.stat()) in _read:
+            raise UserError(f"{path}: has been read by this command", "name another file to write")
         special = (path.exists() and not path.is_file()) or PIPES.intersection((path, path.parent))
-        with path.open("wb") if special else atomic_stream(path.resolve()) as stream:
+        with path.open("wb") if special and followed else atomic_stream(path.resolve() if followed else path) as stream:
             yield stream
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def write_output(path: Path, data: bytes) -> None:
+def write_output(path: Path, data: bytes, followed: bool = True) -> None:
     """Write a file through `output_stream`."""
-    with output_stream(path) as stream:
+    with output_stream(path, followed) as stream:
         stream.write(data)

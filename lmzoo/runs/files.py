@@ -30,6 +30,15 @@ class Files:
     def __init__(self, path: Path):
         self.path = path
 
+    def place(self, name: str) -> Path:
+        """Where a file is that is written as it is; a UserError where a link would lead out of the run."""
+        path = self.path
+        for part in Path(name).parts:
+            path /= part
+            if path.is_symlink():
+                raise UserError(f"{path}: is a link inside a run, and may lead anywhere", "delete the link")
+        return path
+
     def names(self) -> set[str]:
         """The names of the files in the folder, none where there is no folder."""
         try:

@@ -19,6 +19,9 @@ from lmzoo.words.vectors.word_vectors import unit
 LETTER, LINE = 0.0055, 0.011
 """Width of a letter and height of a line of the picture's names."""
 
+PROJECTED = ("projector_config.pbtxt", "00000/words/tensors.tsv", "00000/words/metadata.tsv")
+"""The files that `projector` writes, which TensorBoard opens as they are."""
+
 SIZE = 1000
 """Pixels of the page's map on each side."""
 

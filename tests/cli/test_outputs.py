@@ -1,0 +1,164 @@
+"""What commands write: nothing over what they read, and nothing through a link inside a run."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import MODELS, TEXT, command
+
+from lmzoo import cluster, compare, embed, export_arpa, probe, retrieve, vectors
+from lmzoo import map as map_command
+
+Main = Callable[[], int]
+
+INPUTS = {
+    "vectors.txt": "the 1 2\nof 2 1\na 1 1\n",
+    "sets.txt": "the of 3\nthe a 4\nof a 1\n",
+    "questions.txt": ": section\nthe of a the\n",
+    "text.txt": "the of a\nof the\n",
+    "prior.txt": "d1 1\n",
+}
+COMMANDS: list[tuple[Main, list[str]]] = [
+    (probe.main, ["vectors.txt", "--sets", "sets.txt", "--csv", "OUT sets.txt"]),
+    (probe.main, ["vectors.txt", "--sets", "sets.txt", "--json", "OUT sets.txt"]),
+    (probe.main, ["vectors.txt", "--analogies", "questions.txt", "--csv", "OUT questions.txt"]),
+    (probe.main, ["vectors.txt", "--neighbours", "the", "--json", "OUT vectors.txt"]),
+    (probe.main, ["vectors.txt", "--write", "OUT vectors.txt"]),
+    (cluster.main, ["--text", "text.txt", "--clusters", "2", "OUT text.txt"]),
+    (retrieve.main, ["text.txt", "prior.txt", "--run", "OUT prior.txt"]),
+    (embed.main, ["lds", "text.txt", "OUT text.txt"]),
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert command(*TEXT, *MODELS["ngram"], "run_dir=ngram").code == 0
+        options = ["method=ppmi", "method.dim=3", "method.min_count=1", "run_dir=ppmi"]
+        assert command(*TEXT, *options, main=vectors.main).code == 0
+    return folder
+
+
+@pytest.fixture
+def runs(folder: Path, trained: Path) -> Path:
+    """A folder with the runs ``ngram`` and ``ppmi``."""
+    shutil.copytree(trained, folder, dirs_exist_ok=True)
+    return folder
+
+
+@pytest.mark.parametrize("way", ["same", "symbolic link", "hard link", "other name"])
+@pytest.mark.parametrize(("main", "line"), COMMANDS)
+def test_nothing_is_written_over_an_input(main: Main, line: list[str], way: str, folder: Path):
+    for name, text in INPUTS.items():
+        Path(name).write_text(text)
+    source = line[-1].removeprefix("OUT ")
+    out = {"same": source, "other name": f"./x/../{source}"}.get(way, "out.txt")
+    Path("x").mkdir()
+    if way == "symbolic link":
+        Path(out).symlink_to(source)
+    elif way == "hard link":
+        Path(out).hardlink_to(source)
+    assert f"{out.removeprefix('./')}: is the text to be read" in command(*line[:-1], out, main=main).refused()
+    assert {name: Path(name).read_text() for name in INPUTS} == INPUTS
+
+
+def test_files_that_a_command_finds_itself_are_inputs_too(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LMZOO_DATA", "data")
+    Path("data/wordsim").mkdir(parents=True)
+    Path("data/wordsim/a.txt").write_text(INPUTS["sets.txt"])
+    Path("vectors.txt").write_text(INPUTS["vectors.txt"])
+    out = command("vectors.txt", "--csv", "data/wordsim/a.txt", main=probe.main)
+    assert "data/wordsim/a.txt: has been read by this command; name another file" in out.refused()
+    assert Path("data/wordsim/a.txt").read_text() == INPUTS["sets.txt"]
+    assert command("vectors.txt", "--csv", "data/wordsim/b.txt", main=probe.main).code == 0
+
+
+@pytest.mark.parametrize(
+    ("main", "line"),
+    [
+        (compare.main, ["ngram", "--csv", "x", "--json", "./x"]),
+        (compare.main, ["ngram", "--json", "x.png", "--plot", "x.png"]),
+        (probe.main, ["ppmi", "--csv", "x", "--json", "x"]),
+    ],
+)
+def test_two_outputs_are_two_files(main: Main, line: list[str], runs: Path):
+    assert "is to be written twice; name another file" in command(*line, main=main).refused()
+    assert command("ngram", "--csv", "/dev/null", "--json", "/dev/null", main=compare.main).code == 0
+
+
+@pytest.mark.parametrize("name", ["results.json", "config.yaml", "best.pt"])
+@pytest.mark.parametrize(
+    ("main", "line"),
+    [(compare.main, ["ngram", "--csv"]), (probe.main, ["ppmi", "--csv"]), (export_arpa.main, ["ngram"])],
+)
+def test_a_link_to_a_part_of_a_run_is_that_part(main: Main, line: list[str], name: str, runs: Path):
+    Path("out").symlink_to(runs / "ngram" / name)
+    before = Path("ngram", name).read_bytes()
+    assert "out: is a part of the run in" in command(*line, "out", main=main).refused()
+    assert Path("ngram", name).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("main", "line"),
+    [
+        (compare.main, ["ngram", "--csv", "ngram/table"]),
+        (compare.main, ["ngram", "--json", "ngram/deep/table"]),
+        (export_arpa.main, ["ngram", "ngram/table"]),
+        (probe.main, ["ppmi", "--write", "ngram/table"]),
+        (map_command.main, ["ppmi", "--out", "ngram/deep"]),
+    ],
+)
+def test_nothing_is_written_through_a_link_inside_a_run(main: Main, line: list[str], runs: Path):
+    Path("mine").mkdir()
+    for name in ("table", "map.png", "map.html"):
+        Path("mine", name).write_text("mine")
+    Path("ngram/table").symlink_to(runs / "mine/table")
+    Path("ngram/deep").symlink_to(runs / "mine")
+    assert "is a link inside a run, and may lead anywhere; delete the link" in command(*line, main=main).refused()
+    assert {Path("mine", name).read_text() for name in ("table", "map.png", "map.html")} == {"mine"}
+
+
+@pytest.mark.parametrize("name", ["map.png", "map.html", "projector_config.pbtxt", "00000", "00000/words/tensors.tsv"])
+def test_a_map_is_not_drawn_through_a_link(name: str, runs: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(map_command, "tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
+    line = ["ppmi", "--words", "12", "--clusters", "3"]
+    Path("mine").mkdir()
+    Path("mine/file").write_text("mine")
+    place = Path("ppmi", name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(runs / ("mine" if name == "00000" else "mine/file"))
+    assert f"ppmi/{name}: is a link inside a run" in command(*line, main=map_command.main).refused()
+    assert [(file.name, file.read_text()) for file in Path("mine").rglob("*")] == [("file", "mine")]
+    place.unlink()
+    assert command(*line, main=map_command.main).code == 0
+
+
+def test_the_table_of_a_sweep_replaces_a_link(folder: Path):
+    Path("sweep").mkdir()
+    Path("mine").write_text("mine")
+    Path("sweep/sweep.csv").symlink_to(folder / "mine")
+    sweep = ["-m", *TEXT, *MODELS["ngram"], "seed=0,1", "run_dir='sweep/${seed}'"]
+    assert command(*sweep).code == 0
+    assert Path("mine").read_text() == "mine"
+    assert not Path("sweep/sweep.csv").is_symlink()
+    assert len(Path("sweep/sweep.csv").read_text().splitlines()) == 3
+
+
+def test_a_run_is_read_through_links(runs: Path):
+    """Its weights may lie on another disk; what is written takes the link's place."""
+    Path("ngram/best.pt").rename("elsewhere.pt")
+    Path("ngram/best.pt").symlink_to(runs / "elsewhere.pt")
+    assert command("ngram", "out.arpa", main=export_arpa.main).code == 0
+
+
+def test_inputs_are_those_of_one_command(folder: Path):
+    """A notebook may read a file and write it later."""
+    for name, text in INPUTS.items():
+        Path(name).write_text(text)
+    line = ["vectors.txt", "--sets", "sets.txt", "--csv"]
+    assert command(*line, "table.csv", main=probe.main).code == 0
+    assert command("vectors.txt", "--neighbours", "the", "--csv", "sets.txt", main=probe.main).code == 0
