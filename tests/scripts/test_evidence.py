@@ -16,13 +16,14 @@ from lmzoo.core.configs import CONFIGS
 from lmzoo.runs.settings import differences, flatten
 
 RESULTS, LABELS = PAGES
+README, RECURRENT = ((evidence.ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/recurrent.md"))
 KEPT = [(page, file.parent) for page in PAGES for file in sorted(page.folder.rglob("code.json"))]
 
 
-def rows(page: Page) -> list[dict[str, str]]:
-    """The rows of a page's tables, by their headers."""
+def rows(text: str) -> list[dict[str, str]]:
+    """The rows of the tables of a page, by their headers."""
     found, header = [], None
-    for line in page.text.splitlines():
+    for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else None
         if not cells:
             header = None
@@ -52,8 +53,10 @@ def linked(page: Page, row: dict[str, str]) -> list[Evidence]:
     return [Evidence(page, page.folder / name) for name, _ in page.link.findall(" ".join(row.values()))]
 
 
-LABELLED = [row for row in rows(LABELS) if "figure" in row and linked(LABELS, row)]
-OURS = [row for row in rows(RESULTS) if any(figures(row).values()) and not next(iter(row.values())).startswith("KenLM")]
+LABELLED = [row for row in rows(LABELS.text) if "figure" in row and linked(LABELS, row)]
+OURS = [
+    row for row in rows(RESULTS.text) if any(figures(row).values()) and not next(iter(row.values())).startswith("KenLM")
+]
 
 
 @pytest.mark.parametrize("row", OURS, ids=lambda row: next(iter(row.values())))
@@ -77,6 +80,44 @@ def test_figures_of_labels_are_those_of_the_evidence(row: dict[str, str]):
     keys = [results["measure"], "unknown_accuracy"][: len(shown)]
     assert shown == [f"{100 * test[key]:.2f}" for key in keys]
     assert row["s"] == f"{results['seconds']:.1f} + {results['labelling_seconds']:.1f}"
+
+
+PUBLISHED = [
+    (page, row)
+    for page, text in (("README", README), ("results", RESULTS.text), ("recurrent", RECURRENT))
+    for row in rows(text)
+    if any(header.startswith("published") and ": " in header for header in row)
+]
+SOURCES = {row["key"].strip("[]"): row["figures"] for row in rows(RESULTS.text) if "figures" in row and "key" in row}
+
+
+def test_pages_have_published_figures():
+    assert {page for page, _ in PUBLISHED} == {"README", "results", "recurrent"}
+    assert {"M18", "K18", "Me20", "Me22", "W15", "T17"} <= SOURCES.keys()
+
+
+@pytest.mark.parametrize(("page", "row"), PUBLISHED, ids=lambda value: str(value)[:60])
+def test_a_published_figure_is_that_of_a_source(page: str, row: dict[str, str]):
+    """Each has a key, and the list has the figure beside it."""
+    for header, cell in row.items():
+        if not header.startswith("published") or cell in ("", "the same", "none found"):
+            continue
+        claims = re.findall(r"([^\[\]]*)((?: ?\[\w+\])+)", cell)
+        assert "".join(claim + keys for claim, keys in claims) == cell, "a figure has no source"
+        for claim, keys in claims:
+            figures = re.findall(r"\d+(?:\.\d+)?", re.sub(r"\([^)]*\)|\S*\d-gram|24M", "", claim))
+            assert figures, claim
+            for key in re.findall(r"\w+", keys):
+                told = re.findall(r"\d+(?:\.\d+)?", SOURCES[key])
+                assert set(figures) <= set(told), (key, figures)
+
+
+def test_the_best_of_the_literature_stands_beside_our_best():
+    """Nobody shall think that an LSTM of ours beats it."""
+    for page, row in PUBLISHED:
+        if re.search(r"(?<!of )75\.12", " ".join(row.values())):
+            best = next(cell for header, cell in row.items() if "best" in header)
+            assert re.findall(r"57\.3|50\.1|47\.9", best) == ["57.3", "50.1", "47.9"], page
 
 
 def test_rows_of_labels_name_evidence():
