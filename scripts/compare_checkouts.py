@@ -121,7 +121,7 @@ def interrupt(checkout: Path, case: str, runs: Path, folder: Path) -> bool:
 def figures(folder: Path) -> dict[str, Any]:
     """The results but for times."""
     results = json.loads((folder / "results.json").read_text())
-    return {key: value for key, value in results.items() if key not in ("seconds", "tokens_per_second")}
+    return {key: value for key, value in results.items() if key not in ("seconds", "tokens_per_second", "sha256")}
 
 
 def weights(folder: Path) -> set[str]:

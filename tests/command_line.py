@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import signal
 import sys
@@ -11,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from lmzoo import train
 from lmzoo.cli.ending import run_command
 from lmzoo.core.configs import CONFIGS
+from lmzoo.core.seals import SEAL
 from lmzoo.training.trainer import Trainer
 
 ROOT = Path(__file__).parent.parent
@@ -91,3 +95,27 @@ def stop_at(patch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def edit(file: Path, change: Callable[[Any], Any]) -> None:
+    """Read a file of a run, change what is in it, and write it again without its seal, as older versions had none."""
+    if file.suffix == ".pt":
+        saved = torch.load(file, weights_only=True)
+        saved = change(saved) or saved
+        torch.save({k: v for k, v in saved.items() if k != SEAL} if isinstance(saved, dict) else saved, file)
+    else:
+        reader, writer = (json.loads, json.dumps) if file.suffix == ".json" else (yaml.safe_load, yaml.safe_dump)
+        read = reader(file.read_text())
+        read = change(read) or read
+        file.write_text(writer({k: v for k, v in read.items() if k != SEAL} if isinstance(read, dict) else read))
+
+
+def put(*keys: Any, value: Any) -> Callable[[Any], None]:
+    """A change that puts a value deep into dictionaries and lists."""
+
+    def change(node: Any) -> None:
+        for key in keys[:-1]:
+            node = node[key]
+        node[keys[-1]] = value
+
+    return change

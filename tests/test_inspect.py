@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from block_hmm_oracle import dense_tables
-from command_line import MODELS, QUICK, TEXT, command
+from command_line import MODELS, QUICK, TEXT, command, edit, put
 from hmm_oracle import all_paths
 from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -233,9 +233,7 @@ def test_a_run_from_before_an_option_came_is_read_and_resumed(run, tmp_path):
         del old.model[option]
     del old.trainer.first_tokens
     OmegaConf.save(old, run / "config.yaml")
-    checkpoint = torch.load(run / "best.pt", weights_only=True)
-    checkpoint["config"] = OmegaConf.to_container(old)
-    torch.save(checkpoint, run / "best.pt")
+    edit(run / "best.pt", put("config", value=OmegaConf.to_container(old)))
     assert look(str(run)).out == before
     assert "already finished" in command(*TEXT, *QUICK, *MODELS["vlhmm"], f"run_dir={run}").out
     assert (

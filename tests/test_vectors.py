@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import TEXT, command
+from command_line import TEXT, command, edit
 from scipy.stats import spearmanr
 
 from lmzoo import compare, evaluate, probe, vectors
@@ -207,8 +207,7 @@ def test_a_stopped_run_goes_on_exactly_where_it_was(folder: Path, monkeypatch: p
 @pytest.mark.parametrize("damage", [{"state": {}}, {"state": {"matrix": torch.zeros(1, 4)}}, {"position": 3}])
 def test_a_checkpoint_of_something_else_is_refused(ppmi: str, damage: dict[str, Any]):
     Path(ppmi, "results.json").unlink()
-    saved = torch.load(Path(ppmi, "last.pt"), weights_only=True)
-    torch.save(saved | damage, Path(ppmi, "last.pt"))
+    edit(Path(ppmi, "last.pt"), lambda saved: saved | damage)
     again = command(*SMALL, "method=ppmi", "method.window=2", "run_dir=ppmi", main=vectors.main)
     assert "ppmi/last.pt: holds nothing of this method" in again.refused()
 

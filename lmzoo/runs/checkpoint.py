@@ -1,5 +1,6 @@
 """Files of tensors and plain values. Nothing in one can run code, or takes much more memory than the file."""
 
+import hashlib
 import io
 import pickle
 import zipfile
@@ -118,6 +119,20 @@ def _is_dense(tensor: Tensor) -> bool:
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         return False
     return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+
+
+def checkpoint_sha256(checkpoint: Mapping[str, Any]) -> str:
+    """The SHA-256 of all that a checkpoint holds, however it is written; see `parts`."""
+    digest = hashlib.sha256()
+    for part in parts(checkpoint):
+        if isinstance(part, Tensor):
+            digest.update(f"{part.dtype} {list(part.shape)}\0".encode())
+            digest.update(part.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        elif isinstance(part, Mapping | list | tuple | set):
+            digest.update(f"{'pairs' if isinstance(part, Mapping) else 'items'} {len(part)}\0".encode())
+        else:
+            digest.update(f"{part!r}\0".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def take_weights(model: LanguageModel, saved: Any) -> None:

@@ -26,11 +26,19 @@ from omegaconf import OmegaConf
 from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import sha256
+from lmzoo.core.seals import RESULTS, SEAL, sealed
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.own import CONDITIONS
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.runs.checkpoint import DamagedError, parts, read_checkpoint, take_weights, write_checkpoint
+from lmzoo.runs.checkpoint import (
+    DamagedError,
+    checkpoint_sha256,
+    parts,
+    read_checkpoint,
+    take_weights,
+    write_checkpoint,
+)
 from lmzoo.runs.configuration import with_defaults
 from lmzoo.runs.files import Files
 from lmzoo.runs.lock import locked
@@ -268,11 +276,19 @@ class Run(Files):
     def save(self, name: str, checkpoint: Mapping[str, Any]) -> None:
         """Write tensors, tuples and plain dictionaries as a checkpoint.
 
-        The checkpoint also holds the configuration and the vocabulary's checksum, so that no other run can use it.
+        The checkpoint also holds the configuration and the vocabulary's checksum, so that no other run can use it, and
+        a checksum of all that.
         """
         checkpoint = {**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}
         with self.writing(name) as stream:
-            write_checkpoint(checkpoint, stream)
+            write_checkpoint({**checkpoint, SEAL: checkpoint_sha256(checkpoint)}, stream)
+
+    def finish(self, results: Mapping[str, Any], *files: str) -> None:
+        """Write ``results.json`` with the checksums of some files that hold none themselves, as checkpoints do.
+
+        Raises: OSError where there is no room.
+        """
+        self.write_json(RESULTS, sealed(results, {name: (self.path / name).read_bytes() for name in files}))
 
     def _vocabulary_sha256(self) -> str:
         conditions = self.read(CONDITIONS) if (self.path / CONDITIONS).exists() else b""
@@ -291,6 +307,10 @@ class Run(Files):
             raise self.unusable(name, "damaged, or no checkpoint of lmzoo") from None
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *needed}:
             raise self.unusable(name, "no checkpoint of lmzoo")
+        if SEAL in checkpoint and checkpoint.pop(SEAL) != checkpoint_sha256(
+            checkpoint
+        ):  # those of older runs have none
+            raise self.unusable(name, "not as the run wrote it (its own checksum is another)")
         with self.reading(name):
             if any(isinstance(part, torch.Tensor) for part in parts(checkpoint["config"])):
                 raise UserError("no configuration of a run")

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import atomic_stream, checked_text, read_bytes
+from lmzoo.core.seals import MOST_RESULTS, RESULTS
 from lmzoo.corpus.own import CONDITIONS
 
 _MOST_BYTES = {
@@ -15,7 +16,7 @@ _MOST_BYTES = {
     "vocabulary.txt": 1 << 27,
     CONDITIONS: 1 << 24,
     "provenance.json": 1 << 24,
-    "results.json": 1 << 24,
+    RESULTS: MOST_RESULTS,
 }
 """Far more than a run writes."""
 

@@ -80,7 +80,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
             metrics = {f"result/{split}": figure for split, figure in results["figures"].items()}
             board.hyperparameters({"labeller": results["labeller"], **(told or {})}, metrics, learner.tokens(10**9))
             board.close()
-            run.write_json("results.json", results)
+            run.finish(results)
     print(summary(results))
     return results
 

@@ -137,7 +137,7 @@ def _work(trainer: Trainer, settings: Settings, told: Mapping[str, Any], board: 
         results["precision"] = trainer.options.precision
     if ranks.first():
         _publish(results, told, model, corpus, trainer.progress.tokens, board)
-        run.write_json("results.json", results)
+        run.finish(results)
     return results
 
 

@@ -83,7 +83,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
             step = method.tokens(position.step)
             board.hyperparameters({"method": results["method"], **(told or {})}, loss, step)
             board.close()
-            run.write_json("results.json", results)
+            run.finish(results, VECTORS)
     print(summary(results))
     return results
 

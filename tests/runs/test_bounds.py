@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import SMALL, command, contents
-from test_shapes import edit, put
+from command_line import SMALL, command, contents, edit, put
 
 from lmzoo import evaluate, train
 from lmzoo.core.configs import parse

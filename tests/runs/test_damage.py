@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import SMALL, command, contents, stop_at
+from command_line import SMALL, command, contents, edit, stop_at
 
 from lmzoo import evaluate
 
@@ -51,9 +51,7 @@ def save_weights_alone(file: Path) -> None:
 
 
 def forget_a_weight(file: Path) -> None:
-    checkpoint = torch.load(file, weights_only=True)
-    del checkpoint["model"]["recurrent.weight_hh_l0"]
-    torch.save(checkpoint, file)
+    edit(file, lambda saved: saved["model"].__delitem__("recurrent.weight_hh_l0"))
 
 
 def add_to_corpus(option: str) -> Callable[[Path], object]:

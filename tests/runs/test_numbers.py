@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, TEXT, command
-from test_shapes import edit, put
+from command_line import MODELS, QUICK, TEXT, command, edit, put
 
 from lmzoo import evaluate
 
@@ -63,9 +62,7 @@ CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def test_numbers_that_a_model_does_not_have(numbered: tuple[Path, str], change: str, tmp_path: Path):
     folder, name = numbered
     run = Path(shutil.copytree(folder, tmp_path / "run"))
-    saved = torch.load(run / "best.pt", weights_only=True)
-    saved["model"][name] = CHANGES[change](saved["model"][name])
-    torch.save(saved, run / "best.pt")
+    edit(run / "best.pt", lambda saved: saved["model"].update({name: CHANGES[change](saved["model"][name])}))
     assert f"{run / 'best.pt'}: not this model's weights (" in command(str(run), main=evaluate.main).refused()
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
-from command_line import MODELS, QUICK, TEXT, command, contents
+from command_line import MODELS, QUICK, TEXT, command, contents, edit, put
 
 from lmzoo import compare, evaluate, generate, pairs, score, train
 from lmzoo.api import load
@@ -30,28 +29,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(trained: Path, tmp_path: Path) -> Path:
     """A copy of the trained run."""
     return shutil.copytree(trained, tmp_path / "run")
-
-
-def edit(file: Path, change: Callable[[Any], Any]) -> None:
-    """Read a file of a run, change what is in it, and write it again."""
-    if file.suffix == ".pt":
-        saved = torch.load(file, weights_only=True)
-        torch.save(change(saved) or saved, file)
-    else:
-        reader, writer = (json.loads, json.dumps) if file.suffix == ".json" else (yaml.safe_load, yaml.safe_dump)
-        read = reader(file.read_text())
-        file.write_text(writer(change(read) or read))
-
-
-def put(*keys: Any, value: Any) -> Callable[[Any], None]:
-    """A change that puts a value deep into dictionaries and lists."""
-
-    def change(node: Any) -> None:
-        for key in keys[:-1]:
-            node = node[key]
-        node[keys[-1]] = value
-
-    return change
 
 
 @pytest.mark.parametrize(
@@ -235,3 +212,20 @@ def test_an_error_that_is_not_the_user_s_leaves_its_traceback(tmp_path: Path, mo
     with pytest.raises(FileNotFoundError):
         command(*SMALL, f"run_dir={tmp_path / 'run'}")
     assert "Traceback" in (tmp_path / "run" / "train.log").read_text()
+
+
+@pytest.mark.parametrize("name", ["best.pt", "last.pt", "results.json"])
+def test_one_number_that_is_another_is_noticed(run: Path, name: str):
+    """Whoever writes a file again with the same form, a checkpoint keeps the checksum of what it holds."""
+    if name == "results.json":
+        results = json.loads((run / name).read_text())
+        results["perplexity"]["valid"] += 1e-9
+        (run / name).write_text(json.dumps(results))
+    else:
+        (run / "results.json").unlink()
+        saved = torch.load(run / name, weights_only=True)
+        saved["model"]["output.bias"][0] += 1e-3
+        torch.save(saved, run / name)
+    assert f"{run / name}: not as the run wrote it" in command(*SMALL, f"run_dir={run}").refused()
+    if name == "best.pt":
+        assert "not as the run wrote it" in command(str(run), main=evaluate.main).refused()

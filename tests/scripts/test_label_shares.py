@@ -1,12 +1,11 @@
 """scripts/label_shares.py: means over runs of as many sentences."""
 
-import json
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
-from command_line import ROOT, command
+from command_line import ROOT, command, edit, put
 
 from lmzoo import label
 
@@ -19,8 +18,7 @@ def test_figures_are_means_over_runs_of_as_many_sentences(
         Path(f"{name}.txt").write_text(sentence * number)
         files = [f"task.train={name}.txt", f"task.test={name}.txt"]
         assert command("task=pos", "labeller=majority", *files, f"run_dir={name}", main=label.main).code == 0
-    results = json.loads(Path("c/results.json").read_text())
-    Path("c/results.json").write_text(json.dumps(results | {"figures": {"test": 0.5}}))
+    edit(Path("c/results.json"), put("figures", value={"test": 0.5}))
     monkeypatch.setattr(sys, "argv", ["label_shares.py", "shares.png", "all=a,b,c", "few=b"])
     with pytest.raises(SystemExit, match="0"):
         runpy.run_path(str(ROOT / "scripts" / "label_shares.py"), run_name="__main__")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, SMALL, TEXT, configuration, stop_at
+from command_line import MODELS, QUICK, SMALL, TEXT, configuration, edit, stop_at
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -112,9 +112,11 @@ def kinds(run: Path) -> set[torch.dtype]:
 
 def save_state(run: Path, kind: torch.dtype) -> None:
     """Let the last checkpoint be one of a device whose cells compute in another type."""
-    saved = torch.load(run / "last.pt", weights_only=True)
-    saved["state"] = tuple(part.to(kind) if part.is_floating_point() else part for part in saved["state"])
-    torch.save(saved, run / "last.pt")
+
+    def change(saved: dict[str, Any]) -> None:
+        saved["state"] = tuple(part.to(kind) if part.is_floating_point() else part for part in saved["state"])
+
+    edit(run / "last.pt", change)
 
 
 @pytest.fixture

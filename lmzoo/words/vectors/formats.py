@@ -8,6 +8,7 @@ import torch
 
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import input_stream
+from lmzoo.core.seals import check_recorded
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 VECTORS = "vectors.bin"
@@ -46,6 +47,8 @@ def read_vectors(path: Path) -> WordVectors:
         raise UserError(f"{path}: has no {VECTORS}", advice)
     with input_stream(file) as stream:
         data = stream.read()
+    if path.is_dir():
+        check_recorded(file, data)
     head = data.partition(b"\n")[0].split()
     try:
         if len(head) != 2 or not (head[0] + head[1]).isdigit():
