@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 from lmzoo.core import options
 from lmzoo.core.errors import UserError, printable, shortened
+from lmzoo.core.files import destination
 from lmzoo.core.plugins import load_plugins, named
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.tokenizer import TOKENIZERS
@@ -123,11 +124,11 @@ def check_output(*files: Path | None, inputs: Iterable[Path] = ()) -> None:
     Raises: UserError where one is a folder or in none, one of the command's ``inputs`` or another of the files, a part
     of a run, or behind a link inside a run.
     """
-    others = {text.resolve(): "is the text to be read" for text in inputs}
+    others = {destination(text): "is the text to be read" for text in inputs}
     for file in filter(None, files):
         if file.is_dir() or not file.parent.is_dir():
             raise UserError(f"{file}: cannot be written ({'is a folder' if file.is_dir() else 'no such folder'})")
-        path = file.resolve()
+        path = destination(file)
         same = [text for text in others if path == text or (file.is_file() and text.exists() and file.samefile(text))]
         if same:
             raise UserError(f"{file}: {others[same[0]]}", "name another file to write")

@@ -54,7 +54,7 @@ def _foreign_mistake(error: Exception) -> str | None:
         return one_line(error)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{printable(shortened(error.filename))}: the name is too long; choose a shorter one"
-    if "null byte" in str(error):
+    if "embedded null" in str(error):  # byte or character, as Python has it
         return "a null byte cannot be a part of a name"
     if isinstance(error, UnicodeEncodeError):
         return "an argument is not UTF-8; write it in UTF-8"

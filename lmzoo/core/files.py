@@ -231,6 +231,20 @@ def write_atomic(path: Path, data: bytes) -> None:
         stream.write(data)
 
 
+def destination(path: Path) -> Path:
+    """The file that a path leads to.
+
+    Raises: UserError for a symbolic link that leads to itself, of which `Path.resolve` has another opinion in each
+        version of Python.
+    """
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UserError(f"{path}: is a symbolic link to itself") from None
+    return path.resolve()
+
+
 @contextlib.contextmanager
 def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
     """`atomic_stream` into a file that the user has asked for. A device or a pipe is written to as it is.
@@ -245,7 +259,8 @@ def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
         if _read and path.is_file() and _identity(path.stat()) in _read:
             raise UserError(f"{path}: has been read by this command", "name another file to write")
         special = (path.exists() and not path.is_file()) or PIPES.intersection((path, path.parent))
-        with path.open("wb") if special and followed else atomic_stream(path.resolve() if followed else path) as stream:
+        file = destination(path) if followed else path
+        with path.open("wb") if special and followed else atomic_stream(file) as stream:
             yield stream
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None

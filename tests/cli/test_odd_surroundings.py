@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import QUICK, ROOT, TEXT, command
 
-from lmzoo import evaluate, export_arpa, generate
+from lmzoo import compare, evaluate, export_arpa, generate
 from lmzoo.core.errors import LONGEST, UserError, one_line, printable
 
 NGRAM = ["model=ngram", "model.order=2", "model.discount_fallback=true"]
@@ -78,6 +78,14 @@ def test_a_name_may_be_none(run: Path, name: str, shown: str):
 
 def test_a_null_byte_is_part_of_no_output(run: Path):
     assert "a null byte cannot be a part of a name" in command(str(run), "a\0b", main=export_arpa.main).refused()
+
+
+def test_a_link_to_itself_is_no_output(run: Path, tmp_path: Path):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    assert f"{link}: is a symbolic link to itself" in command(str(run), str(link), main=export_arpa.main).refused()
+    assert f"{link}: is a symbolic link to itself" in command(str(run), "--csv", str(link), main=compare.main).refused()
+    assert link.is_symlink()
 
 
 def test_a_pipe_is_written_to_and_not_replaced(run: Path, tmp_path: Path):
