@@ -36,7 +36,7 @@ def test_training_learns_in_bfloat16(tmp_path: Path):
 @pytest.mark.parametrize("context", ["stream", "sentence"])
 def test_counting_needs_no_gradient(context: str, tmp_path: Path):
     results = train(configuration(tmp_path / "run", *TEXT, *QUICK, *MODELS["ngram"], f"corpus.context={context}"))
-    assert results["parameters"] == 0
+    assert results["parameters"] > 0  # counts
     assert results["tokens_per_second"] > 0
     assert results["perplexity"]["test"] < 15
     assert not torch.load(tmp_path / "run" / "last.pt", weights_only=True).get("optimizer")

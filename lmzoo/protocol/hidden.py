@@ -1,6 +1,6 @@
 """Models that predict each word from a vector of its history."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -11,8 +11,9 @@ from lmzoo.protocol.model import State
 class HasVectors(Protocol):
     """p(x_t | x_<t) = output(h_t) with h_t, the vector that x_t is predicted from."""
 
-    output: Any
-    """``output(h, x)`` is (N,) log p(x | h) for (N, d) h and (N,) x; ``output.predict(h)`` is (N, V)."""
+    if TYPE_CHECKING:  # no part of `isinstance`, which does not find a module within a module since Python 3.12
+        output: Any
+        """``output(h, x)`` is (N,) log p(x | h) for (N, d) h and (N,) x; ``output.predict(h)`` is (N, V)."""
 
     def vectors(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """(B, T) tokens and the state before them -> the (B, T, d) vectors that predict them, the state after them."""

@@ -1,5 +1,6 @@
 """The cache against a dictionary."""
 
+import inspect
 import math
 from collections import deque
 
@@ -11,6 +12,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.combined.cache import Cache
+from lmzoo.protocol.hidden import HasVectors
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.loading import hand_over, load
 
@@ -43,6 +45,13 @@ def test_each_word_has_the_probability_that_a_dictionary_gives_it(theta: float, 
     found, after = model(TEXT[None], model.initial_state(1))
     torch.testing.assert_close(found[0].exp(), torch.tensor(expected))
     torch.testing.assert_close(after[0][0], TEXT[-6:])
+
+
+def test_every_python_finds_that_a_model_has_vectors(runs: list[str]):
+    model, _ = load(runs[1])
+    assert isinstance(model, HasVectors)
+    for name in ("vectors", "next_vector", *getattr(HasVectors, "__annotations__", ())):
+        assert inspect.getattr_static(model, name)  # the way of `isinstance` since Python 3.12
 
 
 @pytest.mark.parametrize("theta", [0.0, 7.0])
