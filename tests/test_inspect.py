@@ -205,7 +205,7 @@ def test_the_command_shows_states_and_sentences(run):
     ("arguments", "message"),
     [
         (["--state", "24"], "--state 24: there are states 0 to 23"),
-        (["--state", "-1"], "--state -1: there are states 0 to 23"),
+        (["--state", "-1"], "--state -1: must be at least 0"),
         (["--shown", "0"], "--shown 0: must be at least 1"),
         (["--sentence", "gibberish"], "gibberish"),
     ],

@@ -148,7 +148,7 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
         (["docs", "queries", "--mu", "1", "2"], "several values of an option need --qrels"),
         (["docs", "queries", "--mu", "0"], "gives unseen words no probability"),
         (["docs", "queries", "--mu", "x"], "--mu: invalid float value: 'x'"),
-        (["docs", "queries", "--depth", "0"], "--depth must be 1 or more"),
+        (["docs", "queries", "--depth", "0"], "--depth 0: must be at least 1"),
         (["docs", "queries", "--mu", "1", "2", "--qrels", "qrels"], "--folds: there are 2 judged queries"),
         (["docs", "queries", "--qrels", "docs"], "docs, line 1: neither 'QUERY 0"),
         (["docs", "docs", "--qrels", "qrels"], "no query has a relevant document"),

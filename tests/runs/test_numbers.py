@@ -63,7 +63,8 @@ def test_numbers_that_a_model_does_not_have(numbered: tuple[Path, str], change: 
     folder, name = numbered
     run = Path(shutil.copytree(folder, tmp_path / "run"))
     edit(run / "best.pt", lambda saved: saved["model"].update({name: CHANGES[change](saved["model"][name])}))
-    assert f"{run / 'best.pt'}: not this model's weights (" in command(str(run), main=evaluate.main).refused()
+    told = f"weights of {name} are no numbers (NaN)" if change == "nan" else "not this model's weights ("
+    assert f"{run / 'best.pt'}: {told}" in command(str(run), main=evaluate.main).refused()
 
 
 def test_keys_that_would_never_end(tmp_path: Path):
