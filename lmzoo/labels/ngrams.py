@@ -133,13 +133,16 @@ class LogisticRegression(NGrams):
 class NBSVM(NGrams):
     """A support vector machine on naive Bayes' log-count ratios r, one label against the others (equations 3 to 5).
 
-    Its weights v are drawn towards their mean size: w = r ((1 − beta) mean |v| + beta v).
+    Its weights v are drawn towards their mean size: w = r ((1 − beta) mean |v| + beta v). In the paper there are two
+    labels, whose scores mirror each other. Of more labels this gives each machine another scale, and those of rare
+    labels the least. So each score then gets the mean and the spread over train that its machine's had with v alone.
 
     Args:
         order, prefixes: see `NGrams`.
         alpha: what is added to each count of an n-gram, with the label and without.
         cost: C of the squared hinge loss.
-        beta: how much of the machine's weights is kept; 0 is naive Bayes with the machine's b.
+        beta: how much of the machine's weights is kept; 0 is naive Bayes with the machine's b and, of three labels or
+            more, its scale.
     """
 
     def __init__(self, *, order: Depth, prefixes: list[Size], alpha: Positive, cost: Positive, beta: Probability):
@@ -153,10 +156,16 @@ class NBSVM(NGrams):
             p, q = (self.alpha + np.asarray(matrix[of].sum(0)).ravel() for of in (gold == k, gold != k))
             r = np.log(p / p.sum()) - np.log(q / q.sum())
             machine = svm.LinearSVC(C=self.cost, max_iter=ITERATIONS, random_state=seed)
-            machine.fit(matrix.multiply(r).tocsr(), gold == k)
-            v = machine.coef_[0]
-            columns.append(r * ((1 - self.beta) * np.abs(v).mean() + self.beta * v))
-            biases.append(machine.intercept_[0])
+            ratios = matrix.multiply(r).tocsr()
+            machine.fit(ratios, gold == k)
+            v, b = machine.coef_[0], machine.intercept_[0]
+            w = (1 - self.beta) * np.abs(v).mean() + self.beta * v
+            if len(self.labels) > 2:
+                before, after = ratios @ v, ratios @ w  # (N,)
+                scale = before.std() / (after.std() or 1)
+                w, b = scale * w, b + (before.mean() - scale * after.mean())
+            columns.append(r * w)
+            biases.append(b)
         return np.stack(columns, 1), np.array(biases)
 
 

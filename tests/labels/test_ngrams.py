@@ -76,6 +76,48 @@ def test_nbsvm_minimises_the_squared_hinge_of_ratios():
     assert np.allclose(mean, r * abs(v).mean(), atol=1e-5)
 
 
+LENGTHS = {"a": 4, "b": 6, "c": 8, "d": 12, "e": 16, "f": 20}
+
+
+def drawn(sizes: list[int], seed: int) -> list[Sentence]:
+    """Texts of six labels, each with its own number of words, of which three in ten are words of the label alone."""
+    rng = np.random.default_rng(seed)
+
+    def word(label: str) -> str:
+        return f"{label}{min(rng.zipf(1.5), 200)}" if rng.random() < 0.3 else f"w{min(rng.zipf(1.3), 2000)}"
+
+    rows = [label for label, n in zip(LENGTHS, sizes, strict=True) for _ in range(n)]
+    return [Sentence([word(label) for _ in range(LENGTHS[label])], [label], []) for label in rows]
+
+
+def test_nbsvm_has_six_labels_on_one_scale():
+    train, test = drawn([300, 250, 200, 150, 100, 15], 0), drawn([100, 80, 70, 50, 30, 10], 1)
+
+    def accuracy(labeller: NGrams) -> float:
+        return float(np.mean([found == text.labels for found, text in zip(labeller.label(test), test, strict=True)]))
+
+    logistic = accuracy(started("logistic_regression", train, order=1))
+    machines = started("nbsvm", train, order=1, beta=1.0)
+    X = presence(machines, train)
+    before = X @ machines.weights.numpy() + machines.bias.numpy()
+    for beta in (0.0, 0.25):
+        model = started("nbsvm", train, order=1, beta=beta)
+        scores = X @ model.weights.numpy() + model.bias.numpy()
+        assert np.allclose(scores.mean(0), before.mean(0), atol=1e-4)
+        assert np.allclose(scores.std(0), before.std(0), atol=1e-4)
+        assert accuracy(model) > logistic - (0.05 if beta == 0 else 0)
+
+
+def test_nbsvm_has_two_labels_as_in_the_paper():
+    """Each machine's b is kept as it is."""
+    for beta in (0.0, 0.25):
+        model, machines = (started("nbsvm", order=1, beta=value) for value in (beta, 1.0))
+        assert torch.equal(model.bias, machines.bias)
+        r = started("nbsvm", order=1, beta=0.0).weights
+        mixed = r * (1 - beta) + beta * machines.weights
+        assert torch.allclose(model.weights, mixed, atol=1e-6)
+
+
 def test_mistakes_are_told(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UserError, match="all texts of train have the label x; there must be two"):
         started("naive_bayes", TEXTS[:1])
