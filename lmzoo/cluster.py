@@ -52,7 +52,7 @@ def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path, tr
     information = average_mutual_information(tokens, found)
     print(
         f"{clusters} clusters of {len(vocabulary):,} words in {len(tokens):,} tokens: "
-        f"average mutual information {information:.4f} nats; written to {out}"
+        f"average mutual information {information:.4f} nats; written to {printable(str(out))}"
     )
 
 

@@ -101,7 +101,7 @@ def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:
         for word in signed.argsort(descending=True, stable=True)[:SHOWN].tolist():
             if signed[word] > 0:
                 nats, count = float(signed[word]), int(counts[word])
-                lines.append(f"{nats:10.1f} {count:9,} {nats / count:9.3f}  {printable(words[word])}")
+                lines.append(f"{nats:10.1f} {count:9,} {nats / count:9.3f}  {words[word]}")
     return lines
 
 
@@ -130,7 +130,7 @@ def main() -> int:
     if arguments.tokens:
         if arguments.runs:
             parser.error(f"--tokens compares two runs and no more, such as {arguments.runs[0]}")
-        print(compare_tokens(arguments.tokens, arguments.split, arguments.device, arguments.seed))
+        print(printable(compare_tokens(arguments.tokens, arguments.split, arguments.device, arguments.seed), "\n"))
         return 0
     check_output(arguments.csv, arguments.json, arguments.plot)
     entries, others = collect(found(arguments.runs or [str(OUTPUTS)]))

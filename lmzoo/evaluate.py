@@ -197,5 +197,5 @@ def main() -> int:
         if figures.get("impossible_unknown"):
             told += f", {figures['impossible_unknown']:,} of them unknown words, as the model has no <unk>"
         summary.append(told)
-    print("\n".join(summary), file=sys.stderr if arguments.lines else sys.stdout)
+    print(printable("\n".join(summary), "\n"), file=sys.stderr if arguments.lines else sys.stdout)
     return 0

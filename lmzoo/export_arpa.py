@@ -8,6 +8,7 @@ if __name__ == "__main__":
 from pathlib import Path
 
 from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind
+from lmzoo.core.errors import printable
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.models.ngram.arpa_file import write_arpa
 from lmzoo.models.ngram.ngram import NGram
@@ -41,5 +42,5 @@ def main() -> int:
     arguments = parser.parse_args()
     check_output(arguments.file)
     export_arpa(arguments.run, arguments.file)
-    print(arguments.file)
+    print(printable(str(arguments.file)))
     return 0

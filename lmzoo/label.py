@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo.cli.jobs import Train, run_jobs
+from lmzoo.core.errors import printable
 
 
 def main() -> int:
@@ -46,4 +47,5 @@ def _report(done: list[Path]) -> None:
             values = [100 * results["figures"][split] for results in runs if split in results["figures"]]
             if len(values) > 1:
                 first, mean, spread = runs[0], statistics.mean(values), statistics.stdev(values)
-                print(f"{first['labeller']}, {len(values)} runs: {split} {first['measure']} {mean:.2f} ± {spread:.2f}")
+                told = f"{first['labeller']}, {len(values)} runs: {split} {first['measure']} {mean:.2f} ± {spread:.2f}"
+                print(printable(told))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from lmzoo.cli.command import CommandParser, bounded, check_output
-from lmzoo.core.errors import shortened
+from lmzoo.core.errors import printable, shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.runs.directory import Run
@@ -62,7 +62,7 @@ def main() -> int:
     drawn = Map(f"{config['method']['name']} on {corpus.name}", words, places, counts, clusters)
     for file, contents in zip(files, (drawn.png(), drawn.page()), strict=True):
         write_output(file, contents)
-        print(file)
+        print(printable(str(file)))
     projector(run.path, matrix, words, counts, clusters)
-    print(f"tensorboard --logdir {run.path}: PROJECTOR")
+    print(printable(f"tensorboard --logdir {run.path}: PROJECTOR"))
     return 0

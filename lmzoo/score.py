@@ -6,14 +6,13 @@ if __name__ == "__main__":
     start("lmzoo.score")
 
 import argparse
-import json
 import math
 import sys
 from dataclasses import dataclass
 from typing import Any
 
 from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, tokenized_pieces, warn
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus.conditions import numbered, parted
@@ -99,7 +98,7 @@ def _as_json(line: Line, arguments: argparse.Namespace) -> str:
         entry["words"] = [
             {"word": word, "logprob": finite(value * unit), "known": known} for word, value, known in each
         ]
-    return json.dumps(entry, ensure_ascii=False)
+    return printable_json(entry)
 
 
 @dataclass

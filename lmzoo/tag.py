@@ -5,10 +5,10 @@ if __name__ == "__main__":
 
     start("lmzoo.tag")
 
-import json
+import sys
 
 from lmzoo.cli.command import CommandParser, bounded, text_file, warn
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.core.options import Size
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
@@ -42,7 +42,8 @@ def main() -> int:
     text = task.read(text_file(arguments), labelled=False)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:
-        print(text.written(map(task.plain, labeller.label(text.sentences))).decode(), end="")
+        written = text.written(map(task.plain, labeller.label(text.sentences))).decode()
+        print(printable(written, "\n\t") if sys.stdout.isatty() else written, end="")
         return 0
     if not (isinstance(labeller, Chained) and labeller.probabilistic):
         raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
@@ -50,7 +51,7 @@ def main() -> int:
         found = [
             {"logprob": finite(value), "labels": path} for value, path in best(labeller, task, sentence, arguments.best)
         ]
-        print(json.dumps({"words": sentence.words, "best": found}, ensure_ascii=False))
+        print(printable_json({"words": sentence.words, "best": found}))
     return 0
 
 

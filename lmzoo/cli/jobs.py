@@ -10,7 +10,7 @@ from typing import Any
 
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.cli.start import INTERRUPTED, leaving_at_once
-from lmzoo.core.errors import Interrupted, one_line
+from lmzoo.core.errors import Interrupted, one_line, printable
 from lmzoo.runs.log import log_failure
 
 Train = Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
@@ -41,7 +41,7 @@ def run_jobs(
             results = train(options, told)
         else:
             if first:
-                print(f"\n[{number}] {options['run_dir']}", flush=True)
+                print(f"\n[{number}] {printable(options['run_dir'])}", flush=True)
             results = _noting_failure(train, options, told)
             notes.mkdir(exist_ok=True)
             (notes / f"{number}.json").write_text(json.dumps([options["run_dir"], results is not None]), "utf-8")
@@ -60,7 +60,7 @@ def run_jobs(
     if len(done) > 1 and first:
         report(done)
     if failed := [folder for folder, ended in outcomes if not ended]:
-        print(f"\n{len(failed)} failed: {', '.join(failed)}", file=sys.stderr)
+        print(f"\n{len(failed)} failed: {printable(', '.join(failed))}", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -1,11 +1,13 @@
 """The one exception a user may see, and what makes a message readable."""
 
+import json
+import re
 import sysconfig
 import traceback
-import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 LONGEST = 290
 """Signs of an error message."""
@@ -78,16 +80,26 @@ def own_place(error: BaseException) -> str:
     return f"{file}:{line}: {kind}{said}" if file else f"{kind}{said}"
 
 
-def printable(text: str) -> str:
-    """A text in which signs that would control a terminal, or turn its lines around, are written as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c.encode("unicode_escape").decode() if _controls(c) else c for c in text)
+_CONTROLS = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # colours, the place of the cursor, the title of the window
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction in which a line is written
+    "\u2028\u2029\ud800-\udfff]"  # ends of lines; halves of signs
+)
+"""What does something to a terminal."""
 
 
-def _controls(c: str) -> bool:
-    turns = 0x202A <= ord(c) <= 0x202E or 0x2066 <= ord(c) <= 0x2069  # the direction in which a line is written
-    return turns or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
+def printable(text: str, kept: str = "") -> str:
+    """A text in which signs that would control a terminal, or turn its lines around, are written as escapes.
+
+    Args:
+        kept: signs that stay, such as the tabs and the ends of lines of a table.
+    """
+    return _CONTROLS.sub(lambda c: c[0] if c[0] in kept else c[0].encode("unicode_escape").decode(), text)
+
+
+def printable_json(value: Any) -> str:
+    """JSON in one line, whose reader gets every sign as it is; those that would control a terminal are its escapes."""
+    return _CONTROLS.sub(lambda c: f"\\u{ord(c[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def one_line(error: BaseException) -> str:

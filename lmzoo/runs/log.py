@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.errors import Interrupted, UserError, printable
 
 log = logging.getLogger("lmzoo")
 
@@ -20,7 +20,7 @@ class _Console(logging.Handler):
     """Standard output, above the progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        tqdm.write(self.format(record))
+        tqdm.write(printable(self.format(record), "\n"))
         sys.stdout.flush()
 
 

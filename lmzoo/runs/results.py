@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import Bounds, Probability, call, schema
 from lmzoo.core.seals import broken
 
@@ -133,6 +133,10 @@ def perplexities(results: Mapping[str, Any], name: str = "perplexity") -> dict[s
 
 def summary(results: Mapping[str, Any]) -> str:
     """A finished run in a few lines."""
+    return printable(_summary(results), "\n")
+
+
+def _summary(results: Mapping[str, Any]) -> str:
     if "method" in results:
         loss = "" if results["loss"] is None else f", loss {results['loss']:.4f}"
         return (

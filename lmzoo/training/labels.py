@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import lmzoo.labels  # noqa: F401 - its import registers the models
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import NonNegative, Seed, call
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Vocabulary
@@ -65,7 +65,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         run.check_text(task.corpus)
         run.check_made_from(made_from)
         if results := run.results():
-            print(f"already finished: {run.path}\n{summary(results)}")
+            print(f"already finished: {printable(str(run.path))}\n{summary(results)}")
             return results
         run.begin(config, task.corpus, made_from)
         board = Board(run.path)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from lmzoo.core import ranks
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import Seed, call, check, sources
 from lmzoo.core.plugins import load_plugins
 from lmzoo.core.registry import models
@@ -183,7 +183,7 @@ def described(corpus: Corpus) -> str:
 
 def _report_finished(run: Run, results: dict[str, Any]) -> dict[str, Any]:
     if ranks.first():
-        print(f"already finished: {run.path}\n{summary(results)}")
+        print(f"already finished: {printable(str(run.path))}\n{summary(results)}")
     return results
 
 

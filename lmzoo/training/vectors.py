@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import lmzoo.runs.type_vectors  # noqa: F401 - its import registers the method
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import NonNegative, Seed, call
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Corpus, load_corpus
@@ -63,7 +63,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         run.check_text(corpus)
         run.check_made_from(made_from)
         if results := run.results():
-            print(f"already finished: {run.path}\n{summary(results)}")
+            print(f"already finished: {printable(str(run.path))}\n{summary(results)}")
             return results
         position = _started(run, method, corpus, settings.seed)
         run.begin(config, corpus, made_from)
