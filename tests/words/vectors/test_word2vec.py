@@ -130,6 +130,16 @@ def test_subsampling_keeps_words_as_often_as_word2vec():
     assert kept == pytest.approx(3 * 4000 * (share**0.5 + share), rel=0.1)
 
 
+@pytest.mark.parametrize("sample", [0, 0.05])
+def test_each_epoch_draws_its_words_and_their_order_anew(sample: float, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(word2vec, "T", 4)
+    method = small("skipgram", window=2, sample=sample)
+    method.start(corpus_of(["a b c d e f g h i j k l"] * 20), 0)
+    first, second, again = (method._blocks(epoch)[0].tolist() for epoch in (0, 1, 0))
+    assert again == first != second
+    assert (sorted(first) == sorted(second)) == (not sample)
+
+
 def test_noise_is_drawn_by_frequency_to_a_power():
     method = small("skipgram", exponent=0.75)
     method.start(corpus_of(["a " * 16 + "b"] * 10), 0)
