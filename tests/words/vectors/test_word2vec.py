@@ -130,7 +130,7 @@ def test_subsampling_keeps_words_as_often_as_word2vec():
     assert kept == pytest.approx(3 * 4000 * (share**0.5 + share), rel=0.1)
 
 
-@pytest.mark.parametrize("sample", [0, 0.05])
+@pytest.mark.parametrize("sample", [0, 0.005])
 def test_each_epoch_draws_its_words_and_their_order_anew(sample: float, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(word2vec, "T", 4)
     method = small("skipgram", window=2, sample=sample)
