@@ -36,7 +36,7 @@ def finish(run_dir: Path, options: list[str]) -> dict[str, Any]:
     """Run to the end and return the results."""
     code = start(run_dir, options).wait()
     assert code == 0, f"exit code {code}"
-    return json.loads((run_dir / "results.json").read_text())
+    return {k: v for k, v in json.loads((run_dir / "results.json").read_text()).items() if k != "sha256"}
 
 
 def read(checkpoint: Path) -> dict[str, Any]:
@@ -85,7 +85,9 @@ def kill_and_resume(options: list[str], kills: int, folder: Path, seed: int = 0)
     found = differences(peace["perplexity"], pieces["perplexity"], "perplexity")
     for name in ("last.pt", "best.pt"):
         a, b = read(in_peace / name), read(in_pieces / name)
-        found += [d for part in a.keys() - {"config"} for d in differences(a[part], b[part], f"{name} {part}")]
+        found += [
+            d for part in a.keys() - {"config", "sha256"} for d in differences(a[part], b[part], f"{name} {part}")
+        ]
     return found
 
 

@@ -14,6 +14,7 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.forms import fitting, real, whole
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
 from lmzoo.labels.sparse import Rows
@@ -144,6 +145,13 @@ class Crf(LinearChain):
         }
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
+        P = len(self.curvature)
+        forms = {
+            "steps": whole(below=(self.steps + 1,)), "small": whole(below=(PATIENCE + 1,)),
+            "x": real(P), "value": real(dtype=torch.float64), "gradient": real(P),
+            "s": real("m", P), "y": real("m", P), "rho": real("m", dtype=torch.float64),
+        }  # fmt: skip
+        fitting({"small": torch.tensor(0), **progress}, forms)
         self.steps, self.small = int(progress["steps"]), int(progress.get("small", 0))
         # clones, as the place in memory decides the order in which a product's terms are added
         x, gradient = progress["x"].clone(), progress["gradient"].clone()
@@ -159,6 +167,7 @@ class Crf(LinearChain):
         super().take(state)
         self.dense.take(state)
         self.dense_weights = state.get("dense", state["start"].new_zeros(0, len(self.labels)))
+        fitting({"dense": self.dense_weights}, {"dense": real(self.dense.width, len(self.labels))})
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
         return super().emission(sentences) + self.dense.rows(sentences) @ self.dense_weights

@@ -17,6 +17,7 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.forms import distinct, fitting, real, saved_options, texts, whole
 from lmzoo.labels.lookup import entry
 from lmzoo.labels.model import State, packed, unpacked
 from lmzoo.protocol.encoder import Encoder, embed_lines
@@ -27,6 +28,12 @@ Around = Annotated[int, Bounds(low=0, high=10)]
 """How many words on either side count as well."""
 
 WEIGHTS = "encoder.weights."
+
+VECTOR_FORMS = {
+    "vectors.matrix": real("M", "d"),
+    "vectors.words": distinct("words"),
+    "vectors.rows": whole("words", below=("M",)),
+}
 
 
 def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
@@ -145,17 +152,27 @@ class Dense:
 
     def take(self, state: Mapping[str, Tensor]) -> None:
         """Make the features that another one made which has this state."""
+        kinds = sum(kind is not None for kind in (self.vectors, self.encoder))
         self.scales = state.get("scales", torch.ones(0))
+        fitting({"scales": self.scales}, {"scales": real(kinds)})
         if self.vectors is not None:
+            fitting(state, VECTOR_FORMS)
             words = unpacked(state["vectors.words"])
             self.table = dict(zip(words, state["vectors.rows"].tolist(), strict=True))
             self.matrix = state["vectors.matrix"]
         if self.encoder is not None:
-            self.options = json.loads(unpacked(state["encoder.options"])[0])
+            fitting(state, {"encoder.options": texts(1), "encoder.words": distinct("V")})
+            self.options = saved_options(unpacked(state["encoder.options"])[0])
             self.words = unpacked(state["encoder.words"])
             options, size = completed(self.options), len(self.words)
             weights = {k.removeprefix(WEIGHTS): v for k, v in state.items() if k.startswith(WEIGHTS)}
             model: LanguageModel = restored(
                 lambda: models.build(options, vocabulary_size=size), lambda model: model.load_state_dict(weights)
             )
-            self.model = model.eval()
+            self.read_with(Trained(self.encoder, self.options, model.eval()), Vocabulary(self.words))
+
+    @property
+    def width(self) -> int:
+        """D, how many features a word has."""
+        encoded = embed_lines(self.model, torch.tensor([EOS_ID])).shape[1] if isinstance(self.model, Encoder) else 0
+        return (2 * self.around + 1) * (self.matrix.shape[1] + encoded)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lmzoo.core.averaging import Average
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
+from lmzoo.labels.forms import Form, fitting, real, whole
 from lmzoo.labels.model import Labeller, State
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.protocol.model import restored
@@ -28,11 +29,13 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     Attributes:
         network, optimizer, seed: set by `start`; the network by `know` as well.
+        sums: what the optimizer keeps of each parameter, of its shape, beside the number of its steps.
         drawn: the order of an epoch, and which epoch that is.
         average: of the weights over the steps, which labels in their place; None: they label themselves.
     """
 
     checked = True
+    sums: Sequence[str] = ("exp_avg", "exp_avg_sq")
     average: Average | None = None
     drawn: tuple[int, Sequence[Any]] | None = None
     network: N
@@ -90,6 +93,8 @@ class NetworkLabeller(Labeller, Generic[N]):
         restored(lambda: self.know(state), lambda _: self._load(state))
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
+        own = self.network.state_dict().items()
+        fitting(state, {PREFIX + name: Form(value.dtype, tuple(value.shape)) for name, value in own})
         weights = {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}
         self.network.load_state_dict(weights)
 
@@ -107,12 +112,16 @@ class NetworkLabeller(Labeller, Generic[N]):
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
         self._load(progress)
         if self.average is not None:
+            forms = {f"{AVERAGE}{i}": real(*weight.shape) for i, weight in enumerate(self.average.weights)}
+            fitting(progress, {AVERAGE: whole(below=(self.steps + 1,)), **forms})
             values = [progress[f"{AVERAGE}{i}"].clone() for i in range(len(self.average.weights))]
             self.average.load_state_dict({"steps": int(progress[AVERAGE]), "values": values})
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         for i, parameter in enumerate(parameters):
             names = [name for name in progress if name.endswith(f".{i}") and not name.startswith(PREFIX)]
             if names:
+                kept = {"step": real(least=0), **dict.fromkeys(self.sums, real(*parameter.shape))}
+                fitting(progress, {f"{name}.{i}": form for name, form in kept.items()})
                 self.optimizer.state[parameter] = {name.partition(".")[0]: progress[name].clone() for name in names}
 
 

@@ -8,12 +8,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Size
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.forms import Form, distinct, fitting, real, texts, whole
 from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
 
 LEAST = 1e-3
 """A tag of an unknown word is not tried where another one is so much more probable (Brants's beam)."""
+
+FORMS = {
+    "words": distinct("V"), "labels": texts("K"), "capitals": Form(torch.bool, ("K",)),
+    "word": whole("P", below=("V",)), "state": whole("P", below=("K",)),
+    "count": real("P", least=1, dtype=torch.float64),
+    "scores": Form(torch.float64, ("K+1", "K+1", "K+1"), logarithms=True),
+}  # fmt: skip
+"""Of V words, K states, and P pairs of a word and a state that it has in train."""
 
 
 def deleted_interpolation(single: np.ndarray, double: np.ndarray, triple: np.ndarray) -> np.ndarray:
@@ -148,10 +158,13 @@ class HmmTagger(Labeller):
         }
 
     def take(self, state: Mapping[str, Tensor]) -> None:
+        fitting(state, FORMS)
         states = [*zip(unpacked(state["labels"]), state["capitals"].tolist(), strict=True)]
         words = unpacked(state["words"])
         table = np.zeros((len(words), len(states)))
         table[state["word"].numpy(), state["state"].numpy()] = state["count"].numpy()
+        if not table.any(1).all():
+            raise UserError("a word has no count")
         self._learn(states, dict(zip(words, table, strict=True)), state["scores"].numpy())
 
     def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from lmzoo.core.options import Count, NonNegative, Size, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.forms import distinct, fitting
 from lmzoo.labels.gradient import NetworkLabeller
 from lmzoo.labels.model import State, labellers, packed, unpacked
 from lmzoo.protocol.model import Trained
@@ -90,9 +91,10 @@ class Local(NetworkLabeller[nn.Sequential]):
         return {"labels": packed(self.labels), **self.dense.state()}
 
     def know(self, state: Mapping[str, Tensor]) -> None:
+        fitting(state, {"labels": distinct("K")})
         self.labels = unpacked(state["labels"])
         self.dense.take(state)
-        self._build(state["network.0.weight"].shape[1])
+        self._build(self.dense.width)
 
     @torch.no_grad()
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:

@@ -17,6 +17,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Depth, Probability, Seed, Size
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.forms import distinct, fitting, real
 from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
 from lmzoo.labels.sparse import Rows
 
@@ -79,6 +80,8 @@ class NGrams(Labeller):
         }
 
     def take(self, state: Mapping[str, Tensor]) -> None:
+        forms = {"grams": distinct("F"), "labels": distinct("K"), "weights": real("F", "K"), "bias": real("K")}
+        fitting(state, forms)
         self.labels = unpacked(state["labels"])
         self.grams = {gram: i for i, gram in enumerate(unpacked(state["grams"]))}
         self.weights, self.bias = state["weights"], state["bias"]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.options import Size, Source
+from lmzoo.labels.forms import fitting, real, whole
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
 from lmzoo.labels.sparse import Rows
@@ -94,11 +95,15 @@ class Perceptron(LinearChain):
         return {"done": torch.tensor(self.done)} | {name: torch.from_numpy(values) for name, values in kept.items()}
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
+        numbers = sum(table.size for table in self.live)
+        kept = real("P", dtype=torch.float64)
+        done = whole(below=(self.steps * len(self.sentences) + 1,))
+        fitting(progress, {"done": done, "place": whole("P", below=(numbers,)), "live": kept, "late": kept})
         self.done = int(progress["done"])
         for name, tables in (("live", self.live), ("late", self.late)):
-            whole = np.zeros(sum(table.size for table in tables))
-            whole[progress["place"].numpy()] = progress[name].numpy()
+            joined = np.zeros(numbers)
+            joined[progress["place"].numpy()] = progress[name].numpy()
             ends = np.cumsum([table.size for table in tables])
-            for table, part in zip(tables, np.split(whole, ends[:-1]), strict=True):
+            for table, part in zip(tables, np.split(joined, ends[:-1]), strict=True):
                 table[...] = part.reshape(table.shape)
         self._average()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import Bounds, Probability, call, schema
-from lmzoo.core.seals import broken
+from lmzoo.core.seals import SEAL, broken
 
 Figure = Annotated[float, Bounds(low=0, high=sys.float_info.max)]
 
@@ -103,6 +103,7 @@ def checked(results: Any) -> dict[str, Any]:
         raise UserError("damaged (no results of a run)")
     if broken(results):
         raise UserError("not as the run wrote it (its own checksum is another)")
+    results = {name: value for name, value in results.items() if name != SEAL}
     for kind, form in (("method", _VectorResults), ("labeller", _LabelResults)):
         if kind in results:
             call(form, {name: results[name] for name in schema(form) if name in results}, "")

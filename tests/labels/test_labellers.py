@@ -1,5 +1,6 @@
 """What every labeller has to do: learn, go on where it stopped, and label with what another one has learnt."""
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from lmzoo.core.configs import CONFIGS, defaults
+from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, Learnt, labellers, packed, unpacked
 from lmzoo.labels.trees import Tree, parsed
@@ -106,7 +108,7 @@ def test_a_network_that_is_larger_than_its_checkpoint_is_not_built(
 
     made = torch.nn.Embedding.__init__
     monkeypatch.setattr(torch.nn.Embedding, "__init__", embedding)
-    with pytest.raises(RuntimeError, match="size mismatch"):
+    with pytest.raises(UserError, match="numbers, and must have"):
         larger.take(labeller.state())
 
 
@@ -179,3 +181,76 @@ def test_averaged_weights_label_and_are_kept_and_learning_goes_on_from_its_own(n
     torch.testing.assert_close(seen[0], expected)
     model.take(averaged.state())
     assert model.average is None
+
+
+def others(value: torch.Tensor) -> Iterator[torch.Tensor]:
+    """What may be in the place of a tensor that is saved: other shapes, types, numbers."""
+    yield from (
+        value.new_ones(()) if value.ndim else value.new_ones(1), value.new_zeros(0), value[None],
+        value.double() if value.dtype == torch.float32 else value.float(), value.to(torch.complex64),
+        ~value if value.dtype == torch.bool else -value - 1,
+    )  # fmt: skip
+    if value.ndim and value.numel() > 1:
+        yield from (value.reshape(-1)[1:].clone(), value[:1].clone())
+    if value.numel() and value.is_floating_point():
+        yield torch.full_like(value, torch.inf)
+    elif value.numel():
+        yield from (torch.full_like(value, 200 if value.dtype == torch.uint8 else 1), value + 10**6)
+
+
+def use(name: str, saved: dict[str, torch.Tensor], learns: bool) -> None:
+    """Label, or learn, with what is saved."""
+    labeller = begun(name) if learns else built(name)
+    if learns:
+        labeller.go_on(saved)
+        labeller.step(1)
+    else:
+        labeller.take(saved)
+        labeller.label(shown(labeller))
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_no_labeller_has_saved_is_refused_in_words_or_does_no_harm(name: str, learns: bool):
+    """An error of any other kind is a traceback."""
+    if learns and name in AT_ONCE:
+        return
+    labeller = begun(name) if learns else learnt(name)
+    if learns:
+        labeller.step(0)
+    saved = dict(labeller.progress() if learns else labeller.state())
+    use(name, {key: value.clone() for key, value in saved.items()}, learns)
+    tried = refused = 0
+    for key, value in saved.items():
+        for other in (*others(value), None):
+            tried += 1
+            try:
+                use(name, {k: v.clone() for k, v in (saved | {key: other}).items() if v is not None}, learns)
+            except UserError:
+                refused += 1
+    assert refused > 0.7 * tried
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"),
+    [
+        ("crf", "moves", torch.zeros(()), r"moves is \(\) of float32, and must be \(K, K\) of float32"),
+        ("crf", "moves", torch.zeros(0, 0), "moves has 0 × 0 numbers, and must have 5 × 5"),
+        ("crf", "place", torch.tensor([10**9]), "place has numbers from 1e.09 to 1e.09, and must have 0 to"),
+        (
+            "hmm_tagger",
+            "count",
+            torch.zeros(9, dtype=torch.float64),
+            "count has numbers from 0 to 0|count has 9 numbers",
+        ),
+        ("hmm_tagger", "words", packed(["a", "a"]), "words has a text twice"),
+        ("naive_bayes", "weights", torch.zeros(0), r"weights is \(0\) of float32, and must be \(F, K\)"),
+        ("majority", "labels", packed(["N"]), "labels has 1 texts, and must have"),
+        ("majority", "labels", torch.full((9,), 200, dtype=torch.uint8), "labels is no text"),
+        ("birnn", "network.output.bias", None, "has no network.output.bias"),
+    ],
+)
+def test_forms_are_told(name: str, key: str, value: torch.Tensor | None, message: str):
+    saved = {k: v for k, v in (dict(learnt(name).state()) | {key: value}).items() if v is not None}
+    with pytest.raises(UserError, match=message):
+        built(name).take(saved)
