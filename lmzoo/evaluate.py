@@ -49,7 +49,7 @@ def evaluate(
     Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words that are not `known`),
         impossible (tokens of probability zero), seconds, device; where words are unknown, impossible_unknown (how many
         of these are impossible), and perplexity_of_known, that of all other tokens; where words are characters,
-        bits_per_character.
+        bits_per_character; where the file is one that the run was trained on, warning.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
@@ -79,6 +79,8 @@ def evaluate(
         figures["perplexity_without_condition"] = scoring.unconditioned.score.perplexity
     if vocabulary.form.unit == "char":
         figures["bits_per_character"] = math.log2(measured.perplexity)
+    if text not in SPLITS and (warning := run.trained_text(Path(text))):
+        figures["warning"] = warning
     if figures["unknown"] and not model.whole_sentences:
         of_known = scoring.known.score
         figures["impossible_unknown"] = measured.impossible - of_known.impossible
@@ -176,6 +178,7 @@ def main() -> int:
     each = None if not arguments.lines else lines.add if arguments.json else _print_line
     figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device, each)
     warn(unfinished)
+    warn(figures.get("warning"))
     if arguments.json:
         told = json.dumps(_for_json(figures), indent=2, allow_nan=False)
         (lines.close if arguments.lines else print)(told)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lmzoo.cli.command import CommandParser, open_run, tokenized, warn
+from lmzoo.cli.command import CommandParser, check_tokenize, open_run, tokenized, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import Vocabulary
@@ -106,6 +106,7 @@ def main() -> int:
     arguments = parser.parse_args()
     pairs = [_tokenized(arguments, pair) for file in arguments.files for pair in read_pairs(file)]
     run, model, vocabulary = open_run(arguments.run, arguments.device)
+    check_tokenize(arguments, vocabulary)
     warn(run.unfinished())
     found = preferences(model, vocabulary, pairs)
     tokens = vocabulary.encode([text for pair in pairs for text in pair[1:]], "pairs")

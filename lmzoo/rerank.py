@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, warn
+from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.protocol.lines import scored, told
@@ -111,6 +111,7 @@ def main() -> int:
     texts = [entry.text for entry in entries]
     weights = list(arguments.weights)
     run, model, vocabulary = open_run(arguments.run, arguments.device)
+    check_tokenize(arguments, vocabulary)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
     warn(told(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from lmzoo.cli.command import CommandParser, open_run, text_file, tokenized, tokenized_pieces, warn
+from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, tokenized_pieces, warn
 from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
@@ -46,6 +46,7 @@ def main() -> int:
     parser.add_device()
     arguments = parser.parse_args()
     run, model, vocabulary = open_run(arguments.run, arguments.device)
+    check_tokenize(arguments, vocabulary)
     unfinished = run.unfinished()
     if model.whole_sentences and not arguments.sums:
         raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "add --sums")
@@ -59,6 +60,7 @@ def main() -> int:
         pieces = tokenized_pieces(arguments, reading(text_file(arguments), not sys.stdout.isatty(), of_words))
         text = scored_pieces(model, vocabulary, pieces, context, arguments.text)
     warn(unfinished)
+    warn(run.trained_text(text_file(arguments)))
     sums = Sums()
     for line in text:
         sys.stdout.write((_as_json(line, arguments) if arguments.json else _as_table(line, arguments)) + "\n")

@@ -73,6 +73,14 @@ def _bounded(annotation: Any, text: str) -> Any:
         raise argparse.ArgumentTypeError(f"{shortened(text)} must be {error}") from None
 
 
+def check_tokenize(arguments: argparse.Namespace, vocabulary: Vocabulary) -> None:
+    """Raise a UserError where ``--tokenize`` would cut a text that the run cuts itself."""
+    form = vocabulary.form
+    if arguments.tokenize and (form.tokenizer is not None or form.unit == "char"):
+        own = "corpus.unit=char" if form.tokenizer is None else f"corpus.tokenizer={form.tokenizer}"
+        raise UserError(f"--tokenize: {arguments.run} cuts text itself ({own})", "leave it out")
+
+
 def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
     """Lines as ``--tokenize`` asks for them."""
     return list(map(TOKENIZERS[arguments.tokenize], lines)) if arguments.tokenize else list(lines)

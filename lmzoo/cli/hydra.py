@@ -2,6 +2,8 @@
 
 import argparse
 import functools
+import hashlib
+import json
 import os
 import re
 import sys
@@ -12,6 +14,7 @@ from typing import Any, NoReturn
 import hydra
 from hydra import compose
 from hydra._internal.utils import get_args_parser
+from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import OverrideType
 from hydra.errors import HydraException
@@ -19,11 +22,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.cli.overrides import check_overrides, hydra_message, parse
+from lmzoo.cli.overrides import check_overrides, hydra_message, model_of_source, parse
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.runs.settings import flatten
+
+TAKEN = "taken"
+"""The group of what a configuration takes from other runs. It lies between defaults and what is given."""
 
 Job = Callable[[dict[str, Any], dict[str, Any], int | None], Any]
 """What is done with a configuration: with the configuration, the options that tell it from others (see
@@ -42,6 +48,10 @@ def run_hydra(job: Job, config_name: str) -> None:
     arguments = read_command_line(told[1:])
     if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
         folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
+        chosen = model_of_source(arguments.overrides, folders)
+        if chosen:
+            place = told.index(arguments.overrides[0])
+            told[place:place], arguments.overrides = chosen, [*chosen, *arguments.overrides]
         check_overrides(arguments.overrides, config_name, arguments.multirun, folders)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
     along = _swept_along(arguments.overrides) if arguments.multirun else {}
@@ -106,16 +116,22 @@ def _named(config: DictConfig, overrides: Sequence[str]) -> tuple[dict[str, Any]
     """The options of a job, with the folder of its run, and those that tell it from others: in a sweep what varies."""
     with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
         from lmzoo.runs.naming import run_folder, telling
+        from lmzoo.runs.taken import taken
     options: Any = OmegaConf.to_container(config, resolve=True)
-    settings = HydraConfig.get()
+    settings, source = HydraConfig.get(), None
     choices = _choices(settings)
+    if TAKEN in settings.runtime.choices and (found := taken(options)):
+        source = hashlib.sha256(json.dumps(found).encode()).hexdigest()
+        ConfigStore.instance().store(source, found, TAKEN, "_global_")
+        config = compose(str(settings.job.config_name), [*settings.overrides.task, f"{TAKEN}={source}"])
+        options = OmegaConf.to_container(config, resolve=True)
     parents = {
         group: choices[group]
         for group in ("corpus", "task", "model", "method", "labeller", "experiment")
         if group in choices
     }
     file = str(settings.job.config_name)
-    usual: Any = OmegaConf.to_container(_composed(file, tuple(choices.items())))
+    usual: Any = OmegaConf.to_container(_composed(file, (*choices.items(), (TAKEN, source))))
     usual_choices = _choices(_composed(file, tuple(parents.items())).hydra) | {"experiment": None}
     varied = []
     if _in_sweep():
@@ -129,8 +145,8 @@ def _named(config: DictConfig, overrides: Sequence[str]) -> tuple[dict[str, Any]
 
 
 def _choices(settings: Any) -> dict[str, str | None]:
-    """The chosen entry of each group, without Hydra's own."""
-    return {group: choice for group, choice in settings.runtime.choices.items() if "/" not in group}
+    """The chosen entry of each group, without Hydra's own and ours."""
+    return {group: choice for group, choice in settings.runtime.choices.items() if "/" not in group and group != TAKEN}
 
 
 @functools.cache

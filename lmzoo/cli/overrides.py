@@ -14,8 +14,9 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import CONFIGS, saved
 from lmzoo.core.errors import UserError, nearest, one_line, shortened
+from lmzoo.runs.settings import flatten
 
 FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"}
 """Where Hydra would make folders, and write files, before a mistake is found."""
@@ -60,6 +61,23 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
     for override in overrides:
         if override.key_or_group not in groups:
             _require_key(override.key_or_group, composed, groups)
+
+
+def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[str]:
+    """The choice of the model that the runs of ``trainer.from`` have, where the overrides leave it open.
+
+    Where such a run is gone, the run that is to go on has its model.
+    """
+    overrides = {override.key_or_group: override for override in map(parse, arguments)}
+    source = overrides.get("trainer.from")
+    if source is None or {"model", "experiment"} & overrides.keys():
+        return []
+    swept = source.is_sweep_override() and source.is_discrete_sweep()
+    names = source.sweep_string_iterator() if swept else [source.value()]
+    own = saved(str(overrides["run_dir"].value())) if "run_dir" in overrides else {}
+    found = {str(flatten(saved(str(name).strip("\"'")) or own).get("model.name")) for name in names}
+    known = {path.stem for folder in folders for path in (folder / "model").glob("*.yaml")}
+    return [f"model={name}" for name in found & known] if len(found) == 1 else []
 
 
 def parse(argument: str) -> Override:

@@ -9,11 +9,16 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
+from lmzoo.core.files import read_bytes
+
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 CONFIGS = next(path for path in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if path.is_dir())
 """Inside an installed package, else at the top of the checkout."""
 
+
+LARGEST = 1 << 16
+"""Bytes of a configuration; far more than a run writes."""
 
 DEEPEST = 10
 """Levels of groups and lists; no configuration has as many."""
@@ -38,6 +43,15 @@ def _parsed(text: str) -> Any:
         if isinstance(event, yaml.AliasEvent) or depth > DEEPEST:
             raise ValueError("it refers to its own parts" if depth <= DEEPEST else "its groups are nested too deeply")
     return OmegaConf.to_container(OmegaConf.create(text))
+
+
+def saved(folder: str | Path) -> dict[str, Any]:
+    """The configuration in the folder of a run, as it was written; empty where there is none that can be read."""
+    try:
+        config = parse(read_bytes(Path(folder) / "config.yaml", LARGEST).decode())
+    except Exception:  # what is wrong with the file is told where the run is opened
+        return {}
+    return config if isinstance(config, dict) else {}
 
 
 def defaults(group: str, name: str) -> dict[str, Any]:

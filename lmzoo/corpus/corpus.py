@@ -1,5 +1,6 @@
 """A corpus: three token streams over one vocabulary."""
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -12,6 +13,13 @@ SPLITS = ("train", "valid", "test")
 
 Context = Literal["stream", "sentence"]
 """``stream``: a model's memory crosses `<eos>`. ``sentence``: each line stands alone."""
+
+
+_SAY_LESS = {
+    "train": "its figures do not tell how good the model is with other text",
+    "valid": "its figures are of a text that the model was chosen with",
+}
+"""What figures of a later split mean that has text of this one."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,7 @@ class Corpus:
         conditions: the (L,) int64 conditions of each split's L lines, by their places in those of the vocabulary; none
             where lines have no labels.
         files: how many tokens of train come from each of its files, in their order.
+        of_files: the SHA-256 of each file of a split, where it is of files of one's own.
         notes: what else provenance records, such as the version that a text comes from.
     """
 
@@ -40,6 +49,7 @@ class Corpus:
     true_perplexity: dict[str, float] = field(default_factory=dict)
     conditions: dict[str, Tensor] = field(default_factory=dict)
     files: list[int] = field(default_factory=list)
+    of_files: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -52,6 +62,16 @@ class Corpus:
         if split not in self.splits:
             raise UserError(f"corpus {self.name} has no {split} split", f"there are: {', '.join(self.splits)}")
         return self.splits[split].long()
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes figures say less than they seem to: splits that have a text in common."""
+        found = {split: {self.sha256[split], *self.of_files.get(split, ())} for split in SPLITS if split in self.sha256}
+        return [
+            f"{split} has text of {before}: {_SAY_LESS[before]}"
+            for before, split in itertools.combinations(found, 2)
+            if found[before] & found[split]
+        ]
 
     def beginning(self, tokens: int) -> "Corpus":
         """The first whole lines of each split, of at most so many tokens; at least one line."""

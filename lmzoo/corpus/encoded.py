@@ -43,10 +43,11 @@ class Limits(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What tells texts apart: the SHA-256 of all files of one, unpacked, and the bytes of each."""
+    """What tells texts apart: the SHA-256 of all files of one, unpacked, the bytes of each, and the SHA-256 of each."""
 
     sha256: str
     sizes: list[int]
+    files: list[str]
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Reading:
 
     def __init__(self, files: Sequence[Path], what: str):
         self.files, self.digest, self.sizes = files, hashlib.sha256(), [0] * len(files)
+        self.digests = [hashlib.sha256() for _ in files]
         self.on_disk = [file.stat().st_size if file.is_file() else 0 for file in files]
         self.bar = Bar(sum(self.on_disk) // MB, "MB", f"{what} {files[0].name}")
         self.number = self.read = 0  # which file is read, and how many bytes of all are
@@ -77,6 +79,7 @@ class Reading:
     def seen(self, block: bytes, read: int) -> None:
         """Note a block of the file with this ``number``; see `lmzoo.core.files.Seen`."""
         self.digest.update(block)
+        self.digests[self.number].update(block)
         self.sizes[self.number] += len(block)
         self.read = sum(self.on_disk[: self.number]) + read
         self.bar.update(steps=self.read // MB - self.bar.done)
@@ -84,7 +87,7 @@ class Reading:
     @property
     def contents(self) -> Contents:
         """Of what was read."""
-        return Contents(self.digest.hexdigest(), self.sizes)
+        return Contents(self.digest.hexdigest(), self.sizes, [digest.hexdigest() for digest in self.digests])
 
 
 def contents(files: Sequence[Path], form: Form) -> Contents | None:
@@ -114,7 +117,7 @@ def contents(files: Sequence[Path], form: Form) -> Contents | None:
              for f, s in zip(files, stats, strict=True)]  # fmt: skip
     changed = max(max(s.st_mtime, s.st_ctime) for s in stats)
     unsettled = time.time() - changed < SETTLED
-    return Contents(*json.loads(compute() if unsettled else kept("contents", json.dumps(given).encode(), compute)))
+    return Contents(*json.loads(compute() if unsettled else kept("checksums", json.dumps(given).encode(), compute)))
 
 
 def encoded(files: Sequence[Path], known: Contents | None, form: Form, words: Vocabulary | Limits) -> Encoded:
@@ -133,7 +136,7 @@ def encoded(files: Sequence[Path], known: Contents | None, form: Form, words: Vo
     if known is None:
         return _encoded(files, None, form, words, None)
     given = words if isinstance(words, Limits) else sha256("\n".join(words.words).encode("utf-8", "surrogatepass"))
-    key = sha256(json.dumps([VERSION, known, astuple(form), given]).encode())
+    key = sha256(json.dumps([VERSION, known[:2], astuple(form), given]).encode())
     name = f"text-{key}"
     if found := _kept(name, known):
         return found

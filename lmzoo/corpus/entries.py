@@ -156,10 +156,11 @@ def text(
         raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
     if condition and context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
-    words = read_vocabulary(vocabulary) if vocabulary else Limits(min_count, max_size, unknown)
+    form = Form(unit, lower, tokenizer)
+    words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, unknown)
     name = corpus_label({"name": "text", "label": label, "train": train})
     files = {split: text_files(each) for split, each in named.items()}
-    return (_labelled if condition else _from_files)(name, context, files, Form(unit, lower, tokenizer), words)
+    return (_labelled if condition else _from_files)(name, context, files, form, words)
 
 
 def _from_files(
@@ -175,17 +176,19 @@ def _from_files(
     if not isinstance(words, Limits):
         checksums["vocabulary"] = _checksum(vocabulary)
     splits = {split: part.tokens for split, part in parts.items()}
-    return Corpus(name, context, vocabulary, splits, checksums, files=train.files)
+    of_files = {split: each.files for split, each in known.items() if each}
+    return Corpus(name, context, vocabulary, splits, checksums, files=train.files, of_files=of_files)
 
 
 def _labelled(
     name: str, context: Context, files: Mapping[str, Sequence[Path]], form: Form, words: Vocabulary | Limits
 ) -> Corpus:
     """A corpus of files whose lines begin with labels, which are read whole."""
-    texts, checksums = {}, {}
+    texts, checksums, of_files = {}, {}, {}
     for split, each in files.items():
         read = [(str(file), text_bytes(file, form.of_words)) for file in each]
         checksums[split] = sha256(b"".join(data for _, data in read))
+        of_files[split] = [sha256(data) for _, data in read]
         texts[split] = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
     taken = None if isinstance(words, Limits) else words
     texts, labels, conditions = without_labels(texts, taken.conditions if taken else [])
@@ -194,7 +197,7 @@ def _labelled(
         words = Vocabulary.of(b"".join(data for _, data in texts["train"]), *words)
     return _encode(
         name, context, Vocabulary(words.words, conditions=labels), texts, checksums,
-        fixed=taken is not None, form=form, conditions=conditions,
+        fixed=taken is not None, form=form, conditions=conditions, of_files=of_files,
     )  # fmt: skip
 
 

@@ -1,12 +1,17 @@
 """Files of the user's: texts in one file or several, and vocabularies."""
 
 import glob
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.configs import saved
+from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import read_lines
+from lmzoo.corpus.form import Form
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK, Vocabulary
 
 CONDITIONS = "conditions.txt"
@@ -38,14 +43,42 @@ def named_after(file: str) -> str:
     return Path(path.name.removesuffix(".gz")).stem or "text"
 
 
-def read_vocabulary(source: str) -> Vocabulary:
+def known_form(source: str) -> dict[str, Any]:
+    """How a run's text becomes words, by the options of ``corpus=text`` that say so; empty for what is no run.
+
+    Of other corpora only the unit is known, since what else was done to them was done before.
+    """
+    config = saved(source)
+    corpus = config.get("corpus")
+    if isinstance(corpus, dict) and corpus.get("name") == "text":
+        return asdict(Form.of(corpus))
+    return {"unit": "word"} if config else {}
+
+
+def unlike(source: str, form: Form) -> str | None:
+    """In which option the text of a run becomes words in another way than by a form; None where in none."""
+    own = asdict(form)
+    for option, theirs in known_form(source).items():
+        if own[option] != theirs:
+            there, here = (shortened(json.dumps(value, default=str).strip('"')) for value in (theirs, own[option]))
+            return f"{source} has corpus.{option}={there}, and here it is {here}"
+    return None
+
+
+def read_vocabulary(source: str, form: Form = Form()) -> Vocabulary:  # noqa: B008 - it is frozen
     """The words of a run's folder, with its conditions, of a file with a word a line, or of an ARPA file.
 
     Where `<eos>` is not the first word, it is put there.
 
-    Raises: UserError where it cannot be read, or has a word twice.
+    Args:
+        form: of the text that is read with these words.
+
+    Raises: UserError where it cannot be read, or has a word twice, and for a run of a text of another form.
     """
     path = Path(source)
+    if problem := unlike(source, form):
+        advice = f"repeat its option, or set corpus.vocabulary={path / 'vocabulary.txt'} to take the words alone"
+        raise UserError(f"corpus.vocabulary: {problem}", advice)
     file = path / "vocabulary.txt" if path.is_dir() else path
     words = _arpa_words(read_lines(file))
     conditions = read_lines(path / CONDITIONS) if (path / CONDITIONS).exists() else []

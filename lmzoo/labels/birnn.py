@@ -1,5 +1,6 @@
 """A bidirectional recurrent network that labels words, with or without a random field as its last layer, or texts."""
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -22,6 +23,8 @@ from lmzoo.labels.model import State, labellers, packed, unpacked
 from lmzoo.labels.network import Inputs, Network, Pooling
 from lmzoo.models.neural.recurrent import Recurrent
 from lmzoo.protocol.model import LanguageModel
+
+log = logging.getLogger(__name__)
 
 UNKNOWN = 1
 
@@ -138,6 +141,9 @@ class BiRNN(NetworkLabeller[Network], Chained):
         if not len(rows):
             raise UserError(f"labeller.from={self.source}: has none of the words of train in lower case")
         self.network.embeddings[0].get_parameter("weight")[known] = rows
+        log.info(
+            "%s has %s of %s words of train in lower case", self.source, f"{len(known):,}", f"{len(numbers) - 2:,}"
+        )
 
     def _know(self, tables: Sequence[Sequence[str]], labels: Sequence[str]) -> None:
         """Take words, entries of other columns, letters, and labels, and build a network for them."""

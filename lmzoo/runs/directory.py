@@ -28,6 +28,7 @@ from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import sha256
 from lmzoo.core.seals import RESULTS, SEAL, sealed
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
+from lmzoo.corpus.encoded import contents
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.own import CONDITIONS
 from lmzoo.protocol.model import LanguageModel
@@ -127,6 +128,18 @@ class Run(Files):
                 f"{self.path}: was trained on another text than corpus {corpus.name} is now (unlike: {splits}{notes})",
                 "bring that text back, or choose another run_dir to train, a file to evaluate",
             )
+
+    def trained_text(self, file: Path) -> str | None:
+        """A warning where a file is the text that the run was trained on, or is among its files."""
+        with contextlib.suppress(UserError):  # of an old run that does not say it
+            known, read = self.trained_on(), contents([file], Form.of(self.config()["corpus"]))
+            files = known.get("files", {})
+            train = [known["sha256"].get("train"), *(files.get("train", []) if isinstance(files, dict) else [])]
+            if read is not None and read.sha256 in train:
+                return (
+                    f"{file}: is text that {self.path} was trained on, so its figures are better than those of others"
+                )
+        return None
 
     def trained_on(self) -> dict[str, Any]:
         """The corpus that the run was started with, as `provenance` has it: its name, ``sha256`` of each split, notes.

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from lmzoo.core.configs import LARGEST
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import atomic_stream, checked_text, read_bytes
 from lmzoo.core.seals import MOST_RESULTS, RESULTS
 from lmzoo.corpus.own import CONDITIONS
 
 _MOST_BYTES = {
-    "config.yaml": 1 << 16,
+    "config.yaml": LARGEST,
     "vocabulary.txt": 1 << 27,
     CONDITIONS: 1 << 24,
     "provenance.json": 1 << 24,

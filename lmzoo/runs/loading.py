@@ -1,5 +1,6 @@
 """Models of trained runs."""
 
+import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,10 +9,11 @@ from typing import Any
 import torch
 
 import lmzoo.models  # noqa: F401 - its import registers them
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.plugins import require_plugins
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.corpus.own import unlike
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import LanguageModel, Trained, restored
 from lmzoo.runs.device import resolve_device
@@ -68,20 +70,37 @@ def hand_over(model: LanguageModel, corpus: Corpus) -> None:
         model.inherit([trained(folder, corpus, option) for folder in folders])
 
 
-def start_from(model: LanguageModel, corpus: Corpus, folder: str) -> None:
+def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mapping[str, Any]) -> None:
     """Give a new model of a corpus the weights of a run, which may have been trained on another text.
+
+    Args:
+        options: those that the model was built from.
 
     Raises: UserError as `load` does, for a run of other words, and for weights of other shapes.
     """
-    theirs = trained(folder, corpus, "trainer.from", same_text=False).model.state_dict()
+    source = trained(folder, corpus, "trainer.from", same_text=False)
+    theirs = source.model.state_dict()
     shapes, own = ({name: list(part.shape) for name, part in state.items()} for state in (theirs, model.state_dict()))
     for name in {**own, **shapes}:
         if shapes.get(name) != own.get(name):
             sizes = f"{shapes.get(name, 'absent')} there, {own.get(name, 'absent')} here"
-            raise UserError(f"trainer.from: {folder} has other weights ({name}: {sizes})", "repeat its model options")
+            raise UserError(
+                f"trainer.from: {folder} has other weights ({name}: {sizes})",
+                f"repeat its model options, or leave them out: {_unlike(source.options, options)}",
+            )
+    if source.options["name"] != options["name"]:
+        log.warning("%s is a run of model=%s, and here it is %s", folder, source.options["name"], options["name"])
     model.load_state_dict(theirs)
     if isinstance(model, Conditioned):
         Conditioned.estimate(model, corpus)  # p(c) is that of the text here
+
+
+def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """The options that a run has in place of others, as they would be given."""
+    if theirs["name"] != ours["name"]:
+        return f"model={theirs['name']}"
+    return " ".join(f"model.{name}={shortened(json.dumps(value))}" for name, value in theirs.items()
+                    if ours.get(name, value) != value)  # fmt: skip
 
 
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
@@ -110,4 +129,6 @@ def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) ->
         log.warning(unfinished)
     if (context := config["corpus"]["context"]) != corpus.context:
         log.warning("%s: was trained with corpus.context=%s, and here it is %s", folder, context, corpus.context)
+    if problem := unlike(folder, corpus.vocabulary.form):
+        log.warning("%s", problem)
     return Trained(folder, config["model"], model)

@@ -27,7 +27,7 @@ def telling(config: Mapping[str, Any], usual: Mapping[str, Any], varied: Sequenc
     """The options that tell a run from others of its corpus and model, by the last part of their key.
 
     A key whose last part another key has, too, is written in full. Values that do not fit in a name, such as paths, are
-    left out. If they vary, a short hash stands for them.
+    left out. If they vary, a short hash stands for them. Of the run ``trainer.from`` the folder's name is told.
 
     Args:
         config, usual: the options of the run, and the defaults, as `flatten` gives them.
@@ -43,6 +43,8 @@ def telling(config: Mapping[str, Any], usual: Mapping[str, Any], varied: Sequenc
             told[short[key]] = config[key]
         elif key in varied:
             told[short[key]] = _digest(config[key])[:6]
+        elif key == "trainer.from":
+            told[short[key]] = re.sub(r"[^\w+-]+", "-", Path(str(config[key])).name)[:30]
     return told
 
 

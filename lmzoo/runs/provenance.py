@@ -13,21 +13,31 @@ import numpy
 import omegaconf
 import torch
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.files import input_stream
 from lmzoo.core.version import __version__
 from lmzoo.corpus import Corpus
+from lmzoo.corpus.form import Unit
+from lmzoo.corpus.own import known_form
 from lmzoo.words.vectors.formats import VECTORS
 
 Origins = Mapping[str, Mapping[str, str]]
 """The SHA-256 of all that options name a run to be made from: by option, then as it is named there."""
 
 
-def origins(named: Mapping[str, Sequence[str]]) -> Origins:
+def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
     """The checksums of files, and of the weights or vectors of runs, as far as they are there.
 
     Args:
         named: by option; see `lmzoo.core.options.sources`.
+        unit: what a word is in the text of the run that is made from them.
+
+    Raises: UserError for a run of words where words are characters, or the other way round.
     """
+    for option, name in ((option, name) for option, names in named.items() for name in names):
+        theirs = known_form(name).get("unit", unit)
+        if theirs != unit:
+            raise UserError(f"{option}: {name} has corpus.unit={theirs}, and here it is {unit}", "choose another run")
     files = {option: {name: _file(Path(name)) for name in names} for option, names in named.items()}
     return {
         option: {name: _checksum(file) for name, file in each.items() if file.is_file()}  # a pipe is read once
@@ -52,6 +62,7 @@ def _checksum(file: Path) -> str:
 
 def provenance(corpus: Corpus, made_from: Origins) -> dict[str, Any]:
     """The facts about this process, and about the corpus and the other sources that it reads."""
+    files = {"files": corpus.of_files} if corpus.of_files else {}
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],
@@ -69,7 +80,7 @@ def provenance(corpus: Corpus, made_from: Origins) -> dict[str, Any]:
             "threads": torch.get_num_threads(),
             "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         },
-        "corpus": {"name": corpus.name, "sha256": corpus.sha256, **corpus.notes},
+        "corpus": {"name": corpus.name, "sha256": corpus.sha256, **files, **corpus.notes},
         "made_from": made_from,
     }
 

@@ -37,6 +37,7 @@ class _Results:
     perplexity_without_condition: dict[str, Figure | None]
     log_z: dict[str, float]
     perplexity_error: dict[str, Figure | None]
+    warnings: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,7 @@ class _VectorResults:
     seconds: Figure
     tokens_per_second: Figure
     seed: int
+    warnings: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,7 @@ class _LabelResults:
     seconds: Figure
     labelling_seconds: Figure
     seed: int
+    warnings: list[str]
 
 
 _OPTIONAL = {
@@ -80,6 +83,7 @@ _OPTIONAL = {
     "perplexity_without_condition": {},
     "log_z": {},
     "perplexity_error": {},
+    "warnings": [],
 }
 """What older results do not have, or only some."""
 
@@ -106,7 +110,8 @@ def checked(results: Any) -> dict[str, Any]:
     results = {name: value for name, value in results.items() if name != SEAL}
     for kind, form in (("method", _VectorResults), ("labeller", _LabelResults)):
         if kind in results:
-            call(form, {name: results[name] for name in schema(form) if name in results}, "")
+            entries = {"warnings": []} | results
+            call(form, {name: entries[name] for name in schema(form) if name in entries}, "")
             return results
     entries = _OPTIONAL | results
     try:
@@ -134,7 +139,8 @@ def perplexities(results: Mapping[str, Any], name: str = "perplexity") -> dict[s
 
 def summary(results: Mapping[str, Any]) -> str:
     """A finished run in a few lines."""
-    return printable(_summary(results), "\n")
+    warnings = [f"warning: {warning}" for warning in results.get("warnings", [])]
+    return printable("\n".join([_summary(results), *warnings]), "\n")
 
 
 def _summary(results: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from lmzoo.runs.board import Board
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, taken
 from lmzoo.runs.loading import load
-from lmzoo.runs.log import logging_to
+from lmzoo.runs.log import log_warnings, logging_to
 from lmzoo.runs.provenance import origins
 from lmzoo.runs.results import summary
 from lmzoo.training.steps import Position, take_steps
@@ -59,7 +59,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     load_plugins(settings.plugins)
     labeller: Labeller = labellers.build(settings.labeller)
     task = load_task(settings.task, labeller, settings.labeller["name"])
-    made_from = origins(labellers.sources(settings.labeller))
+    made_from = origins(labellers.sources(settings.labeller), "word")
     with run.alone():
         run.check(config)
         run.check_text(task.corpus)
@@ -71,6 +71,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         board = Board(run.path)
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             log.info("%s on %s: %s", settings.labeller["name"], task.corpus.name, run.path)
+            log_warnings(task.corpus.warnings)
             for note in dict.fromkeys(task.task.notes):
                 log.warning("%s", note)
             learner = _Learner(labeller, task, run, settings)
@@ -220,4 +221,5 @@ def _results(settings: Settings, learner: _Learner) -> dict[str, Any]:
         "seconds": round(learner.position.seconds, 3),
         "labelling_seconds": round(time.monotonic() - started, 3),
         "seed": settings.seed,
+        "warnings": learner.corpus.warnings,
     }

@@ -26,7 +26,7 @@ from lmzoo.runs.board import Board
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run, configured_corpus
 from lmzoo.runs.loading import build_model
-from lmzoo.runs.log import logging_to
+from lmzoo.runs.log import log_warnings, logging_to
 from lmzoo.runs.provenance import origins
 from lmzoo.runs.results import finite, summary
 from lmzoo.training.optimization import optimizers, schedules
@@ -78,7 +78,8 @@ def _train(settings: Settings, config: Mapping[str, Any], told: Mapping[str, Any
     run.check(config)
     _check_options(settings)
     corpus = configured_corpus(config)
-    made_from = origins(models.sources(settings.model) | sources(TrainerOptions, settings.trainer, "trainer."))
+    named = models.sources(settings.model) | sources(TrainerOptions, settings.trainer, "trainer.")
+    made_from = origins(named, corpus.vocabulary.form.unit)
     run.check_text(corpus)
     run.check_made_from(made_from)
     if results := run.results():
@@ -117,6 +118,10 @@ def _check_options(settings: Settings) -> None:
     check(TrainerOptions, settings.trainer, "trainer.")
     load_plugins(settings.plugins)
     models.check(settings.model, "vocabulary_size")
+    begun, others = settings.trainer["from"], models.sources(settings.model)
+    if begun is not None and others:
+        option = next(iter(others))
+        raise UserError(f"trainer.from={begun}: is where the model starts, and so is {option}", "leave one out")
     optimizers.check(settings.optimizer, "parameters")
     schedules.check(settings.schedule, "optimizer", "steps_per_epoch", "steps")
 
@@ -127,6 +132,7 @@ def _work(trainer: Trainer, settings: Settings, told: Mapping[str, Any], board: 
     device = f"{model.device}" if trainer.descent is None else f"{model.device} in {trainer.options.precision}"
     log.info("%s on %s, context %s, %s: %s", settings.model["name"], corpus.name, corpus.context, device, run.path)
     log.info("%s", described(corpus))
+    log_warnings(corpus.warnings)
     trainer.fit()
     ranks.agreed("the best weights are written")
     best = None if trainer.descent is None else run.restore("best.pt", model.device, "model")
@@ -208,6 +214,7 @@ def _measure(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
         "seconds": round(progress.seconds, 3),
         "tokens_per_second": round(progress.tokens / max(progress.step_seconds, 1e-9), 1),
         "device": str(model.device),
+        "warnings": corpus.warnings,
     }
     if impossible := {split: measured.impossible for split, measured in scores.items() if measured.impossible}:
         figures["impossible_tokens"] = impossible

@@ -72,9 +72,8 @@ class Trainer:
                     "lower it, or train for more epochs",
                 )
             self.descent = Descent(model, corpus, options, optimizer=optimizer, schedule=schedule, seed=seed)
-        if options.from_ is not None and (self.descent is None or model.starts_from is not None):
-            needed = "a model that learns by gradient" if self.descent is None else "no other run to start from"
-            raise UserError(f"trainer.from={options.from_}: needs {needed}", "leave it out")
+        if options.from_ is not None and self.descent is None:
+            raise UserError(f"trainer.from={options.from_}: needs a model that learns by gradient", "leave it out")
         self.resumed = False
         self.saved_at = time.monotonic()
 
@@ -102,7 +101,7 @@ class Trainer:
             hand_over(self.model, self.corpus)
             self.model.estimate(self.corpus)
         else:
-            start_from(self.model, self.corpus, self.options.from_)
+            start_from(self.model, self.corpus, self.options.from_, self.run.config()["model"])
         self.progress.step_seconds = self.progress.seconds = time.monotonic() - started
         self._draw_apart()
         if self.descent is not None:

@@ -18,7 +18,7 @@ from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.runs.board import Board
 from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
-from lmzoo.runs.log import logging_to
+from lmzoo.runs.log import log_warnings, logging_to
 from lmzoo.runs.provenance import origins
 from lmzoo.runs.results import summary
 from lmzoo.training.steps import Position, take_steps
@@ -57,7 +57,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     load_plugins(settings.plugins)
     method: Method = methods.build(settings.method)
     corpus = load_corpus(settings.corpus)
-    made_from = origins(methods.sources(settings.method))
+    made_from = origins(methods.sources(settings.method), corpus.vocabulary.form.unit)
     with run.alone():
         run.check(config)
         run.check_text(corpus)
@@ -71,6 +71,7 @@ def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
         with logging_to(run.path / "train.log"), contextlib.closing(board):
             log.info("%s on %s: %s", settings.method["name"], corpus.name, run.path)
             log.info("%s words of %s tokens", f"{len(method.words):,}", f"{len(corpus.train):,}")
+            log_warnings(corpus.warnings)
 
             def save() -> None:
                 run.save("last.pt", {"position": vars(position), "state": dict(method.state())})
@@ -128,4 +129,5 @@ def _results(
         "seconds": round(position.seconds, 3),
         "tokens_per_second": round(method.tokens(position.step) / max(position.seconds, 1e-9), 1),
         "seed": settings.seed,
+        "warnings": corpus.warnings,
     }

@@ -42,22 +42,22 @@ class Pretrained:
         weight: the (V, d) embedding, or more rows after those of the words.
         options: the names of the options of the source and of d.
 
-    Raises: UserError for a frozen embedding without a source.
     """
 
     def __init__(self, source: str | None, frozen: bool, weight: Tensor,
                  options: tuple[str, str] = ("model.embedding_from", "model.embedding")):  # fmt: skip
-        self.source, self.weight, self.options = source, weight, options
-        if frozen and source is None:
-            raise UserError("model.embedding_frozen=true would keep random vectors", "set model.embedding_from=RUN")
+        self.source, self.frozen, self.weight, self.options = source, frozen, weight, options
         weight.requires_grad_(not frozen)
 
     @torch.no_grad()
     def estimate(self, vocabulary: Vocabulary) -> None:
         """Put the vectors in.
 
-        Raises: UserError where they cannot be read, have another dimension, or none of the words.
+        Raises: UserError where they cannot be read, have another dimension, or none of the words, and for a frozen
+            embedding without a source.
         """
+        if self.source is None and self.frozen:
+            raise UserError("model.embedding_frozen=true would keep random vectors", "set model.embedding_from=RUN")
         if self.source is None:
             return
         option, dimension = self.options

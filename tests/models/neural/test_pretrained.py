@@ -54,7 +54,7 @@ def test_vectors_that_do_not_fit_are_refused(corpus: Corpus, file: Path):
         with pytest.raises(UserError, match=message):
             build(corpus, "lstm", **options).estimate(corpus)
     with pytest.raises(UserError, match=r"embedding_frozen=true would keep random vectors"):
-        build(corpus, "lstm", embedding_frozen=True)
+        build(corpus, "lstm", embedding_frozen=True).estimate(corpus)
     file.write_text("other 1 2 3 4 5 6\n")
     with pytest.raises(UserError, match="none of the words"):
         build(corpus, "lstm", embedding_from=str(file)).estimate(corpus)

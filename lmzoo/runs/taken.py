@@ -1,0 +1,46 @@
+"""Options that a run takes from other runs, where they are not given."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import lmzoo.models  # noqa: F401 - its import registers them
+from lmzoo.core.configs import saved
+from lmzoo.core.registry import models
+from lmzoo.corpus.own import known_form
+from lmzoo.runs.settings import flatten
+
+
+def taken(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The options that take the place of defaults, by group.
+
+    ``model`` has those of the run ``trainer.from``, but for names of what that was made from itself. ``corpus`` has
+    those that say how the run ``corpus.vocabulary`` made words of its text. A run that has begun keeps what it took
+    then, as the others may be gone.
+    """
+    now, begun = flatten(config), saved(config["run_dir"]) if config["run_dir"] else {}
+
+    def holder(option: str) -> str | None:
+        """The folder whose configuration has what is taken from the run that an option names."""
+        source = now.get(option)
+        if not isinstance(source, str):
+            return None
+        return config["run_dir"] if flatten(begun).get(option) == source else source
+
+    found: dict[str, dict[str, Any]] = {}
+    if folder := holder("trainer.from"):
+        model = saved(folder).get("model")
+        if isinstance(model, dict) and model.get("name") == config["model"]["name"]:
+            sources = models.sources(model) if model["name"] in models.entries else {}
+            found["model"] = {name: value for name, value in model.items() if f"model.{name}" not in sources}
+    if folder := holder("corpus.vocabulary"):
+        found["corpus"] = known_form(folder)
+    return {
+        group: {name: value for name, value in options.items() if name in config[group] and _is_plain(value)}
+        for group, options in found.items()
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value stands for itself; a text such as ${oc.env:HOME} would not."""
+    return "${" not in json.dumps(value, default=str)

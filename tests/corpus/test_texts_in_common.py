@@ -1,0 +1,103 @@
+"""A text that is in train and in what is measured is told, for language models, labels and vectors alike."""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import MODELS, QUICK, Outcome, command
+
+from lmzoo import evaluate, label, score, train, vectors
+from lmzoo.corpus import load_corpus
+
+TOLD = "its figures do not tell how good the model is with other text"
+CHOSEN = "its figures are of a text that the model was chosen with"
+NGRAM = ["corpus=text", *QUICK, *MODELS["ngram"]]
+
+
+@pytest.fixture
+def texts(folder: Path) -> Path:
+    for name in "abcd":
+        Path(f"{name}.txt").write_text(f"{name} x y\nx z\n" * 9)
+    Path("a.txt.gz").write_bytes(gzip.compress(Path("a.txt").read_bytes()))
+    shutil.copy("a.txt", "copy")
+    Path("link").symlink_to("b.txt")
+    return folder
+
+
+def corpus(*, condition: bool = False, **named: str | list[str]) -> list[str]:
+    """The warnings of a corpus of these files."""
+    options = {
+        "name": "text", "context": "sentence", "label": None, "train": None, "valid": None, "test": None,
+        "unit": "word", "lower": False, "tokenizer": None, "min_count": 1, "max_size": None, "unknown": True,
+        "condition": condition, "vocabulary": None,
+    }  # fmt: skip
+    return load_corpus(options | named).warnings
+
+
+@pytest.mark.parametrize(
+    ("train", "valid", "test", "told"),
+    [
+        ("a.txt", "b.txt", "c.txt", []),
+        ("a.txt", "a.txt", "c.txt", [f"valid has text of train: {TOLD}"]),
+        ("a.txt", "copy", "c.txt", [f"valid has text of train: {TOLD}"]),
+        ("a.txt.gz", "b.txt", "a.txt", [f"test has text of train: {TOLD}"]),
+        ("a.txt", "b.txt", "link", [f"test has text of valid: {CHOSEN}"]),
+        ("?.txt", "c.txt", "copy", [f"valid has text of train: {TOLD}", f"test has text of train: {TOLD}"]),
+        (["a.txt", "b.txt"], ["c.txt", "link"], "d.txt", [f"valid has text of train: {TOLD}"]),
+        (["a.txt", "b.txt"], ["b.txt", "a.txt"], "d.txt", [f"valid has text of train: {TOLD}"]),
+    ],
+)
+def test_texts_in_common_are_told(texts: Path, train, valid, test, told: list[str]):
+    assert corpus(train=train, valid=valid, test=test) == told
+
+
+def test_lines_with_labels_have_texts_in_common_as_well(folder: Path):
+    for name in "ab":
+        Path(name).write_text(f"one\t{name} x\ntwo\ty\n")
+    assert corpus(condition=True, train=["a", "b"], valid="b") == [f"valid has text of train: {TOLD}"]
+    assert not corpus(condition=True, train="a", valid="b")
+
+
+LABELS = ["task=pos", "task.word=0", "task.label=1", "labeller=majority"]
+
+
+@pytest.mark.parametrize(
+    ("main", "options"),
+    [
+        (train.main, [*NGRAM, "corpus.train=[a.txt,b.txt]", "corpus.valid=b.txt"]),
+        (vectors.main, ["corpus=text", "corpus.train=a.txt", "corpus.valid=a.txt", "method=ppmi", "method.dim=2",
+                        "method.min_count=1"]),
+        (label.main, [*LABELS, "task.train=tagged", "task.valid=tagged", "task.test=null"]),
+    ],
+)  # fmt: skip
+def test_a_run_tells_of_them_in_its_log_and_with_its_figures(texts: Path, main: Callable[[], int], options: list[str]):
+    Path("tagged").write_text("x X\ny Y\n\n")
+    warning = f"valid has text of train: {TOLD}"
+
+    def told(outcome: Outcome) -> bool:
+        assert outcome.code == 0, outcome
+        return f"\nwarning: {warning}\n" in outcome.out
+
+    assert told(command(*options, "run_dir=run", main=main))
+    assert warning in Path("run/train.log").read_text()
+    assert json.loads(Path("run/results.json").read_text())["warnings"] == [warning]
+    assert told(command(*options, "run_dir=run", main=main))
+
+
+def test_a_file_of_train_that_is_measured_is_told(texts: Path):
+    made = command(*NGRAM, "corpus.train=[a.txt,b.txt]", "corpus.valid=c.txt", "corpus.unknown=true", "run_dir=run")
+    assert made.code == 0, made
+    assert "warning" not in made.out
+    warning = "is text that run was trained on, so its figures are better than those of others\n"
+    for file in ("copy", "b.txt"):
+        assert command("run", file, main=evaluate.main).err == f"{file}: {warning}"
+        assert f"{file}: {warning}" in command("run", file, "--sums", main=score.main).err
+    found = json.loads(command("run", "copy", "--json", main=evaluate.main).out)
+    assert found["warning"] == f"copy: {warning[:-1]}"
+    for file in ("c.txt", "d.txt", "train"):
+        assert not command("run", file, main=evaluate.main).err
+    Path("whole").write_bytes(Path("a.txt").read_bytes() + Path("b.txt").read_bytes())
+    assert warning in command("run", "whole", main=evaluate.main).err
