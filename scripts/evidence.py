@@ -1,45 +1,55 @@
 """Evidence for the figures of docs/results.md and docs/labels.md: what the runs behind them wrote, in docs/results/NAME
 for language models and docs/labels/NAME for models of labels.
 
-``python scripts/evidence.py keep NAME RUN…`` copies a finished run's results, configuration, provenance and log there,
-with ``code.json``: a digest of each module that can move its figures, as it was at the run's commit. Of several runs,
-which are of one model, each gets a folder of its own below.
-``python scripts/evidence.py mark`` puts † behind each link to evidence whose code has changed since, and takes it off
-where it has not. ``tests/scripts/test_evidence.py`` compares pages and evidence.
+``python scripts/evidence.py keep NAME RUN…`` copies a finished run's results, configuration, provenance and log there.
+Of several runs, which are of one model, each gets a folder of its own below.
+``python scripts/evidence.py again`` runs every row again that took less than ten minutes, with the code of today, and
+writes what came of it beside its evidence, as ``again.json``, and into the page: ``same at COMMIT``, or what moved. The
+other rows say when and where they ran. What a row starts from is run first; a row is long where that is, and is left
+alone where that is neither evidence nor there. ``--minutes 0`` runs nothing and writes the pages.
+``tests/scripts/test_evidence.py`` compares pages and evidence.
 """
 
 import argparse
-import ast
-import functools
 import inspect
-import io
 import json
+import os
 import re
 import shutil
 import subprocess
-import tokenize
-from collections.abc import Callable, Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import lmzoo.labels
-import lmzoo.models
+from omegaconf import OmegaConf
+
+import lmzoo
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.ending import run_command
-from lmzoo.core.errors import UserError
-from lmzoo.core.registry import Registry, models
-from lmzoo.labels.model import labellers
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError, one_line
+from lmzoo.core.files import write_output
 from lmzoo.runs.directory import Run
+from lmzoo.runs.settings import flatten
 
 ROOT = Path(inspect.getfile(lmzoo)).parent.parent
+DOCS = ROOT / "docs"
 KEPT = ("results.json", "config.yaml", "provenance.json", "train.log")
-CHANGED = "†"
+AGAIN = "again.json"
 
-MATTER = tuple(f"lmzoo/{part}" for part in
-               ("corpus/", "words/", "protocol/", "models/", "labels/", "training/", "core/averaging.py"))  # fmt: skip
-"""The parts of the package that can move a figure, but for downloads, whose texts have checksums."""
+MINUTES = 10
+"""A row that took less is run again."""
+
+PATIENCE = 5
+"""A run may take so many times the limit, since other machines are slower, and other programs use them."""
+
+INPUT = re.compile(r"outputs/[\w./-]+")
+"""A run or a file that an option names."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +59,16 @@ class Page:
     Attributes:
         name: of the page, and of the folder of its evidence.
         kind: the key of ``results.json`` that names what a run is of.
-        registry: of those.
-        training: the modules that begin such a run.
+        command: the one that makes such a run.
     """
 
     name: str
     kind: str
-    registry: Registry
-    training: Sequence[str]
+    command: str
 
     @property
     def file(self) -> Path:
-        return ROOT / "docs" / f"{self.name}.md"
+        return DOCS / f"{self.name}.md"
 
     @property
     def folder(self) -> Path:
@@ -72,111 +80,256 @@ class Page:
 
     @property
     def link(self) -> re.Pattern[str]:
-        """A link to evidence: the name, and the mark."""
-        return re.compile(rf"\]\({self.name}/([\w./-]+)\)( {CHANGED})?")
+        """A link to evidence in a cell of a table: the name, and what the cell says of it."""
+        return re.compile(rf"\]\({self.name}/([\w./-]+)\)([^|\n]*?)(?= *\|)")
+
+    @property
+    def evidence(self) -> list["Evidence"]:
+        """All that the page links to."""
+        names = dict.fromkeys(name for name, _ in self.link.findall(self.text))
+        return [Evidence(self, self.folder / name) for name in names]
 
 
-PAGES = [
-    Page("results", "model", models, ["lmzoo/training/trainer.py", "lmzoo/corpus/entries.py"]),
-    Page("labels", "labeller", labellers, ["lmzoo/training/labels.py"]),
-]
+PAGES = [Page("results", "model", "train"), Page("labels", "labeller", "label")]
 
 
-@functools.cache
-def fingerprint(source: str) -> str:
-    """A digest of what a module does: without comments, docstrings, blanks and the texts of errors."""
-    left_out = set()
-    for node in ast.walk(ast.parse(source)):
-        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        if text or isinstance(node, ast.Raise):
-            left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = dict(token.start for token in tokens if token.type == tokenize.COMMENT)  # the column by the line
-    lines = enumerate(source.splitlines(), 1)
-    left = "".join(line[: comments.get(number)] for number, line in lines if number not in left_out)
-    return sha256("".join(left.split()).encode()).hexdigest()[:16]
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a run, in a folder."""
 
+    page: Page
+    path: Path
 
-@functools.cache
-def imported(source: str) -> list[str]:
-    """The modules of the package that a module imports, as files that may be there."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            module = node.module.replace(".", "/")
-            found += [f"{module}.py", f"{module}/__init__.py", *(f"{module}/{alias.name}.py" for alias in node.names)]
-    return found
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        return json.loads((self.path / "results.json").read_text())
 
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """The configuration, flattened."""
+        return flatten(OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml")))
 
-def code(page: Page, name: str, read: Callable[[str], str | None]) -> dict[str, str]:
-    """The digests of the modules that the figures of a model come from.
+    @cached_property
+    def last_start(self) -> dict[str, Any]:
+        return json.loads((self.path / "provenance.json").read_text())[-1]
 
-    Args:
-        name: of the model.
-        read: the text of a file of the checkout, by its path; None where there is none.
-    """
-    entry = inspect.getsourcefile(page.registry.entries[name])
-    found: dict[str, str] = {}
-    waiting = [Path(entry or "").relative_to(ROOT).as_posix(), *page.training]
-    while waiting:
-        path = waiting.pop()
-        if path in found or not path.startswith(MATTER) or path == "lmzoo/corpus/sources.py":
-            continue
-        source = read(path)
-        if source is not None:
-            found[path] = fingerprint(source)
-            waiting += imported(source)
-    return dict(sorted(found.items()))
+    @property
+    def run_dir(self) -> str:
+        return self.options["run_dir"]
 
+    @property
+    def seconds(self) -> float:
+        return self.results["seconds"] + self.results.get("labelling_seconds", 0)
 
-def today(path: str) -> str | None:
-    """A file of the working tree."""
-    file = ROOT / path
-    return file.read_text(encoding="utf-8") if file.is_file() else None
+    @property
+    def inputs(self) -> list[str]:
+        """The runs and files that it was made of."""
+        given = [value for key, value in self.options.items() if key != "run_dir"]
+        return [name for value in given for name in INPUT.findall(str(value))]
+
+    @property
+    def overrides(self) -> list[str]:
+        """What was typed; of a run of a sweep, with the value that it has of each list, a preset's too."""
+        typed = self.last_start["argv"][1:]
+        if "-m" not in typed:
+            return typed
+        values = dict(override.split("=", 1) for override in typed if override != "-m")
+        lists = {key for key, value in values.items() if re.match(r"[^\[]*,", value)}
+        if preset := values.get("experiment"):
+            swept = OmegaConf.load(CONFIGS / "experiment" / f"{preset}.yaml")
+            lists |= set(OmegaConf.select(swept, "hydra.sweeper.params", default={}))
+        chosen = values | {key: self.options[key] for key in lists}
+        return [f"{key}={value}" for key, value in chosen.items()]
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """To two decimals, by split: perplexity; of labels the measure, and the accuracy of unknown words of test."""
+        if perplexities := self.results.get("perplexity"):
+            return {split: "inf" if value is None else f"{value:.2f}" for split, value in perplexities.items()}
+        found = {split: f"{100 * value:.2f}" for split, value in self.results["figures"].items()}
+        unknown = self.results["details"]["test"].get("unknown_accuracy")
+        return found if unknown is None else found | {"unknown words": f"{100 * unknown:.2f}"}
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A folder of evidence of a page."""
+    """A folder of evidence that a page links to."""
 
     page: Page
     path: Path
 
     @property
-    def runs(self) -> list[Path]:
-        """The folders of single runs: this one, or those below it."""
-        return sorted(file.parent for file in self.path.rglob("results.json"))
+    def name(self) -> str:
+        return self.path.relative_to(DOCS).as_posix()
+
+    @property
+    def runs(self) -> list[Kept]:
+        """A single run in the folder itself, or those below it."""
+        return [Kept(self.page, file.parent) for file in sorted(self.path.rglob("results.json"))]
 
     @property
     def results(self) -> list[dict[str, Any]]:
         """Of each run."""
-        return [json.loads((run / "results.json").read_text()) for run in self.runs]
+        return [run.results for run in self.runs]
 
     def perplexities(self, split: str) -> list[float | None]:
         """Of each run of a language model, None for infinity."""
         return [results["perplexity"][split] for results in self.results]
 
     @property
-    def changed(self) -> bool:
-        """Whether the code is not what it was."""
-        name = self.results[0][self.page.kind]
-        return json.loads((self.path / "code.json").read_text()) != code(self.page, name, today)
+    def told(self) -> str:
+        """What a page says of it: what came of a second run, or when and where the first was."""
+        if (self.path / AGAIN).exists():
+            again = json.loads((self.path / AGAIN).read_text())
+            where = f" in {again['precision']}" if again["precision"] else ""
+            return f"{_outcome(again, len(self.runs))} at {again['commit'][:7]}{where}"
+        first = self.runs[0].last_start
+        return f"{first['time'][:10]}, {first['machine']['cpu']}"
+
+
+def _outcome(again: dict[str, Any], runs: int) -> str:
+    """What moved: of one run its figures, of several the most."""
+    if again["error"]:
+        return f"fails ({again['error'].replace('|', '/')})"
+    changes = [(name, *pair) for figures in again["moved"].values() for name, pair in figures.items()]
+    if runs == 1 and changes:
+        return ", ".join(f"{name} {then} → {now}" for name, then, now in changes)
+    most = max((abs(float(now) - float(then)) for _, then, now in changes), default=0.0)
+    return f"{len(again['moved'])} of {runs} moved, by {most:.2f} at most," if changes else "same"
+
+
+def written(page: Page) -> str:
+    """The text of a page, in which each link to evidence says what the evidence tells."""
+
+    def tell(link: re.Match[str]) -> str:
+        return f"]({page.name}/{link[1]}): {Evidence(page, page.folder / link[1]).told}"
+
+    return page.link.sub(tell, page.text)
+
+
+@dataclass(frozen=True)
+class Again:
+    """Runs made again, in folders of their own below one.
+
+    Attributes:
+        minutes: that a row may have taken.
+        commit: of the code.
+    """
+
+    folder: Path
+    minutes: float
+    commit: str
+
+    @cached_property
+    def known(self) -> dict[str, Kept]:
+        """The runs of all evidence by the folder that they had."""
+        return {run.run_dir: run for page in PAGES for evidence in page.evidence for run in evidence.runs}
+
+    def hindrance(self, run: Kept) -> str | None:
+        """Why a run is not made again; None if it is."""
+        if run.seconds >= 60 * self.minutes:
+            return f"took {run.seconds:,.0f} s"
+        for name in run.inputs:
+            if name in self.known:
+                if reason := self.hindrance(self.known[name]):
+                    return f"is made of {name}, which {reason}"
+            elif not Path(name).exists():
+                return f"is made of {name}, which is not there"
+        return None
+
+    def place(self, run: Kept) -> Path:
+        return self.folder / run.path.relative_to(DOCS)
+
+    def made(self, run: Kept) -> Kept:
+        """The run made again, unless it is there; what it is made of is made before.
+
+        Raises: UserError where the command fails.
+        """
+        place, places = self.place(run), {}
+        if (place / "results.json").exists():
+            return Kept(run.page, place)
+        for name in run.inputs:
+            if name in self.known:
+                self.made(self.known[name])
+                places[name] = self.place(self.known[name])
+        given = [override for override in run.overrides if not override.startswith("run_dir=")]
+        given = [INPUT.sub(lambda found: str(places.get(found[0], found[0])), override) for override in given]
+        line = [sys.executable, "-m", f"lmzoo.{run.page.command}", *given, f"run_dir={place}"]
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        limit = 60 * self.minutes * PATIENCE
+        try:
+            done = subprocess.run(
+                line, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False, timeout=limit
+            )
+        except subprocess.TimeoutExpired:
+            raise UserError(f"took more than {limit:,.0f} s") from None
+        if done.returncode:
+            raise UserError(done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}")
+        return Kept(run.page, place)
+
+    def note(self, evidence: Evidence) -> str:
+        """Make the runs of some evidence again, and write ``again.json`` -> what came of it."""
+        moved, error, precisions, began = {}, None, set(), time.monotonic()
+        for run in evidence.runs:
+            try:
+                now = self.made(run)
+            except UserError as problem:
+                error = one_line(problem)
+                break
+            pairs = {name: (then, now.figures[name]) for name, then in run.figures.items()}
+            if changes := {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}:
+                moved[run.path.relative_to(evidence.path).as_posix()] = changes
+            precisions |= {now.results.get("precision")} - {run.results.get("precision")}
+        told = {
+            "commit": self.commit,
+            "time": f"{datetime.now(UTC):%FT%TZ}",
+            "seconds": round(time.monotonic() - began, 1),
+            "precision": " ".join(filter(None, precisions)),
+            "moved": moved,
+            "error": error,
+        }
+        (evidence.path / AGAIN).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        return evidence.told
+
+
+def again(folder: Path, minutes: float, names: Sequence[str], commit: str) -> Iterator[str]:
+    """Make rows again, the quickest first; a line for each row. Runs that were made at this commit are there.
+
+    Args:
+        names: of evidence, such as ``results/ngram``; all where there are none.
+
+    Raises: UserError for a name that no page links to.
+    """
+    everything = {evidence.name: evidence for page in PAGES for evidence in page.evidence}
+    if unknown := [name for name in names if name not in everything]:
+        raise UserError(f"{unknown[0]}: no page links to such evidence", "write it as results/ngram")
+    making = Again(folder / commit[:7], minutes, commit)
+    chosen = [everything[name] for name in names or everything]
+    for evidence in sorted(chosen, key=lambda evidence: max(run.seconds for run in evidence.runs)):
+        reasons = [reason for run in evidence.runs if (reason := making.hindrance(run))]
+        yield f"{evidence.name}: {f'left alone: {reasons[0]}' if reasons else making.note(evidence)}"
+
+
+def current_commit() -> str:
+    """Of the code; a UserError where it has changes, since nobody could tell what a figure is of."""
+    changed = _git("status", "--porcelain", "--", "lmzoo", "configs")
+    if changed:
+        raise UserError(f"the code has changes ({changed.split()[-1]})", "commit them first")
+    return _git("rev-parse", "HEAD")
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def keep(name: str, runs: Sequence[Path]) -> None:
-    """Copy what finished runs say of themselves."""
+    """Copy what finished runs say of themselves; an outcome of a second run of former ones is gone."""
     origins = {_origin(run) for run in runs}
     if len(origins) > 1:
         of = sorted((name, commit) for _, name, commit in origins)
         raise UserError(f"the runs are of several models or commits: {of}", "keep each by itself")
-    kind, model, commit = origins.pop()
+    ((kind, _, _),) = origins
     (page,) = (page for page in PAGES if page.kind == kind)
-
-    def then(path: str) -> str | None:
-        git = ["git", "show", f"{commit}:{path}"]
-        shown = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False)
-        return shown.stdout if shown.returncode == 0 else None
-
     folder = page.folder / name
     shutil.rmtree(folder, ignore_errors=True)
     for run in runs:
@@ -184,7 +337,6 @@ def keep(name: str, runs: Sequence[Path]) -> None:
         copy.mkdir(parents=True)
         for file in KEPT:
             shutil.copyfile(run / file, copy / file)
-    (folder / "code.json").write_text(json.dumps(code(page, model, then), indent=2) + "\n", encoding="utf-8")
 
 
 def _origin(run: Path) -> tuple[str, str, str]:
@@ -199,16 +351,6 @@ def _origin(run: Path) -> tuple[str, str, str]:
     return kind, results[kind], commits[-1]["commit"]
 
 
-def marked(page: Page, text: str) -> str:
-    """The text of a page, with each link to evidence marked where the code has changed."""
-
-    def mark(link: re.Match[str]) -> str:
-        changed = Evidence(page, page.folder / link[1]).changed
-        return f"]({page.name}/{link[1]})" + (f" {CHANGED}" if changed else "")
-
-    return page.link.sub(mark, text)
-
-
 def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(description=(__doc__ or "").partition("\n")[0])
@@ -216,13 +358,18 @@ def main() -> int:
     keeping = commands.add_parser("keep", help="copy what a run says of itself")
     keeping.add_argument("name", help="the folder below docs/results or docs/labels")
     keeping.add_argument("runs", type=Path, nargs="+", help="finished runs of one model")
-    commands.add_parser("mark", help="mark the rows whose code has changed")
+    running = commands.add_parser("again", help="run the quick rows again, and write what moved")
+    running.add_argument("names", nargs="*", help="evidence, such as results/ngram (default: all)")
+    running.add_argument("--minutes", type=float, default=MINUTES, help=f"that a row may have taken ({MINUTES})")
+    running.add_argument("--folder", type=Path, default=Path("outputs/again"), help="for the runs (outputs/again)")
     arguments = parser.parse_args()
     if arguments.command == "keep":
         keep(arguments.name, arguments.runs)
-    else:
-        for page in PAGES:
-            page.file.write_text(marked(page, page.text), encoding="utf-8")
+    elif arguments.minutes > 0:
+        for line in again(arguments.folder, arguments.minutes, arguments.names, current_commit()):
+            print(line, flush=True)
+    for page in PAGES:
+        write_output(page.file, written(page).encode())
     return 0
 
 

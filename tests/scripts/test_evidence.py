@@ -4,20 +4,26 @@ that of a run whose evidence is kept."""
 import json
 import math
 import re
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import evidence
 import pytest
-from evidence import PAGES, Evidence, Page, code, fingerprint, marked, today
+from command_line import TEXT, command
+from evidence import KEPT as FILES
+from evidence import PAGES, Evidence, Page, again, written
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError
 from lmzoo.runs.settings import differences, flatten
 
 RESULTS, LABELS = PAGES
 README, RECURRENT = ((evidence.ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/recurrent.md"))
-KEPT = [(page, file.parent) for page in PAGES for file in sorted(page.folder.rglob("code.json"))]
+KEPT = [kept for page in PAGES for kept in page.evidence]
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -50,7 +56,10 @@ def figures(row: dict[str, str]) -> dict[str, list[str]]:
 
 def linked(page: Page, row: dict[str, str]) -> list[Evidence]:
     """The evidence that a row of a page names."""
-    return [Evidence(page, page.folder / name) for name, _ in page.link.findall(" ".join(row.values()))]
+    return [
+        Evidence(page, page.folder / name)
+        for name, _ in page.link.findall("".join(f"{cell} |" for cell in row.values()))
+    ]
 
 
 LABELLED = [row for row in rows(LABELS.text) if "figure" in row and linked(LABELS, row)]
@@ -125,59 +134,118 @@ def test_rows_of_labels_name_evidence():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_rows_whose_code_has_changed_say_so(page: Page):
-    assert marked(page, page.text) == page.text, "run: python scripts/evidence.py mark"
+def test_rows_say_when_they_ran_or_what_came_of_a_second_run(page: Page):
+    assert written(page) == page.text, "run: python scripts/evidence.py again --minutes 0"
+    assert all(page.text.count(f"{evidence.told} |") for evidence in page.evidence)
 
 
-@pytest.mark.parametrize(("page", "folder"), KEPT, ids=lambda value: value.name)
-def test_evidence_is_whole_and_its_configuration_composes(page: Page, folder: Path):
-    names = {name.rstrip("/") for name, _ in page.link.findall(page.text)}
-    assert folder.relative_to(page.folder).as_posix() in names
-    kept = Evidence(page, folder)
-    assert kept.runs
-    for run in kept.runs:
-        assert {file.name for file in run.iterdir()} >= set(evidence.KEPT)
-        provenance = json.loads((run / "provenance.json").read_text())
+@pytest.mark.parametrize("evidence", KEPT, ids=lambda evidence: evidence.name)
+def test_evidence_is_whole_and_its_configuration_composes(evidence: Evidence):
+    assert evidence.runs
+    for run in evidence.runs:
+        assert {file.name for file in run.path.iterdir()} >= set(FILES)
+        provenance = json.loads((run.path / "provenance.json").read_text())
         assert not any(entry["git"]["dirty"] for entry in provenance)
-    config = OmegaConf.to_container(OmegaConf.load(run / "config.yaml"))
-    overrides = [option for option in provenance[-1]["argv"][1:] if option != "-m"]
-    if "-m" in provenance[-1]["argv"]:
-        overrides = swept(overrides, run)
     with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
-        command = {"model": "train", "labeller": "label"}[page.kind]
-        composed = OmegaConf.to_container(compose(command, [*overrides, "run_dir=anywhere"]), resolve=True)
-    known = flatten(config)
-    assert not differences(config, {key: value for key, value in flatten(composed).items() if key in known})
+        overrides = [*run.overrides, "run_dir=anywhere"]
+        composed = OmegaConf.to_container(compose(evidence.page.command, overrides), resolve=True)
+    config = OmegaConf.to_container(OmegaConf.load(run.path / "config.yaml"))
+    assert not differences(config, {key: value for key, value in flatten(composed).items() if key in run.options})
 
 
-def swept(overrides: list[str], run: Path) -> list[str]:
-    """The overrides of one run of a sweep: the value that its configuration has for each list, a preset's too."""
-    kept = flatten(OmegaConf.to_container(OmegaConf.load(run / "config.yaml")))
-    values = dict(override.split("=", 1) for override in overrides)
-    lists = {key for key, value in values.items() if re.match(r"[^\[]*,", value)}
-    if preset := values.get("experiment"):
-        lists |= set(
-            OmegaConf.select(
-                OmegaConf.load(CONFIGS / "experiment" / f"{preset}.yaml"), "hydra.sweeper.params", default={}
-            )
-        )
-    return [
-        f"{key}={kept[key]}" if key in lists else f"{key}={values[key]}" for key in {**values, **dict.fromkeys(lists)}
-    ]
+def test_all_evidence_is_that_of_a_row():
+    linked = {run.path for evidence in KEPT for run in evidence.runs}
+    assert linked == {file.parent for page in PAGES for file in page.folder.rglob("results.json")}
 
 
-def test_a_fingerprint_sees_what_a_module_does():
-    source = '"""What it is."""\n\ndef f(x):\n    # why\n    if x < 0:\n        raise ValueError(x)\n    return x + 1\n'
-    same = 'def f(x):\n    """Other words."""\n    if x < 0:\n        raise ValueError("no")\n    return x + 1  # so\n'
-    assert fingerprint(source) == fingerprint(same) != fingerprint(source.replace("+", "-"))
+NGRAM = [*TEXT, "model=ngram", "model.order=2", "model.discount_fallback=true", "device=cpu"]
 
 
-def test_the_code_of_a_model_is_its_family_and_the_training():
-    files = code(RESULTS, "lstm", today)
-    assert {"lmzoo/models/neural/recurrent.py", "lmzoo/training/descent.py", "lmzoo/protocol/perplexity.py"} <= set(
-        files
-    )
-    assert not any("hmm" in file or "cli" in file for file in files)
-    assert code(RESULTS, "lstm", lambda path: None) == {}
-    labels = code(LABELS, "crf", today)
-    assert {"lmzoo/labels/crf.py", "lmzoo/labels/templates.py", "lmzoo/models/hmm/inference/dense.py"} <= set(labels)
+@pytest.fixture
+def pages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page ``docs/results.md`` with two rows: an n-gram model, and a cache over it; an empty one of labels."""
+    monkeypatch.setattr(evidence, "DOCS", folder / "docs")
+    for name, line in {"ngram": NGRAM, "cache": [*TEXT, "model=cache", "model.run=outputs/ngram"]}.items():
+        assert command(*line, f"run_dir=outputs/{name}").code == 0
+        kept = folder / "docs/results" / name
+        kept.mkdir(parents=True)
+        for file in FILES:
+            shutil.copyfile(f"outputs/{name}/{file}", kept / file)
+        started = json.loads((kept / "provenance.json").read_text())
+        started[-1]["argv"] = ["train.py", *line, f"run_dir=outputs/{name}"]
+        (kept / "provenance.json").write_text(json.dumps(started))
+    shutil.rmtree("outputs")
+    rows = "".join(f"| [{name}](results/{name}) |\n" for name in ("cache", "ngram"))
+    (folder / "docs/results.md").write_text(f"| evidence |\n|---|\n{rows}")
+    (folder / "docs/labels.md").write_text("none\n")
+    return folder
+
+
+def change(run: Path, **changes: Any) -> None:
+    results = json.loads((run / "results.json").read_text())
+    (run / "results.json").write_text(json.dumps(results | changes))
+
+
+def told(names: Sequence[str] = (), minutes: float = 10) -> dict[str, str]:
+    """What is printed of each row, by its evidence."""
+    lines = again(Path("again"), minutes, names, "c0ffee9c")
+    return dict(line.removeprefix("results/").split(": ", 1) for line in lines)
+
+
+def test_quick_rows_are_run_again_with_what_they_are_made_of(pages: Path):
+    first = Evidence(RESULTS, pages / "docs/results/ngram").told
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d, .+", first)
+    assert told() == {"ngram": "same at c0ffee9", "cache": "same at c0ffee9"}
+    for name in ("ngram", "cache"):
+        kept, made = (json.loads(Path(f"{place}/{name}/results.json").read_text())
+                      for place in ("docs/results", "again/c0ffee9/results"))  # fmt: skip
+        assert made["perplexity"] == kept["perplexity"]
+        assert made["model"] == name
+    assert "[cache](results/cache): same at c0ffee9 |\n" in written(RESULTS)
+    RESULTS.file.write_text(written(RESULTS))
+    assert written(RESULTS) == RESULTS.text, "it is written once"
+
+
+def test_a_row_says_what_moved(pages: Path):
+    perplexity = json.loads((pages / "docs/results/ngram/results.json").read_text())["perplexity"]
+    change(pages / "docs/results/ngram", perplexity=perplexity | {"test": 1234.5678}, precision="bfloat16")
+    now = f"{perplexity['test']:.2f}"
+    assert told(["results/ngram"]) == {"ngram": f"test 1234.57 → {now} at c0ffee9"}
+
+
+def test_several_runs_of_a_row_say_how_many_moved(pages: Path):
+    for name in ("one", "two"):
+        shutil.copytree(pages / "docs/results/ngram", pages / f"docs/results/orders/{name}")
+        kept = pages / f"docs/results/orders/{name}"
+        for file in ("config.yaml", "provenance.json"):
+            (kept / file).write_text((kept / file).read_text().replace("outputs/ngram", f"outputs/{name}"))
+    perplexity = json.loads((kept / "results.json").read_text())["perplexity"]
+    change(kept, perplexity=perplexity | {"test": perplexity["test"] + 0.25})
+    RESULTS.file.write_text("| [orders](results/orders) |\n")
+    assert told() == {"orders": "1 of 2 moved, by 0.25 at most, at c0ffee9"}
+
+
+@pytest.mark.parametrize("slow", ["ngram", "cache"])
+def test_long_rows_and_what_is_made_of_them_are_left_alone(pages: Path, slow: str):
+    change(pages / f"docs/results/{slow}", seconds=600)
+    lines = told()
+    assert lines[slow] == "left alone: took 600 s"
+    other = "left alone: is made of outputs/ngram, which took 600 s" if slow == "ngram" else "same at c0ffee9"
+    assert lines[{"ngram": "cache", "cache": "ngram"}[slow]] == other
+    assert not (pages / f"docs/results/{slow}/again.json").exists()
+
+
+def test_a_row_whose_input_is_gone_is_left_alone(pages: Path):
+    RESULTS.file.write_text("| [cache](results/cache) |\n")
+    assert told() == {"cache": "left alone: is made of outputs/ngram, which is not there"}
+    assert command(*NGRAM, "run_dir=outputs/ngram").code == 0
+    assert told() == {"cache": "same at c0ffee9"}
+
+
+def test_a_row_that_fails_says_so(pages: Path):
+    kept = pages / "docs/results/ngram/provenance.json"
+    kept.write_text(kept.read_text().replace("model.order=2", "model.oder=2"))
+    assert told(["results/ngram"])["ngram"].startswith("fails (error: ")
+    assert "did you mean" in told(["results/ngram"])["ngram"]
+    with pytest.raises(UserError, match="results/gone: no page links to such evidence"):
+        told(["results/gone"])

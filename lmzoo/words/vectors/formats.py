@@ -100,7 +100,10 @@ def _binary(body: bytes, shape: tuple[int, int]) -> WordVectors:
     words, matrix = [], np.empty(shape, np.float32)
     for number in range(shape[0]):
         space = body.index(b" ", place)
-        words.append(_decoded(body[place:space].lstrip(b"\n")))
+        word = body[place:space].lstrip(b"\n")
+        if b"\n" in word:
+            raise ValueError(f"vector {number} does not end where it should; a word of a binary file holds no space")
+        words.append(_decoded(word))
         matrix[number] = np.frombuffer(body, "<f4", shape[1], space + 1)
         place = space + 1 + size
     if body[place:].strip(b"\n"):
