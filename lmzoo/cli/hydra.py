@@ -2,7 +2,6 @@
 
 import argparse
 import functools
-import hashlib
 import json
 import os
 import re
@@ -26,6 +25,7 @@ from lmzoo.cli.overrides import check_overrides, hydra_message, model_of_source,
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
+from lmzoo.core.files import sha256
 from lmzoo.runs.settings import flatten
 
 TAKEN = "taken"
@@ -121,7 +121,7 @@ def _named(config: DictConfig, overrides: Sequence[str]) -> tuple[dict[str, Any]
     settings, source = HydraConfig.get(), None
     choices = _choices(settings)
     if TAKEN in settings.runtime.choices and (found := taken(options)):
-        source = hashlib.sha256(json.dumps(found).encode()).hexdigest()
+        source = sha256(json.dumps(found).encode())
         ConfigStore.instance().store(source, found, TAKEN, "_global_")
         config = compose(str(settings.job.config_name), [*settings.overrides.task, f"{TAKEN}={source}"])
         options = OmegaConf.to_container(config, resolve=True)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from lmzoo.corpus import EOS_ID, Corpus
 
@@ -241,13 +242,22 @@ def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) ->
     module.register_load_state_dict_pre_hook(take_sizes)
 
 
+class _Unfilled(TorchFunctionMode):
+    """A context in which tensors on ``meta`` are not filled: they have no numbers, and PyTorch imports a compiler."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (nn.init.normal_, Tensor.normal_):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
 def restored(build: Callable[[], Built], load: Callable[[Built], object]) -> Built:
     """Build a model and load a checkpoint into it. Before that takes memory, they are compared on the device ``meta``.
 
     So a few options cannot ask for more numbers than the checkpoint has. A constructor of one's own that needs the
     numbers of its tensors does not work there; then it is compared once it is built.
     """
-    with torch.device("meta"), warnings.catch_warnings(action="ignore"):  # that nothing is copied there
+    with torch.device("meta"), _Unfilled(), warnings.catch_warnings(action="ignore"):  # that nothing is copied there
         try:
             shapes = build()
         except RuntimeError:

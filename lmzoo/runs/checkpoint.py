@@ -135,6 +135,13 @@ def checkpoint_sha256(checkpoint: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
+def require_numbers(saved: Mapping[str, Any]) -> None:
+    """Raise a UserError for a tensor in which there is NaN."""
+    for name, value in saved.items():
+        if isinstance(value, Tensor) and bool(value.isnan().any()):
+            raise UserError(f"weights of {name} are no numbers (NaN)")
+
+
 def take_weights(model: LanguageModel, saved: Any) -> None:
     """Put the weights of a checkpoint into a model; a UserError where they are not weights of this model."""
     names = isinstance(saved, dict) and all(
@@ -143,8 +150,7 @@ def take_weights(model: LanguageModel, saved: Any) -> None:
     )
     if not names:
         raise UserError("holds no weights")
-    if broken := [name for name, value in saved.items() if isinstance(value, Tensor) and bool(value.isnan().any())]:
-        raise UserError(f"weights of {broken[0]} are no numbers (NaN)")
+    require_numbers(saved)
     try:
         model.load_state_dict(saved)
     except RuntimeError as error:

@@ -320,9 +320,8 @@ class Run(Files):
             raise self.unusable(name, "damaged, or no checkpoint of lmzoo") from None
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *needed}:
             raise self.unusable(name, "no checkpoint of lmzoo")
-        if SEAL in checkpoint and checkpoint.pop(SEAL) != checkpoint_sha256(
-            checkpoint
-        ):  # those of older runs have none
+        # checkpoints of older runs have no seal
+        if SEAL in checkpoint and checkpoint.pop(SEAL) != checkpoint_sha256(checkpoint):
             raise self.unusable(name, "not as the run wrote it (its own checksum is another)")
         with self.reading(name):
             if any(isinstance(part, torch.Tensor) for part in parts(checkpoint["config"])):

@@ -13,6 +13,7 @@ from lmzoo.core.options import call
 from lmzoo.core.plugins import require_plugins
 from lmzoo.labels.formats import Form
 from lmzoo.labels.model import Labeller, Learnt, labellers
+from lmzoo.runs.checkpoint import require_numbers
 from lmzoo.runs.directory import Run
 
 
@@ -26,8 +27,7 @@ def taken(run: Run, name: str, what: Any, take: Callable[[Mapping[str, Tensor]],
         with run.reading(name):
             if not isinstance(what, Mapping) or not all(isinstance(part, Tensor) for part in what.values()):
                 raise UserError("holds nothing of this labeller")
-            if broken := [key for key, part in what.items() if bool(part.isnan().any())]:
-                raise UserError(f"weights of {broken[0]} are no numbers (NaN)")
+            require_numbers(what)
             take(what)
     except UserError:
         raise

@@ -127,9 +127,15 @@ def test_algorithms_are_deterministic_where_that_is_asked_for(
 
 
 def test_a_model_that_takes_no_steps_imports_no_compiler(tmp_path: Path):
-    code = "import sys; from lmzoo import train; train.main(); print(*sys.modules)"
+    code = "import sys, lmzoo; lmzoo.train(*sys.argv[1:]); print(*sys.modules)"
     options = [*TEXT, *MODELS["ngram"], f"run_dir={tmp_path / 'run'}"]
     done = subprocess.run([sys.executable, "-c", code, *options], capture_output=True, text=True, check=True)
+    assert not {"torch._dynamo", "torch._inductor", "sympy"} & set(done.stdout.split())
+
+
+def test_a_model_is_loaded_without_a_compiler(finished):
+    code = "import sys, lmzoo; lmzoo.load(sys.argv[1]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, finished[0]], capture_output=True, text=True, check=True)
     assert not {"torch._dynamo", "torch._inductor", "sympy"} & set(done.stdout.split())
 
 

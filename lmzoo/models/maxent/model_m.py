@@ -57,7 +57,7 @@ class ModelM(WindowModel):
         self.classes = classes
         self.search = {"tolerance": tolerance, "max_iterations": max_iterations}
         require_strengths(class_l2=class_l2, class_l1=class_l1, word_l2=word_l2, word_l1=word_l1)
-        self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
+        self.register_buffer("word_class", torch.tensor([word % classes for word in range(vocabulary_size)]))
         numbered_below(self, "word_class", classes)
         of_class = [*ngram_templates("cw", order), *parse_templates(class_templates, order, "model.class_templates")]
         of_word = [*ngram_templates("w", order), *parse_templates(word_templates, order, "model.word_templates")]

@@ -1,6 +1,7 @@
 """n-gram models: counts, smoothing, backing off."""
 
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -40,7 +41,7 @@ class BackoffModel(WindowModel):
     def __init__(self, types: int):
         super().__init__()
         self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
-        self.register_buffer("logprob", torch.zeros(types) - torch.tensor(types).log())
+        self.register_buffer("logprob", torch.full((types,), -math.log(types)))
         self.register_buffer("backoff", torch.zeros(types))
         sized_by_estimate(self, "keys", "logprob", "backoff", constant=True)
         self.register_load_state_dict_pre_hook(_check_table)
