@@ -171,7 +171,7 @@ def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str
 
 
 def train(*overrides: str) -> Loaded:
-    """Do the run that ``python -m lmzoo.train OVERRIDES`` does, or go on with it: ``lmzoo.train("model=ngram")``.
+    """Do the run that ``lmzoo train OVERRIDES`` does, or go on with it: ``lmzoo.train("model=ngram")``.
 
     Raises: UserError for a mistake in the options, for a sweep, and as `lmzoo.training.session.train` does.
     """

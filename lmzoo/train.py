@@ -1,48 +1,12 @@
-"""Train a model: ``python -m lmzoo.train model=lstm corpus=ptb``; ``--help`` tells the rest."""
+"""The front door: ``python -m lmzoo.train …`` is ``lmzoo train …``. Where it is imported, it is `lmzoo.api.train`."""
+
+import sys
 
 if __name__ == "__main__":
     from lmzoo.cli.start import start
 
-    start("lmzoo.train")
+    start("lmzoo.commands.train")
+else:
+    from lmzoo.api import train
 
-import os
-import sys
-from pathlib import Path
-from types import ModuleType
-
-from lmzoo.cli.jobs import Train, run_jobs
-from lmzoo.core.files import write_output
-from lmzoo.runs.results import perplexities
-
-
-def main() -> int:
-    """The command: returns its exit code."""
-    return run_jobs("train", _session, lambda results: perplexities(results)["valid"], _report)
-
-
-def _session() -> Train:
-    from lmzoo.training.session import train
-
-    return train
-
-
-def _report(done: list[Path]) -> None:
-    """Compare the runs of a sweep, on the terminal and in a file beside them."""
-    from lmzoo.runs.comparison import as_csv, as_text, collect, groups
-
-    entries, _ = collect(done)
-    print("\n" + as_text(groups(entries)))
-    table = Path(os.path.commonpath([folder.absolute().parent for folder in done]), "sweep.csv")
-    write_output(table, as_csv(groups(entries, seeds=True)), followed=False)
-
-
-class _Callable(ModuleType):
-    """`lmzoo.train` is this module, and ``lmzoo.train("model=ngram")`` is `lmzoo.api.train`."""
-
-    def __call__(self, *overrides: str):
-        from lmzoo.api import train
-
-        return train(*overrides)
-
-
-sys.modules[__name__].__class__ = _Callable
+    sys.modules[__name__] = train  # pyright: ignore[reportArgumentType]

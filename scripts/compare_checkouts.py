@@ -77,8 +77,8 @@ STARTS_FROM = {
 
 
 def lmzoo(checkout: Path, command: str, *arguments: str) -> subprocess.Popen:
-    """``python -m lmzoo.COMMAND`` of a checkout, on one thread."""
-    words = [sys.executable, "-m", f"lmzoo.{command}", *arguments]
+    """``lmzoo COMMAND`` of a checkout, on one thread."""
+    words = [sys.executable, "-m", "lmzoo", command, *arguments]
     surroundings = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(words, cwd=checkout, stdout=subprocess.PIPE, env=surroundings)
 

@@ -254,7 +254,7 @@ class Again:
                 places[name] = self.place(self.known[name])
         given = [override for override in run.overrides if not override.startswith("run_dir=")]
         given = [INPUT.sub(lambda found: str(places.get(found[0], found[0])), override) for override in given]
-        line = [sys.executable, "-m", f"lmzoo.{run.page.command}", *given, f"run_dir={place}"]
+        line = [sys.executable, "-m", "lmzoo", run.page.command, *given, f"run_dir={place}"]
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         limit = 60 * self.minutes * PATIENCE
         try:

@@ -30,7 +30,7 @@ done
 failed=0
 for row in "$@"; do
     read -ra changes <<<"${rows[$row]}"
-    python -m lmzoo.train experiment=vlhmm_ptb model.states=4096 model.clusters=128 model.tied=false \
+    lmzoo train experiment=vlhmm_ptb model.states=4096 model.clusters=128 model.tied=false \
         model.state_dropout=0.5 model.dropout=0 optimizer.lr=0.01 optimizer.weight_decay=0.3 trainer.max_tokens=4096 \
         trainer.epochs=3 trainer.precision=bfloat16 run_dir="$outputs/$row" "${changes[@]}" || failed=$?
     ((failed == 130)) && exit 130 # Ctrl-C

@@ -27,7 +27,7 @@ MODELS = {
 
 
 def start(run_dir: Path, options: list[str]) -> subprocess.Popen:
-    """``python -m lmzoo.train`` in the background."""
+    """``lmzoo train`` in the background."""
     words = [sys.executable, "-m", "lmzoo.train", *options, f"run_dir={run_dir}", "trainer.checkpoint_seconds=0.05"]
     return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL)
 

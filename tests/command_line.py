@@ -17,8 +17,8 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from lmzoo import train
 from lmzoo.cli.ending import run_command
+from lmzoo.commands import train
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.seals import SEAL
 from lmzoo.training.trainer import Trainer
@@ -58,7 +58,7 @@ class Outcome:
 
 
 def command(*arguments: str, main: Callable[[], int] = train.main) -> Outcome:
-    """``python -m lmzoo.train ARGUMENTS`` in the current folder, or another command."""
+    """``lmzoo train ARGUMENTS`` in the current folder, or another command."""
     out, err = io.StringIO(), io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -74,7 +74,7 @@ def command(*arguments: str, main: Callable[[], int] = train.main) -> Outcome:
 
 
 def configuration(run_dir: Path, *overrides: str) -> dict[str, Any]:
-    """What the command ``python -m lmzoo.train OVERRIDES run_dir=RUN_DIR`` trains."""
+    """What the command ``lmzoo train OVERRIDES run_dir=RUN_DIR`` trains."""
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         config = compose("train", [*overrides, "run_dir=unset"])  # a folder's name may hold signs that Hydra reads
     return OmegaConf.to_container(config, resolve=True) | {"run_dir": str(run_dir)}  # pyright: ignore

@@ -10,7 +10,7 @@ import torch
 from command_line import SMALL, command
 
 import lmzoo
-from lmzoo import evaluate
+from lmzoo.commands import evaluate
 from lmzoo.core.errors import UserError
 
 

@@ -55,7 +55,7 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
             except (HydraException, OmegaConfBaseException) as error:
                 for group in chosen:
                     if f"Could not override '{group}'." in str(error):
-                        raise UserError(f"{group}: no such option of lmzoo.{config_name}", "leave it out") from None
+                        raise UserError(f"{group}: no such option of lmzoo {config_name}", "leave it out") from None
                 raise UserError(hydra_message(error)) from None
             composed[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
     for override in overrides:

@@ -13,7 +13,7 @@ INTERRUPTED = 130
 def start(command: str) -> None:
     """Import the module of a command, run its ``main`` and exit with its code.
 
-    The file of a command calls this before its own imports, since they take long. Ctrl-C while they last ends the
+    Its imports take long. Ctrl-C while they last ends the
     process at once. Later the first Ctrl-C raises KeyboardInterrupt, so that nothing half done is left, and the second
     ends the process. Where a shell has told it to ignore Ctrl-C, a command does.
     """
@@ -26,9 +26,9 @@ def start(command: str) -> None:
     def work() -> int:
         if heeded:
             signal.signal(signal.SIGINT, _interrupt)
-        if command != "lmzoo.train" and os.environ.get("WORLD_SIZE", "1") != "1":
-            problem = "lmzoo.train alone runs in several processes"
-            raise importlib.import_module("lmzoo.core.errors").UserError(problem, f"start {command} by python -m")
+        if command != "lmzoo.commands.train" and os.environ.get("WORLD_SIZE", "1") != "1":
+            problem = "lmzoo train alone runs in several processes"
+            raise importlib.import_module("lmzoo.core.errors").UserError(problem, "start the others without torchrun")
         try:
             return main()
         except Exception:

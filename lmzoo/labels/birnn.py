@@ -44,7 +44,7 @@ class BiRNN(NetworkLabeller[Network], Chained):
         unknown: the rate at which a word that train has once is unknown.
         crf: whether neighbouring labels depend on each other.
         pooling: what becomes of the states of a text's words, and the text has one label; None: each word has one.
-        vectors: a run of ``lmzoo.vectors``, or a file of word vectors, to start from.
+        vectors: a run of ``lmzoo vectors``, or a file of word vectors, to start from.
         epochs: how often train is read.
         batch: words and padding of a step.
         lr: the rate of the first step, from which it falls to 0 in a straight line.

@@ -64,7 +64,7 @@ class Dense:
     of their components over train what was asked for (Turian, Ratinov & Bengio 2010, §7).
 
     Args:
-        vectors: a run of ``lmzoo.vectors`` or a file of word vectors; None: none.
+        vectors: a run of ``lmzoo vectors`` or a file of word vectors; None: none.
         encoder: the run of a language model that is an `Encoder`; it is given to `read_with`. None: none.
         around: how many words on either side count as well.
         scale: the root mean square.

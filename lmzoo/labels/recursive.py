@@ -27,7 +27,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
 
     Args:
         embedding: the size of the vectors of words and nodes.
-        vectors: a run of ``lmzoo.vectors``, or a file of word vectors of that size, to start from.
+        vectors: a run of ``lmzoo vectors``, or a file of word vectors of that size, to start from.
         scale: words' vectors are drawn from -scale to scale.
         dropout: the rate of words' vectors, and of nodes' before they are labelled.
         unknown: the rate at which a word that train has once is unknown.

@@ -66,7 +66,7 @@ class Entry:
 
     @property
     def of_labels(self) -> bool:
-        """Whether it is a run of ``lmzoo.label``, whose figures are the higher, the better."""
+        """Whether it is a run of ``lmzoo label``, whose figures are the higher, the better."""
         return "measure" in self.results
 
     @property
@@ -79,7 +79,7 @@ class Entry:
         """None for a run that is not finished; a UserError for one whose files are damaged."""
         options, results = decisive(run.config()), run.results()
         if "method.name" in options:
-            raise UserError("word vectors", "python -m lmzoo.probe compares them")
+            raise UserError("word vectors", "lmzoo probe compares them")
         if results is None:
             return None
         words, checksums = read_lines(run.path / "vocabulary.txt"), run.trained_on()["sha256"]

@@ -6,8 +6,8 @@ conditions.txt    a label a line, where the lines of the corpus have labels
 provenance.json   code, versions, device, command line, and checksums of the corpus and all else that it is made from
 last.pt           everything needed to go on exactly where training stood
 best.pt           the weights with the best validation perplexity
-vectors.bin       the vectors of a run of lmzoo.vectors, which has no best.pt
-valid.labels      the text with the labels of a run of lmzoo.label; test.labels
+vectors.bin       the vectors of a run of lmzoo vectors, which has no best.pt
+valid.labels      the text with the labels of a run of lmzoo label; test.labels
 results.json      there once the run is finished
 train.log         what was printed, and the traceback of a failure
 events.out.*      TensorBoard

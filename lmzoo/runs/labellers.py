@@ -48,7 +48,7 @@ def load_labeller(folder: Path) -> Learnt:
     run = Run(folder)
     config = run.config()
     if "labeller" not in config:
-        raise UserError(f"{folder}: is no run of labels", "this needs a run of python -m lmzoo.label")
+        raise UserError(f"{folder}: is no run of labels", "this needs a run of lmzoo label")
     require_plugins(config["plugins"], run.path)
     labeller: Labeller = labellers.build(config["labeller"])
     checkpoint = run.restore("best.pt", torch.device("cpu"), "state")

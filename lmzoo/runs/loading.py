@@ -50,7 +50,7 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     config = run.config()
     if "model" not in config:
         kind = "labels" if "labeller" in config else "word vectors"
-        raise UserError(f"{run.path}: is a run of {kind}", "this needs a run of python -m lmzoo.train")
+        raise UserError(f"{run.path}: is a run of {kind}", "this needs a run of lmzoo train")
     vocabulary = run.vocabulary()
     require_plugins(config["plugins"], run.path)
     checkpoint = run.restore("best.pt", where, "model")

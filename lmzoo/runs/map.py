@@ -143,4 +143,4 @@ def _needed(module: str, package: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise UserError(f"lmzoo.map needs {package}, which is not installed", f"pip install {package}") from None
+        raise UserError(f"lmzoo map needs {package}, which is not installed", f"pip install {package}") from None

@@ -15,7 +15,7 @@ from lmzoo.words.vectors.text import WordText
 
 @methods.register("type")
 class TypeVectors(Method):
-    """The vectors of a run of ``lmzoo.train``: what a language model has learnt of each word, whatever its context.
+    """The vectors of a run of ``lmzoo train``: what a language model has learnt of each word, whatever its context.
 
     Args:
         run: the folder of the run, of the same words as the corpus.
@@ -27,7 +27,7 @@ class TypeVectors(Method):
 
     def __init__(self, *, run: Source | None, part: str, min_count: int):
         if run is None:
-            raise UserError("method=type needs method.run=FOLDER, a run of python -m lmzoo.train")
+            raise UserError("method=type needs method.run=FOLDER, a run of lmzoo train")
         self.run, self.part, self.min_count = run, part, min_count
 
     def start(self, corpus: Corpus, seed: int) -> None:

@@ -87,6 +87,6 @@ def read_paths(path: Path) -> Mapping[str, str]:
         word = rest.partition("\t")[0]
         if not word or not bits or bits.strip("01"):
             raise UserError(f"{path}: line {number} has no path of 0s and 1s before a tab and a word",
-                            "write the file with python -m lmzoo.cluster --paths")  # fmt: skip
+                            "write the file with lmzoo cluster --paths")  # fmt: skip
         found[word] = bits
     return found

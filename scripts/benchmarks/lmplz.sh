@@ -44,7 +44,7 @@ estimated() { # NAME OPTION…
     local name=$1
     shift
     rm -rf "$folder/run" "$folder/cache"
-    measured "$name" python -m lmzoo.train model=ngram model.order=5 corpus=text "corpus.train=$text" \
+    measured "$name" lmzoo train model=ngram model.order=5 corpus=text "corpus.train=$text" \
         "corpus.valid=$folder/valid.txt" corpus.unknown=true corpus.context=sentence "run_dir=$folder/run" "$@"
 }
 

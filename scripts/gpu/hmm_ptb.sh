@@ -19,6 +19,6 @@ for row in "$@"; do
     left=$((deadline - SECONDS))
     [ "$left" -gt 20 ] || break
     timeout --signal=TERM --kill-after=60 "$left" \
-        python -m lmzoo.train hydra.mode=RUN experiment="${model}_ptb" model.states="${row##*-}" \
+        lmzoo train hydra.mode=RUN experiment="${model}_ptb" model.states="${row##*-}" \
         device=cuda trainer.precision=bfloat16 trainer.max_tokens=4096 run_dir="$outputs/$row" || echo "$row: exit code $?"
 done

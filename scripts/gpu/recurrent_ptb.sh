@@ -18,7 +18,7 @@ row() { # NAME OVERRIDES…
     local name=$1 left=$((deadline - SECONDS))
     shift
     [ "$left" -gt 20 ] || exit 0
-    timeout --signal=TERM --kill-after=60 "$left" python -m lmzoo.train hydra.mode=RUN device=cuda \
+    timeout --signal=TERM --kill-after=60 "$left" lmzoo train hydra.mode=RUN device=cuda \
         run_dir="$outputs/$name" "$@" || echo "$name: exit code $?"
 }
 

@@ -4,32 +4,38 @@ import contextlib
 import importlib
 import random
 from argparse import Action
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import QUICK, ROOT, TEXT, command
+from command_line import QUICK, TEXT, command
 
-from lmzoo import export_arpa
 from lmzoo.cli.command import CommandParser
+from lmzoo.commands import COMMANDS, export_arpa, label, vectors
 from lmzoo.core.configs import CONFIGS, defaults
 
-NAMES = sorted(path.stem for path in (ROOT / "lmzoo").glob("*.py") if path.stem not in ("__init__", "__main__", "api"))
 MAINS: dict[str, Callable[[], int]] = {
-    name: importlib.import_module(f"lmzoo.{name}").main for name in NAMES if name not in ("vectors", "label")
+    name: importlib.import_module(f"lmzoo.commands.{name}").main for name in sorted(COMMANDS)
 }
-"""Every command; of those that Hydra starts, which have no parser of their own, only the first."""
+HYDRA = {
+    "train": ("corpus", "model", "optimizer", "schedule", "trainer", "experiment"),
+    "vectors": ("corpus", "method"),
+    "label": ("task", "labeller"),
+}
+"""The commands that Hydra starts, with the groups of their options; they have no parser of their own."""
 GROUPS = {
     group: sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
-    for group in ("model", "corpus", "optimizer", "schedule", "trainer", "experiment")
+    for groups in HYDRA.values()
+    for group in groups
 }
 RUNS = {
     "ngram": ["model=ngram", "model.order=2"],
     "rnn": ["model=rnn", "model.embedding=4", "model.hidden=4"],
     "lds": ["model=lds", "model.hidden=4", "model.iterations=1"],
     "hmm": ["model=hmm", "model.states=4", "model.iterations=1"],
+    "cache": ["model=cache", "model.run=runs/ngram"],
 }
 TINY = dict.fromkeys(("hidden", "embedding", "dim", "classes"), 4) | {
     "states": 6,
@@ -38,8 +44,11 @@ TINY = dict.fromkeys(("hidden", "embedding", "dim", "classes"), 4) | {
     "order": 2,
 }
 TINY |= {"iterations": 1, "max_iterations": 1, "path": "texts/model.arpa", "runs": "[runs/ngram,runs/rnn]"}
+TINY |= {"epochs": 1, "column": 2, "filters": 2, "min_count": 1}
 TINY |= dict.fromkeys(("train", "valid", "test"), "texts/words.txt")
-"""Values with which a run takes no time, for all models and corpora that have such an option."""
+"""Values with which a run takes no time, for all models, corpora, methods and labellers that have such an option."""
+LABELLED = {"classify": "texts/classes.txt", "trees": "texts/trees.txt", "upos": "texts/words.conllu"}
+"""The files of tasks; of others, `texts/columns.txt`."""
 
 TEXTS = {
     "words.txt": b"w1 w2 w3 w2 w1\nw3 w1\nw2\n" * 8,
@@ -54,7 +63,36 @@ TEXTS = {
     "bom.txt": b"\xef\xbb\xbfw1\n",
     "null.txt": b"w1 \0 w2\n",
     "odd.txt": "w1\u2028w2\x85 \u3000\x1b[31m\r\n".encode(),
+    "columns.txt": b"w1 D B-NP O\nw2 N I-NP B-X\n\nw3 V B-VP O\n\n" * 4,
+    "ragged.txt": b"w1 D B-NP O\nw2 N\n",
+    "schemes.txt": b"w1 D B-NP B_PER\nw2 N E-NP PER\n",
+    "words.conllu": b"# x\n" + b"".join(b"%d\tw%d\tw\tX" % (i, i) + b"\t_" * 6 + b"\n" for i in (1, 2)) + b"\n",
+    "classes.txt": b"a\tw1 w2\nb\tw3\n" * 4,
+    "trees.txt": b"(1 (0 w1) (2 w2))\n(3 w1)\n" * 4,
+    "documents.txt": b"d1\tw1 w2\nd2\tw3 w1 w1\n",
+    "queries.txt": b"q1\tw1\nq2\tw3\n",
+    "judged.txt": b"q1 0 d1 1\nq2 0 d2 1\n",
+    "pairs.jsonl": b'{"sentence_good": "w1 w2", "sentence_bad": "w2 w1"}\n',
+    "similar.txt": b"w1 w2 1\nw2 w3 2\nw1 w3 3\n",
+    "analogies.txt": b": x\nw1 w2 w3 w4\n",
+    "vectors.txt": b"2 2\nw1 1 2\nw2 3 4\n",
+    "n-best.txt": b"1 ||| w1 w2 ||| 1\n1 ||| w2 ||| 2\n",
 }
+GOOD = {
+    "inspect": {"run": "runs/hmm"},
+    "embed": {"run": "runs/lds"},
+    "transitions": {"run": "runs/lds"},
+    "export_arpa": {"run": "runs/ngram"},
+    "map": {"run": "runs/ppmi", "words": "10", "perplexity": "3"},
+    "tag": {"run": "runs/majority", "text": "texts/columns.txt"},
+    "probe": {"vectors": "runs/ppmi", "sets": "texts/similar.txt", "analogies": "texts/analogies.txt"},
+    "pairs": {"files": "texts/pairs.jsonl"},
+    "rerank": {"text": "texts/n-best.txt", "tune": "texts/line.txt"},
+    "retrieve": {"documents": "texts/documents.txt", "queries": "texts/queries.txt", "qrels": "texts/judged.txt"}
+    | {"prior": "uniform", "stop": "none", "stem": "none", "run": "new", "mu": "2"},
+}
+"""What a command reads that needs more than any run or text."""
+OUTPUTS = ("out", "csv", "json", "plot", "write")
 BROKEN = {
     "empty": (),
     "no-weights": ("config.yaml", "vocabulary.txt"),
@@ -72,8 +110,8 @@ SIGNS = """null None true no [] [1,2] [null] [[0]] {} {a:1} [ ] } ? ??? *anchor 
 SIGNS += ["", " ", "{a: b}", "{a: b", "w1 w2", "\t", "\n", "a\nb", "\x1b[31m", "\0", "a\0b", "\ud800", "\udcff"]
 SIGNS += ["x" * 5000, "語" * 2000]
 READ = [*(f"texts/{name}" for name in TEXTS), *(f"runs/{name}" for name in [*RUNS, *BROKEN])]
-READ += """texts texts/words.txt/x texts/model.arpa runs runs/ngram/config.yaml runs/ngram/best.pt missing
-    missing/deeper . .. / ~ new""".split()  # noqa: SIM905
+READ += """runs/ppmi runs/majority texts texts/words.txt/x texts/model.arpa runs runs/ngram/config.yaml
+    runs/ngram/best.pt missing missing/deeper . .. / ~ new""".split()  # noqa: SIM905
 DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/proc/self/mem"]
 """To read; none is ever named as an output."""
 FLAGS = """-m --multirun --cfg --cfg=job --cfg=all --info --info=plugins --resolve --package=x --config-name=nope
@@ -116,6 +154,8 @@ def furnish(folder: Path) -> None:
         (folder / "texts" / name).write_bytes(text)
     for name, options in RUNS.items():
         assert command(*TEXT, *QUICK, *options, f"run_dir=runs/{name}").code == 0
+    assert command(*TEXT, *_chosen("method", "ppmi"), "run_dir=runs/ppmi", main=vectors.main).code == 0
+    assert command(*_chosen("task", "chunk"), "labeller=majority", "run_dir=runs/majority", main=label.main).code == 0
     for name, files in BROKEN.items():
         (folder / "runs" / name).mkdir()
         for file in files:
@@ -124,12 +164,13 @@ def furnish(folder: Path) -> None:
 
 
 def command_lines(seed: int, training: float = 0.5) -> Iterator[CommandLine]:
-    """Command lines without end, the same for the same seed. ``training`` is the share of the train command."""
+    """Command lines without end, the same for the same seed. ``training`` is the share of the commands of Hydra."""
     draw = random.Random(seed)
-    arguments = {name: list(parsed_arguments(main)) for name, main in MAINS.items() if name != "train"}
+    arguments = {name: list(parsed_arguments(main)) for name, main in MAINS.items() if name not in HYDRA}
     while True:
         if draw.random() < training:
-            yield CommandLine("train", tuple(_training(draw)))
+            name = draw.choice(["train", *HYDRA])
+            yield CommandLine(name, tuple({"train": _training, "vectors": _vectors, "label": _labels}[name](draw)))
         else:
             name = draw.choice(list(arguments))
             yield CommandLine(name, tuple(_reading(draw, name, arguments[name])))
@@ -145,11 +186,11 @@ def parsed_arguments(main: Callable[[], int]) -> Iterator[Action]:
 
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
         patch.setattr(CommandParser, "parse_args", note)
-        main()
+        main()  # pyright: ignore[reportCallIssue]
     return (action for action in found if action.dest != "help")
 
 
-def _value(draw: random.Random, *likely: list[str]) -> str:
+def _value(draw: random.Random, *likely: Sequence[str]) -> str:
     """Anything, more often one of the ``likely``."""
     return draw.choice(draw.choice([*likely, *likely, NUMBERS, SIGNS, READ]))
 
@@ -174,55 +215,80 @@ def _reading(draw: random.Random, name: str, actions: list[Action]) -> Iterator[
 
 
 def _good(draw: random.Random, name: str, action: Action) -> str:
-    kind = {"inspect": "hmm", "embed": "lds", "transitions": "lds", "export_arpa": "ngram"}
-    if action.dest == "run":
-        return f"runs/{kind.get(name) or draw.choice(list(RUNS))}"
-    if action.dest in ("out", "file"):
+    if value := GOOD.get(name, {}).get(action.dest):
+        return value
+    if action.dest in ("run", "runs"):
+        return f"runs/{draw.choice(list(RUNS))}"
+    if action.type is Path and action.dest in ("file", *OUTPUTS):
         return "new"
     if action.choices is not None:
         return draw.choice([choice for choice in action.choices if choice not in ("ptb", "wikitext2")])
-    if action.type in (int, float):
+    if action.type not in (None, Path):
         return "2"
     return "cpu" if action.dest == "device" else "texts/words.txt" if action.dest == "text" else "w1"
 
 
 def _bad(draw: random.Random, action: Action) -> str:
-    if action.dest in ("run", "text"):
+    if action.type is Path and action.dest not in OUTPUTS:
         return _value(draw, READ, DEVICES)
-    return _value(draw, NUMBERS if action.type in (int, float) else SIGNS)
+    return _value(draw, SIGNS if action.type in (None, Path) else NUMBERS)
 
 
 def _training(draw: random.Random) -> Iterator[str]:
     """The arguments of the train command: a small run, and one or two mistakes."""
     if draw.random() < 0.1:
-        yield from [*_text(draw, "markov"), *QUICK, *draw.choice(CLASHES.strip().splitlines()).split()]
+        yield from [*TEXT, *QUICK, *draw.choice(CLASHES.strip().splitlines()).split()]
         return
     chosen = {group: draw.choice(GROUPS[group]) for group in ("model", "optimizer", "schedule")}
-    chosen["corpus"] = corpus = draw.choice(["markov"] * 6 + GROUPS["corpus"])
-    options: dict[str, Any] = {group: defaults(group, choice) for group, choice in chosen.items()}
-    options |= {"": ["seed", "device", "deterministic", "run_dir"], "trainer": defaults("trainer", "default")}
-    yield from _text(draw, corpus)
-    yield from QUICK
-    yield from _tiny("model", chosen["model"])
-    yield from [f"{group}={choice}" for group, choice in chosen.items() if group != "corpus"]
+    yield from [*(corpus := _text(draw)), *QUICK, *_chosen("model", chosen["model"])]
+    yield from [f"{group}={choice}" for group, choice in chosen.items() if group != "model"]
+    yield from _mistakes(draw, chosen | {"corpus": _name(corpus), "trainer": "default"}, ["deterministic", "device"])
+
+
+def _vectors(draw: random.Random) -> Iterator[str]:
+    """The arguments of the command for word vectors."""
+    method = draw.choice(GROUPS["method"])
+    yield from [*(corpus := _text(draw)), *_chosen("method", method)]
+    yield from _mistakes(draw, {"method": method, "corpus": _name(corpus)})
+
+
+def _labels(draw: random.Random) -> Iterator[str]:
+    """The arguments of the command for labels."""
+    task, labeller = (draw.choice(GROUPS[group]) for group in HYDRA["label"])
+    yield from [*_chosen("task", task), *_chosen("labeller", labeller)]
+    yield from _mistakes(draw, {"labeller": labeller, "task": task})
+
+
+def _text(draw: random.Random) -> list[str]:
+    corpus = draw.choice(["markov"] * 6 + GROUPS["corpus"])
+    return TEXT if corpus == "markov" else _chosen("corpus", corpus)
+
+
+def _name(chosen: list[str]) -> str:
+    return chosen[0].partition("=")[2]
+
+
+def _chosen(group: str, name: str) -> list[str]:
+    """An entry of a group, with the options that `TINY` has. An option that is off stays off."""
+    tiny: dict[str, Any] = TINY
+    if group == "task":
+        tiny = dict.fromkeys(("train", "valid", "test"), LABELLED.get(name, "texts/columns.txt"))
+    given = {key for key, value in defaults(group, name).items() if value is not None or isinstance(tiny.get(key), str)}
+    return [f"{group}={name}", *(f"{group}.{key}={value}" for key, value in tiny.items() if key in given)]
+
+
+def _mistakes(draw: random.Random, chosen: dict[str, str], more: Sequence[str] = ()) -> Iterator[str]:
+    """None to two mistakes in the options of the ``chosen`` entries and in those that have no group."""
+    options = {group: list(defaults(group, name)) for group, name in chosen.items()}
+    options[""] = ["seed", "run_dir", "checkpoint_seconds", *more]
     for _ in range(draw.choice([0, 1, 1, 1, 1, 1, 1, 2, 2])):
         yield _mistake(draw, options)
 
 
-def _text(draw: random.Random, corpus: str) -> list[str]:
-    return TEXT if corpus == "markov" else [f"corpus={corpus}", *_tiny("corpus", corpus)]
-
-
-def _tiny(group: str, name: str) -> list[str]:
-    """The options of a model or a corpus that `TINY` has. An option that is off stays off."""
-    given = {key for key, value in defaults(group, name).items() if value is not None or isinstance(TINY.get(key), str)}
-    return [f"{group}.{key}={value}" for key, value in TINY.items() if key in given]
-
-
-def _mistake(draw: random.Random, options: dict[str, Any]) -> str:
-    """One argument of the train command that is likely to be wrong."""
-    group = draw.choice(["", "trainer", "corpus", "corpus", "model", "model", "model", "optimizer", "schedule"])
-    name = draw.choice(list(options[group]))
+def _mistake(draw: random.Random, options: dict[str, list[str]]) -> str:
+    """One argument that is likely to be wrong."""
+    group = draw.choice([*options, *(["corpus"] * ("corpus" in options)), next(iter(options)), next(iter(options))])
+    name = draw.choice(options[group])
     key = f"{group}.{name}" if group else name
     kind = draw.random()
     if kind < 0.6:
@@ -232,7 +298,7 @@ def _mistake(draw: random.Random, options: dict[str, Any]) -> str:
     if kind < 0.75:
         sign, named, value = (
             draw.choice(["+", "++", "~"]),
-            draw.choice([key, group or "model"]),
+            draw.choice([key, group or next(iter(options))]),
             draw.choice(["", "=1"]),
         )
         return f"{sign}{named}{value}"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, QUICK, command
 
-from lmzoo import (
+from lmzoo.cli.ending import run_command
+from lmzoo.commands import (
     cluster,
     compare,
     embed,
@@ -29,8 +30,7 @@ from lmzoo import (
     transitions,
     vectors,
 )
-from lmzoo import map as map_command
-from lmzoo.cli.ending import run_command
+from lmzoo.commands import map as map_command
 from lmzoo.core import errors
 from lmzoo.core.errors import printable
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, TEXT, command
 
-from lmzoo import cluster, compare, embed, export_arpa, probe, retrieve, vectors
-from lmzoo import map as map_command
+from lmzoo.commands import cluster, compare, embed, export_arpa, probe, retrieve, vectors
+from lmzoo.commands import map as map_command
 
 Main = Callable[[], int]
 

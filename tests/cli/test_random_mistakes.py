@@ -118,7 +118,7 @@ def check(run: Callable[[CommandLine], tuple[int, str]], lines: list[CommandLine
 
 
 def test_thirty_random_command_lines(run):
-    check(run, list(itertools.islice(command_lines(0, training=0.2), 30)))  # the train command takes longest
+    check(run, list(itertools.islice(command_lines(0, training=0.2), 30)))  # what learns takes longest
 
 
 @pytest.mark.slow

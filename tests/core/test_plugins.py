@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import ROOT, TEXT, command
 
-from lmzoo import evaluate
 from lmzoo.api import load
+from lmzoo.commands import evaluate
 from lmzoo.core import plugins
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
@@ -215,7 +215,7 @@ def test_a_command_imports_nothing_of_the_current_folder(way: str, inside: bool,
     script = tmp_path / "bin/start.py"
     script.parent.mkdir()
     script.write_text("from lmzoo.__main__ import run\nrun()")
-    start = [str(script), "evaluate"] if way == "script" else ["-m", "lmzoo.evaluate"]
+    start = [str(script), "evaluate"] if way == "script" else ["-m", "lmzoo", "evaluate"]
     done = subprocess.run(
         [sys.executable, *start, "." if inside else "run"], cwd=here, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},

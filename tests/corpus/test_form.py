@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, QUICK, Outcome, command
 
-from lmzoo import api, compare, evaluate, generate, score
+from lmzoo import api
+from lmzoo.commands import compare, evaluate, generate, score
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, QUICK, Outcome, command
 
-from lmzoo import evaluate, label, score, train, vectors
+from lmzoo.commands import evaluate, label, score, train, vectors
 from lmzoo.corpus import load_corpus
 
 TOLD = "its figures do not tell how good the model is with other text"

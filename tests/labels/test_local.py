@@ -7,7 +7,7 @@ import torch
 from command_line import MODELS, QUICK, command
 from torch.nn import functional as F
 
-from lmzoo import label, tag
+from lmzoo.commands import label, tag
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence

@@ -10,7 +10,7 @@ import pytest
 import torch
 from command_line import command
 
-from lmzoo import label, tag
+from lmzoo.commands import label, tag
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.chained import Chained

@@ -8,7 +8,8 @@ import pytest
 import torch
 from command_line import MODELS, QUICK, TEXT, command
 
-from lmzoo import evaluate, load, score
+from lmzoo import load
+from lmzoo.commands import evaluate, score
 from lmzoo.core import files
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import read_pieces, read_text

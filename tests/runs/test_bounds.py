@@ -13,7 +13,7 @@ import pytest
 import torch
 from command_line import SMALL, command, contents, edit, put
 
-from lmzoo import evaluate, train
+from lmzoo.commands import evaluate, train
 from lmzoo.core.configs import parse
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs import loading

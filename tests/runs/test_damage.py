@@ -11,7 +11,7 @@ import pytest
 import torch
 from command_line import SMALL, command, contents, edit, stop_at
 
-from lmzoo import evaluate
+from lmzoo.commands import evaluate
 
 
 class Evil:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from command_line import MODELS, QUICK, TEXT, command, stop_at
 
-from lmzoo import label, train, vectors
+from lmzoo.commands import label, train, vectors
 from lmzoo.core.files import sha256
 from lmzoo.core.options import schema, sources
 from lmzoo.core.registry import Registry, models

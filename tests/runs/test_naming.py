@@ -11,9 +11,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from lmzoo.commands.evaluate import evaluate
 from lmzoo.core.configs import defaults
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.evaluate import evaluate
 from lmzoo.runs.directory import Run
 from lmzoo.runs.naming import LONGEST, run_folder, telling
 from lmzoo.runs.settings import flatten

@@ -9,7 +9,7 @@ import pytest
 import torch
 from command_line import MODELS, QUICK, TEXT, command, edit, put
 
-from lmzoo import evaluate
+from lmzoo.commands import evaluate
 
 CLASSES = ["model.embedding=8", "model.hidden=8", "model.classes=4"]
 LOGLINEAR = ["model=loglinear", "model.order=2", "model.max_iterations=3", "model.templates=[c1]", "model.classes=4"]

@@ -14,7 +14,7 @@ import pytest
 import torch
 from command_line import MODELS, QUICK, SMALL, TEXT, Outcome, command
 
-from lmzoo import evaluate
+from lmzoo.commands import evaluate
 from lmzoo.training.trainer import Trainer
 from lmzoo.words import cache
 
@@ -27,7 +27,7 @@ SWEEP = ["-m", "model=rnn,lstm", *TEXT, *QUICK, "model.embedding=8", "model.hidd
 def processes() -> Iterator[ProcessPoolExecutor]:
     """Two processes, started from one that has loaded PyTorch already."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lmzoo.train"])
+    context.set_forkserver_preload(["lmzoo.commands.train"])
     with ProcessPoolExecutor(2, context) as pool:
         yield pool
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from command_line import MODELS, QUICK, TEXT, command, contents, edit, put
 
-from lmzoo import compare, evaluate, generate, pairs, score, train
 from lmzoo.api import load
+from lmzoo.commands import compare, evaluate, generate, pairs, score, train
 from lmzoo.core.errors import UserError
 from lmzoo.models.neural.recurrent import RNN
 

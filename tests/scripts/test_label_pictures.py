@@ -6,7 +6,7 @@ import numpy as np
 from command_line import command
 from label_pictures import main, places, shares
 
-from lmzoo import label
+from lmzoo.commands import label
 
 
 def test_shares_are_of_the_words_of_a_label():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import ROOT, command, edit, put
 
-from lmzoo import label
+from lmzoo.commands import label
 
 
 def test_figures_are_means_over_runs_of_as_many_sentences(

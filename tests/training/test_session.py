@@ -13,10 +13,10 @@ import torch
 from command_line import MODELS, QUICK, SMALL, TEXT, configuration, stop_at
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from lmzoo.commands.evaluate import evaluate
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.core.seals import SEAL
 from lmzoo.corpus import Corpus, Vocabulary
-from lmzoo.evaluate import evaluate
 from lmzoo.runs.board import Board
 from lmzoo.training import session
 from lmzoo.training.session import described, train

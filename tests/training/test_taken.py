@@ -9,7 +9,8 @@ import pytest
 from command_line import MODELS, QUICK, command, stop_at
 from omegaconf import OmegaConf
 
-from lmzoo import api, label, score, vectors
+from lmzoo import api
+from lmzoo.commands import label, score, vectors
 from lmzoo.core.configs import saved
 from lmzoo.runs.directory import Run
 

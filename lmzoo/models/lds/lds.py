@@ -97,7 +97,7 @@ class LinearDynamicalSystem(LanguageModel):
         lags: L, how many lags EM sees.
         pseudocount: κ; every word counts as seen so many times more, beside any word.
         iterations: how many iterations of EM.
-        vectors: a run of ``lmzoo.vectors`` or a file: the observations are vectors of words, centred and whitened, in
+        vectors: a run of ``lmzoo vectors`` or a file: the observations are vectors of words, centred and whitened, in
             place of one-hot words. A word without a vector tells nothing. None for one-hot words.
         classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
         clustering: how they are found: see `word_clusters`.

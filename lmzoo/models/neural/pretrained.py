@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[int], Tensor]:
-    """The words of a vocabulary that a run of ``lmzoo.vectors`` or a file knows, and (n, d) their vectors.
+    """The words of a vocabulary that a run of ``lmzoo vectors`` or a file knows, and (n, d) their vectors.
 
     Raises: UserError where the vectors cannot be read, or are of none of the words.
     """
@@ -31,7 +31,7 @@ def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[i
 
 
 class Pretrained:
-    """The vectors of a run of ``lmzoo.vectors``, or of a file, as the first rows of an embedding.
+    """The vectors of a run of ``lmzoo vectors``, or of a file, as the first rows of an embedding.
 
     They are scaled together to the root mean square of the rows whose place they take. A word without a vector keeps
     the row that was drawn for it.

@@ -12,7 +12,7 @@ from lmzoo.core.seals import check_recorded
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 VECTORS = "vectors.bin"
-"""The file of a run of ``lmzoo.vectors``, in word2vec's binary format."""
+"""The file of a run of ``lmzoo vectors``, in word2vec's binary format."""
 
 Format = Literal["binary", "text", "glove"]
 
@@ -43,7 +43,7 @@ def read_vectors(path: Path) -> WordVectors:
     """
     file = path / VECTORS if path.is_dir() else path
     if path.is_dir() and not file.exists():
-        advice = "python -m lmzoo.vectors makes one; with method=type, of a language model"
+        advice = "lmzoo vectors makes one; with method=type, of a language model"
         raise UserError(f"{path}: has no {VECTORS}", advice)
     with input_stream(file) as stream:
         data = stream.read()

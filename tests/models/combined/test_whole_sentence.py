@@ -12,7 +12,7 @@ from command_line import command
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from lmzoo import evaluate, generate, score
+from lmzoo.commands import evaluate, generate, score
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models

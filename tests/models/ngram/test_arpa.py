@@ -14,15 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_ngram import DEFAULTS, SMOOTHINGS, texts
 
-from lmzoo import evaluate, load
-from lmzoo import score as score_words
+from lmzoo import load
+from lmzoo.commands import evaluate
+from lmzoo.commands import score as score_words
+from lmzoo.commands.export_arpa import main
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.own import read_vocabulary
 from lmzoo.corpus.vocabulary import Vocabulary
-from lmzoo.export_arpa import main
 from lmzoo.models.ngram import arpa_file
 from lmzoo.models.ngram.arpa import Arpa, check_sums, check_words
 from lmzoo.models.ngram.arpa_file import read_arpa, write_arpa

@@ -1,0 +1,83 @@
+"""Cluster the words of a text: ``lmzoo cluster --corpus ptb --clusters 128 ptb-clusters.tsv``."""
+
+from pathlib import Path
+
+from torch import Tensor
+
+from lmzoo.cli.command import CommandParser, bounded, check_output
+from lmzoo.core.configs import CONFIGS, defaults
+from lmzoo.core.errors import printable
+from lmzoo.core.files import read_text, write_output
+from lmzoo.core.options import Size
+from lmzoo.corpus import Vocabulary, load_corpus
+from lmzoo.words.brown import average_mutual_information
+from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.merging import paths
+
+SHOWN = 12
+"""The most words of a cluster that are printed."""
+
+
+def members(cluster: Tensor, counts: Tensor) -> list[list[int]]:
+    """(V,) cluster and (V,) count of each word -> the words of each cluster, the most frequent first."""
+    found: list[list[int]] = [[] for _ in range(int(cluster.max()) + 1)]
+    for word in counts.argsort(descending=True, stable=True).tolist():
+        found[int(cluster[word])].append(word)
+    return found
+
+
+def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path, tree: bool) -> None:
+    """Print the Brown clusters of a text, and write a line ``word<TAB>cluster<TAB>count`` for each word to a file.
+
+    With ``tree`` it is ``path<TAB>word<TAB>count``, the path of the cluster in the tree over clusters.
+
+    Raises: UserError if there are more clusters than words, or if the file cannot be written.
+    """
+    found = cached_brown_clusters(tokens, len(vocabulary), clusters, "--clusters")
+    counts = tokens.bincount(minlength=len(vocabulary))
+    names = paths(tokens, found) if tree else None
+    lines: list[str] = []
+    for number, words in enumerate(members(found, counts)):
+        more = f" … ({len(words)} words)" if len(words) > SHOWN else ""
+        print(f"{number:4d}  {printable(' '.join(vocabulary.words[word] for word in words[:SHOWN]))}{more}")
+        for name, word in ((vocabulary.words[word], word) for word in words):
+            fields = (names[number], name) if names else (name, number)
+            lines.append(f"{fields[0]}\t{fields[1]}\t{counts[word]}\n")
+    write_output(out, "".join(lines).encode())
+    information = average_mutual_information(tokens, found)
+    print(
+        f"{clusters} clusters of {len(vocabulary):,} words in {len(tokens):,} tokens: "
+        f"average mutual information {information:.4f} nats; written to {printable(str(out))}"
+    )
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="lmzoo cluster",
+        description="Group the words of a text by their neighbours, so that the average mutual information of "
+        "adjacent groups is large (Brown et al. 1992). Prints the most frequent words of each cluster. The same text "
+        "always has the same clusters. <eos>, the end of a line, counts as a word and is in the last cluster.",
+        epilog="examples: lmzoo cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
+        "lmzoo cluster --text book.txt --clusters 50 book-clusters.tsv",
+    )
+    named = sorted(path.stem for path in (CONFIGS / "corpus").glob("*.yaml") if path.stem != "text")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--corpus", choices=named, help="the training text of a corpus that lmzoo knows")
+    source.add_argument("--text", type=Path, metavar="FILE", help="a sentence a line, words separated by spaces, UTF-8")
+    parser.add_argument("--clusters", type=bounded(Size), required=True, help="their number, such as 128")
+    parser.add_argument("out", type=Path, help="file to write: a line 'word<TAB>cluster<TAB>count' for each word")
+    parser.add_argument(
+        "--paths", action="store_true", help="write 'path<TAB>word<TAB>count': clusters that are alike begin alike"
+    )
+    options = parser.parse_args()
+    check_output(options.out, inputs=filter(None, [options.text]))
+    if options.text:
+        text = read_text(options.text)
+        vocabulary = Vocabulary.of(text)
+        tokens = vocabulary.encode(text, str(options.text))
+    else:
+        corpus = load_corpus(defaults("corpus", options.corpus))
+        vocabulary, tokens = corpus.vocabulary, corpus.train
+    cluster(vocabulary, tokens, options.clusters, options.out, options.paths)
+    return 0

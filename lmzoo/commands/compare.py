@@ -1,0 +1,145 @@
+"""Compare runs: ``lmzoo compare RUN…``; two models word by word: ``--tokens A B``."""
+
+import glob
+from pathlib import Path
+
+from torch import Tensor
+
+from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, warn
+from lmzoo.core.errors import UserError, printable
+from lmzoo.core.files import write_output
+from lmzoo.core.options import Seed
+from lmzoo.corpus.corpus import SPLITS
+from lmzoo.protocol.difference import bootstrap, by_word
+from lmzoo.protocol.lines import known
+from lmzoo.protocol.perplexity import Score, checked, text_logprobs
+from lmzoo.runs.comparison import as_csv, as_json, as_text, collect, groups
+from lmzoo.runs.naming import OUTPUTS
+from lmzoo.runs.plot import picture
+
+SAMPLES = 1000
+"""Texts that the bootstrap draws."""
+
+SHOWN = 10
+"""Words on which each of two models is better."""
+
+
+def found(patterns: list[str]) -> list[Path]:
+    """The folders of runs that some names or patterns stand for: a run itself, or all runs below a folder.
+
+    Raises: UserError for one that stands for no run.
+    """
+    runs: dict[Path, None] = {}
+    for pattern in patterns:
+        matches = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
+        below = [(Path(folder), file) for folder in matches for file in sorted(Path(folder).rglob("config.yaml"))]
+        shown = [file.parent for top, file in below if not str(file.relative_to(top)).startswith(".")]
+        if not shown:
+            raise UserError(f"{pattern}: no run is there", "name folders of runs, or a folder above them")
+        runs |= dict.fromkeys(shown)
+    return list(runs)
+
+
+def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> str:
+    """Which of two runs predicts a split better, how sure that is, and on which words they differ most.
+
+    Raises: UserError where the runs are of different texts or words, or one of them gives a token no probability.
+    """
+    opened = [open_run(folder, device) for folder in folders]
+    first, second = (run for run, _, _ in opened)
+    text, other = (run.corpus() for run in (first, second))
+    if text.sha256.get(split) != other.sha256.get(split) or opened[0][2].words != opened[1][2].words:
+        raise UserError(f"{second.path}: is of another text, or other words, than {first.path}", "name two of a text")
+    tokens, logprobs, lines = text.tokens(split), [], []
+    if len(tokens) != len(other.tokens(split)):
+        raise UserError(
+            f"{second.path}: reads more or less of {split} than {first.path}",
+            "name two with the same trainer.first_tokens",
+        )
+    for (run, model, _), corpus in zip(opened, (text, other), strict=True):
+        warn(run.unfinished())
+        context = run.config()["corpus"]["context"]
+        found = text_logprobs(model, tokens, context, corpus.conditions.get(split))
+        logprobs.append(checked(found, run.path).cpu().double())
+        measured = Score.of(logprobs[-1])
+        if measured.impossible:
+            raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
+        is_known = known(model, text.vocabulary)[tokens]
+        unknown = int((~is_known).sum())
+        of_known = Score.of(logprobs[-1][is_known]).perplexity
+        lines.append(
+            f"{'AB'[len(lines)]}  {measured.perplexity:.2f}  {run.path} (context {context})"
+            + (
+                f", without its {unknown:,} unknown words {of_known:.2f}"
+                if unknown and not model.whole_sentences
+                else ""
+            )
+        )
+    a, b = logprobs
+    interval = bootstrap(a, b, tokens, SAMPLES, seed)
+    lines.append(
+        f"perplexity of A minus that of B on {split}: {interval.difference:+.2f}, 95% interval {interval.low:+.2f} to "
+        f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences"
+        f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {seed})"
+    )
+    if any(model.whole_sentences for _, model, _ in opened):
+        return "\n".join(lines)
+    return "\n".join(lines + _words(a, b, tokens, text.vocabulary.words))
+
+
+def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:
+    """The words on which either model gains most, in nats over the whole text."""
+    counts, gains = by_word(a, b, tokens, len(words))
+    lines = []
+    for name, signed in (("A", gains), ("B", -gains)):
+        lines += [f"\n{name} is better on", f"{'nats':>10} {'count':>9} {'a token':>9}  word"]
+        for word in signed.argsort(descending=True, stable=True)[:SHOWN].tolist():
+            if signed[word] > 0:
+                nats, count = float(signed[word]), int(counts[word])
+                lines.append(f"{nats:10.1f} {count:9,} {nats / count:9.3f}  {words[word]}")
+    return lines
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="lmzoo compare",
+        description="Compare finished runs: the options that differ, and the figures, by valid perplexity. Runs of "
+        "other texts or contexts have a table of their own. Runs alike but for the seed are one row, with the mean and "
+        "the standard deviation. With --tokens, compare two models word by word.",
+        epilog="examples: lmzoo compare; lmzoo compare 'outputs/ptb/lstm*' --csv lstm.csv; "
+        "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid",
+    )
+    parser.add_argument("runs", nargs="*", help="runs, patterns, or folders above runs (default: outputs)")
+    parser.add_argument("--seeds", action="store_true", help="list the runs of each seed")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each row, with all its options")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw perplexity by epochs, seconds, parameters")
+    parser.add_argument("--tokens", nargs=2, type=Path, metavar=("A", "B"), help="on which words two runs differ most")
+    parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens (default: test)")
+    parser.add_argument("--seed", type=bounded(Seed), default=0, help="with --tokens: of the bootstrap (default: 0)")
+    parser.add_device()
+    parser.add_plugins()
+    arguments = parser.parse_args()
+    if arguments.tokens:
+        if arguments.runs:
+            parser.error(f"--tokens compares two runs and no more, such as {arguments.runs[0]}")
+        print(printable(compare_tokens(arguments.tokens, arguments.split, arguments.device, arguments.seed), "\n"))
+        return 0
+    check_output(arguments.csv, arguments.json, arguments.plot)
+    entries, others = collect(found(arguments.runs or [str(OUTPUTS)]))
+    tables = groups(entries, arguments.seeds)
+    if tables:
+        print(as_text(tables, arguments.markdown))
+    for folder, reason in others.items():
+        warn(f"{folder}: {reason}")
+    if arguments.csv:
+        write_output(arguments.csv, as_csv(tables))
+    if arguments.json:
+        write_output(arguments.json, as_json(tables, others))
+    if arguments.plot:
+        write_output(arguments.plot, picture(tables, arguments.plot))
+        if any(table.of_labels for table in tables):
+            warn("--plot: runs of labels have no perplexity, so they are not in the picture")
+    return 0

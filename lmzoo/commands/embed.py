@@ -1,0 +1,254 @@
+"""Embed the tokens of a text: ``lmzoo embed RUN TEXT FILE``."""
+
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn
+from lmzoo.core.errors import UserError, printable
+from lmzoo.core.files import output_stream
+from lmzoo.core.progress import Bar, reading
+from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.protocol.encoder import Encoder, embed_lines
+
+OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
+"""How many tokens of a word are printed, how many neighbours of each, and how many words on either side of a token."""
+
+PART_TOKENS = 1 << 14
+"""Whole lines of a file are embedded and written together up to so many tokens."""
+
+LONGEST_LINE = 1 << 17
+"""Words of a line, which are embedded all at once."""
+
+MOST_BYTES = 1 << 32
+"""Of the words in a file; numpy keeps as much room for each as for the longest."""
+
+
+@dataclass
+class TextOnDisk:
+    """A text whose words and their numbers are on disk, so that little of it is in memory.
+
+    Attributes:
+        file: where the text came from.
+        word_file: a word a line, in UTF-8.
+        number_file: int32, with EOS_ID at the end of each line of the text.
+        words: N, how many there are.
+        lines: how many lines have a word.
+        longest: the longest word.
+    """
+
+    file: Path
+    word_file: BinaryIO
+    number_file: BinaryIO
+    words: int = 0
+    lines: int = 0
+    longest: str = ""
+
+    @classmethod
+    @contextmanager
+    def of(cls, vocabulary: Vocabulary, file: Path) -> Iterator["TextOnDisk"]:
+        """Read a file that has a sentence on each line, once; a context, at whose end the files on disk are gone.
+
+        Raises: UserError where there is no folder for temporary files, or it has no room.
+        """
+        with ExitStack() as files:
+            try:
+                word_file, number_file = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+                text = cls(file, cast(BinaryIO, word_file), cast(BinaryIO, number_file))
+                text._fill(vocabulary)
+            except OSError as error:
+                with suppress(OSError):
+                    files.close()
+                where = tempfile.tempdir or "temporary files"  # it is None where no folder will do
+                raise UserError(
+                    f"{where}: cannot be written ({error.strerror})", "set TMPDIR to a folder with more room"
+                ) from None
+            yield text
+
+    def _fill(self, vocabulary: Vocabulary) -> None:
+        last = EOS_ID
+        for piece, numbers in vocabulary.encode_pieces(
+            reading(self.file, of_words=vocabulary.form.of_words), str(self.file)
+        ):
+            words = vocabulary.form.prepared(piece).decode().split()
+            tokens = numbers.int().numpy()
+            self.words += len(words)
+            self.lines += int(((tokens == EOS_ID) & (np.insert(tokens[:-1], 0, last) != EOS_ID)).sum())
+            self.longest = max([self.longest, *words], key=len)
+            self.word_file.write("".join(f"{word}\n" for word in words).encode())
+            self.number_file.write(tokens.tobytes())
+            last = tokens[-1]
+        self.word_file.flush()
+        self.number_file.flush()
+
+    def parts(self) -> Iterator[Tensor]:
+        """(n,) tokens of whole lines, with `<eos>` at the end of each, in the order of the text."""
+        tokens = np.memmap(self.number_file, np.int32, "r")
+        begin = 0
+        while begin < len(tokens):
+            size, last = PART_TOKENS, -1
+            while not len(ends := np.flatnonzero(tokens[begin : begin + size] == EOS_ID)):
+                size, last = 2 * size, 0  # a longer line is a part by itself
+                if size > LONGEST_LINE:
+                    raise UserError(f"{self.file}: a line has more than {LONGEST_LINE:,} words", "part it")
+            end = begin + int(ends[last]) + 1
+            yield torch.from_numpy(tokens[begin:end].astype(np.int64))
+            begin = end
+
+    def read_words(self) -> Iterator[str]:
+        """The words, in the order of the text."""
+        self.word_file.seek(0)
+        return (line[:-1].decode() for line in self.word_file)
+
+    def word_arrays(self) -> Iterator[np.ndarray]:
+        """The words in arrays of numpy's text, as wide as the longest of all.
+
+        Raises: UserError for a word that is so long that they would not fit into `MOST_BYTES`.
+        """
+        width = np.array(self.longest).dtype
+        if (room := self.words * width.itemsize) > MOST_BYTES:
+            raise UserError(
+                f"{self.file}: numpy would take {room / 1e9:,.0f} GB for {self.words:,} words, each as wide as the "
+                f"longest, '{printable(self.longest[:20])}…' of {len(self.longest):,} signs",
+                "name a file .npy, which has the embeddings without the words",
+            )
+        words = self.read_words()
+        while part := list(islice(words, PART_TOKENS)):
+            yield np.array(part, width)
+
+    def line_arrays(self) -> Iterator[np.ndarray]:
+        """int64 numbers of the words' lines, from 0."""
+        done = 0
+        for tokens in self.parts():
+            ends = (tokens == EOS_ID).long()
+            yield (done + ends.cumsum(0))[ends == 0].numpy()
+            done += int(ends.sum())
+
+    def embedding_arrays(self, encoder: Encoder) -> Iterator[np.ndarray]:
+        """(n, h) float32 of the words."""
+        with Bar(self.words, "token", "embedding") as bar:
+            for tokens in self.parts():
+                embedded = embed_lines(encoder, tokens)[tokens != EOS_ID]
+                yield embedded.numpy()
+                bar.update(steps=len(embedded))
+
+    def write(self, encoder: Encoder, file: Path) -> int:
+        """Write ``words``, ``lines`` and ``embeddings`` for `numpy.load`; the last alone where the file is a ``.npy``.
+
+        Returns: h, the size of the embeddings.
+
+        Raises: UserError where the file cannot be written, and as `word_arrays` does.
+        """
+        with output_stream(file) as stream:
+            if file.suffix == ".npy":
+                return self._write_array(stream, self.embedding_arrays(encoder))
+            with zipfile.ZipFile(stream, "w") as archive:
+                size = 0
+                for name, arrays in (
+                    ("words", self.word_arrays()),
+                    ("lines", self.line_arrays()),
+                    ("embeddings", self.embedding_arrays(encoder)),
+                ):
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                        size = self._write_array(cast(BinaryIO, part), arrays)
+                return size
+
+    def _write_array(self, stream: BinaryIO, arrays: Iterator[np.ndarray]) -> int:
+        """Write arrays one below the other as one, N long, in numpy's format -> the size of its last dimension."""
+        first = next(arrays)
+        shape = (self.words, *first.shape[1:])
+        header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        for array in chain([first], arrays):
+            stream.write(array.tobytes())
+        return shape[-1]
+
+
+@dataclass(frozen=True)
+class EmbeddedText:
+    """The words of a text and the embedding of each, computed from its whole line.
+
+    Attributes:
+        words: N, as they stand in the text, even if the model reads them as `<unk>`.
+        lines: (N,) the number of each word's line, from 0.
+        embeddings: (N, h) float32, of unit length.
+    """
+
+    words: list[str]
+    lines: Tensor
+    embeddings: Tensor
+
+    @classmethod
+    def of(cls, encoder: Encoder, text: TextOnDisk) -> "EmbeddedText":
+        """All of a text in memory."""
+        lines, embeddings = map(np.concatenate, ([*text.line_arrays()], [*text.embedding_arrays(encoder)]))
+        return cls([*text.read_words()], torch.from_numpy(lines), torch.from_numpy(embeddings))
+
+    def neighbours(self, place: int, count: int) -> list[tuple[float, int]]:
+        """The cosine and the place of the ``count`` nearest tokens, nearest first; every word occurs once at most."""
+        cosines = self.embeddings @ self.embeddings[place]
+        found, seen = [], {self.words[place]}
+        for other in cosines.argsort(descending=True).tolist():
+            if self.words[other] not in seen:
+                seen.add(self.words[other])
+                found.append((float(cosines[other]), other))
+                if len(found) == count:
+                    break
+        return found
+
+    def passage(self, place: int) -> str:
+        """A token in brackets, with a few words of its line on either side."""
+        low, high = max(0, place - AROUND), place + AROUND + 1
+        line = self.lines[low:high] == self.lines[place]
+        words = [f"[{word}]" if low + i == place else word for i, word in enumerate(self.words[low:high])]
+        return " ".join(word for word, same in zip(words, line.tolist(), strict=True) if same)
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="lmzoo embed",
+        description="Write the embedding of every token of a text under a trained linear dynamical system: the mean "
+        "of its state given the whole line, scaled so that over the training text it varies alike in all directions, "
+        "then to unit length; under a hidden Markov model, the roots of the posteriors of its states. "
+        "numpy.load(FILE) has 'words' (N), 'lines' (N, numbers from 0) and 'embeddings' (N, h). A FILE whose name ends "
+        "in .npy is the last alone, which numpy.load(FILE, mmap_mode='r') reads where memory is too small.",
+        epilog="examples: lmzoo embed outputs/ptb/lds book.txt book.npz; "
+        "lmzoo embed outputs/ptb/lds book.txt --neighbours bank",
+    )
+    parser.add_run("outputs/ptb/lds", "the run directory of model=lds or of a hidden Markov model")
+    parser.add_argument("text", type=Path, help="a sentence a line, words separated by spaces, UTF-8")
+    out = parser.add_mutually_exclusive_group(required=True)
+    out.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npz or book.npy")
+    out.add_argument("--neighbours", metavar="WORD", help="instead print the tokens nearest to those of a word")
+    parser.add_device()
+    options = parser.parse_args()
+    check_output(options.file, inputs=[options.text])
+    run, model, vocabulary = open_run(options.run, options.device)
+    encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
+    warn(run.unfinished())
+    with TextOnDisk.of(vocabulary, options.text) as on_disk:
+        if options.file:
+            dimensions = on_disk.write(encoder, options.file)
+            print(f"{on_disk.words:,} tokens of {on_disk.lines:,} lines, {dimensions} dimensions each")
+            return 0
+        text = EmbeddedText.of(encoder, on_disk)
+    places = [place for place, word in enumerate(text.words) if word == options.neighbours]
+    if not places:
+        raise UserError(f"{options.text}: does not contain '{options.neighbours}'")
+    for place in places[:OCCURRENCES]:
+        print(f"line {int(text.lines[place]) + 1}: {printable(text.passage(place))}")
+        for cosine, other in text.neighbours(place, NEIGHBOURS):
+            print(f"  {cosine:.2f}  {printable(text.passage(other))}")
+    if len(places) > OCCURRENCES:
+        print(f"… and {len(places) - OCCURRENCES:,} more of '{printable(options.neighbours)}'")
+    return 0

@@ -1,0 +1,116 @@
+"""Draw text from a trained model: ``lmzoo generate RUN``."""
+
+import argparse
+from typing import Annotated
+
+from torch import Tensor
+
+from lmzoo.cli.command import CommandParser, bounded, open_run, warn
+from lmzoo.core.errors import UserError, printable, shortened
+from lmzoo.core.options import Bounds, Size
+from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus.conditions import chosen
+from lmzoo.corpus.vocabulary import ADDED, UNK
+from lmzoo.protocol.lines import beginning_of_line
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.sampling import Decoding, beam_search, sample
+
+LongSeed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    options, decoding = _read_command_line()
+    run, model, vocabulary = open_run(options.run, options.device)
+    unfinished = run.unfinished()
+    prompt, condition = _encoded(options.prompt, model, vocabulary), chosen(options.condition, vocabulary)
+    begun, labels = [] if prompt is None else prompt.tolist(), None
+    if options.beam:
+        found = beam_search(model, options.beam, options.tokens, prompt=prompt, condition=condition)
+        texts = [[(sentence.logprob, sentence.tokens)] for sentence in found]
+    else:
+        context = run.config()["corpus"]["context"]
+        drawn = sample(
+            model, options.tokens, options.seed,
+            context=context, decoding=decoding, prompt=prompt, samples=options.samples, condition=condition,
+        )  # fmt: skip
+        texts = [_lines(tokens, logprobs) for tokens, logprobs in zip(drawn.tokens, drawn.logprobs, strict=True)]
+        labels = drawn.conditions if condition is None else None
+    warn(unfinished)
+    for number, lines in enumerate(texts):
+        if number and not options.beam:
+            print()
+        for place, (logprob, tokens) in enumerate(lines):
+            whole = tokens if place else [*begun, *tokens]
+            text = printable(vocabulary.decode(whole[:-1] if whole[-1] == EOS_ID else whole))
+            if labels is not None:
+                text = f"{printable(vocabulary.conditions[labels[number]])}\t{text}"
+            print(f"{logprob:.4f}\t{text}" if options.scores else text)
+    return 0
+
+
+def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
+    parser = CommandParser(
+        prog="lmzoo generate",
+        description="Print text drawn from a trained model word by word, a sentence a line.",
+        epilog="examples: lmzoo generate outputs/pydoc/lstm; "
+        'lmzoo generate outputs/ptb/vlhmm --prompt "the company said" --top-p 0.9 --samples 5 --scores; '
+        "lmzoo generate outputs/pydoc/lstm --beam 10 --tokens 30",
+    )
+    parser.add_run("outputs/pydoc/lstm")
+    parser.add_argument("--tokens", type=bounded(Size), default=200, help="how many, ends of lines included (200)")
+    parser.add_argument(
+        "--samples", type=bounded(Size), default=1, help="how many texts, an empty line between them (1)"
+    )
+    parser.add_argument(
+        "--prompt", default="", help="the first words of each text; those unknown to the model become <unk>"
+    )
+    parser.add_argument(
+        "--condition",
+        metavar="LABEL",
+        help="the label of all lines, where the run's lines have labels; where not given, a label is drawn for each "
+        "text as often as train, or the prompt, has it, and printed with a tab before each line",
+    )
+    parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
+    parser.add_argument("--top-k", type=bounded(Size), help="draw from the K likeliest words alone; 1 is greedy")
+    parser.add_argument(
+        "--top-p", type=float, default=1.0, help="from the fewest words with this probability together (1)"
+    )
+    parser.add_argument("--typical", type=float, default=1.0, help="likewise, words of typical information first (1)")
+    parser.add_argument(
+        "--beam", type=bounded(Size), help="print the likeliest sentences that a beam search of this width finds"
+    )
+    parser.add_argument("--seed", type=bounded(LongSeed), default=0, help="another seed draws another text (0)")
+    parser.add_argument(
+        "--scores", action="store_true", help="print log p of each line in nats before it, without the prompt's"
+    )
+    parser.add_device()
+    options = parser.parse_args()
+    try:
+        decoding = Decoding(
+            temperature=options.temperature, top_k=options.top_k, top_p=options.top_p, typical=options.typical
+        )
+    except ValueError as error:
+        raise UserError(f"--{error}".replace("_", "-", 1)) from None
+    if options.beam and (decoding != Decoding() or options.samples > 1):
+        raise UserError("--beam draws nothing", "leave out --samples, --temperature, --top-k, --top-p and --typical")
+    return options, decoding
+
+
+def _encoded(prompt: str, model: LanguageModel, vocabulary: Vocabulary) -> Tensor | None:
+    """The (N,) words of a prompt; None where there is no word."""
+    for word in vocabulary.form.words(prompt):
+        if word in ADDED or (word not in vocabulary.index and UNK not in vocabulary.index):
+            raise UserError(
+                f"--prompt: '{shortened(word)}' is not among the model's words", "use words of vocabulary.txt"
+            )
+    tokens, warning = beginning_of_line(model, vocabulary, prompt, "--prompt")
+    warn(warning)
+    return tokens
+
+
+def _lines(tokens: Tensor, logprobs: Tensor) -> list[tuple[float, list[int]]]:
+    """log p and words of each line of a (N,) text, from the (N,) log p of its tokens; the last line may be cut."""
+    ends = (tokens == EOS_ID).nonzero()[:, 0] + 1
+    lines = zip(tokens.tensor_split(ends), logprobs.tensor_split(ends), strict=True)
+    return [(float(scores.sum()), line.tolist()) for line, scores in lines if len(line)]

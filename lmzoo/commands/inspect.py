@@ -1,0 +1,120 @@
+"""Show what is inside a hidden Markov model: ``lmzoo inspect RUN``."""
+
+import math
+
+import torch
+
+from lmzoo.cli.command import CommandParser, bounded, open_run, require_kind, warn
+from lmzoo.core.errors import UserError, printable
+from lmzoo.core.options import Count, Size
+from lmzoo.corpus import EOS, Vocabulary
+from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+from lmzoo.models.hmm.inference.paths import posterior, viterbi
+from lmzoo.models.hmm.usage import entropy, expected_visits
+from lmzoo.protocol.lines import as_read, known
+
+
+class Inspector:
+    """Describes the hidden states of an HMM by words, as lines of text; ``shown`` words or states in each list."""
+
+    def __init__(self, model: HiddenMarkovModel, vocabulary: Vocabulary, shown: int):
+        self.model, self.vocabulary, self.shown = model, vocabulary, shown
+
+    def words(self, logprobs: torch.Tensor, shown: int | None = None) -> str:
+        """The likeliest words by (V,) log-probabilities, with their percentages; words of 0% are left out."""
+        top = logprobs.exp().topk(min(shown or self.shown, len(self.vocabulary)))
+        return ", ".join(
+            f"{printable(self.vocabulary.words[word])} {100 * p:.0f}"
+            for word, p in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+            if p >= 0.005
+        )
+
+    @torch.no_grad()
+    def state(self, z: int) -> list[str]:
+        """The likeliest words of hidden state z, the likeliest next words and next states."""
+        if not 0 <= z < self.model.states:
+            raise UserError(f"--state {z}: there are states 0 to {self.model.states - 1}")
+        top = self.model.successors(z).exp().topk(min(self.shown, self.model.states))
+        lines = [
+            f"state {z}",
+            f"emits, in %:       {self.words(self.model.words(z))}",
+            f"next words, in %:  {self.words(self.model.next_words(z))}",
+            "next states:",
+        ]
+        for following, p in zip(top.indices.tolist(), top.values.tolist(), strict=True):
+            lines.append(f"{100 * p:6.1f}%  state {following:<7d} {self.words(self.model.words(following), 5)}")
+        return lines
+
+    @torch.no_grad()
+    def sentence(self, text: str) -> list[str]:
+        """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
+        read = self.vocabulary.encode([text], "--sentence")
+        words = as_read([*self.vocabulary.form.words(text), EOS], known(self.model, self.vocabulary)[read])
+        tokens = read.to(self.model.device)
+        logprobs, _ = self.model(tokens[None], self.model.initial_state(1))
+        whole = float(logprobs.sum())
+        if whole == -math.inf:
+            raise UserError(
+                f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"
+            )
+        chain = self.model.chain(tokens[None], self.model.initial_state(1))
+        lengths = torch.tensor([len(tokens)], device=tokens.device)
+        path, logprob = viterbi(chain, lengths)
+        on_path = chain.states[chain.block] == path[:, :, None]  # (1, T, S)
+        gamma, _ = posterior(chain, lengths)
+        lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} the state emits, in %"]
+        for word, z, p in zip(words, path[0].tolist(), gamma[on_path].tolist(), strict=True):
+            emitted = self.words(self.model.words(z), 5)
+            lines.append(f"{printable(word):>16}  {z:<7d} {p:<7.2f} {emitted}")
+        share = math.exp(min(0.0, float(logprob) - whole))
+        lines.append(f"log p(x) = {whole:.2f} nats, of which this path has {100 * share:.2g}%")
+        return lines
+
+    def usage(self, tokens: torch.Tensor, split: str) -> list[str]:
+        """How much the (N,) text of a split uses the states, and the states that it uses most."""
+        visits = expected_visits(self.model, tokens)
+        equal = math.exp(entropy(visits))
+        lines = [
+            f"{len(tokens):,} tokens of {split} visit {int((visits >= 1).sum()):,} of {len(visits):,} states at least "
+            f"once on average; entropy {math.log(equal):.3f} nats, that of {equal:,.0f} states used equally often",
+            "share of all visits, state, words it emits, in %:",
+        ]
+        for z in visits.topk(min(self.shown, len(visits))).indices.tolist():
+            emitted = self.words(self.model.words(z), 8)
+            lines.append(f"{100 * float(visits[z] / visits.sum()):6.2f}%  state {z:<7d} {emitted}")
+        return lines
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="lmzoo inspect",
+        description="Show what is inside a trained hidden Markov model. With --state: which words a state emits, and "
+        "which words and states follow it. With --sentence: the likeliest states of the sentence. Without both: how "
+        "much a split uses the states.",
+        epilog="examples: lmzoo inspect outputs/ptb/vlhmm; lmzoo inspect outputs/ptb/vlhmm "
+        '--state 7 --sentence "the company said it will sell its shares"',
+    )
+    parser.add_run("outputs/ptb/vlhmm")
+    parser.add_argument(
+        "--state", type=bounded(Count), action="append", default=[], help="the number of a state; may be repeated"
+    )
+    parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
+    splits = ["train", "valid", "test"]
+    parser.add_argument("--split", choices=splits, default="valid", help="whose use of states is shown (valid)")
+    parser.add_argument("--shown", type=bounded(Size), default=12, help="how many words or states each list has (12)")
+    parser.add_device()
+    options = parser.parse_args()
+    run, opened, vocabulary = open_run(options.run, options.device)
+    model = require_kind(run, opened, HiddenMarkovModel, "a hidden Markov model, such as model=vlhmm")
+    warn(run.unfinished())
+    inspector = Inspector(model, vocabulary, options.shown)
+    with model.frozen():
+        if not options.state and not options.sentence:
+            tokens = run.corpus().tokens(options.split)
+            print("\n".join(inspector.usage(tokens, options.split)))
+        for z in options.state:
+            print("\n".join(inspector.state(z)))
+        for sentence in options.sentence:
+            print("\n".join(inspector.sentence(sentence)))
+    return 0

@@ -1,0 +1,121 @@
+"""Which sentence of minimal pairs a model prefers: ``lmzoo pairs RUN FILE…``."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lmzoo.cli.command import CommandParser, check_tokenize, open_run, tokenized, warn
+from lmzoo.core.errors import UserError, printable
+from lmzoo.core.files import read_lines
+from lmzoo.corpus import Vocabulary
+from lmzoo.protocol.lines import Line, known, scored, told
+from lmzoo.protocol.model import LanguageModel
+
+
+class Pair(NamedTuple):
+    """Two sentences that differ in what makes one of them wrong; BLiMP (Warstadt et al. 2020)."""
+
+    paradigm: str
+    good: str
+    bad: str
+
+
+class Preference(NamedTuple):
+    """How a model decides a paradigm.
+
+    Attributes:
+        pairs: their number.
+        right: in so many the good sentence is more probable; a tie is not right, as in BLiMP's published figures.
+        ties: in so many both are equally probable, such as those that differ in unknown words alone.
+        by_unknown: in so many the choice would be another without the words that the model does not know.
+    """
+
+    pairs: int
+    right: int
+    ties: int
+    by_unknown: int
+
+
+def read_pairs(file: Path) -> list[Pair]:
+    """JSON Lines with ``sentence_good``, ``sentence_bad`` and, where a file has several paradigms, ``UID``.
+
+    Raises: UserError as `read_lines` does, and naming a line of another form.
+    """
+    pairs = []
+    for number, line in enumerate(read_lines(file), 1):
+        try:
+            entry = json.loads(line)
+            pair = Pair(entry.get("UID", file.stem), entry["sentence_good"], entry["sentence_bad"])
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            pair = None
+        if pair is None or not all(isinstance(part, str) for part in pair):
+            raise UserError(f"{file}, line {number}: is not JSON with sentence_good and sentence_bad")
+        pairs.append(pair)
+    return pairs
+
+
+def preferences(model: LanguageModel, vocabulary: Vocabulary, pairs: Sequence[Pair]) -> dict[str, Preference]:
+    """The preferences in each paradigm, in the order of the pairs. Each sentence is scored by itself.
+
+    Raises: UserError as `scored` does.
+    """
+    lines = scored(model, vocabulary, [text for pair in pairs for text in (pair.good, pair.bad)], "sentence", "pairs")
+    found: dict[str, Preference] = {}
+    for pair, good, bad in zip(pairs, lines, lines, strict=True):
+        differ = _read(good) != _read(bad)  # what is read alike is a tie, whatever rounding makes of it
+        chosen = differ * _sign(good.logprob, bad.logprob)
+        of_known = differ * _sign(good.logprob_of_known, bad.logprob_of_known)
+        one = Preference(1, chosen > 0, chosen == 0, chosen != of_known)
+        found[pair.paradigm] = Preference(*map(sum, zip(found.get(pair.paradigm, (0, 0, 0, 0)), one, strict=True)))
+    return found
+
+
+def _read(line: Line) -> list[str | None]:
+    """The words as the model reads them."""
+    return [word if known else None for word, known in zip(line.words, line.known.tolist(), strict=True)]
+
+
+def _sign(good: float, bad: float) -> int:
+    return (good > bad) - (good < bad)
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="lmzoo pairs",
+        description="Print, for each paradigm of minimal pairs, in how many per cent a model gives the good sentence "
+        "more probability, the number of pairs, how many of them are ties, and in how many unknown words decide. A tie "
+        "is not right. The last line has the mean over paradigms. Each sentence is scored by itself, whatever the "
+        "run's context.",
+        epilog="example: lmzoo pairs outputs/ptb/lstm blimp/*.jsonl --tokenize ptb",
+    )
+    parser.add_run("outputs/ptb/lstm")
+    parser.add_argument(
+        "files", type=Path, nargs="+", help="JSON Lines with sentence_good and sentence_bad, as BLiMP's"
+    )
+    parser.add_tokenize()
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_device()
+    arguments = parser.parse_args()
+    pairs = [_tokenized(arguments, pair) for file in arguments.files for pair in read_pairs(file)]
+    run, model, vocabulary = open_run(arguments.run, arguments.device)
+    check_tokenize(arguments, vocabulary)
+    warn(run.unfinished())
+    found = preferences(model, vocabulary, pairs)
+    tokens = vocabulary.encode([text for pair in pairs for text in pair[1:]], "pairs")
+    warn(told(int((~known(model, vocabulary)[tokens]).sum()), len(tokens), "pairs"))
+    mean = sum(each.right / each.pairs for each in found.values()) / len(found)
+    if arguments.json:
+        print(json.dumps({"mean": mean, "paradigms": {name: each._asdict() for name, each in found.items()}}, indent=2))
+        return 0
+    for name, each in found.items():
+        print(f"{100 * each.right / each.pairs:5.1f}\t{each.pairs}\t{each.ties}\t{each.by_unknown}\t{printable(name)}")
+    of_all = Preference(*map(sum, zip(*found.values(), strict=True)))
+    print(f"{100 * mean:5.1f}\t{of_all.pairs}\t{of_all.ties}\t{of_all.by_unknown}\tmean of {len(found)} paradigms")
+    return 0
+
+
+def _tokenized(arguments: argparse.Namespace, pair: Pair) -> Pair:
+    return Pair(pair.paradigm, *tokenized(arguments, pair[1:]))

@@ -1,0 +1,157 @@
+"""Measure word vectors by similarity and analogy: ``lmzoo probe RUN``."""
+
+import csv
+import io
+import json
+import math
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lmzoo.cli.command import CommandParser, bounded, check_output
+from lmzoo.core.errors import UserError, nearest, printable
+from lmzoo.core.files import write_output
+from lmzoo.core.options import Size
+from lmzoo.words.vectors.formats import encoded, read_vectors
+from lmzoo.words.vectors.measures import Pairs, Questions
+from lmzoo.words.vectors.word_vectors import WordVectors
+
+COLUMNS = ("vectors", "set", "measure", "value", "covered", "of", "neighbour")
+
+
+def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Questions | None) -> list[dict[str, Any]]:
+    """A row for each similarity set, and two for each section of analogies; see `COLUMNS`.
+
+    The value is Spearman's ρ, or the share of questions answered right; None where too few words have vectors.
+    """
+    rows = []
+    for pairs in sets:
+        rho, covered, number = pairs.measure(vectors)
+        rows.append((name, pairs.name, "spearman", None if math.isnan(rho) else rho, covered, number))
+    for section, add, mul, covered, number in questions.measure(vectors) if questions else ():
+        for measure, right in (("3CosAdd", add), ("3CosMul", mul)):
+            rows.append((name, section, measure, right / covered if covered else None, covered, number))
+    return [dict(zip(COLUMNS, (*row, None), strict=True)) for row in rows]
+
+
+def neighbours(name: str, vectors: WordVectors, word: str, count: int) -> list[dict[str, Any]]:
+    """A row for each of the words nearest to ``word``, which takes the place of a set; see `COLUMNS`.
+
+    Raises: UserError for a word without a vector.
+    """
+    place = vectors.index.get(word, vectors.lower.get(word.lower()))
+    if place is None:
+        raise UserError(f"--neighbours {word}: has no vector in {name}", nearest(word, vectors.words))
+    near = vectors.neighbours(place, count)
+    rows = [(name, vectors.words[place], "cosine", cosine, None, None, other) for other, cosine in near]
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
+def as_text(rows: Sequence[dict[str, Any]], names: Sequence[str], what: str) -> str:
+    """A table with two columns for each of the vectors, and a line for each measure or rank of a neighbour.
+
+    Args:
+        rows: as many of each of the vectors, in the same order.
+        names: of the vectors.
+        what: the name of the second columns, which hold neighbours, or how many pairs or questions are covered.
+    """
+    columns = [[row for row in rows if row["vectors"] == name] for name in names]
+    lines = [["set", "measure", *(cell for name in names for cell in (name, what))]]
+    for measure in zip(*columns, strict=True):
+        cells = [measure[0]["set"], measure[0]["measure"]]
+        for row in measure:
+            covered = f"{row['covered']:,} of {row['of']:,}" if row["neighbour"] is None else row["neighbour"]
+            cells += ["" if row["value"] is None else f"{row['value']:.3f}", covered]
+        lines.append(cells)
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join(
+        printable("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])) for line in lines
+    )
+
+
+def standard_sets() -> list[Path]:
+    """The similarity sets below ``$LMZOO_DATA`` or ``data``: files of ``wordsim`` and ``wordsim-more``."""
+    root = Path(os.environ.get("LMZOO_DATA", "data"))
+    return [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="lmzoo probe",
+        description="Measure word vectors. Similarity: Spearman's correlation of cosines with people's judgements. "
+        "Analogies: the share of questions whose answer is the best of all words but those of the question. Words are "
+        "compared in lower case; pairs and questions with an unknown word are left out, and the others counted.",
+        epilog="examples: lmzoo probe outputs/ptb/skipgram outputs/ptb/ppmi --csv table.csv; "
+        "lmzoo probe vectors.txt --neighbours bank; "
+        "lmzoo probe outputs/ptb/glove --write glove.txt --format text",
+    )
+    what = "runs of lmzoo vectors, or files in word2vec's or GloVe's formats"
+    parser.add_argument("vectors", type=Path, nargs="+", help=what)
+    parser.add_argument("--sets", type=Path, nargs="*", metavar="FILE", help="two words and a number on each line; "
+                        "where not given, those of wordsim and wordsim-more below $LMZOO_DATA or data")  # fmt: skip
+    parser.add_argument("--analogies", type=Path, metavar="FILE", help="four words on each line, in word2vec's format; "
+                        "where not given, analogies/questions-words.txt below $LMZOO_DATA or data")  # fmt: skip
+    parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="the nearest words, and "
+                        "no measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
+    parser.add_argument("--count", type=bounded(Size), default=10, help="how many neighbours (10)")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each measure and neighbour")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the vectors of one run or file instead")
+    parser.add_argument("--format", choices=("binary", "text", "glove"), default="binary", help="of --write (binary)")
+    options = parser.parse_args()
+    inputs = [*options.vectors, *(options.sets or ()), *filter(None, [options.analogies])]
+    check_output(options.csv, options.json, options.write, inputs=inputs)
+    opened = {str(path): read_vectors(path) for path in options.vectors}
+    if options.write:
+        return _write(opened, options)
+    names, tables = list(opened), {}
+    if options.neighbours:
+        tables["neighbour"] = _neighbours(opened, options.neighbours, options.count)
+    if not options.neighbours or options.sets or options.analogies:
+        tables["covered"] = _measured(opened, options.sets, options.analogies)
+    print("\n\n".join(as_text(rows, names, what) for what, rows in tables.items()))
+    rows = [row for table in tables.values() for row in table]
+    if options.csv:
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerows([COLUMNS, *(row.values() for row in rows)])
+        write_output(options.csv, stream.getvalue().encode("utf-8", "surrogatepass"))
+    if options.json:
+        write_output(options.json, (json.dumps(rows, indent=2) + "\n").encode())
+    return 0
+
+
+def _neighbours(opened: dict[str, WordVectors], words: list[str], count: int) -> list[dict[str, Any]]:
+    """As many rows of all vectors, where some have few words, too."""
+    count = min(count, *(len(vectors.words) - 1 for vectors in opened.values()))
+    return [row for name, vectors in opened.items() for word in words for row in neighbours(name, vectors, word, count)]
+
+
+def _measured(opened: dict[str, WordVectors], sets: list[Path] | None, analogies: Path | None) -> list[dict[str, Any]]:
+    """The rows of all vectors.
+
+    Raises: UserError where there is nothing to measure by.
+    """
+    files = standard_sets() if sets is None else sets
+    usual = Path(os.environ.get("LMZOO_DATA", "data"), "analogies", "questions-words.txt")
+    if analogies is None and usual.exists():
+        analogies = usual
+    if not files and analogies is None:
+        raise UserError("no similarity sets and no analogies are there", "name them: --sets FILE …, --analogies FILE")
+    pairs, questions = [Pairs.read(file) for file in files], Questions.read(analogies) if analogies else None
+    return [row for name, vectors in opened.items() for row in probe(name, vectors, pairs, questions)]
+
+
+def _write(opened: dict[str, WordVectors], options: Namespace) -> int:
+    if len(opened) > 1:
+        raise UserError("--write: there are several vectors", "name one run or file")
+    for other in ("sets", "analogies", "neighbours", "csv", "json"):
+        if getattr(options, other):
+            raise UserError(f"--write writes vectors and measures nothing, so --{other} has no effect", "leave one out")
+    (vectors,) = opened.values()
+    write_output(options.write, encoded(vectors, options.format))
+    print(f"{len(vectors.words):,} words, {vectors.matrix.shape[1]} dimensions")
+    return 0

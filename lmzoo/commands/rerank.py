@@ -1,0 +1,160 @@
+"""Order an n-best list by a language model: ``lmzoo rerank RUN [FILE]``."""
+
+import argparse
+import math
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, warn
+from lmzoo.core.errors import UserError, printable
+from lmzoo.core.files import read_lines
+from lmzoo.protocol.lines import scored, told
+
+GRID = [number / 20 for number in range(101)]
+"""Weights of the language model among which ``--tune`` chooses: 0 to 5."""
+
+
+class Hypothesis(NamedTuple):
+    """An entry of an n-best list."""
+
+    key: str
+    """What it is a hypothesis of."""
+    text: str
+    scores: list[float]
+    """Of other models, the larger the better."""
+
+
+def hypotheses(lines: Sequence[str], where: str) -> list[Hypothesis]:
+    """``id ||| text ||| score …``, as decoders of translation and speech write it.
+
+    Raises: UserError that names a line of another form, or with another number of scores than the first.
+    """
+    entries: list[Hypothesis] = []
+    for number, line in enumerate(lines, 1):
+        key, *rest = (part.strip() for part in line.split("|||"))
+        try:
+            text, scores = rest if len(rest) == 2 else (*rest, "")
+            entry = Hypothesis(key, text, [float(score) for score in scores.split()])
+        except ValueError:
+            raise UserError(f"{where}, line {number}: is not 'id ||| text ||| score …'") from None
+        entries.append(entry)
+        if len(entry.scores) != len(entries[0].scores) or not all(map(math.isfinite, entry.scores)):
+            raise UserError(
+                f"{where}, line {number}: has not {len(entries[0].scores)} numbers as scores, as line 1 has"
+            )
+    return entries
+
+
+def totals(entries: Sequence[Hypothesis], logprobs: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Σ weight × score of each hypothesis, its log p under the language model being the first score.
+
+    Args:
+        logprobs: in nats, one for each hypothesis.
+        weights: one for each score. A score of weight 0 does not count, even if it is infinite.
+    """
+    return [
+        sum(weight * score for weight, score in zip(weights, (logprob, *entry.scores), strict=True) if weight)
+        for entry, logprob in zip(entries, logprobs, strict=True)
+    ]
+
+
+def best_first(entries: Sequence[Hypothesis], total: Sequence[float]) -> list[list[int]]:
+    """For each id, in the order of the list, the places of its hypotheses, the best first."""
+    places: dict[str, list[int]] = {}
+    for place, entry in enumerate(entries):
+        places.setdefault(entry.key, []).append(place)
+    return [sorted(group, key=lambda place: -total[place]) for group in places.values()]
+
+
+def word_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
+    """The fewest words to insert, delete or replace (Levenshtein 1966)."""
+    row = list(range(len(reference) + 1))
+    for i, word in enumerate(hypothesis, 1):
+        previous, row = row, [i]
+        for j, other in enumerate(reference, 1):
+            row.append(min(previous[j] + 1, row[-1] + 1, previous[j - 1] + (word != other)))
+    return row[-1]
+
+
+def tuned(entries: Sequence[Hypothesis], logprobs: Sequence[float], references: Sequence[str]) -> tuple[float, int]:
+    """The smallest weight of the language model in `GRID` with the fewest word errors, and their number.
+
+    The other weights are 1.
+
+    Args:
+        references: the right text for each id, in the order of the list.
+
+    Raises: ValueError for another number of references than of ids.
+    """
+    ids = dict.fromkeys(entry.key for entry in entries)
+    right = dict(zip(ids, (reference.split() for reference in references), strict=True))
+    errors = [word_errors(entry.text.split(), right[entry.key]) for entry in entries]
+    others = [1.0] * len(entries[0].scores)
+    found = []
+    for weight in GRID:
+        best = best_first(entries, totals(entries, logprobs, [weight, *others]))
+        found.append((sum(errors[group[0]] for group in best), weight))
+    fewest, weight = min(found)
+    return weight, fewest
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    arguments, entries, references = _read_command_line()
+    texts = [entry.text for entry in entries]
+    weights = list(arguments.weights)
+    run, model, vocabulary = open_run(arguments.run, arguments.device)
+    check_tokenize(arguments, vocabulary)
+    warn(run.unfinished())
+    lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
+    warn(told(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))
+    logprobs = [line.logprob for line in lines]
+    if references:
+        weights[0], errors = tuned(entries, logprobs, references)
+        words = sum(len(reference.split()) for reference in references)
+        warn(f"weight of log p: {weights[0]:g}, with {errors:,} errors in {words:,} words")
+    total = totals(entries, logprobs, weights)
+    groups = best_first(entries, total)
+    for place in chain(*groups):
+        key, text, others = entries[place]
+        scores = " ".join(f"{score:g}" for score in [*others, round(logprobs[place], 4)])
+        print(printable(f"{key} ||| {text} ||| {scores} ||| {total[place]:.4f}"))
+    if tied := [
+        entries[first].key for first, *others in groups if any(total[other] == total[first] for other in others)
+    ]:
+        warn(f"{len(tied)} of {len(groups)} ids have several best hypotheses, {tied[0]} the first: they stand in the "
+             "order of the list")  # fmt: skip
+    of_known = totals(entries, [line.logprob_of_known for line in lines], weights)
+    others = best_first(entries, of_known)
+    if decided := [entries[group[0]].key for group, other in zip(groups, others, strict=True) if group[0] != other[0]]:
+        warn(f"unknown words decide for {len(decided)} of {len(groups)} ids, {decided[0]} the first: without them "
+             "another hypothesis is the best")  # fmt: skip
+    return 0
+
+
+def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str]]:
+    parser = CommandParser(
+        prog="lmzoo rerank",
+        description="Print the hypotheses of an n-best list, the best of each id first, with log p under the model, in "
+        "nats, and the weighted sum of all scores behind them. Each is scored by itself, whatever the run's context.",
+        epilog="examples: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1; "
+        "lmzoo rerank outputs/ptb/lstm nbest.txt --tune references.txt",
+    )
+    parser.add_run("outputs/ptb/lstm")
+    parser.add_text("lines 'id ||| text ||| score …'")
+    parser.add_argument("--weights", type=float, nargs="+", help="of log p and of each score in the list (1 for each)")
+    parser.add_argument("--tune", type=Path, help="a reference a line, in the order of the ids: choose log p's weight")
+    parser.add_device()
+    arguments = parser.parse_args()
+    entries = hypotheses(read_lines(text_file(arguments)), arguments.text)
+    scores = 1 + len(entries[0].scores)
+    references = tokenized(arguments, read_lines(arguments.tune)) if arguments.tune else []
+    if arguments.tune and (arguments.weights or len(references) != len({entry.key for entry in entries})):
+        raise UserError("--tune: needs as many references as there are ids, and no --weights")
+    arguments.weights = arguments.weights or [1.0] * scores
+    if len(arguments.weights) != scores or not all(map(math.isfinite, arguments.weights)):
+        raise UserError(f"--weights: give {scores} numbers, the first for log p")
+    texts = tokenized(arguments, [entry.text for entry in entries])
+    return arguments, [entry._replace(text=text) for entry, text in zip(entries, texts, strict=True)], references

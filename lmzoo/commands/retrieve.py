@@ -1,0 +1,184 @@
+"""Rank documents for queries: ``lmzoo retrieve DOCUMENTS QUERIES``."""
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+
+from lmzoo.cli.command import CommandParser, bounded, check_output, warn
+from lmzoo.core.cache import kept
+from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.files import write_output
+from lmzoo.core.options import Bounds, Size
+from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
+from lmzoo.retrieval.evaluation import MEASURES, chosen, judged_queries, measured
+from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_prior, read_records, run_lines
+from lmzoo.retrieval.index import Index
+from lmzoo.retrieval.likelihood import Settings, ranked, score
+
+GRID = {"mu": "--mu", "lam": "--lambda", "order": "--order", "nu": "--nu"} | {
+    name: f"--{name}" for name in ("feedback", "terms", "weight")
+}
+"""The options that may have several values, by their names in `Settings`."""
+
+VERSION = 1
+"""A part of the key of the index on disk. Raise it with every change of `analysis` or `Index.packed`."""
+
+Folds = Annotated[int, Bounds(low=2, high=2**31 - 1)]
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    arguments = _parser().parse_args()
+    grid = _grid(arguments)
+    judgements = read_judgements(arguments.qrels) if arguments.qrels else {}
+    index, queries = _read(arguments, judgements)
+    warn(_without(judgements, queries, index.names))
+    prior = _prior(arguments.prior, index)
+
+    def rank(query: str, settings: Settings) -> Ranking:
+        return ranked(index, score(index, queries[query], settings, prior), arguments.depth)
+
+    best = dict.fromkeys(queries, grid[0])
+    if len(grid) > 1:
+        judged = judged_queries(judgements, queries)
+        tried = [measured(judgements, {query: rank(query, settings) for query in judged}) for settings in grid]
+        best |= _cross_validated(grid, np.stack(tried), judged, arguments.folds)
+    rankings = {query: rank(query, settings) for query, settings in best.items()}
+    figures = measured(judgements, rankings) if judgements else None
+    if arguments.run:
+        write_output(arguments.run, run_lines(rankings).encode())
+    if figures is not None:
+        _print_figures(figures, "cross-validated" if len(grid) > 1 else "")
+    elif not arguments.run:
+        print(run_lines(rankings), end="")
+    return 0
+
+
+def _grid(arguments: argparse.Namespace) -> list[Settings]:
+    """Every combination of the values asked for.
+
+    Raises: UserError for what the command line has wrong.
+    """
+    if arguments.run:
+        files = (arguments.documents, arguments.queries, arguments.qrels, arguments.prior, arguments.stop)
+        check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
+    grid = [Settings(*values) for values in itertools.product(*(getattr(arguments, name) for name in GRID))]
+    if len(grid) > 1 and not arguments.qrels:
+        raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
+    return grid
+
+
+def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index, dict[str, list[int]]]:
+    """The index of the documents, and the words of each query; ``judged`` as in `read_records`.
+
+    Raises: UserError where a file cannot be read, and for documents without words.
+    """
+    stop = frozenset() if arguments.stop == "none" else read_stop_words(Path(arguments.stop))
+    words = analysis(stop, stemmer(arguments.stem))
+    documents, queries = read_records(arguments.documents), read_records(arguments.queries, judged)
+    given = json.dumps([VERSION, sorted(stop), arguments.stem, documents]).encode()
+    found = kept("index", given, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
+    index = Index.unpacked(found)
+    if not len(index.tokens):
+        raise UserError(f"{arguments.documents}: has stop words alone", "ask for --stop none")
+    numbers = {name: index.numbers(words(text)) for name, text in queries.items()}
+    print(
+        f"{len(index.names):,} documents of {len(index.tokens):,} words, {len(index.words):,} different; "
+        f"{len(numbers):,} queries, {sum(not query for query in numbers.values())} of them without a known word",
+        file=sys.stderr,
+    )
+    return index, numbers
+
+
+def _without(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:
+    """What the figures leave out, in a line; None without judgements, and where everything has its counterpart."""
+    known, relevant = set(documents), {q: [d for d in grades if grades[d]] for q, grades in judgements.items()}
+    left_out = {
+        "judged queries are not asked": [query for query in judgements if query not in queries],
+        "queries have no relevant document and do not count": [
+            q for q in queries if judgements and not relevant.get(q)
+        ],
+        "relevant documents are not there": [d for q in queries for d in relevant.get(q, []) if d not in known],
+    }
+    told = [f"{len(names):,} {what}, {shortened(names[0])} the first" for what, names in left_out.items() if names]
+    return "; ".join(told) or None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = CommandParser(
+        prog="lmzoo retrieve",
+        description="Rank documents by the likelihood of the query under a smoothed language model of each document. "
+        "Files hold '.I' records as Cranfield's, JSON Lines with 'id' and 'text', or lines 'NAME<TAB>TEXT'. An option "
+        "with several values needs --qrels: the best values are chosen by cross-validation over the queries.",
+        epilog="examples: lmzoo retrieve docs.jsonl queries.tsv --mu 1000 --run dirichlet.run; "
+        "lmzoo retrieve cran.all.1400 cran.qry --qrels cranqrel --mu 100 200 300 --feedback 10",
+    )
+    parser.add_argument("documents", type=Path)
+    parser.add_argument("queries", type=Path)
+    parser.add_argument(
+        "--qrels", type=Path, metavar="FILE", help="judgements, TREC's, BEIR's or Cranfield's: print measures"
+    )
+    parser.add_argument("--run", type=Path, metavar="FILE", help="write TREC's run file; printed without --qrels, too")
+    for name, default, what in [
+        ("mu", 200.0, "words of the Dirichlet prior; 0: Jelinek-Mercer alone"),
+        ("lam", 0.0, "weight of the collection in Jelinek-Mercer and two-stage smoothing; 0: Dirichlet alone"),
+        ("order", 1, "of the document's n-gram model"),
+        ("nu", 10.0, "words of the prior of bigrams and longer n-grams"),
+        ("feedback", 0, "so many documents tell which words to add to the query (RM3); 0: none"),
+        ("terms", 50, "words that feedback adds"),
+        ("weight", 0.5, "of the query beside the words that feedback adds"),
+    ]:
+        shown, letter = f"{what} (default: {default:g})", name[0].upper()
+        parser.add_argument(
+            GRID[name], dest=name, nargs="+", type=type(default), default=[default], metavar=letter, help=shown
+        )
+    parser.add_argument("--prior", default="uniform", help="p(d): uniform, length, or a file of lines 'NAME WEIGHT'")
+    parser.add_argument("--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 of English)")
+    parser.add_argument("--stem", default="porter", help="a stemmer of Snowball, or none (default: porter)")
+    parser.add_argument("--depth", type=bounded(Size), default=1000, help="documents for each query (default: 1000)")
+    parser.add_argument("--folds", type=bounded(Folds), default=5, help="of cross-validation (default: 5)")
+    return parser
+
+
+def _prior(name: str, index: Index) -> np.ndarray:
+    """(N,) log p(d) + const."""
+    if name == "uniform":
+        return np.zeros(len(index.names))
+    if name == "length":
+        return np.log(np.maximum(index.lengths, 1))
+    return np.array(read_prior(Path(name), index.names))
+
+
+def _cross_validated(
+    grid: Sequence[Settings], figures: np.ndarray, queries: Sequence[str], folds: int
+) -> Mapping[str, Settings]:
+    """The settings of each judged query; print the (S, Q, 3) figures of all, and which each fold has.
+
+    Raises: UserError for more folds than queries.
+    """
+    if folds > len(queries):
+        raise UserError(f"--folds: there are {len(queries)} judged queries", "ask for fewer")
+    for settings, values in zip(grid, figures, strict=True):
+        _print_figures(values, _shown(settings, grid))
+    best = chosen(figures[:, :, 0], folds)
+    for fold in range(folds):
+        print(f"fold {fold + 1}, chosen on the others: {_shown(grid[best[fold]], grid)}")
+    return {query: grid[choice] for query, choice in zip(queries, best, strict=True)}
+
+
+def _shown(settings: Settings, grid: Sequence[Settings]) -> str:
+    """The options that vary."""
+    varying = [name for name in GRID if len({getattr(each, name) for each in grid}) > 1]
+    return " ".join(f"{GRID[name]} {getattr(settings, name):g}" for name in varying)
+
+
+def _print_figures(values: np.ndarray, what: str) -> None:
+    """Means of (Q, 3) measures."""
+    means = "  ".join(f"{name} {mean:.4f}" for name, mean in zip(MEASURES, values.mean(0), strict=True))
+    print(f"{means}  ({len(values)} queries)  {what}".rstrip())

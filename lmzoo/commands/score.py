@@ -1,0 +1,133 @@
+"""Score each word of a text: ``lmzoo score RUN [FILE]``."""
+
+import argparse
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, tokenized_pieces, warn
+from lmzoo.core.errors import UserError, printable, printable_json
+from lmzoo.core.files import read_lines
+from lmzoo.core.progress import reading
+from lmzoo.corpus.conditions import numbered, parted
+from lmzoo.protocol.lines import Line, scored, scored_pieces
+from lmzoo.runs.results import finite
+
+UNITS = {"nats": 1.0, "bits": 1 / math.log(2), "log10": 1 / math.log(10)}
+"""What a nat is in each unit."""
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="lmzoo score",
+        description="Print log p of each word of a text given the words before it, and whether the model knows the "
+        "word; an empty line follows each line of the text. Sums of all go to stderr.",
+        epilog='examples: echo "the company said" | lmzoo score outputs/ptb/lstm; '
+        "lmzoo score outputs/ptb/lstm book.txt --sums --log10",
+    )
+    parser.add_run("outputs/pydoc/lstm")
+    parser.add_text("a sentence a line, with its label and a tab before it where the run's lines have labels")
+    parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
+    parser.add_argument(
+        "--sums",
+        action="store_true",
+        help="print for each line log p, log p without unknown words, tokens, unknown words, and the line",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
+    parser.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
+    parser.add_argument("--log10", dest="unit", action="store_const", const="log10", help="not in nats")
+    parser.add_device()
+    arguments = parser.parse_args()
+    run, model, vocabulary = open_run(arguments.run, arguments.device)
+    check_tokenize(arguments, vocabulary)
+    unfinished = run.unfinished()
+    if model.whole_sentences and not arguments.sums:
+        raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "add --sums")
+    context = arguments.context or run.config()["corpus"]["context"]
+    if vocabulary.conditions:
+        labels, lines = parted(read_lines(text_file(arguments)), arguments.text)
+        conditions = numbered(labels, vocabulary.conditions, arguments.text)
+        text = scored(model, vocabulary, tokenized(arguments, lines), context, arguments.text, conditions)
+    else:
+        of_words = vocabulary.form.of_words or arguments.tokenize is not None
+        pieces = tokenized_pieces(arguments, reading(text_file(arguments), not sys.stdout.isatty(), of_words))
+        text = scored_pieces(model, vocabulary, pieces, context, arguments.text)
+    warn(unfinished)
+    warn(run.trained_text(text_file(arguments)))
+    sums = Sums()
+    for line in text:
+        sys.stdout.write((_as_json(line, arguments) if arguments.json else _as_table(line, arguments)) + "\n")
+        sums.add(line)
+    print(sums.told(arguments.unit), file=sys.stderr)
+    return 0
+
+
+def _as_table(line: Line, arguments: argparse.Namespace) -> str:
+    """A word a line, or the sums in one line; in the unit asked for."""
+    unit = UNITS[arguments.unit]
+    if arguments.sums:
+        words = printable(" ".join(line.words[:-1]))
+        return (
+            f"{line.logprob * unit:.4f}\t{line.logprob_of_known * unit:.4f}\t{len(line.words)}\t{line.unknown}\t{words}"
+        )
+    cells: list[Any] = [None] * (3 * len(line.words))
+    cells[::3] = map(printable, line.words)
+    cells[1::3] = (line.logprobs * unit).tolist()
+    cells[2::3] = ["known"] * len(line.words)
+    if line.unknown:
+        cells[2::3] = ["known" if known else "unknown" for known in line.known.tolist()]
+    return "%s\t%.4f\t%s\n" * len(line.words) % tuple(cells)
+
+
+def _as_json(line: Line, arguments: argparse.Namespace) -> str:
+    """The same as an object of JSON."""
+    unit = UNITS[arguments.unit]
+    entry: dict[str, Any] = {
+        "logprob": finite(line.logprob * unit),
+        "logprob_of_known": finite(line.logprob_of_known * unit),
+        "tokens": len(line.words),
+        "unknown": line.unknown,
+    }
+    if not arguments.sums:
+        each = zip(line.words, line.logprobs.tolist(), line.known.tolist(), strict=True)
+        entry["words"] = [
+            {"word": word, "logprob": finite(value * unit), "known": known} for word, value, known in each
+        ]
+    return printable_json(entry)
+
+
+@dataclass
+class Sums:
+    """Sums over a text, with and without unknown words."""
+
+    lines: int = 0
+    tokens: int = 0
+    unknown: int = 0
+    logprob: float = 0.0
+    logprob_of_known: float = 0.0
+
+    def add(self, line: Line) -> None:
+        """Count one more line."""
+        self.lines += 1
+        self.tokens += len(line.words)
+        self.unknown += line.unknown
+        self.logprob += line.logprob
+        self.logprob_of_known += line.logprob_of_known
+
+    def told(self, unit: str) -> str:
+        """The line that is printed at the end."""
+        nats = UNITS[unit]
+        impossible = self.logprob == -math.inf < self.logprob_of_known
+        return (
+            f"{self.tokens:,} tokens in {self.lines:,} lines: log p {self.logprob * nats:.4f} {unit}, perplexity "
+            f"{_perplexity(self.logprob, self.tokens):.2f}; without the {self.unknown:,} unknown words "
+            f"{self.logprob_of_known * nats:.4f}, {_perplexity(self.logprob_of_known, self.tokens - self.unknown):.2f}"
+            + ("; the model has no <unk>, so that unknown words have probability 0" if impossible else "")
+        )
+
+
+def _perplexity(logprob: float, tokens: int) -> float:
+    """exp(-log p / N), with infinity where no number is large enough."""
+    return math.exp(min(-logprob / tokens, 700)) if logprob > -math.inf else math.inf

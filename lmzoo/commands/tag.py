@@ -1,0 +1,64 @@
+"""Label a text with a trained run: ``lmzoo tag RUN [FILE]``."""
+
+import sys
+
+from lmzoo.cli.command import CommandParser, bounded, text_file, warn
+from lmzoo.core.errors import UserError, printable, printable_json
+from lmzoo.core.options import Size
+from lmzoo.labels.chained import Chained
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.tasks import Task, tasks
+from lmzoo.runs.directory import Run
+from lmzoo.runs.labellers import load_labeller
+from lmzoo.runs.results import finite
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="lmzoo tag",
+        description="Print a text with the labels of a run of lmzoo label, in the place of its own. The text is in the "
+        "form that the run was trained on: columns, or a label, a tab and a text a line. Labels may be missing.",
+        epilog="example: lmzoo tag outputs/upos/crf new.conllu > labelled.conllu",
+    )
+    parser.add_run("outputs/pos/hmm_tagger", "the folder of a run of lmzoo label")
+    parser.add_argument("text", nargs="?", default="-", help="a file; - is standard input, the default")
+    parser.add_argument(
+        "--best",
+        type=bounded(Size),
+        metavar="K",
+        help="print the K best labellings of each sentence as JSON, with log p",
+    )
+    arguments = parser.parse_args()
+    run = load_labeller(arguments.run)
+    labeller = run.labeller
+    task: Task = tasks.build(run.task)
+    task.form = run.form
+    text = task.read(text_file(arguments), labelled=False)
+    warn(Run(arguments.run).unfinished())
+    if arguments.best is None:
+        written = text.written(map(task.plain, labeller.label(text.sentences))).decode()
+        print(printable(written, "\n\t") if sys.stdout.isatty() else written, end="")
+        return 0
+    if not (isinstance(labeller, Chained) and labeller.probabilistic):
+        raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
+    for sentence in text.sentences:
+        found = [
+            {"logprob": finite(value), "labels": path} for value, path in best(labeller, task, sentence, arguments.best)
+        ]
+        print(printable_json({"words": sentence.words, "best": found}))
+    return 0
+
+
+def best(labeller: Chained, task: Task, sentence: Sentence, number: int) -> list[tuple[float, list[str]]]:
+    """The best labellings of a sentence in the task's own labels, with log p.
+
+    Where a model learns labels of another scheme, only those are labellings that the scheme gives: no S-X before E-X.
+    """
+    tried = number
+    while True:
+        paths = labeller.k_best(sentence, tried)
+        found = [(value, task.plain(path)) for value, path in paths if task.coded(task.plain(path)) == path]
+        if len(found) >= number or len(paths) < tried:
+            return found[:number]
+        tried *= 2

@@ -1,0 +1,128 @@
+"""``lmzoo compare``: runs found, compared, written, drawn; two models word by word."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import MODELS, QUICK, command
+
+from lmzoo.commands import compare, evaluate, export_arpa, label
+from lmzoo.corpus import EOS_ID
+from lmzoo.runs.directory import Run
+
+
+def look(*arguments: str):
+    return command(*arguments, main=compare.main)
+
+
+def test_runs_are_found_by_folder_by_pattern_and_by_default(runs: list[str], folder: Path):
+    above = Path(runs[0]).parent
+    by_name, by_pattern, by_folder = look(*runs), look(f"{above}/[nr]*"), look(str(above))
+    (folder / "outputs").symlink_to(above)
+    by_default = look()
+    assert by_name.code == by_default.code == 0
+    assert by_name.out == by_pattern.out == by_folder.out
+    assert by_default.out.replace("outputs/", f"{above}/").split() == by_name.out.split()
+    valid = {run: Run(Path(run)).results()["perplexity"]["valid"] for run in runs}  # pyright: ignore
+    lines = by_name.out.splitlines()[2:4]
+    assert [line.split()[-1] for line in lines] == sorted(runs, key=lambda run: valid[run])
+    assert look("nowhere*").refused().startswith("error: nowhere*: no run is there; name ")
+
+
+def test_files_are_written_and_unfinished_runs_named(runs: list[str], text: list[str], folder: Path):
+    command(*text, *MODELS["rnn"], *QUICK, "trainer.clip=-1", "run_dir=refused")
+    config = Path("other/config.yaml")
+    config.parent.mkdir()
+    config.write_bytes((Path(runs[0]) / "config.yaml").read_bytes())
+    outcome = look(*runs, "other", "--csv", "a.csv", "--json", "a.json")
+    assert (outcome.code, outcome.err) == (0, "other: unfinished\n")
+    rows = json.loads(Path("a.json").read_text())["runs"]
+    assert [row["runs"] for row in rows] == [[line.split()[-1]] for line in outcome.out.splitlines()[2:4]]
+    more = [*text, *MODELS["rnn"], *QUICK, "trainer.epochs=1", "optimizer.lr=0.5", "run_dir=more"]
+    assert command(*more).code == 0
+    look(*runs, "more", "--json", "more.json")
+    options = {row["runs"][0]: row["options"] for row in json.loads(Path("more.json").read_text())["runs"]}
+    assert {"trainer.epochs", "optimizer.lr"} <= options["more"].keys()
+    steps = {key for key in options[runs[0]] if key.startswith(("trainer", "optimizer"))}
+    assert steps == {"trainer.first_tokens"}  # n-grams take none
+    assert len(Path("a.csv").read_text().splitlines()) == 3
+    assert "is a part of the run" in look(*runs, "--csv", f"{runs[0]}/results.json").refused()
+
+
+def test_results_have_what_a_comparison_needs(runs: list[str]):
+    ngram, rnn = (json.loads((Path(run) / "results.json").read_text()) for run in runs)
+    assert (ngram["train_perplexity"], ngram["best_epoch"], ngram["checks"]) == (None, None, [])
+    assert [check["epoch"] for check in rnn["checks"]] == [1, 2]
+    assert rnn["train_perplexity"] == rnn["checks"][-1]["train"]
+    best = min(rnn["checks"], key=lambda check: check["valid"])
+    assert rnn["best_epoch"] == best["epoch"]
+    assert rnn["perplexity"]["valid"] == best["valid"]
+
+
+def test_two_models_are_compared_word_by_word(runs: list[str]):
+    outcome = look("--tokens", *runs, "--split", "test", "--device", "cpu")
+    assert outcome.code == 0
+    assert outcome.out == look("--tokens", *runs, "--split", "test", "--device", "cpu").out
+    assert outcome.out != look("--tokens", *runs, "--split", "test", "--device", "cpu", "--seed", "1").out
+    a, b = (evaluate.evaluate(Path(run), "test", device="cpu") for run in runs)
+    first, second, between, *_ = outcome.out.splitlines()
+    assert first.startswith(f"A  {a['perplexity']:.2f}  {runs[0]} ")
+    assert second.startswith(f"B  {b['perplexity']:.2f}  {runs[1]} ")
+    assert f"test: {a['perplexity'] - b['perplexity']:+.2f}, 95% interval" in between
+    listed = [line.split() for line in outcome.out.splitlines() if line.startswith("  ")]
+    words = {line[-1]: (float(line[0]), int(line[1].replace(",", ""))) for line in listed if line[0] != "nats"}
+    corpus = Run(Path(runs[0])).corpus()
+    counts = corpus.splits["test"].bincount()
+    assert f"{counts[EOS_ID]:,} sentences" in between
+    assert len(words) == 2 * compare.SHOWN
+    assert all(counts[corpus.vocabulary.index[word]] == count for word, (_, count) in words.items())
+    assert math.isfinite(sum(nats for nats, _ in words.values()))
+
+
+def test_models_of_different_texts_are_refused(runs: list[str], text: list[str], folder: Path):
+    assert command(*text, *MODELS["ngram"], "corpus.seed=5", "device=cpu", "run_dir=other").code == 0
+    assert "other: is of another text" in look("--tokens", runs[0], "other").refused()
+    assert "--tokens compares two runs" in look(runs[0], "--tokens", *runs).refused()
+
+
+def test_perplexity_is_drawn_by_epochs_seconds_and_parameters(runs: list[str], folder: Path):
+    assert look(*runs, "--plot", "a.png").code == 0
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    assert ".txt is no format of a picture; there are: " in look(*runs, "--plot", "a.txt").refused()
+
+
+def test_a_picture_needs_matplotlib(runs: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    message = look(*runs, "--plot", "a.png").refused()
+    assert message == "error: --plot needs matplotlib, which is not installed; pip install matplotlib"
+    assert not Path("a.png").exists()
+
+
+def test_the_numbers_of_counted_models_are_those_of_their_tables(runs: list[str], folder: Path):
+    """Those of the ARPA file, in which `<s>` is never predicted and `</s>` never read."""
+    assert command(runs[0], "a.arpa", main=export_arpa.main).code == 0
+    entries = [line.split("\t") for line in Path("a.arpa").read_text().splitlines() if "\t" in line]
+    numbers = sum(len(entry) - 1 for entry in entries)
+    ends = [entry for entry in entries if entry[1] in ("<s>", "</s>")]
+    assert [len(entry) for entry in ends] == [3, 3]
+    assert Run(Path(runs[0])).results()["parameters"] == numbers - 2  # pyright: ignore[reportOptionalSubscript]
+
+
+def test_a_picture_without_language_models_is_refused(folder: Path):
+    Path("train.txt").write_text("they PRP B-NP\nwalk VBP B-VP\n\n")
+    line = ["task=chunk", "labeller=majority", "task.train=train.txt", "task.valid=train.txt", "task.test=train.txt"]
+    assert command(*line, "run_dir=labels", main=label.main).code == 0
+    refused = look("labels", "--plot", "a.png").refused()
+    assert "--plot a.png: there are no finished runs of language models to draw" in refused
+    assert not Path("a.png").exists()
+
+
+def test_a_picture_of_both_says_that_labels_are_left_out(runs: list[str], folder: Path):
+    Path("train.txt").write_text("they PRP B-NP\nwalk VBP B-VP\n\n")
+    line = ["task=chunk", "labeller=majority", "task.train=train.txt", "task.valid=train.txt", "task.test=train.txt"]
+    assert command(*line, "run_dir=labels", main=label.main).code == 0
+    outcome = look(*runs, "labels", "--plot", "a.png")
+    assert outcome.code == 0
+    assert outcome.err == "--plot: runs of labels have no perplexity, so they are not in the picture\n"

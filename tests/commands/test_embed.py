@@ -1,0 +1,218 @@
+"""The commands that write and print embeddings of a text, and print which words follow which."""
+
+import errno
+import shutil
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from command_line import MODELS, QUICK, TEXT, command, edit
+
+from lmzoo import load
+from lmzoo.commands import embed, transitions
+from lmzoo.commands.embed import EmbeddedText
+from lmzoo.core import files
+from lmzoo.models.lds.directions import singular_words
+from lmzoo.models.lds.lds import LinearDynamicalSystem
+
+LINES = ["w1 w2 w3", "w4", "", "w1 w5 w6 w7 w8 w1", "w2 w9"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("lds", "ngram"):
+        done = command(*TEXT, *QUICK, *MODELS[name], f"run_dir={folder / name}")
+        assert done.code == 0, done
+    return folder / "lds"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text("\n".join(LINES) + "\n")
+    return tmp_path / "text.txt"
+
+
+def test_writes_the_embedding_of_every_token_in_the_order_of_the_text(run: Path, text: Path):
+    out = text.with_name("out.npz")
+    done = command(str(run), str(text), str(out), "--device", "cpu", main=embed.main)
+    assert done.code == 0, done
+    assert "12 tokens of 4 lines, 6 dimensions" in done.out
+    written = np.load(out)
+    assert written["words"].tolist() == " ".join(LINES).split()
+    assert written["lines"].tolist() == [0] * 3 + [1] + [3] * 6 + [4] * 2
+    model, vocabulary = load(run)
+    assert isinstance(model, LinearDynamicalSystem)
+    expected = torch.cat([model.embed(vocabulary.encode([line])[None])[0, :-1] for line in LINES]).detach()
+    torch.testing.assert_close(torch.from_numpy(written["embeddings"]), expected)
+    first, again = written["embeddings"][[4, 9]]
+    assert not np.allclose(first, again)  # w1 twice in one line
+
+
+def test_vectors_that_are_no_numbers_are_not_written(run: Path, text: Path, tmp_path: Path):
+    broken, out = shutil.copytree(run, tmp_path / "broken"), tmp_path / "out.npz"
+    edit(broken / "best.pt", lambda saved: saved["model"].update(spherical=saved["model"]["spherical"] + torch.inf))
+    assert "vectors of tokens are not finite" in command(str(broken), str(text), str(out), main=embed.main).refused()
+    assert not out.exists()
+
+
+def test_neighbours_are_the_nearest_tokens_of_other_words():
+    angles = torch.tensor([0.0, 0.1, -0.05, 1.5, 0.3, 0.2])
+    text = EmbeddedText(
+        ["bank", "shore", "bank", "money", "shore", "river"], torch.tensor([0, 0, 1, 1, 1, 1]),
+        torch.stack([angles.cos(), angles.sin()], dim=1),
+    )  # fmt: skip
+    assert [place for _, place in text.neighbours(0, 3)] == [1, 5, 3]
+    assert [place for _, place in text.neighbours(0, 9)] == [1, 5, 3]
+    assert [cosine for cosine, _ in text.neighbours(0, 3)] == pytest.approx(angles[[1, 5, 3]].cos().tolist())
+    assert text.passage(2) == "[bank] money shore river"
+    assert text.passage(1) == "bank [shore]"
+
+
+def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):
+    out = command(str(run), str(text), "--neighbours", "w1", main=embed.main).out.splitlines()
+    assert [line for line in out if not line.startswith("  ")] == [
+        "line 1: [w1] w2 w3", "line 4: [w1] w5 w6 w7", "line 4: w6 w7 w8 [w1]",
+    ]  # fmt: skip
+    shown = [line.split("[")[1].split("]")[0] for line in out if line.startswith("  ")]
+    assert len(shown) == 15
+    assert all("w1" not in shown[i : i + 5] and len(set(shown[i : i + 5])) == 5 for i in (0, 5, 10))
+    text.write_text("w1 w2\n" * 7)
+    assert command(str(run), str(text), "--neighbours", "w1", main=embed.main).out.endswith("… and 2 more of 'w1'\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["{run}/../ngram", "{text}", "out.npz"],
+            "ngram: is a run of model=ngram, and this command needs a model with vectors of tokens",
+        ),
+        (["{run}/absent", "{text}", "out.npz"], "absent"),
+        (["{run}", "{text}.absent", "out.npz"], "no such file"),
+        (["{run}", "{text}", "{text}/no/out.npz"], "cannot be written (no such folder)"),
+        (["{run}", "{text}", "."], "cannot be written (is a folder)"),
+        (["{run}", "{text}", "{text}"], "is the text to be read; name another file"),
+        (["{run}", "{text}", "{run}/best.pt"], "is a part of the run in"),
+        (["{run}", "{text}"], "required"),
+        (["{run}", "{text}", "out.npz", "--neighbours", "w1"], "not allowed with"),
+        (["{run}", "{text}", "--neighbours", "w15"], "does not contain 'w15'"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(run: Path, text: Path, arguments: list[str], message: str):
+    done = command(*(argument.format(run=run, text=text) for argument in arguments), main=embed.main)
+    assert message in done.refused()
+
+
+def test_prints_the_words_that_follow(run: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transitions, "COMMON", 10)
+    model, vocabulary = load(run)
+    parts = (model.A.double(), model.C[:10].double(), model.spherical.double())
+    expected = [
+        f"{sigma:.2f}  {'  →  '.join(' '.join(vocabulary.words[word] for word in end) for end in ends)}"
+        for sigma, *ends in singular_words(*parts, pairs=10, words=6)
+    ]
+    assert command(str(run), main=transitions.main).out.splitlines() == expected
+    assert len(expected) == 12
+    assert "needs a linear dynamical system" in command(f"{run}/../ngram", main=transitions.main).refused()
+
+
+def test_a_text_is_embedded_by_parts_of_whole_lines(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
+    """The file is the same with parts of at most 5 tokens, `<eos>` among them; a longer line is a part by itself."""
+    whole, parted = text.with_name("whole.npz"), text.with_name("parted.npz")
+    assert command(str(run), str(text), str(whole), "--device", "cpu", main=embed.main).code == 0
+    sizes, at_once = [], embed.embed_lines
+    monkeypatch.setattr(embed, "PART_TOKENS", 5)
+    monkeypatch.setattr(embed, "embed_lines", lambda model, part: sizes.append(len(part)) or at_once(model, part))
+    done = command(str(run), str(text), str(parted), "--device", "cpu", main=embed.main)
+    assert "12 tokens of 4 lines, 6 dimensions" in done.out
+    assert sizes == [4, 3, 7, 3]
+    expected, found = np.load(whole), np.load(parted)
+    for name in ("words", "lines"):
+        np.testing.assert_array_equal(found[name], expected[name])
+    torch.testing.assert_close(*(torch.from_numpy(file["embeddings"]) for file in (found, expected)))
+
+
+def test_a_large_text_is_embedded_into_an_array_that_can_be_mapped(
+    run: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its lines come in several pieces, of which some end inside a line."""
+    monkeypatch.setattr(files, "LONGEST_WORD", 64)
+    spaces = " " * 200
+    text.write_text("".join(f"{' '.join(['w1', 'w2'] * (200 if i == 2 else 20))}{spaces}\n\n" for i in range(5)))
+    archive, array = text.with_name("out.npz"), text.with_name("out.npy")
+    for file in (archive, array):
+        done = command(str(run), str(text), str(file), "--device", "cpu", main=embed.main)
+        assert "560 tokens of 5 lines, 6 dimensions" in done.out, done
+    whole, mapped = np.load(archive), np.load(array, mmap_mode="r")
+    np.testing.assert_array_equal(mapped, whole["embeddings"])
+    assert np.unique(whole["lines"], return_counts=True)[1].tolist() == [40, 40, 400, 40, 40]
+    assert np.unique(whole["lines"]).tolist() == [0, 2, 4, 6, 8]
+    assert whole["words"].tolist() == ["w1", "w2"] * 280
+
+
+def test_words_of_which_one_is_very_long_are_refused(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
+    """numpy takes 4 bytes for each of the 12 words' 2 signs."""
+    arguments = [str(run), str(text), str(text.with_name("out.npz")), "--device", "cpu"]
+    monkeypatch.setattr(embed, "MOST_BYTES", 12 * 2 * 4)
+    assert command(*arguments, main=embed.main).code == 0
+    text.write_text(text.read_text().replace("w9", "w19"))
+    line = command(*arguments, main=embed.main).refused()
+    assert "12 words, each as wide as the longest, 'w19…' of 3 signs; name a file .npy" in line
+    arguments[2] = str(text.with_name("out.npy"))
+    assert command(*arguments, main=embed.main).code == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(MemoryError(), "not enough memory"), (OSError(errno.ENOSPC, "No space left on device"), "No space left")],
+)
+def test_a_file_that_finds_no_room_is_told_in_one_line(
+    run: Path, text: Path, error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fail)
+    assert message in command(str(run), str(text), str(text.with_name("out.npz")), main=embed.main).refused()
+    assert [path.name for path in text.parent.iterdir()] == ["text.txt"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no device that is always full")
+def test_temporary_files_that_find_no_room_are_told_in_one_line(
+    run: Path, text: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(embed.tempfile, "TemporaryFile", partial(Path("/dev/full").open, "wb"))
+    monkeypatch.setattr(embed.tempfile, "tempdir", str(tmp_path))
+    done = command(str(run), str(text), "--neighbours", "w1", main=embed.main)
+    assert f"{tmp_path}: cannot be written (No space left on device); set TMPDIR" in done.refused()
+
+
+def test_no_folder_for_temporary_files_is_told_in_one_line(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(embed.tempfile, "tempdir", None)
+    monkeypatch.setattr(embed.tempfile, "_candidate_tempdir_list", lambda: [str(text.with_name("absent"))])
+    line = command(str(run), str(text), "--neighbours", "w1", main=embed.main).refused()
+    assert "temporary files: cannot be written (No usable temporary directory found in ['" in line
+    assert line.endswith("set TMPDIR to a folder with more room")
+
+
+def test_too_many_open_files_are_told_in_one_line(
+    run: Path, text: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def fail() -> None:
+        raise OSError(errno.EMFILE, "Too many open files", str(tmp_path))
+
+    monkeypatch.setattr(embed.tempfile, "TemporaryFile", fail)
+    monkeypatch.setattr(embed.tempfile, "tempdir", str(tmp_path))
+    line = command(str(run), str(text), "--neighbours", "w1", main=embed.main).refused()
+    assert f"{tmp_path}: cannot be written (Too many open files)" in line
+
+
+def test_a_line_that_fills_the_memory_is_refused_with_the_limit(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(embed, "PART_TOKENS", 2)
+    monkeypatch.setattr(embed, "LONGEST_LINE", 6)
+    line = command(str(run), str(text), "new.npz", main=embed.main).refused()
+    assert f"{text}: a line has more than 6 words; part it" in line
+    assert not text.with_name("new.npz").exists()

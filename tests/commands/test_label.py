@@ -1,0 +1,418 @@
+"""The command ``lmzoo label``: runs, what they write, and mistakes."""
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import QUICK, command, edit, put
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lmzoo.commands import compare, evaluate, label, tag
+from lmzoo.labels.birnn import BiRNN
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.majority import Majority
+from lmzoo.labels.model import Labeller, labellers
+from lmzoo.runs.checkpoint import read_checkpoint
+
+TRAIN = "the D B-NP\nwalk N I-NP\nends V B-VP\n\nthey P B-NP\nwalk V B-VP\n\n"
+TEST = "they P B-NP\nwalk V B-VP\n\n\nthe D B-NP\ncat N I-NP\n"
+FILES = ["task.train=train.txt", "task.test=test.txt"]
+
+
+@pytest.fixture
+def texts(folder: Path) -> Path:
+    Path("train.txt").write_text(TRAIN)
+    Path("test.txt").write_text(TEST)
+    return folder
+
+
+def test_a_run_has_its_figures_and_the_labels_in_the_form_of_the_text(texts: Path):
+    done = command("task=chunk", "labeller=majority", *FILES, main=label.main)
+    assert done.code == 0, done
+    (run,) = texts.glob("outputs/chunk/majority*")
+    results = json.loads((run / "results.json").read_text())
+    # majority: walk is I-NP, cat is B-NP, the most frequent label; B-NP of "the" ends before that of "cat"
+    assert (run / "test.labels").read_text() == TEST.replace("walk V B-VP", "walk V I-NP").replace(
+        "I-NP\n", "I-NP\n", 1
+    )[: -len("cat N I-NP\n")] + "cat N B-NP\n"
+    assert results["figures"] == {"test": 0}
+    assert results["details"]["test"]["accuracy"] == 2 / 4
+    assert results["details"]["test"]["unknown_accuracy"] == 0
+    assert "already finished" in command("task=chunk", "labeller=majority", *FILES, main=label.main).out
+
+
+def test_models_learn_where_entities_end_and_texts_keep_their_labels(texts: Path):
+    options = ["task=chunk", "task.scheme=iobes", "labeller=crf", "task.train=train.txt", "task.test=train.txt"]
+    done = command(*options, "run_dir=r", main=label.main)
+    assert "test f1 100.00" in done.out, done
+    assert Path("r/test.labels").read_text() == TRAIN
+    learnt = read_checkpoint(Path("r/best.pt"), torch.device("cpu"))["state"]["labels"]
+    assert learnt.numpy().tobytes().decode().split() == ["B-NP", "E-NP", "S-NP", "S-VP"]
+    assert command("r", "train.txt", main=tag.main).out == TRAIN
+    (first, *_) = command("r", "train.txt", "--best", "1", main=tag.main).out.splitlines()
+    assert json.loads(first)["best"][0]["labels"] == ["B-NP", "I-NP", "B-VP"]
+    (first, *_) = command("r", "train.txt", "--best", "9", main=tag.main).out.splitlines()
+    found = [tuple(each["labels"]) for each in json.loads(first)["best"]]
+    assert len({*found}) == len(found) == 9
+    (one, *_) = command("r", "train.txt", "--best", "999", main=tag.main).out.splitlines()
+    assert len(json.loads(one)["best"]) < 4**3  # all that there are of three words
+
+
+def test_conllu_is_read_and_written(texts: Path):
+    lines = ["1-2\tdon't\t_\t_", "1\tdo\tdo\tAUX", "2\tn't\tnot\tPART", "2.1\tx\tx\tX"]
+    text = "# text = don't\n" + "".join(line + "\t_" * 6 + "\n" for line in lines)
+    Path("a.conllu").write_text(text)
+    done = command("task=upos", "task.train=a.conllu", "task.valid=null", "task.test=a.conllu", "run_dir=r",
+                   main=label.main)  # fmt: skip
+    assert "test accuracy 100.00" in done.out, done
+    assert Path("r/test.labels").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["task=ner"], "task.train=FILE and task.test=FILE (or task.valid) are needed"),
+        (["task.train=none.txt"], "none.txt: no such file, here or under "),
+        (
+            [*FILES, "task.label=7"],
+            "train.txt: line 1 has 3 of the 8 columns that are needed; task.word=0, task.label=7 and",
+        ),
+        ([*FILES, "labeller=magority"], "did you mean 'majority'?"),
+        ([*FILES, "task.labell=1"], "task.label"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(texts: Path, options: list[str], message: str):
+    assert message in command(*options, main=label.main).refused()
+    assert not Path("outputs").exists()
+
+
+def test_commands_for_language_models_refuse_the_run(texts: Path):
+    assert command(*FILES, "run_dir=r", main=label.main).code == 0
+    assert "r: is a run of labels; this needs a run of lmzoo train" in command("r", main=evaluate.main).refused()
+
+
+def test_runs_are_compared_by_what_they_measure(texts: Path):
+    given = ["task=chunk", "task.train=train.txt", "task.valid=train.txt", "task.test=test.txt"]
+    for run, options in {"m": ["labeller=majority"], "h": ["labeller=hmm_tagger"]}.items():
+        assert command(*given, *options, f"run_dir={run}", main=label.main).code == 0
+    other = [*given[:-1], "task.test=train.txt", "labeller=majority", "run_dir=o"]
+    assert command(*other, main=label.main).code == 0
+    done = command("h", "m", "o", "--csv", "a.csv", "--json", "a.json", main=compare.main)
+    assert (done.code, done.err) == (0, "")
+    tables = [[line.split() for line in table.splitlines()] for table in done.out.split("\n\n")]
+    (best, other), (alone,) = (table[2:] for table in sorted(tables, key=len, reverse=True))
+    figures = [json.loads(Path(run, "results.json").read_text())["figures"] for run in "hmo"]
+    assert [row[-1] for row in (best, other, alone)] == ["h", "m", "o"]
+    assert best[:3] == ["hmm_tagger", f"{100 * figures[0]['valid']:.2f}", f"{100 * figures[0]['test']:.2f}"]
+    assert figures[0]["valid"] > figures[1]["valid"]
+    assert done.out.startswith("chunk, f1 in %, text ")
+    rows = json.loads(Path("a.json").read_text())["runs"]
+    assert sorted((row["corpus"], row["test"]) for row in rows) == sorted(
+        ("chunk", 100 * figure["test"]) for figure in figures
+    )
+    assert len(Path("a.csv").read_text().splitlines()) == 4
+    assert not Path("a.png").exists()
+
+
+def test_a_linear_chain_learns_what_it_is_shown(texts: Path):
+    done = command("task=chunk", "labeller=crf", "task.train=train.txt", "task.test=train.txt", main=label.main)
+    assert "test f1 100.00" in done.out, done
+
+
+@pytest.mark.parametrize("labeller", ["perceptron", pytest.param("crf", marks=pytest.mark.slow)])
+def test_an_interrupted_run_goes_on_to_the_same_bits(texts: Path, monkeypatch: pytest.MonkeyPatch, labeller: str):
+    options = ["task=chunk", f"labeller={labeller}", "task.train=train.txt", "task.test=train.txt"]
+    assert command(*options, "run_dir=whole", main=label.main).code == 0
+    kind = labellers.entries[labeller]
+    step = kind.step
+
+    def stopping(self: Labeller, number: int) -> dict[str, float]:
+        if number == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return step(self, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "step", stopping)
+        assert "goes on from here" in command(*options, "run_dir=parts", main=label.main).err
+    assert not Path("parts/best.pt").exists()
+    monkeypatch.setattr(kind, "start", counted := Counting(kind.start))
+    assert "resumed at step 3" in command(*options, "run_dir=parts", main=label.main).out
+    assert counted.calls == 1
+    one, other = (read_checkpoint(Path(run, "best.pt"), torch.device("cpu"))["state"] for run in ("whole", "parts"))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    points = EventAccumulator("parts").Reload().Scalars("loss/train" if labeller == "crf" else "accuracy/train")
+    assert [point.step for point in points] == [5 * n for n in range(1, len(points) + 1)]
+
+
+class Counting:
+    """A method that counts how often it is called."""
+
+    def __init__(self, method: Callable[..., None]):
+        self.method, self.calls = method, 0
+
+    def __get__(self, labeller: Labeller, kind: type) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            self.calls += 1
+            self.method(labeller, *arguments)
+
+        return call
+
+
+def test_a_text_is_labelled_by_a_run(texts: Path):
+    assert command("task=chunk", "labeller=crf", *FILES, "run_dir=r", main=label.main).code == 0
+    done = command("r", "test.txt", main=tag.main)
+    assert done.out == Path("r/test.labels").read_text(), done
+    Path("new.txt").write_text("they P\nwalk V\n")  # without labels
+    assert command("r", "new.txt", main=tag.main).out == "they P B-NP\nwalk V B-VP\n"
+    (line,) = command("r", "new.txt", "--best", "2", main=tag.main).out.splitlines()
+    found = json.loads(line)
+    assert found["words"] == ["they", "walk"]
+    assert found["best"][0]["labels"] == ["B-NP", "B-VP"]
+    assert found["best"][1]["logprob"] < found["best"][0]["logprob"] < 0
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (torch.nan, "r/best.pt: weights of moves are no numbers"),
+        (torch.inf, "r/best.pt: moves has numbers from inf to inf"),
+        (3e38, "log Z of a sentence is "),  # of finite scores
+    ],
+)
+def test_scores_that_are_no_numbers_give_no_probabilities(texts: Path, number: float, told: str):
+    assert command("task=chunk", "labeller=crf", *FILES, "run_dir=r", main=label.main).code == 0
+
+    def change(saved: dict[str, Any]) -> None:
+        for name in ("moves", "start"):
+            saved["state"][name].fill_(number)
+
+    edit(Path("r/best.pt"), change)
+    assert told in command("r", "test.txt", "--best", "2", main=tag.main).refused()
+    if number != 3e38:
+        assert told in command("r", "test.txt", main=tag.main).refused()
+
+
+def test_figures_of_labels_that_are_no_numbers_are_damage(texts: Path):
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
+    results = json.loads(Path("r/results.json").read_text())
+    Path("r/results.json").write_text(json.dumps(results | {"figures": {"test": float("nan")}}))
+    assert "r/results.json: " in command("r", "--json", "a.json", main=compare.main).err
+
+
+@pytest.mark.parametrize("error", [AttributeError("why"), NameError("why"), KeyError("why"), ValueError("why")])
+def test_an_error_of_a_labeller_s_code_is_told_with_its_line(
+    texts: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
+
+    def take(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Majority, "take", take)
+    refused = command("r", "test.txt", main=tag.main).refused()
+    assert f"test_label.py:{take.__code__.co_firstlineno + 1}: {type(error).__name__}: " in refused
+    assert "why" in refused
+    assert "delete the folder" not in refused
+
+
+def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
+    Path("new.txt").write_text("they\n")
+    few = "new.txt: line 1 has 1 of the 2 columns that are needed; task.word=0, task.label=2 and task.features=[1] name"
+    assert few in command("r", "new.txt", main=tag.main).refused()
+    for line_by_line, why in {
+        "they walk home now\n": "line 1 has 4 columns, and the run learnt from 3",
+        "they walk home\n\nthe cat walks home now\n": "line 3 has 5 columns, and line 1 has 3; spaces part them",
+        "they walk home\n\nthe cat walks\n": "line 1 has 'home' for a label, which the run has not learnt",
+    }.items():
+        Path("new.txt").write_text(line_by_line)
+        assert f"new.txt: {why}; write a word a line" in command("r", "new.txt", main=tag.main).refused()
+    refused = command("r", "test.txt", "--best", "2", main=tag.main).refused()
+    assert "--best 2: needs a run of labeller=crf, birnn or pool" in refused
+    assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()
+    edit(Path("r/best.pt"), put("state", value={}))
+    assert "r/best.pt: has no " in command("r", "test.txt", main=tag.main).refused()
+    Path("r/best.pt").unlink()
+    assert "r: has no best.pt yet" in command("r", "test.txt", main=tag.main).refused()
+    assert "none: not a run directory" in command("none", "test.txt", main=tag.main).refused()
+
+
+@pytest.mark.parametrize("name", ["b.conll", "B.CONLLU"])
+def test_a_run_of_conllu_labels_conllu_alone(texts: Path, name: str):
+    lines = ["1-2\tdon't\t_\t_", "1\tdo\tdo\tAUX", "2\tn't\tnot\tPART", "2.1\tx\tx\tX"]
+    text = "# text = don't\n" + "".join(line + "\t_" * 6 + "\r\n" for line in lines)
+    Path(name).write_bytes(text.encode())
+    files = [f"task.train={name}", "task.valid=null", f"task.test={name}"]
+    assert command("task=upos", "labeller=majority", *files, "run_dir=r", main=label.main).code == 0
+    assert json.loads(Path("r/results.json").read_text())["words"]["test"] == 2
+    assert Path("r/test.labels").read_bytes().decode() == text
+    Path("new").write_bytes(text.replace("AUX", "_").encode())
+    assert command("r", "new", main=tag.main).out == text
+    Path("new").write_text("we\twe\tPRON\tX\n")
+    refused = command("r", "new", main=tag.main).refused()
+    assert "new: is no CoNLL-U, and train is CoNLL-U" in refused
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=c", main=label.main).code == 0
+    assert f"{name}: is CoNLL-U, and train is no CoNLL-U" in command("c", name, main=tag.main).refused()
+
+
+def test_a_word_may_have_a_space_where_tabs_part_columns(texts: Path):
+    Path("t.txt").write_text("Anna\tNNP\tI-NP\tB-PER\nNew York\tNNP\tI-NP\tB-LOC\n")
+    done = command("task=ner", "labeller=crf", "task.train=t.txt", "task.test=t.txt", "run_dir=r", main=label.main)
+    assert "test f1 100.00" in done.out, done
+    Path("new.txt").write_text("New York\tNNP\tI-NP\n")
+    assert command("r", "new.txt", main=tag.main).out == "New York\tNNP\tI-NP\tB-LOC\n"
+    Path("new.txt").write_text("Anna NNP I-NP\n")
+    few = "new.txt: line 1 has 1 of the 3 columns that are needed; "
+    assert few in command("r", "new.txt", main=tag.main).refused()
+
+
+def test_comments_and_beginnings_of_documents_are_told(texts: Path):
+    Path("t.txt").write_text("-DOCSTART- -X- O O\n\n# id 1 x=y\nAnna _ _ B-PER\n")
+    done = command("task=ner", "labeller=majority", "task.train=t.txt", "task.test=t.txt", "run_dir=r", main=label.main)
+    assert done.out.count("t.txt: 1 comments and 1 lines of -DOCSTART- are no words") == 1, done
+    assert json.loads(Path("r/results.json").read_text())["words"] == {"train": 1, "test": 1}
+    assert Path("r/test.labels").read_text() == Path("t.txt").read_text()
+
+
+def test_a_run_that_does_not_tell_its_form_labels_text_and_a_damaged_one_is_refused(texts: Path):
+    assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
+    form = read_checkpoint(Path("r/best.pt"), torch.device("cpu"))["form"]
+    edit(Path("r/best.pt"), lambda saved: saved.__delitem__("form"))
+    assert command("r", "test.txt", main=tag.main).out == Path("r/test.labels").read_text()
+    Path("new").write_text("1\tdo" + "\t_" * 8 + "\n")
+    assert "new: is CoNLL-U, unlike train" in command("r", "new", main=tag.main).refused()
+    for damaged in (
+        "",
+        {},
+        form | {"parted": "commas"},
+        form | {"width": "3"},
+        form | {"labels": [1]},
+        form | {"x": 1},
+    ):
+        edit(Path("r/best.pt"), put("form", value=damaged))
+        assert "r/best.pt: " in command("r", "test.txt", main=tag.main).refused()
+
+
+def test_trees_are_learnt_and_labelled_from_word_vectors(texts: Path):
+    Path("trees.txt").write_text("(3 (2 A) (4 fine))\n(1 (2 A) ( 0 dull))\n")
+    Path("v.txt").write_text("2 3\nfine 1 2 3\ndull -3 -2 -1\n")
+    files = ["task.train=trees.txt", "task.valid=null", "task.test=trees.txt"]
+    options = ["task=trees", "labeller=recursive", *files, "labeller.embedding=3", "labeller.epochs=30"]
+    learning = ["labeller.batch=2", "labeller.lr=0.2", "labeller.lr_words=0.2"]
+    done = command(*options, *learning, "labeller.vectors=v.txt", "run_dir=r", main=label.main)
+    assert "test accuracy 100.00" in done.out, done
+    assert "v.txt has vectors of" in Path("r/train.log").read_text()
+    Path("new.txt").write_text("(0 (0 a) (0 (0 fine) ( 0 Dull)))\n")
+    (line,) = command("r", "new.txt", main=tag.main).out.splitlines()
+    assert re.fullmatch(r"\(\d \(2 a\) \(\d \(4 fine\) \( 0 Dull\)\)\)", line)
+    assert command("r", "trees.txt", main=tag.main).out == Path("trees.txt").read_text()
+    refused = command(*options, "labeller.vectors=none.txt", "run_dir=s", main=label.main).refused()
+    assert "labeller.vectors: none.txt: no such" in refused
+    refused = command(
+        *options, "labeller.vectors=v.txt", "labeller.embedding=4", "run_dir=s", main=label.main
+    ).refused()
+    assert "labeller.embedding=4: the vectors of v.txt have 3; set it to 3" in refused
+    Path("new.txt").write_text("(0 a\n")
+    assert "new.txt: line 1 lacks 1 closing brackets" in command("r", "new.txt", main=tag.main).refused()
+
+
+class Wavering(Labeller):
+    """Right after its second step alone."""
+
+    steps, checked, number = 3, True, 0
+
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        self.sentences = sentences
+
+    def step(self, number: int) -> dict[str, float]:
+        self.number = number
+        return {}
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {"number": torch.tensor(self.number)}
+
+    def take(self, state: Mapping[str, torch.Tensor]) -> None:
+        self.number = int(state["number"])
+
+    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        return [s.labels if self.number == 1 else ["?"] * len(s.labels) for s in sentences]
+
+
+@pytest.mark.parametrize("valid", [True, False])
+def test_the_best_on_valid_is_kept_or_else_the_last(texts: Path, monkeypatch: pytest.MonkeyPatch, valid: bool):
+    monkeypatch.setitem(labellers.entries, "majority", Wavering)
+    files = [*FILES, "task.valid=train.txt"] if valid else FILES
+    done = command("task=chunk", "labeller=majority", *files, "run_dir=r", main=label.main)
+    assert f"test f1 {100 if valid else 0:.2f}" in done.out, done
+    if valid:
+        points = EventAccumulator("r").Reload().Scalars("f1/valid")
+        assert [(point.step, point.value) for point in points] == [(5, 0), (10, 1), (15, 0)]
+
+
+@pytest.mark.slow
+def test_a_tagger_starts_from_a_language_model_once(texts: Path, monkeypatch: pytest.MonkeyPatch):
+    Path("lm.txt").write_text("the walk ends\nthey walk\n" * 20)
+    corpus = [
+        "corpus=text",
+        "corpus.context=sentence",
+        *(f"corpus.{split}=lm.txt" for split in ("train", "valid", "test")),
+    ]
+    sizes = ["embedding=4", "hidden=4"]
+    assert command(*corpus, "model=lstm", *(f"model.{size}" for size in sizes), *QUICK, "run_dir=lm").code == 0
+    options = ["task=chunk", "labeller=birnn", *(f"labeller.{size}" for size in sizes), "labeller.epochs=2", *FILES]
+    assert "labeller.from: none: not a run" in command(*options, "labeller.from=none", main=label.main).refused()
+    inherited = []
+    inherit = BiRNN.inherit
+    monkeypatch.setattr(BiRNN, "inherit", lambda *given: (inherited.append(given), inherit(*given)))
+    assert command(*options, "labeller.from=lm", "run_dir=r", main=label.main).code == 0
+    Path("r/results.json").unlink()  # goes on from last.pt
+    assert command(*options, "labeller.from=lm", "run_dir=r", main=label.main).code == 0
+    assert len(inherited) == 1
+
+
+def test_a_sweeper_chooses_on_valid_alone(texts: Path, monkeypatch: pytest.MonkeyPatch):
+    found = []
+    monkeypatch.setattr(label, "run_jobs", lambda _name, _load, figure, _report: found.append(figure))
+    label.main()
+    assert found[0]({"figures": {"valid": 0.75, "test": 0.5}}) == -0.75
+    assert found[0]({"figures": {"test": 0.5}}) is None
+
+
+def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
+    Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
+    given = ["task=classify", "task.train=mr.txt", "task.folds=2"]
+    done = command("-m", *given, "task.fold=0,1", "labeller=naive_bayes", main=label.main)
+    assert "naive_bayes, 2 runs: test accuracy 100.00 ± 0.00" in done.out, done
+    header, row = (line.split() for line in command("outputs", main=compare.main).out.splitlines()[1:])
+    assert header[:2] == ["seeds", "test"]
+    assert row[:4] == ["2", "100.00", "±", "0.00"]
+    (run, _) = sorted(texts.glob("outputs/classify/naive_bayes*"))
+    assert sorted(Path(run, "test.labels").read_text().splitlines())[0] == "bad\ta dull film"
+    Path("new.txt").write_text("fine\nbad\tso dull\n")
+    assert command(str(run), "new.txt", main=tag.main).out == "good\tfine\nbad\tso dull\n"
+    refused = command(*given, "task.fold=0", "labeller=majority", main=label.main).refused()
+    assert "task=classify has one label for a text; choose labeller=logistic_regression or naive_bayes" in refused
+
+
+def test_a_sweep_of_which_some_runs_have_valid_tells_of_those(texts: Path):
+    Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
+    given = ["task=classify", "task.train=mr.txt", "task.folds=3", "task.fold=0,1", "task.valid_fold=null,2"]
+    done = command("-m", *given, "labeller=naive_bayes", main=label.main)
+    assert re.findall(r"(\d) runs: (\w+)", done.out) == [("2", "valid"), ("4", "test")], done
+
+
+def test_a_pipe_is_refused_as_a_text_is_read_twice(texts: Path):
+    Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n")
+    pipe, end = os.pipe()
+    with os.fdopen(end, "wb") as stream:
+        stream.write(Path("mr.txt").read_bytes())
+    with os.fdopen(pipe):
+        given = ["task=classify", "labeller=naive_bayes", "task.train=mr.txt", f"task.test=/dev/fd/{pipe}"]
+        assert "a pipe can be read only once" in command(*given, main=label.main).refused()

@@ -1,0 +1,114 @@
+"""The command ``lmzoo map``: its picture, its page, and TensorBoard's projector."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from command_line import TEXT, command, edit
+
+from lmzoo.commands import map as map_command
+from lmzoo.commands import vectors
+from lmzoo.core.errors import UserError
+from lmzoo.runs.map import Map, tsne
+
+
+@pytest.fixture
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A run, and the first two dimensions in place of t-SNE's."""
+    options = ["method=ppmi", "method.dim=3", "method.min_count=1", "run_dir=ppmi"]
+    assert command(*TEXT, *options, main=vectors.main).code == 0
+    monkeypatch.setattr(map_command, "tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
+    return "ppmi"
+
+
+def test_the_map_is_written_into_the_run(run: str):
+    pytest.importorskip("matplotlib")
+    done = command(run, "--words", "12", "--clusters", "3", main=map_command.main)
+    assert done.code == 0, done
+    assert Path(run, "map.png").read_bytes().startswith(b"\x89PNG")
+    page = Path(run, "map.html").read_text()
+    assert len(re.findall("<circle", page)) == 12
+    assert re.search(r"<title>w\d+: \d+ times, cluster [012]</title>", page)
+    lines = next(Path(run).rglob("metadata.tsv")).read_text().splitlines()
+    assert lines[0].split("\t") == ["word", "frequency", "Brown cluster"]
+    frequency = [int(line.split("\t")[1]) for line in lines[1:]]
+    assert len(frequency) == 12
+    assert frequency == sorted(frequency, reverse=True)
+
+
+def test_the_page_shows_all_of_the_plane_and_no_more():
+    places = np.array([[0, 0], [1, 1], [0.5, 0]])
+    page = Map("title", ["a", "b", "c"], places, [3, 2, 1], [0, 1, 1]).page().decode()
+    left, top, width, height = map(float, re.findall(r'viewBox="(.*?)"', page)[0].split())
+    x, y = (np.array(re.findall(rf' c{axis}="(.*?)"', page), float) for axis in "xy")
+    assert (x.min() - left, left + width - x.max(), y.min() - top, top + height - y.max()) == (20, 20, 20, 20)
+
+
+def test_names_cover_no_more_frequent_name():
+    places = np.array([[0.5, 0.5], [0.52, 0.505], [0.5, 0.52], [0.6, 0.5], [0.501, 0.5]])
+    assert Map("title", ["common", "covered", "above", "beside", "a"], places, [1] * 5, [0] * 5).named() == [0, 2, 3]
+
+
+def test_words_cannot_break_the_page():
+    words = ['<script>"&', "\x1b[31m", "b"]
+    page = Map("<b>", words, np.zeros((3, 2)), [3, 2, 1], [0, 1, 1]).page().decode()
+    assert "<script>&" not in page
+    assert page.count("<script>") == 1
+    assert "&lt;script&gt;&quot;&amp;: 3 times" in page
+    assert "\x1b" not in page
+    assert "<b>" not in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent"], "absent: not a run directory"),
+        (["ppmi", "--words", "2"], "--words 2: must be at least 3"),
+        (["ppmi", "--perplexity", "nan"], "--perplexity nan: must be a number"),
+        (["ppmi", "--clusters", "99"], "--clusters=99: must be 1 to"),
+        (["ppmi", "--out", "absent"], "absent/map.png: cannot be written"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(run: str, arguments: list[str], message: str):
+    assert message in command(*arguments, main=map_command.main).refused()
+
+
+def test_a_run_of_a_language_model_has_no_map(runs: list[str]):
+    refused = command(runs[0], main=map_command.main).refused()
+    assert "has no vectors.bin; lmzoo vectors makes one; with method=type" in refused
+
+
+def test_another_map_takes_the_place_of_the_first(run: str):
+    pytest.importorskip("matplotlib")
+    for words in ("12", "9"):
+        done = command(run, "--words", words, "--clusters", "3", main=map_command.main)
+        assert done.out == "ppmi/map.png\nppmi/map.html\ntensorboard --logdir ppmi: PROJECTOR\n"
+    assert len(next(Path(run).rglob("metadata.tsv")).read_text().splitlines()) == 1 + 9
+
+
+def test_a_map_has_two_dimensions():
+    with pytest.raises(UserError, match="a single dimension"):
+        tsne(torch.rand(9, 1), 3, 0)
+
+
+def test_tsne_keeps_groups_together():
+    pytest.importorskip("sklearn")
+    random = torch.Generator().manual_seed(0)
+    matrix = torch.cat([torch.randn(30, 10, generator=random) + 10 * torch.eye(10)[i] for i in range(2)])
+    places = tsne(matrix, 10, 0)
+    assert places.min() == 0
+    assert places.max() == 1
+    first, second = places[:30], places[30:]
+    assert np.linalg.norm(first.mean(0) - second.mean(0)) > first.std(0).max() + second.std(0).max()
+
+
+def test_a_word_that_the_text_does_not_have_is_told(run: str, tmp_path: Path):
+    other = Path(shutil.copytree(run, tmp_path / "other"))
+    data = (other / "vectors.bin").read_bytes()
+    (other / "vectors.bin").write_bytes(data.replace(b"w3 ", b"zz ", 1))
+    edit(other / "results.json", lambda results: results.pop("files") and None)
+    line = command(str(other), main=map_command.main).refused()
+    assert f"{other}/vectors.bin: 'zz' is no word of corpus" in line

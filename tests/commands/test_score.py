@@ -1,0 +1,296 @@
+"""The commands that score: words of a text, n-best lists, minimal pairs."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import command
+
+import lmzoo
+from lmzoo.commands import compare, evaluate, generate, pairs, rerank, score
+from lmzoo.commands.rerank import Hypothesis, best_first, totals, tuned, word_errors
+from lmzoo.core.errors import UserError
+from lmzoo.corpus.tokenizer import ptb, words
+from lmzoo.protocol.lines import Line, scored
+
+TRAIN = "the dog saw a cat\na cat saw the dog\nthe dog ran\nthe cat saw a dog\n"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trigram model whose words are the, dog, saw, a, cat and <unk>."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "text").write_text(TRAIN)
+    files = [f"corpus.{split}={folder / 'text'}" for split in ("train", "valid", "test")]
+    model = ["model=ngram", "model.order=3", "model.smoothing=witten_bell"]
+    options = ["corpus=text", *files, "corpus.min_count=2", *model, "device=cpu", f"run_dir={folder / 'run'}"]
+    assert command(*options).code == 0
+    return folder / "run"
+
+
+def by_hand(run: Path, line: str) -> list[float]:
+    """log p of each word of a line and of <eos>, by `predict`."""
+    model, vocabulary = lmzoo.load(run)
+    state, found = model.initial_state(1), []
+    for token in vocabulary.encode([line]).tolist():
+        found.append(float(model.predict(state)[0, token]))
+        _, state = model(torch.tensor([[token]]), state)
+    return found
+
+
+@pytest.mark.parametrize(("unit", "nat"), [([], 1.0), (["--bits"], 1.442695), (["--log10"], 0.4342945)])
+def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str], nat: float):
+    (tmp_path / "text").write_text("the zebra ran\n\na dog\n")
+    done = command(str(run), str(tmp_path / "text"), "--context", "sentence", *unit, main=score.main)
+    blocks = [[row.split("\t") for row in block.split("\n")] for block in done.out.strip("\n").split("\n\n")]
+    lines = ["the zebra ran", "", "a dog"]
+    assert [[word for word, _, _ in block] for block in blocks] == [[*line.split(), "<eos>"] for line in lines]
+    for block, line in zip(blocks, lines, strict=True):
+        expected = [nat * value for value in by_hand(run, line)]
+        assert [float(value) for _, value, _ in block] == pytest.approx(expected, abs=1e-4)
+    assert [known for _, _, known in blocks[0]] == ["known", "unknown", "unknown", "known"]
+    total = sum(sum(by_hand(run, line)) for line in lines)
+    known = total - sum(by_hand(run, "the zebra ran")[1:3])
+    assert f"8 tokens in 3 lines: log p {total * nat:.4f}" in done.err
+    assert f"perplexity {math.exp(-total / 8):.2f}; without the 2 unknown words {known * nat:.4f}, " in done.err
+    assert done.err.endswith(f", {math.exp(-known / 6):.2f}\n")
+
+
+def test_sums_are_those_of_evaluate(run: Path, tmp_path: Path):
+    (tmp_path / "text").write_text(TRAIN + "a zebra saw the dog\n")
+    text = [str(run), str(tmp_path / "text")]
+    for context in ("stream", "sentence"):
+        rows = command(*text, "--context", context, "--sums", main=score.main).out.splitlines()
+        lines = command(*text, "--context", context, "--lines", main=evaluate.main).out.splitlines()
+        assert [row.split("\t")[0] for row in rows] == [line.split("\t")[0] for line in lines]
+        assert rows[-1].split("\t")[2:] == ["6", "1", "a zebra saw the dog"]
+        entries = [
+            json.loads(line)
+            for line in command(*text, "--json", "--context", context, main=score.main).out.splitlines()
+        ]
+        for entry, row in zip(entries, rows, strict=True):
+            assert f"{entry['logprob']:.4f}" == row.split("\t")[0]
+            assert sum(word["logprob"] for word in entry["words"]) == pytest.approx(entry["logprob"])
+            known = sum(word["logprob"] for word in entry["words"] if word["known"])
+            assert known == pytest.approx(entry["logprob_of_known"])
+
+
+def test_a_line_is_read_alone_or_after_those_before_it(runs: list[str], tmp_path: Path):
+    lm = lmzoo.load(runs[1])  # a recurrent network, which remembers
+    line = lm.vocabulary.decode([3, 5, 4])
+    (tmp_path / "text").write_text(f"{line}\n{line}\n")
+    asked = [runs[1], str(tmp_path / "text"), "--sums", "--context"]
+    alone, after = (command(*asked, context, main=score.main).out.splitlines() for context in ("sentence", "stream"))
+    assert alone[0] == alone[1] == after[0] != after[1]
+
+
+def test_an_impossible_word_is_null_in_json(tmp_path: Path, run: Path):
+    (tmp_path / "text").write_text(TRAIN)
+    files = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid", "test")]
+    mle = ["corpus=text", *files, "model=ngram", "model.order=2", "model.smoothing=mle", f"run_dir={tmp_path / 'mle'}"]
+    assert command(*mle, "device=cpu").code == 0
+    (tmp_path / "new").write_text("dog the\n")
+    done = command(str(tmp_path / "mle"), str(tmp_path / "new"), "--json", main=score.main)
+    assert json.loads(done.out)["logprob"] is None
+    assert "perplexity inf" in done.err
+
+
+NBEST = """\
+1 ||| a cat saw the dog ||| -1.0
+1 ||| cat a the saw dog ||| -0.5
+2 ||| ran dog the ||| -2
+2 ||| the dog ran ||| -2.5
+"""
+
+
+def test_an_n_best_list_is_ordered_by_the_weighted_sum(run: Path, tmp_path: Path):
+    (tmp_path / "nbest").write_text(NBEST)
+    out = command(str(run), str(tmp_path / "nbest"), "--weights", "0.5", "2", main=rerank.main).out
+    rows = [[part.strip() for part in row.split("|||")] for row in out.splitlines()]
+    assert [row[1] for row in rows] == ["a cat saw the dog", "cat a the saw dog", "the dog ran", "ran dog the"]
+    for _, text, scores, total in rows:
+        other, logprob = map(float, scores.split())
+        assert logprob == pytest.approx(sum(by_hand(run, text)), abs=1e-3)
+        assert float(total) == pytest.approx(0.5 * logprob + 2 * other, abs=1e-3)
+    first = command(str(run), str(tmp_path / "nbest"), "--weights", "0", "1", main=rerank.main).out.splitlines()
+    assert [row.split(" ||| ")[1] for row in first[::2]] == ["cat a the saw dog", "ran dog the"]
+
+
+def test_unknown_words_that_decide_are_told(run: Path, tmp_path: Path):
+    (tmp_path / "nbest").write_text("7 ||| the dog saw zebra zebra zebra\n7 ||| the dog saw a cat\n")
+    done = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
+    without = [
+        line.logprob_of_known
+        for line in scored(*lmzoo.load(run), ["the dog saw zebra zebra zebra", "the dog saw a cat"], "sentence")
+    ]
+    assert ("unknown words decide for 1 of 1 ids, 7 the first" in done.err) == (without[0] > without[1])
+    assert without[0] > without[1]
+
+
+def test_the_weight_is_tuned_by_word_errors():
+    entries = [Hypothesis("1", "a b", [0.0]), Hypothesis("1", "a c", [1.0]), Hypothesis("2", "d", [0.0])]
+    logprobs = [-1.0, -3.0, -9.0]  # from weight 0.5 on, the first is the best
+    assert tuned(entries, logprobs, ["a b", "d"]) == (0.5, 0)
+    assert tuned(entries, logprobs, ["a c", "d d"]) == (0.0, 1)
+    assert best_first(entries, totals(entries, logprobs, [0.45, 1.0])) == [[1, 0], [2]]
+    assert totals([Hypothesis("1", "", [2.0])], [-math.inf], [0, 1]) == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "errors"),
+    [("", "", 0), ("a b c", "a c", 1), ("a b", "b a", 2), ("", "a b", 2), ("x b c", "a b c d", 2)],
+)
+def test_word_errors(one: str, other: str, errors: int):
+    assert word_errors(one.split(), other.split()) == word_errors(other.split(), one.split()) == errors
+
+
+def test_tuning_reads_references(run: Path, tmp_path: Path):
+    (tmp_path / "nbest").write_text(NBEST)
+    (tmp_path / "references").write_text("a cat saw the dog\nthe dog ran\n")
+    done = command(str(run), str(tmp_path / "nbest"), "--tune", str(tmp_path / "references"), main=rerank.main)
+    assert "with 0 errors in 8 words" in done.err
+    assert [row.split(" ||| ")[1] for row in done.out.splitlines()[::2]] == ["a cat saw the dog", "the dog ran"]
+
+
+def test_minimal_pairs(run: Path, tmp_path: Path):
+    rows = [
+        {"UID": "order", "sentence_good": "The dog ran.", "sentence_bad": "Dog the ran."},
+        {"UID": "order", "sentence_good": "A cat saw the dog.", "sentence_bad": "Dog the saw cat a."},
+        {"UID": "order", "sentence_good": "Cat saw a dog the.", "sentence_bad": "The cat saw a dog."},
+        {"UID": "tie", "sentence_good": "a cat", "sentence_bad": "a cat"},
+    ]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = [str(run), str(tmp_path / "pairs.jsonl"), "--tokenize", "ptb"]
+    out = command(*asked, main=pairs.main).out
+    assert [row.split("\t") for row in out.splitlines()] == [
+        [" 66.7", "3", "0", "0", "order"],
+        ["  0.0", "1", "1", "0", "tie"],
+        [" 33.3", "4", "1", "0", "mean of 2 paradigms"],
+    ]
+    found = json.loads(command(*asked, "--json", main=pairs.main).out)
+    assert found["mean"] == pytest.approx(1 / 3)
+    assert found["paradigms"] == {
+        "order": {"pairs": 3, "right": 2, "ties": 0, "by_unknown": 0},
+        "tie": {"pairs": 1, "right": 0, "ties": 1, "by_unknown": 0},
+    }
+
+
+def test_sentences_that_are_read_alike_are_a_tie_whatever_rounding_makes_of_them(monkeypatch: pytest.MonkeyPatch):
+    words, known = ["a", "x", "<eos>"], torch.tensor([True, False, True])
+    good = Line(words, torch.tensor([-1.0, -2.0, -1.0]), known, -4.0, -2.0, 1)
+    bad = good._replace(words=["a", "y", "<eos>"], logprob=-4.0000001, logprob_of_known=-2.0000001)
+    other = bad._replace(words=["b", "x", "<eos>"])
+    monkeypatch.setattr(pairs, "scored", lambda *_: iter([good, bad, good, other, bad, good]))
+    rows = [pairs.Pair(name, "", "") for name in ("alike", "unlike", "alike")]
+    found = pairs.preferences(None, None, rows)  # pyright: ignore[reportArgumentType]
+    assert found == {"alike": (2, 0, 2, 0), "unlike": (1, 1, 0, 0)}
+
+
+def test_several_best_hypotheses_are_told(run: Path, tmp_path: Path):
+    (tmp_path / "nbest").write_text("1 ||| the zebra\n1 ||| the yak\n1 ||| dog dog dog\n2 ||| a cat\n2 ||| the a\n")
+    done = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
+    assert [row.split(" ||| ")[1] for row in done.out.splitlines()[:2]] == ["the zebra", "the yak"]
+    assert "1 of 2 ids have several best hypotheses, 1 the first: they stand in the order of the list\n" in done.err
+
+
+@pytest.mark.parametrize(
+    ("main", "text", "more", "message"),
+    [
+        (rerank.main, "1 || a\n", [], "line 1: is not 'id ||| text ||| score …'"),
+        (rerank.main, "1 ||| a ||| 1\n1 ||| b ||| x\n", [], "line 2: is not"),
+        (rerank.main, "1 ||| a ||| 1\n1 ||| b\n", [], "line 2: has not 1 numbers as scores"),
+        (rerank.main, "1 ||| a ||| nan\n", [], "line 1: has not 1 numbers"),
+        (rerank.main, NBEST, ["--weights", "1"], "--weights: give 2 numbers, the first for log p"),
+        (rerank.main, NBEST, ["--weights", "1", "inf"], "--weights: give 2 numbers"),
+        (rerank.main, "1 ||| a <eos>\n", [], "<eos> is added at the end"),
+        (pairs.main, "{}\n", [], "line 1: is not JSON with sentence_good and sentence_bad"),
+        (pairs.main, '{"sentence_good": 1, "sentence_bad": "a"}\n', [], "line 1: is not JSON"),
+        (pairs.main, "[" * 100_000 + "\n", [], "line 1: is not JSON"),
+        (score.main, "a <eos>\n", [], "line 1: <eos> is added at the end of each line"),
+        (score.main, "", [], "empty"),
+    ],
+)
+def test_mistakes(run: Path, tmp_path: Path, main, text: str, more: list[str], message: str):
+    (tmp_path / "text").write_text(text)
+    assert message in command(str(run), str(tmp_path / "text"), *more, main=main).refused()
+
+
+def test_plain_text_is_cut_into_words():
+    assert ptb("Mr. Smith’s U.S. firm doesn't pay $3,000.50; they can't, in 1987.") == (
+        "mr. smith 's u.s. firm does n't pay $ N they ca n't in N"
+    )
+    assert ptb("A well-known F-16 rose 7%.") == "a well-known f-16 rose N %"
+    assert words("It's 3,000.5 (well-known)!") == "It's 3,000.5 ( well-known ) !"
+    assert words("") == ptb("?!") == ""
+
+
+def test_how_many_words_are_unknown_is_told(run: Path, tmp_path: Path):
+    """`run` knows the, dog, saw, a, cat; here all nine words are the model's but zebra, ran and <unk>."""
+    (tmp_path / "nbest").write_text("1 ||| the zebra ran\n1 ||| <unk> saw a dog\n")
+    (tmp_path / "pairs").write_text(json.dumps({"sentence_good": "the zebra ran", "sentence_bad": "<unk> saw a dog"}))
+    nbest = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
+    assert f"{tmp_path / 'nbest'}: 3 of 9 tokens are unknown words, which the model reads as <unk>\n" in nbest.err
+    assert "pairs: 3 of 9 tokens are unknown words" in command(str(run), str(tmp_path / "pairs"), main=pairs.main).err
+    (tmp_path / "pairs").write_text(json.dumps({"sentence_good": "the dog", "sentence_bad": "a cat"}))
+    assert not command(str(run), str(tmp_path / "pairs"), main=pairs.main).err
+
+
+def test_every_command_and_python_agree_on_unknown_words(run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Of a split, too, whose rare words are <unk> since it was encoded."""
+    (tmp_path / "text").write_text(TRAIN)
+    lines = list(scored(*lmzoo.load(run), TRAIN.splitlines(), "stream"))
+    assert [line.unknown for line in lines] == [0, 0, 1, 0]
+    without = math.exp(-sum(line.logprob_of_known for line in lines) / 21)
+    summed = command(str(run), str(tmp_path / "text"), main=score.main).err
+    assert "without the 1 unknown words " in summed
+    assert summed.endswith(f", {without:.2f}\n")
+    for of in ("valid", str(tmp_path / "text")):
+        figures = evaluate.evaluate(run, of, device="cpu")
+        assert (figures["unknown"], figures["perplexity_of_known"]) == (1, pytest.approx(without, rel=1e-6))
+        caplog.clear()
+        assert lmzoo.load(run).perplexity(of) == pytest.approx(figures["perplexity"])
+        assert caplog.messages == [f"{of}: 1 of 22 tokens are unknown words, which the model reads as <unk>"]
+    compared = command("--tokens", str(run), str(run), "--split", "valid", "--device", "cpu", main=compare.main).out
+    assert compared.count(f", without its 1 unknown words {without:.2f}\n") == 2
+
+
+def test_python_says_which_words_are_unknown(run: Path, caplog: pytest.LogCaptureFixture):
+    lm = lmzoo.load(run)
+    assert [word for word, _ in lm.surprisal("the xylophone <unk> ran")] == [
+        "the", "xylophone→<unk>", "<unk>", "ran→<unk>", "<eos>",
+    ]  # fmt: skip
+    assert not caplog.messages
+    told = "text: xylophone: read as <unk>, since the model does not know it"
+    lm.next_words("the xylophone xylophone")
+    lm.sample(3, prompt="the xylophone")
+    assert caplog.messages == [told, told]
+    caplog.clear()
+    lm.score("the xylophone")
+    assert caplog.messages == ["text: 1 of 3 tokens are unknown words, which the model reads as <unk>"]
+    caplog.clear()
+    lm.score("the dog")
+    lm.next_words("the dog")
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("mark", ["<s>", "</s>"])
+def test_marks_of_sentences_are_refused_everywhere(run: Path, tmp_path: Path, mark: str):
+    (tmp_path / "text").write_text(f"the dog\na {mark} cat\n")
+    (tmp_path / "nbest").write_text(f"1 ||| the dog\n1 ||| a {mark} cat\n")
+    (tmp_path / "pairs").write_text(json.dumps({"sentence_good": "the dog", "sentence_bad": f"a {mark} cat"}))
+    for main, name in ((evaluate.main, "text"), (score.main, "text"), (rerank.main, "nbest"), (pairs.main, "pairs")):
+        assert f"line 2: {mark} is added at " in command(str(run), str(tmp_path / name), main=main).refused()
+    files = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid")]
+    trained = command("corpus=text", *files, "model=ngram", f"run_dir={tmp_path / 'run'}").refused()
+    assert f"{tmp_path / 'text'}, line 2: {mark} is added at " in trained
+    assert command("corpus=text", *files, "corpus.unit=char", "model=ngram", "model.order=2", "device=cpu",
+                   "model.discount_fallback=true", f"run_dir={tmp_path / 'char'}").code == 0  # fmt: skip
+    assert (
+        f"'{mark}' is not among the model's words" in command(str(run), "--prompt", mark, main=generate.main).refused()
+    )
+    lm = lmzoo.load(run)
+    for ask in (lm.score, lm.surprisal, lm.next_words):
+        with pytest.raises(UserError, match=f"text, line 1: {mark} is added"):
+            ask(f"the {mark}")
