@@ -3,10 +3,11 @@
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
 
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and __path__[0] != f"{sys.path[0]}{os.sep}lmzoo":
     del sys.path[0]  # python -m searches the current folder first, which may be a stranger's; see lmzoo/core/plugins.py
+
+from typing import TYPE_CHECKING, Any
 
 from lmzoo.core.version import __version__
 

@@ -62,7 +62,9 @@ class Files:
         """`read` as JSON."""
         data = self.read(name)
         try:
-            return json.loads(data)
+            value = json.loads(data)
+            json.dumps(value, allow_nan=False)  # Infinity, which Python reads, and 1e999
+            return value
         except (ValueError, RecursionError) as error:
             raise self.unusable(name, f"damaged ({error})") from None
 

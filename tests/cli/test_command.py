@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bad_commands import MAINS, parsed_arguments
+from bad_commands import HYDRA, MAINS, parsed_arguments
 from command_line import ROOT, SMALL, command, stop_at
 
 from lmzoo.core.errors import UserError
@@ -66,7 +66,7 @@ def test_the_command_itself_refuses_in_one_line(folder: Path):
 
 def integers() -> list[tuple[str, str]]:
     """Every command's options that are whole numbers."""
-    found = [(name, action) for name, main in MAINS.items() if name != "train" for action in parsed_arguments(main)]
+    found = [(name, action) for name, main in MAINS.items() if name not in HYDRA for action in parsed_arguments(main)]
     return [(name, action.option_strings[0]) for name, action in found
             if "int" in str(getattr(action.type, "args", action.type)) and action.option_strings]  # fmt: skip
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -235,7 +236,7 @@ def check(folder: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
         (whole := folder / "whole").mkdir()
         patch.chdir(whole)
         learn(names)
-        printed = {name: command(*call[1:], main=call[0]).out for name in names for call in [first(name)]}
+        printed = {name: figures(command(*call[1:], main=call[0])) for name in names for call in [first(name)]}
     complaints, refused = [], 0
     for seed in seeds:
         generator = random.Random(seed)
@@ -259,7 +260,7 @@ def check(folder: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
             else:
                 refused += outcome.code != 0
                 wrong = complaint(outcome)
-                if verb == always and outcome.code == 0 and damage != unsealed and outcome.out != printed[name]:
+                if verb == always and outcome.code == 0 and damage != unsealed and figures(outcome) != printed[name]:
                     wrong = f"prints another figure, not {printed[name]}: {outcome}"
             if wrong:
                 complaints.append(f"seed {seed}, {damage.__name__} {file.name} of {name}: {verb} {wrong}")
@@ -267,6 +268,11 @@ def check(folder: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
         shutil.rmtree(folder / "here")
     assert not complaints, "\n\n".join([*complaints, f"{len(complaints)} of {len(seeds)}"])
     assert 0.3 < refused / (3 * len(seeds)) < 0.9
+
+
+def figures(outcome: Outcome) -> str:
+    """What a command prints, without how long it took."""
+    return re.sub(r" in [\d.]+ s$", "", outcome.out, flags=re.M)
 
 
 def first(name: str) -> list[Any]:
@@ -281,8 +287,8 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def test_twelve_damaged_runs(tmp_path: Path):
-    check(tmp_path, FIRST, range(12))
+def test_eight_damaged_runs(tmp_path: Path):
+    check(tmp_path, FIRST, range(8))
 
 
 @pytest.mark.slow
