@@ -115,6 +115,7 @@ def _keep_to_threads(launcher: Any) -> None:
 def _named(config: DictConfig, overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options of a job, with the folder of its run, and those that tell it from others: in a sweep what varies."""
     with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
+        from lmzoo.runs.kinds import kind_of
         from lmzoo.runs.naming import run_folder, telling
         from lmzoo.runs.taken import taken
     options: Any = OmegaConf.to_container(config, resolve=True)
@@ -125,11 +126,8 @@ def _named(config: DictConfig, overrides: Sequence[str]) -> tuple[dict[str, Any]
         ConfigStore.instance().store(source, found, TAKEN, "_global_")
         config = compose(str(settings.job.config_name), [*settings.overrides.task, f"{TAKEN}={source}"])
         options = OmegaConf.to_container(config, resolve=True)
-    parents = {
-        group: choices[group]
-        for group in ("corpus", "task", "model", "method", "labeller", "experiment")
-        if group in choices
-    }
+    kind = kind_of(options)
+    parents = {group: choices[group] for group in (kind.text, kind.learner, "experiment") if group in choices}
     file = str(settings.job.config_name)
     usual: Any = OmegaConf.to_container(_composed(file, (*choices.items(), (TAKEN, source))))
     usual_choices = _choices(_composed(file, tuple(parents.items())).hydra) | {"experiment": None}

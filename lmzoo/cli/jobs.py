@@ -13,21 +13,12 @@ from lmzoo.cli.start import INTERRUPTED, leaving_at_once
 from lmzoo.core.errors import Interrupted, one_line, printable
 from lmzoo.runs.log import log_failure
 
-Train = Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
-"""Does the run of a configuration, given also the options that tell it from others, and returns its results."""
 
-
-def run_jobs(
-    config_name: str,
-    load: Callable[[], Train],
-    figure: Callable[[dict[str, Any]], float | None],
-    report: Callable[[list[Path]], None],
-) -> int:
+def run_jobs(command: str, report: Callable[[list[Path]], None]) -> int:
     """Do the run that the command line asks for, or a sweep's runs one after the other; returns the exit code.
 
     Args:
-        load: imports what does a run. It is called late, since ``--help`` and a misspelt option need no PyTorch.
-        figure: what a sweeper that searches makes small, of a run's results.
+        command: its configuration is ``configs/COMMAND.yaml``.
         report: called after a sweep with the folders of several runs that have come to their end.
     """
     notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which may be done elsewhere
@@ -35,8 +26,9 @@ def run_jobs(
 
     def job(options: dict[str, Any], told: dict[str, Any], number: int | None) -> float | None:
         """Returns the figure; None after a failure."""
-        with leaving_at_once():
-            train = load()
+        with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
+            from lmzoo.runs.kinds import kind_of
+            from lmzoo.training.session import train
         if number is None:
             results = train(options, told)
         else:
@@ -45,10 +37,10 @@ def run_jobs(
             results = _noting_failure(train, options, told)
             notes.mkdir(exist_ok=True)
             (notes / f"{number}.json").write_text(json.dumps([options["run_dir"], results is not None]), "utf-8")
-        return figure(results) if results else None
+        return kind_of(results).objective(results) if results else None
 
     try:
-        run_hydra(job, config_name)
+        run_hydra(job, command)
         noted = sorted(notes.glob("*.json"), key=lambda note: int(note.stem))
         outcomes = [json.loads(note.read_text("utf-8")) for note in noted]
     except Interrupted:
@@ -64,8 +56,10 @@ def run_jobs(
     return 1 if failed else 0
 
 
-def _noting_failure(train: Train, options: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`train` in a sweep, where a failure is noted in the run's own folder, and None is returned."""
+def _noting_failure(
+    train: Callable[..., dict[str, Any]], options: Mapping[str, Any], told: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """``train`` in a sweep, where a failure is noted in the run's own folder, and None is returned."""
     try:
         return train(options, told)
     except Interrupted:

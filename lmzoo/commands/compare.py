@@ -14,6 +14,7 @@ from lmzoo.protocol.difference import bootstrap, by_word
 from lmzoo.protocol.lines import known
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.runs.comparison import as_csv, as_json, as_text, collect, groups
+from lmzoo.runs.kinds import LABELS
 from lmzoo.runs.naming import OUTPUTS
 from lmzoo.runs.plot import picture
 
@@ -140,6 +141,6 @@ def main() -> int:
         write_output(arguments.json, as_json(tables, others))
     if arguments.plot:
         write_output(arguments.plot, picture(tables, arguments.plot))
-        if any(table.of_labels for table in tables):
+        if any(table.kind is LABELS for table in tables):
             warn("--plot: runs of labels have no perplexity, so they are not in the picture")
     return 0

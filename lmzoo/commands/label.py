@@ -6,25 +6,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from lmzoo.cli.jobs import Train, run_jobs
+from lmzoo.cli.jobs import run_jobs
 from lmzoo.core.errors import printable
 
 
 def main() -> int:
     """The command: returns its exit code."""
-    return run_jobs("label", _session, _figure, _report)
-
-
-def _figure(results: dict[str, Any]) -> float | None:
-    """What a sweeper makes small; nothing chooses on test."""
-    valid = results["figures"].get("valid")
-    return None if valid is None else -valid
-
-
-def _session() -> Train:
-    from lmzoo.training.labels import learn
-
-    return learn
+    return run_jobs("label", _report)
 
 
 def _report(done: list[Path]) -> None:

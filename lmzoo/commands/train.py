@@ -3,20 +3,13 @@
 import os
 from pathlib import Path
 
-from lmzoo.cli.jobs import Train, run_jobs
+from lmzoo.cli.jobs import run_jobs
 from lmzoo.core.files import write_output
-from lmzoo.runs.results import perplexities
 
 
 def main() -> int:
     """The command: returns its exit code."""
-    return run_jobs("train", _session, lambda results: perplexities(results)["valid"], _report)
-
-
-def _session() -> Train:
-    from lmzoo.training.session import train
-
-    return train
+    return run_jobs("train", _report)
 
 
 def _report(done: list[Path]) -> None:

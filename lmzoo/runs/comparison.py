@@ -14,7 +14,8 @@ from typing import Any
 from lmzoo.core.errors import UserError, one_line, printable
 from lmzoo.core.files import read_lines, sha256
 from lmzoo.runs.directory import Run
-from lmzoo.runs.results import finite, perplexities
+from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
+from lmzoo.runs.results import finite
 from lmzoo.runs.settings import decisive, short_names
 
 MOST_OPTIONS = 8
@@ -65,25 +66,25 @@ class Entry:
     words: int
 
     @property
-    def of_labels(self) -> bool:
-        """Whether it is a run of ``lmzoo label``, whose figures are the higher, the better."""
-        return "measure" in self.results
+    def kind(self) -> Kind:
+        """The kind of run."""
+        return kind_of(self.results)
 
     @property
     def source(self) -> tuple[str, str | None]:
         """The corpus, or the task, and the context, which labels do not have."""
-        return self.results["task" if self.of_labels else "corpus"], self.results.get("context")
+        return self.results[self.kind.text], self.results.get("context")
 
     @classmethod
     def of(cls, run: Run) -> "Entry | None":
         """None for a run that is not finished; a UserError for one whose files are damaged."""
         options, results = decisive(run.config()), run.results()
-        if "method.name" in options:
+        if kind_of(run.config()) is WORD_VECTORS:
             raise UserError("word vectors", "lmzoo probe compares them")
         if results is None:
             return None
         words, checksums = read_lines(run.path / "vocabulary.txt"), run.trained_on()["sha256"]
-        if "measure" in results:
+        if kind_of(results) is LABELS:
             of_task = [options.get(f"task.{key}") for key in ("label", "folds", "seed")]
             texts = [checksums.get(split) for split in ("valid", "test")]
             text = [texts if any(texts) else checksums["train"], of_task, results["measure"]]
@@ -131,8 +132,9 @@ class Group:
     rows: list[Row]
 
     @property
-    def of_labels(self) -> bool:
-        return self.rows[0].entries[0].of_labels
+    def kind(self) -> Kind:
+        """That of all its runs."""
+        return self.rows[0].entries[0].kind
 
 
 def collect(folders: Iterable[Path]) -> tuple[list[Entry], dict[Path, str]]:
@@ -163,7 +165,7 @@ def groups(entries: Sequence[Entry], seeds: bool = False) -> list[Group]:
     found = []
     for text, members in sorted(texts.items(), key=lambda item: titles[item[0]]):
         rows = [Row.of(alike) for alike in ([[entry] for entry in members] if seeds else _alike(members))]
-        rows.sort(key=lambda row: row.figures["valid"] or 0, reverse=members[0].of_labels)
+        rows.sort(key=lambda row: row.figures["valid"] or 0, reverse=members[0].kind.higher)
         title = titles[text] if known[titles[text]] == 1 else f"{titles[text]}, text {text[:6]}"
         found.append(Group(title, _differing(members, seeds), rows))
     return found
@@ -171,7 +173,7 @@ def groups(entries: Sequence[Entry], seeds: bool = False) -> list[Group]:
 
 def _title(members: Sequence[Entry]) -> str:
     first = members[0]
-    if first.of_labels:
+    if first.kind is LABELS:
         return f"{first.results['task']}, {first.results['measure']} in %"
     names = " and ".join(sorted({entry.results["corpus"] for entry in members}))
     return f"{names}, context {first.results['context']}, {first.words:,} words"
@@ -198,18 +200,14 @@ def _differing(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
     told = [key for key in values if len(set(values[key])) > 1 and (seeds or key not in _REPEATED)]
     names = {key: key if name in FIGURES else name for key, name in short_names(values).items()}
     names |= {key: key.removesuffix(".name") for key in values if key.endswith(".name")}
-    return {
-        key: names[key]
-        for key in sorted(told, key=lambda key: (key not in ("model.name", "labeller.name"), -len(values[key])))
-    }
+    learner = f"{members[0].kind.learner}.name"
+    return {key: names[key] for key in sorted(told, key=lambda key: (key != learner, -len(values[key])))}
 
 
 def _figure(entry: Entry, name: str) -> Any:
-    if entry.of_labels and name in _MEASURED:
-        value = entry.results["figures"].get(name)
-        return None if value is None else 100 * value
     if name in ("valid", "test"):
-        return perplexities(entry.results).get(name)
+        value = entry.kind.figures(entry.results).get(name)
+        return 100 * value if entry.kind is LABELS and value is not None else value
     if name in _BITS:
         of_characters = "bits_per_character" in entry.results or entry.options.get("corpus.unit") == "char"
         perplexity = _figure(entry, _BITS[name]) if of_characters else None
@@ -236,7 +234,7 @@ def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
 def _table(group: Group, markdown: bool) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
-    always = () if group.of_labels else {*FIGURES} - {*_BITS}
+    always = () if group.kind is LABELS else {*FIGURES} - {*_BITS}
     told = [name for name in FIGURES if name in always or any(row.figures[name] is not None for row in group.rows)]
     header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in told), "run"]
     cells = [header]

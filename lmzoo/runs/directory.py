@@ -42,18 +42,20 @@ from lmzoo.runs.checkpoint import (
 )
 from lmzoo.runs.configuration import with_defaults
 from lmzoo.runs.files import Files
+from lmzoo.runs.kinds import KINDS, checked
 from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import Origins, provenance
-from lmzoo.runs.results import checked
 from lmzoo.runs.settings import differences
-from lmzoo.words.vectors.formats import VECTORS
 
 WRITTEN_FIRST = ("config.yaml", "vocabulary.txt", CONDITIONS, "provenance.json", "train.log")
 """The files of a run in which nothing has been learnt yet, the first one first."""
 
 LABELS = ("valid.labels", "test.labels")
 
-FILES = (*WRITTEN_FIRST, "last.pt", "best.pt", VECTORS, *LABELS, "results.json")
+LEARNT = tuple(dict.fromkeys(kind.learnt for kind in KINDS))
+"""The files of what has been learnt, of which a run has one."""
+
+FILES = (*WRITTEN_FIRST, "last.pt", *LEARNT, *LABELS, "results.json")
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """What the system says where a disk is full, broken, or not to be written to."""
@@ -109,7 +111,7 @@ class Run(Files):
                     )
 
     def _has_learnt(self) -> bool:
-        return bool(self.names() & {"last.pt", "best.pt", VECTORS, "results.json"})
+        return bool(self.names() & {"last.pt", "results.json", *LEARNT})
 
     def check_text(self, corpus: Corpus) -> None:
         """Raise a UserError where the run was trained on another text than the corpus is now."""

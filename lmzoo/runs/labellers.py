@@ -15,6 +15,7 @@ from lmzoo.labels.formats import Form
 from lmzoo.labels.model import Labeller, Learnt, labellers
 from lmzoo.runs.checkpoint import require_numbers
 from lmzoo.runs.directory import Run
+from lmzoo.runs.kinds import LABELS, kind_of
 
 
 def taken(run: Run, name: str, what: Any, take: Callable[[Mapping[str, Tensor]], None]) -> None:
@@ -47,8 +48,7 @@ def load_labeller(folder: Path) -> Learnt:
     """
     run = Run(folder)
     config = run.config()
-    if "labeller" not in config:
-        raise UserError(f"{folder}: is no run of labels", "this needs a run of lmzoo label")
+    kind_of(config).require(folder, LABELS)
     require_plugins(config["plugins"], run.path)
     labeller: Labeller = labellers.build(config["labeller"])
     checkpoint = run.restore("best.pt", torch.device("cpu"), "state")

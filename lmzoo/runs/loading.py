@@ -18,6 +18,7 @@ from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import LanguageModel, Trained, restored
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
+from lmzoo.runs.kinds import LANGUAGE_MODEL, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +49,7 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     run = Run(Path(run_dir))
     where = resolve_device(str(device))
     config = run.config()
-    if "model" not in config:
-        kind = "labels" if "labeller" in config else "word vectors"
-        raise UserError(f"{run.path}: is a run of {kind}", "this needs a run of lmzoo train")
+    kind_of(config).require(run.path, LANGUAGE_MODEL)
     vocabulary = run.vocabulary()
     require_plugins(config["plugins"], run.path)
     checkpoint = run.restore("best.pt", where, "model")

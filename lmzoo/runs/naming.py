@@ -11,6 +11,7 @@ from typing import Any
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import corpus_label
 from lmzoo.runs.directory import Run
+from lmzoo.runs.kinds import KINDS, kind_of
 from lmzoo.runs.settings import FREE_TO_CHANGE, decisive, differences, short_names
 
 OUTPUTS = Path("outputs")
@@ -18,7 +19,7 @@ OUTPUTS = Path("outputs")
 LONGEST = 100
 """Signs of a folder's name."""
 
-_GROUPS = ("corpus", "task", "model", "method", "labeller")
+_GROUPS = {group for kind in KINDS for group in (kind.text, kind.learner)}
 
 _NAMED_BY_FOLDER = {*_GROUPS, *(f"{group}.name" for group in _GROUPS)}
 
@@ -56,14 +57,13 @@ def run_folder(config: Mapping[str, Any], told: Mapping[str, Any]) -> Path:
 
     Raises: UserError where the folder of that name cannot be read.
     """
-    learnt = next(config[kind] for kind in ("method", "labeller", "model") if kind in config)
-    text = config["task"] if "task" in config else config["corpus"]
-    corpus, model = corpus_label(text), str(learnt.get("name"))
+    kind = kind_of(config)
+    text, model = config[kind.text], str(config[kind.learner].get("name"))
     name = ",".join([model, *(f"{key}={_spelled(value)}" for key, value in told.items())])
     hashed = f"-{_digest(sorted(decisive(config).items()))[:8]}"
     if len(name) > LONGEST:
         name = name[: LONGEST - len(hashed)].rpartition(",")[0] + hashed
-    folder = OUTPUTS / (re.sub(r"[^\w.+-]+", "-", corpus).lstrip(".")[:LONGEST] or "text") / name
+    folder = OUTPUTS / (re.sub(r"[^\w.+-]+", "-", corpus_label(text)).lstrip(".")[:LONGEST] or "text") / name
     taken = Run(folder).config_file.exists()
     if taken and not differences(Run(folder).config(), config):
         return folder

@@ -8,6 +8,7 @@ from typing import Any
 
 from lmzoo.core.errors import UserError
 from lmzoo.runs.comparison import Group, Row
+from lmzoo.runs.kinds import LABELS
 
 
 def picture(tables: Sequence[Group], file: Path) -> bytes:
@@ -21,7 +22,7 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
     Raises: UserError where matplotlib is missing, or does not know the format, and where no run has a perplexity, as
         runs of labels have none.
     """
-    tables = [group for group in tables if not group.of_labels]
+    tables = [group for group in tables if group.kind is not LABELS]
     if not tables:
         raise UserError(f"--plot {file}: there are no finished runs of language models to draw", "leave it out")
     try:

@@ -1,4 +1,4 @@
-"""The results of a run, checked and put in words. ``training/session.py`` measures and writes them."""
+"""The results of each kind of run, checked and put in words."""
 
 import math
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Probability, call, schema
 from lmzoo.core.seals import SEAL, broken
 
@@ -98,24 +98,23 @@ def require_curve(checks: Sequence[Mapping[str, float]]) -> None:
         raise UserError(f"checks: each must have {', '.join(sorted(CHECK))}")
 
 
-def checked(results: Any) -> dict[str, Any]:
-    """What was read from ``results.json``, if it is what a run writes there.
+def unsealed(results: Any) -> dict[str, Any]:
+    """What was read from ``results.json``, without its checksum, which must be right.
 
-    Raises: UserError naming the first entry that is missing or of another type.
+    Raises: UserError for anything else.
     """
     if not isinstance(results, dict):
         raise UserError("damaged (no results of a run)")
     if broken(results):
         raise UserError("not as the run wrote it (its own checksum is another)")
-    results = {name: value for name, value in results.items() if name != SEAL}
-    for kind, form in (("method", _VectorResults), ("labeller", _LabelResults)):
-        if kind in results:
-            entries = {"warnings": []} | results
-            call(form, {name: entries[name] for name in schema(form) if name in entries}, "")
-            return results
-    entries = _OPTIONAL | results
+    return {name: value for name, value in results.items() if name != SEAL}
+
+
+def check_language_model(results: Mapping[str, Any]) -> None:
+    """Raise a UserError unless these are the results of a language model."""
+    entries = {**_OPTIONAL, **results}
     try:
-        call(_Results, {name: entries[name] for name in schema(_Results) if name in entries}, "")
+        _check(_Results, entries)
         require_curve(entries["checks"])
     except UserError as error:
         raise UserError(f"damaged ({error})") from None
@@ -124,7 +123,20 @@ def checked(results: Any) -> dict[str, Any]:
             raise UserError(f"damaged ({name} of valid is missing)")
     if not entries["impossible_tokens"].keys() <= results["tokens"].keys():
         raise UserError("damaged (impossible_tokens of another split than tokens)")
-    return results
+
+
+def check_vectors(results: Mapping[str, Any]) -> None:
+    """Raise a UserError unless these are the results of word vectors."""
+    _check(_VectorResults, {"warnings": [], **results})
+
+
+def check_labels(results: Mapping[str, Any]) -> None:
+    """Raise a UserError unless these are the results of a labeller."""
+    _check(_LabelResults, {"warnings": [], **results})
+
+
+def _check(form: type, results: Mapping[str, Any]) -> None:
+    call(form, {name: results[name] for name in schema(form) if name in results}, "")
 
 
 def finite(number: float) -> float | None:
@@ -137,27 +149,33 @@ def perplexities(results: Mapping[str, Any], name: str = "perplexity") -> dict[s
     return {split: math.inf if value is None else value for split, value in results[name].items()}
 
 
-def summary(results: Mapping[str, Any]) -> str:
-    """A finished run in a few lines."""
-    warnings = [f"warning: {warning}" for warning in results.get("warnings", [])]
-    return printable("\n".join([_summary(results), *warnings]), "\n")
+def losses(results: Mapping[str, Any]) -> dict[str, float]:
+    """The last loss of word vectors, where their method has one."""
+    return {} if results["loss"] is None else {"loss": results["loss"]}
 
 
-def _summary(results: Mapping[str, Any]) -> str:
-    if "method" in results:
-        loss = "" if results["loss"] is None else f", loss {results['loss']:.4f}"
-        return (
-            f"{results['method']} on {results['corpus']} (context {results['context']}): {results['words']:,} words, "
-            f"{results['dimensions']} dimensions{loss}\n"
-            f"{results['seconds']:.1f} s at {results['tokens_per_second']:,.0f} tokens/s, seed {results['seed']}"
-        )
-    if "labeller" in results:
-        figures = {split: 100 * value for split, value in results["figures"].items()}
-        return (
-            f"{results['labeller']} on {results['task']}: {_each(figures, results['measure'], 2)}\n"
-            f"{results['seconds']:.1f} s of training, {results['labelling_seconds']:.1f} s of labelling, "
-            f"seed {results['seed']}"
-        )
+def word_vectors(results: Mapping[str, Any]) -> str:
+    """A finished run of word vectors in a few lines."""
+    loss = "" if results["loss"] is None else f", loss {results['loss']:.4f}"
+    return (
+        f"{results['method']} on {results['corpus']} (context {results['context']}): {results['words']:,} words, "
+        f"{results['dimensions']} dimensions{loss}\n"
+        f"{results['seconds']:.1f} s at {results['tokens_per_second']:,.0f} tokens/s, seed {results['seed']}"
+    )
+
+
+def labels(results: Mapping[str, Any]) -> str:
+    """A finished run of a labeller in a few lines."""
+    figures = {split: 100 * value for split, value in results["figures"].items()}
+    return (
+        f"{results['labeller']} on {results['task']}: {_each(figures, results['measure'], 2)}\n"
+        f"{results['seconds']:.1f} s of training, {results['labelling_seconds']:.1f} s of labelling, "
+        f"seed {results['seed']}"
+    )
+
+
+def language_model(results: Mapping[str, Any]) -> str:
+    """A finished run of a language model in a few lines."""
     perplexity = perplexities(results)
     device = " in ".join(results[name] for name in ("device", "precision") if name in results)
     parameters = f"{results['parameters']:,} parameters, " if results["parameters"] else ""

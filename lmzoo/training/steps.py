@@ -1,31 +1,19 @@
 """Learning by steps, where a step knows nothing of runs: word vectors, labels."""
 
 import time
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
+
+import torch
 
 from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.options import NonNegative, call
 from lmzoo.core.progress import Bar
 from lmzoo.runs.board import Board
+from lmzoo.runs.directory import Run
+from lmzoo.training.session import Learner
 from lmzoo.training.signals import stop_signals
-
-
-class Stepwise(Protocol):
-    """What learns by steps."""
-
-    @property
-    def steps(self) -> int:
-        """How many there are; fewer where a step finds that it was the last one."""
-        ...
-
-    def step(self, number: int) -> dict[str, float]:
-        """Take a step, the first being 0. Returns: figures by their tags in TensorBoard."""
-        ...
-
-    def tokens(self, number: int) -> int:
-        """How many tokens have been read after so many steps."""
-        ...
 
 
 @dataclass
@@ -37,31 +25,104 @@ class Position:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-def take_steps(
-    learner: Stepwise, position: Position, board: Board, save: Callable[[], None], seconds: float, advice: str
-) -> None:
-    """The steps that are left. They are saved when so many seconds have passed, at a signal, and at the end.
+class SteppedLearner(Learner):
+    """What learns by steps, and is saved between two of them.
 
-    Raises: Interrupted after SIGINT or SIGTERM. UserError with the advice for a figure that is not finite.
+    Attributes:
+        advice: what to do where a figure is not finite.
     """
-    saved = time.monotonic()
-    with stop_signals() as stopped, Bar(learner.steps, "step", done=position.step) as bar:
-        while position.step < learner.steps:
-            started = time.monotonic()
-            position.metrics = learner.step(position.step)
-            if wrong := [name for name, value in position.metrics.items() if value - value != 0]:
-                raise UserError(f"{wrong[0]} is not finite at step {position.step + 1}", advice)
-            position.step += 1
-            took = time.monotonic() - started
-            position.seconds += took
-            read = learner.tokens(position.step) - learner.tokens(position.step - 1)
-            speed = {"train/tokens_per_second": read / max(took, 1e-9)}
-            board.scalars(position.metrics | speed, learner.tokens(position.step))
-            bar.update(*(f"{name} {value:.4g}" for name, value in position.metrics.items()))
-            if stopped() and position.step < learner.steps:
-                save()
-                raise Interrupted
-            if time.monotonic() - saved >= seconds:
-                save()
-                saved = time.monotonic()
-    save()
+
+    advice: str = "choose other options and another run_dir"
+
+    def __init__(self, run: Run, checkpoint_seconds: NonNegative):
+        self.run, self.checkpoint_seconds, self.position = run, checkpoint_seconds, Position()
+
+    @property
+    def step(self) -> int:
+        return self.position.step
+
+    @property
+    def seconds(self) -> float:
+        return self.position.seconds
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_after(self.position.step)
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """How many there are; fewer where a step finds that it was the last one."""
+
+    @abstractmethod
+    def tokens_after(self, number: int) -> int:
+        """How many tokens have been read after so many steps."""
+
+    @abstractmethod
+    def take_step(self, number: int) -> dict[str, float]:
+        """Take a step, the first being 0. Returns: figures by their tags in TensorBoard."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Read the text, and be ready for the first step."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """What ``last.pt`` holds beside the position."""
+
+    @abstractmethod
+    def go_on(self, saved: dict[str, Any]) -> None:
+        """Take over the `state` of a checkpoint; called after `start`."""
+
+    def begin(self) -> None:
+        """Do what the first step needs and a resumed run does not."""
+
+    def prepare(self, board: Board) -> dict[str, Any]:
+        self.board = board
+        return {}
+
+    def restore(self) -> None:
+        started = time.monotonic()
+        self.start()
+        saved = self.run.restore("last.pt", torch.device("cpu"), "position", *self.state())
+        self.resumed = saved is not None
+        if saved is None:
+            self.begin()
+            self.position.seconds = time.monotonic() - started
+            return
+        self.go_on(saved)
+        with self.run.reading("last.pt"):
+            if not isinstance(saved["position"], dict):
+                raise UserError("does not say how far training had come")
+            self.position = call(Position, saved["position"], "position.")
+
+    def save(self) -> None:
+        """Write ``last.pt``."""
+        self.run.save("last.pt", {"position": vars(self.position), **self.state()})
+
+    def fit(self) -> None:
+        """The steps that are left. They are saved when so many seconds have passed, at a signal, and at the end.
+
+        Raises: Interrupted after SIGINT or SIGTERM. UserError for a figure that is not finite.
+        """
+        position, saved = self.position, time.monotonic()
+        with stop_signals() as stopped, Bar(self.steps, "step", done=position.step) as bar:
+            while position.step < self.steps:
+                started = time.monotonic()
+                position.metrics = self.take_step(position.step)
+                if wrong := [name for name, value in position.metrics.items() if value - value != 0]:
+                    raise UserError(f"{wrong[0]} is not finite at step {position.step + 1}", self.advice)
+                position.step += 1
+                took = time.monotonic() - started
+                position.seconds += took
+                read = self.tokens - self.tokens_after(position.step - 1)
+                speed = {"train/tokens_per_second": read / max(took, 1e-9)}
+                self.board.scalars(position.metrics | speed, self.tokens)
+                bar.update(*(f"{name} {value:.4g}" for name, value in position.metrics.items()))
+                if stopped() and position.step < self.steps:
+                    self.save()
+                    raise Interrupted
+                if time.monotonic() - saved >= self.checkpoint_seconds:
+                    self.save()
+                    saved = time.monotonic()
+        self.save()

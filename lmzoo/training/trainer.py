@@ -83,9 +83,7 @@ class Trainer:
         Raises: Interrupted after SIGINT or SIGTERM in the descent, and UserError where the loss or its gradient is
             not finite; in both cases ``last.pt`` is what training goes on from.
         """
-        if self.resumed:
-            log.info("resumed at step %d, %.1f s of training behind it", self.progress.step, self.progress.seconds)
-        else:
+        if not self.resumed:
             self._estimate()  # with nothing to save before it is done, a signal ends it at once
         if self.descent is None or self.progress.finished:
             return

@@ -1,133 +1,82 @@
-"""A run of word vectors from its configuration to its results; as `lmzoo.training.session` for language models."""
+"""Word vectors that are learnt in a run."""
 
-import contextlib
-import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import torch
-
 import lmzoo.runs.type_vectors  # noqa: F401 - its import registers the method
-from lmzoo.core.errors import UserError, printable
-from lmzoo.core.options import NonNegative, Seed, call
-from lmzoo.core.plugins import load_plugins
-from lmzoo.corpus import Corpus, load_corpus
-from lmzoo.runs.board import Board
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import NonNegative
+from lmzoo.corpus import load_corpus
 from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
-from lmzoo.runs.log import log_warnings, logging_to
-from lmzoo.runs.provenance import origins
-from lmzoo.runs.results import summary
-from lmzoo.training.steps import Position, take_steps
+from lmzoo.training.session import RunOptions
+from lmzoo.training.steps import SteppedLearner
 from lmzoo.words.vectors.formats import VECTORS, encoded
 from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.word_vectors import WordVectors
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Options(RunOptions):
     """What ``configs/vectors.yaml`` sets; see the comments there."""
 
-    seed: Seed
-    run_dir: str
-    plugins: list[str]
     checkpoint_seconds: NonNegative
     corpus: dict
     method: dict
 
 
-def learn(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Do the run that a resolved configuration describes, or go on with it. A finished run is only reported.
+class Learning(SteppedLearner):
+    """A method for word vectors."""
 
-    Args:
-        told: the options that tell the run from others, which TensorBoard shows; see `lmzoo.runs.naming.telling`.
+    advice = "lower method.lr"
+    unsealed = (VECTORS,)
 
-    Returns: the contents of ``results.json``.
+    def __init__(self, options: Options, run: Run):
+        super().__init__(run, options.checkpoint_seconds)
+        self.method: Method = methods.build(options.method)
+        self.options, self.corpus = options, load_corpus(options.corpus)
+        self.sources = methods.sources(options.method)
 
-    Raises: UserError for a mistake in the configuration or its surroundings. Interrupted after SIGINT or SIGTERM.
-    """
-    settings: Settings = call(Settings, config, "")
-    run = Run(Path(settings.run_dir))
-    run.check(config)
-    load_plugins(settings.plugins)
-    method: Method = methods.build(settings.method)
-    corpus = load_corpus(settings.corpus)
-    made_from = origins(methods.sources(settings.method), corpus.vocabulary.form.unit)
-    with run.alone():
-        run.check(config)
-        run.check_text(corpus)
-        run.check_made_from(made_from)
-        if results := run.results():
-            print(f"already finished: {printable(str(run.path))}\n{summary(results)}")
-            return results
-        position = _started(run, method, corpus, settings.seed)
-        run.begin(config, corpus, made_from)
-        board = Board(run.path)
-        with logging_to(run.path / "train.log"), contextlib.closing(board):
-            log.info("%s on %s: %s", settings.method["name"], corpus.name, run.path)
-            log.info("%s words of %s tokens", f"{len(method.words):,}", f"{len(corpus.train):,}")
-            log_warnings(corpus.warnings)
+    @property
+    def steps(self) -> int:
+        return self.method.steps
 
-            def save() -> None:
-                run.save("last.pt", {"position": vars(position), "state": dict(method.state())})
+    def tokens_after(self, number: int) -> int:
+        return self.method.tokens(number)
 
-            take_steps(method, position, board, save, settings.checkpoint_seconds, "lower method.lr")
-            vectors = _vectors(method)
-            results = _results(settings, corpus, vectors, method, position)
-            run.write(VECTORS, encoded(vectors, "binary"))
-            loss = {} if results["loss"] is None else {"result/loss": results["loss"]}
-            step = method.tokens(position.step)
-            board.hyperparameters({"method": results["method"], **(told or {})}, loss, step)
-            board.close()
-            run.finish(results, VECTORS)
-    print(summary(results))
-    return results
+    def take_step(self, number: int) -> dict[str, float]:
+        return self.method.step(number)
 
+    def start(self) -> None:
+        self.method.start(self.corpus, self.options.seed)
 
-def _started(run: Run, method: Method, corpus: Corpus, seed: int) -> Position:
-    """Start the method, and go on from ``last.pt`` where there is one: where that stands, else the beginning.
+    def state(self) -> dict[str, Any]:
+        return {"state": dict(self.method.state())}
 
-    Raises: UserError as `Method.start` does, and for a checkpoint that holds nothing of this method.
-    """
-    started = time.monotonic()
-    method.start(corpus, seed)
-    saved = run.restore("last.pt", torch.device("cpu"), "position", "state")
-    if saved is None:
-        return Position(seconds=time.monotonic() - started)
-    with run.reading("last.pt"):
-        if not isinstance(saved["position"], dict) or not same_form(saved["state"], method.state()):
-            raise UserError("holds nothing of this method")
-        for name, tensor in method.state().items():
-            tensor.copy_(saved["state"][name])
-        position: Position = call(Position, saved["position"], "position.")
-    return position
+    def go_on(self, saved: dict[str, Any]) -> None:
+        with self.run.reading("last.pt"):
+            if not same_form(saved["state"], self.method.state()):
+                raise UserError("holds nothing of this method")
+            for name, tensor in self.method.state().items():
+                tensor.copy_(saved["state"][name])
 
+    def described(self) -> Iterator[str]:
+        yield f"{self.options.method['name']} on {self.corpus.name}: {self.run.path}"
+        yield f"{len(self.method.words):,} words of {len(self.corpus.train):,} tokens"
 
-def _vectors(method: Method) -> WordVectors:
-    """What was learnt; a UserError where a number is not finite, since no program reads such vectors."""
-    matrix = method.vectors()
-    if not bool(matrix.float().isfinite().all()):
-        raise UserError("the vectors are not finite", "choose other options of the method and another run_dir")
-    return WordVectors(method.words, matrix)
-
-
-def _results(
-    settings: Settings, corpus: Corpus, vectors: WordVectors, method: Method, position: Position
-) -> dict[str, Any]:
-    return {
-        "method": settings.method["name"],
-        "corpus": corpus.name,
-        "context": corpus.context,
-        "words": len(vectors.words),
-        "dimensions": vectors.matrix.shape[1],
-        "loss": position.metrics.get("train/loss"),
-        "seconds": round(position.seconds, 3),
-        "tokens_per_second": round(method.tokens(position.step) / max(position.seconds, 1e-9), 1),
-        "seed": settings.seed,
-        "warnings": corpus.warnings,
-    }
+    def measure(self) -> dict[str, Any]:
+        matrix = self.method.vectors()
+        if not bool(matrix.float().isfinite().all()):  # no program reads such vectors
+            raise UserError("the vectors are not finite", "choose other options of the method and another run_dir")
+        self.run.write(VECTORS, encoded(WordVectors(self.method.words, matrix), "binary"))
+        return {
+            "corpus": self.corpus.name,
+            "context": self.corpus.context,
+            "words": len(self.method.words),
+            "dimensions": matrix.shape[1],
+            "loss": self.position.metrics.get("train/loss"),
+            "seconds": round(self.seconds, 3),
+            "tokens_per_second": round(self.tokens / max(self.seconds, 1e-9), 1),
+            "warnings": self.corpus.warnings,
+        }

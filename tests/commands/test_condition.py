@@ -18,8 +18,8 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.corpus.conditions import chosen
+from lmzoo.runs.kinds import summary
 from lmzoo.runs.loading import build_model
-from lmzoo.runs.results import summary
 
 WORDS = {"sport": "ball goal", "the economy": "bank price"}
 """What the lines of each label are made of, every word alike."""

@@ -204,12 +204,19 @@ def test_a_stopped_run_goes_on_exactly_where_it_was(folder: Path, monkeypatch: p
     assert "holds a run with another configuration (seed: 0 -> 1)" in refused
 
 
-@pytest.mark.parametrize("damage", [{"state": {}}, {"state": {"matrix": torch.zeros(1, 4)}}, {"position": 3}])
-def test_a_checkpoint_of_something_else_is_refused(ppmi: str, damage: dict[str, Any]):
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"state": {}}, "holds nothing of this method"),
+        ({"state": {"matrix": torch.zeros(1, 4)}}, "holds nothing of this method"),
+        ({"position": 3}, "does not say how far training had come"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused(ppmi: str, damage: dict[str, Any], message: str):
     Path(ppmi, "results.json").unlink()
     edit(Path(ppmi, "last.pt"), lambda saved: saved | damage)
     again = command(*SMALL, "method=ppmi", "method.window=2", "run_dir=ppmi", main=vectors.main)
-    assert "ppmi/last.pt: holds nothing of this method" in again.refused()
+    assert f"ppmi/last.pt: {message}" in again.refused()
 
 
 def test_vectors_that_are_not_finite_are_not_written(folder: Path):

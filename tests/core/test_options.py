@@ -15,9 +15,9 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import BelowOne, Bounds, Count, Probability, Size, call, schema
 from lmzoo.core.registry import models
 from lmzoo.corpus.entries import corpora
+from lmzoo.training import language_models
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions
-from lmzoo.training.session import Settings
 
 GIVEN = {
     models: {"vocabulary_size"},
@@ -46,7 +46,7 @@ class Options:
 
 
 def takers() -> Iterator[Options]:
-    yield Options("settings", Settings, "", SETTINGS, frozenset())
+    yield Options("settings", language_models.Options, "", SETTINGS, frozenset())
     yield Options("trainer", TrainerOptions, "trainer.", defaults("trainer", "default"), frozenset())
     for registry, given in GIVEN.items():
         for name, entry in registry.entries.items():

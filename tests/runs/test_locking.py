@@ -16,7 +16,7 @@ from command_line import MODELS, QUICK, SMALL, TEXT, configuration, contents, st
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.runs.directory import Run
 from lmzoo.runs.lock import locked
-from lmzoo.training import session
+from lmzoo.training.language_models import Learning
 from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
 
@@ -116,10 +116,10 @@ def test_of_two_configurations_for_a_new_folder_one_wins(moment: str, tmp_path: 
     """Both find the folder empty; the loser is refused and changes nothing."""
     folder = tmp_path / "run"
     winner, loser = configuration(folder, *SMALL), configuration(folder, *SMALL, "seed=1")
-    prepare, left = session._prepare, {}
+    prepare, left = Learning.prepare, {}
 
-    def slowly(*arguments: Any) -> Trainer:
-        monkeypatch.setattr(session, "_prepare", prepare)
+    def slowly(*arguments: Any) -> dict[str, Any]:
+        monkeypatch.setattr(Learning, "prepare", prepare)
         assert not folder.exists()
         if moment == "after the winner has finished":
             train(winner)
@@ -128,7 +128,7 @@ def test_of_two_configurations_for_a_new_folder_one_wins(moment: str, tmp_path: 
         left.update(contents(folder))
         return prepare(*arguments)
 
-    monkeypatch.setattr(session, "_prepare", slowly)
+    monkeypatch.setattr(Learning, "prepare", slowly)
     with pytest.raises(UserError, match=r"holds a run with another configuration \(seed: 0 -> 1\)"):
         train(loser)
     assert contents(folder) == left

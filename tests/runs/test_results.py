@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from lmzoo.runs.results import checked, finite, summary
+from lmzoo.runs.kinds import checked, summary
+from lmzoo.runs.results import finite
 
 RESULTS = {
     "model": "ngram",

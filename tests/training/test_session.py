@@ -18,8 +18,9 @@ from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.core.seals import SEAL
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.runs.board import Board
-from lmzoo.training import session
-from lmzoo.training.session import described, train
+from lmzoo.training import language_models
+from lmzoo.training.language_models import described
+from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
 
 CHECKS = [*SMALL, "trainer.checks_per_epoch=2"]
@@ -67,7 +68,7 @@ def test_the_best_weights_are_measured_and_not_the_last(tmp_path: Path, monkeypa
 
 
 def test_figures_that_are_no_numbers_are_no_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(session, "text_logprobs", lambda *_: torch.full((60,), math.nan))
+    monkeypatch.setattr(language_models, "text_logprobs", lambda *_: torch.full((60,), math.nan))
     with pytest.raises(UserError, match="the model's log-probabilities are no numbers"):
         train(configuration(tmp_path / "run", *SMALL))
     assert not (tmp_path / "run" / "results.json").exists()
@@ -140,9 +141,11 @@ def test_a_model_is_loaded_without_a_compiler(finished):
 
 
 def test_what_a_run_shows_as_it_learns_is_drawn_in_its_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    contexts, draw = [], session.sample
+    contexts, draw = [], language_models.sample
     monkeypatch.setattr(
-        session, "sample", lambda *arguments, context: contexts.append(context) or draw(*arguments, context=context)
+        language_models,
+        "sample",
+        lambda *arguments, context: contexts.append(context) or draw(*arguments, context=context),
     )
     for context in ("sentence", "stream"):
         train(configuration(tmp_path / context, *TEXT, *QUICK, *MODELS["rnn"], f"corpus.context={context}"))
@@ -187,6 +190,6 @@ def test_images_are_drawn_before_a_run_is_finished(tmp_path: Path, monkeypatch: 
 def test_bad_options_are_refused_before_the_corpus_is_read(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(session, "configured_corpus", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr(language_models, "configured_corpus", lambda _: pytest.fail("it was read"))
     with pytest.raises(UserError, match=option.partition("=")[0]):
         train(configuration(tmp_path / "run", *SMALL, option))

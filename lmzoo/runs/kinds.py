@@ -1,0 +1,88 @@
+"""The kinds of run, and what is asked of a run by its kind."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lmzoo.core.errors import UserError, printable
+from lmzoo.runs import results as forms
+from lmzoo.words.vectors.formats import VECTORS
+
+Results = Mapping[str, Any]
+"""The contents of ``results.json``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A kind of run.
+
+    Attributes:
+        command: ``lmzoo COMMAND`` makes such runs; its configuration is ``configs/COMMAND.yaml``.
+        noun: what it is a run of, for messages.
+        learner: the group of options of what learns. Results have its name by this key, too.
+        text: the group of options of what it learns from.
+        learnt: the file of what has been learnt.
+        higher: whether a higher figure is better.
+        check: raises a UserError where results lack something.
+        figures: by which runs are compared: perplexity or a task's measure of each split; the loss of word vectors.
+        summary: a finished run in a few lines.
+    """
+
+    command: str
+    noun: str
+    learner: str
+    text: str
+    learnt: str
+    higher: bool
+    check: Callable[[Results], None]
+    figures: Callable[[Results], dict[str, float]]
+    summary: Callable[[Results], str]
+
+    def objective(self, results: Results) -> float | None:
+        """What a search makes small: the figure on valid, or the loss. Nothing is chosen on test."""
+        figures = self.figures(results)
+        figure = figures.get("valid", figures.get("loss"))
+        return -figure if self.higher and figure is not None else figure
+
+    def require(self, folder: object, needed: "Kind") -> None:
+        """Raise a UserError for the run in a folder, which is of this kind, where another one is needed."""
+        if self is not needed:
+            raise UserError(f"{folder}: is a run of {self.noun}", f"this needs a run of lmzoo {needed.command}")
+
+
+LANGUAGE_MODEL = Kind("train", "a language model", "model", "corpus", "best.pt", False,
+                      forms.check_language_model, forms.perplexities, forms.language_model)  # fmt: skip
+WORD_VECTORS = Kind("vectors", "word vectors", "method", "corpus", VECTORS, False,
+                    forms.check_vectors, forms.losses, forms.word_vectors)  # fmt: skip
+LABELS = Kind("label", "labels", "labeller", "task", "best.pt", True,
+              forms.check_labels, lambda results: results["figures"], forms.labels)  # fmt: skip
+
+KINDS = (LANGUAGE_MODEL, WORD_VECTORS, LABELS)
+
+
+def kind_of(run: Mapping[str, Any]) -> Kind:
+    """The kind of the run that has this configuration, or these results.
+
+    Raises: UserError for those of none.
+    """
+    found = [kind for kind in KINDS if kind.learner in run]
+    if len(found) != 1:
+        raise UserError("no configuration of a run")
+    return found[0]
+
+
+def checked(results: Any) -> dict[str, Any]:
+    """What was read from ``results.json``, if it is what a run writes there.
+
+    Raises: UserError naming the first entry that is missing or of another type.
+    """
+    results = forms.unsealed(results)
+    found = [kind for kind in KINDS if kind.learner in results]
+    (found[0] if found else LANGUAGE_MODEL).check(results)
+    return results
+
+
+def summary(results: Results) -> str:
+    """A finished run in a few lines, with its warnings."""
+    warnings = [f"warning: {warning}" for warning in results.get("warnings", [])]
+    return printable("\n".join([kind_of(results).summary(results), *warnings]), "\n")

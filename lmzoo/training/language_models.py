@@ -1,0 +1,192 @@
+"""A language model that learns in a run."""
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lmzoo.core import ranks
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import call, check, sources
+from lmzoo.core.registry import models
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.vocabulary import UNK
+from lmzoo.protocol.model import LanguageModel, learnt_numbers
+from lmzoo.protocol.partition import HasLogZ, estimated
+from lmzoo.protocol.perplexity import Score, fault, score, text_logprobs
+from lmzoo.protocol.sampling import sample
+from lmzoo.runs.board import Board
+from lmzoo.runs.device import resolve_device
+from lmzoo.runs.directory import Run, configured_corpus
+from lmzoo.runs.loading import build_model
+from lmzoo.runs.results import finite
+from lmzoo.training.optimization import optimizers, schedules
+from lmzoo.training.options import TrainerOptions
+from lmzoo.training.progress import Progress
+from lmzoo.training.session import Learner, RunOptions, log
+from lmzoo.training.trainer import Trainer
+
+SAMPLE_TOKENS = 60
+STEPS_PER_POINT = 10
+"""Training scalars go to TensorBoard once in so many steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(RunOptions):
+    """What ``configs/train.yaml`` sets; see the comments there."""
+
+    device: str
+    deterministic: bool
+    corpus: dict
+    model: dict
+    optimizer: dict
+    schedule: dict
+    trainer: dict
+
+
+class Learning(Learner):
+    """A language model, and the trainer that fits it."""
+
+    trainer: Trainer
+
+    def __init__(self, options: Options, run: Run):
+        self.options, self.run = options, run
+        check(TrainerOptions, options.trainer, "trainer.")
+        models.check(options.model, "vocabulary_size")
+        begun, others = options.trainer["from"], models.sources(options.model)
+        if begun is not None and others:
+            option = next(iter(others))
+            raise UserError(f"trainer.from={begun}: is where the model starts, and so is {option}", "leave one out")
+        optimizers.check(options.optimizer, "parameters")
+        schedules.check(options.schedule, "optimizer", "steps_per_epoch", "steps")
+        self.corpus = configured_corpus({"corpus": options.corpus, "trainer": options.trainer})
+        self.sources = others | sources(TrainerOptions, options.trainer, "trainer.")
+
+    @property
+    def step(self) -> int:
+        return self.trainer.progress.step
+
+    @property
+    def seconds(self) -> float:
+        return self.trainer.progress.seconds
+
+    @property
+    def tokens(self) -> int:
+        return self.trainer.progress.tokens
+
+    def prepare(self, board: Board) -> dict[str, Any]:
+        options = self.options
+        device = resolve_device(options.device)
+        if options.deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA refuses to be deterministic without
+        if options.deterministic != torch.are_deterministic_algorithms_enabled():  # it imports a compiler, 1.3 s
+            torch.use_deterministic_algorithms(options.deterministic)
+        torch.manual_seed(options.seed)
+        model = build_model({"model": options.model}, self.corpus.vocabulary).to(device)
+        trainer = call(TrainerOptions, options.trainer, "trainer.")
+
+        def observe(progress: Progress, metrics: dict[str, float]) -> None:
+            if ranks.first():
+                _show(model, self.corpus, options.seed, board, progress, metrics)
+
+        self.trainer = Trainer(
+            model, self.corpus, self.run, trainer,
+            optimizer=options.optimizer, schedule=options.schedule, seed=options.seed, observe=observe,
+        )  # fmt: skip
+        return {"trainer": {**options.trainer, "precision": self.trainer.options.precision}}
+
+    def restore(self) -> None:
+        self.trainer.restore()
+        self.resumed = self.trainer.resumed
+
+    def described(self) -> Iterator[str]:
+        device = f"{self.trainer.model.device}"
+        if self.trainer.descent is not None:
+            device += f" in {self.trainer.options.precision}"
+        corpus, name = self.corpus, self.options.model["name"]
+        yield f"{name} on {corpus.name}, context {corpus.context}, {device}: {self.run.path}"
+        yield described(corpus)
+
+    def fit(self) -> None:
+        self.trainer.fit()
+
+    def measure(self) -> dict[str, Any]:
+        trainer, model = self.trainer, self.trainer.model
+        if trainer.descent is not None and (best := self.run.restore("best.pt", model.device, "model")) is not None:
+            self.run.load_weights(model, best, "best.pt")
+        results = measured(model, self.corpus, trainer.progress)
+        if trainer.descent is not None:
+            results["precision"] = trainer.options.precision
+        return results
+
+    def images(self) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
+        return self.trainer.model.images(self.corpus)
+
+
+def _show(
+    model: LanguageModel, corpus: Corpus, seed: int, board: Board, progress: Progress, metrics: dict[str, float]
+) -> None:
+    """Show a step or a check in TensorBoard, and a check in the log."""
+    if "perplexity/valid" in metrics:
+        log.info("%s tokens, %.0f s: valid perplexity %.2f",
+                 f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
+        with contextlib.suppress(UserError):  # some n-gram models cannot be drawn from
+            drawn = sample(model, SAMPLE_TOKENS, seed, context=corpus.context)
+            board.text("sample", corpus.vocabulary.decode(drawn.tokens[0].tolist()), progress.tokens)
+    if "perplexity/valid" in metrics or progress.step % STEPS_PER_POINT == 0:
+        board.scalars(metrics, progress.tokens)
+
+
+def described(corpus: Corpus) -> str:
+    """The size of a text, and the share of `<unk>` in it: the larger that share, the lower perplexity is."""
+    told = f"{len(corpus.splits['train']):,} tokens of {len(corpus.vocabulary):,} words"
+    unknown = corpus.vocabulary.index.get(UNK)
+    if unknown is None:
+        return told
+    shares = [f"{100 * int((tokens == unknown).sum()) / len(tokens):.1f}% of {name}"
+              for name, tokens in corpus.splits.items()]  # fmt: skip
+    return f"{told}; {UNK} is {', '.join(shares)}"
+
+
+def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
+    """The figures of a trained model."""
+    scores = {}
+    for split in ("valid", "test"):
+        if split in corpus.splits:
+            logprobs = text_logprobs(model, corpus.splits[split], corpus.context, corpus.conditions.get(split))
+            if problem := fault(logprobs):
+                raise UserError(problem, "choose other options and another run_dir")
+            scores[split] = Score.of(logprobs)
+    figures: dict[str, Any] = {
+        "corpus": corpus.name,
+        "context": corpus.context,
+        "parameters": learnt_numbers(model),
+        "perplexity": {split: finite(found.perplexity) for split, found in scores.items()},
+        "tokens": {split: found.tokens for split, found in scores.items()},
+        "train_perplexity": progress.checks[-1]["train"] if progress.checks else None,
+        "best_epoch": progress.best_epoch,
+        "checks": progress.checks,
+        "seconds": round(progress.seconds, 3),
+        "tokens_per_second": round(progress.tokens / max(progress.step_seconds, 1e-9), 1),
+        "device": str(model.device),
+        "warnings": corpus.warnings,
+    }
+    if impossible := {split: found.impossible for split, found in scores.items() if found.impossible}:
+        figures["impossible_tokens"] = impossible
+    if corpus.vocabulary.form.unit == "char":
+        bits = {split: -found.logprob / found.tokens / math.log(2) for split, found in scores.items()}
+        figures["bits_per_character"] = {split: finite(value) for split, value in bits.items()}
+    if corpus.conditions:
+        without = {split: score(model, corpus.splits[split], corpus.context).perplexity for split in scores}
+        figures["perplexity_without_condition"] = {split: finite(value) for split, value in without.items()}
+    if isinstance(model, HasLogZ):
+        perplexity = {split: found.perplexity for split, found in scores.items()}
+        figures |= estimated(model, corpus.splits, perplexity)
+    if corpus.true_perplexity:
+        figures["true_perplexity"] = corpus.true_perplexity
+    return figures
