@@ -10,6 +10,7 @@ from command_line import ROOT
 NOTEBOOK = json.loads((ROOT / "docs/tour.ipynb").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_tour_runs_from_top_to_bottom(folder: Path, capsys: pytest.CaptureFixture):
     mpl.use("agg")
     cells = ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]

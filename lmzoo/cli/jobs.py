@@ -11,15 +11,15 @@ from typing import Any
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.cli.start import INTERRUPTED, leaving_at_once
 from lmzoo.core.errors import Interrupted, one_line, printable
+from lmzoo.core.files import write_output
 from lmzoo.runs.log import log_failure
 
 
-def run_jobs(command: str, report: Callable[[list[Path]], None]) -> int:
+def run_jobs(command: str) -> int:
     """Do the run that the command line asks for, or a sweep's runs one after the other; returns the exit code.
 
     Args:
         command: its configuration is ``configs/COMMAND.yaml``.
-        report: called after a sweep with the folders of several runs that have come to their end.
     """
     notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which may be done elsewhere
     first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun the one that prints
@@ -50,10 +50,21 @@ def run_jobs(command: str, report: Callable[[list[Path]], None]) -> int:
         shutil.rmtree(notes, ignore_errors=True)
     done = [Path(folder) for folder, ended in outcomes if ended]
     if len(done) > 1 and first:
-        report(done)
+        _compare(done)
     if failed := [folder for folder, ended in outcomes if not ended]:
         print(f"\n{len(failed)} failed: {printable(', '.join(failed))}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _compare(done: list[Path]) -> None:
+    """Compare the runs of a sweep, on the terminal and in a file beside them. Word vectors have no such table."""
+    from lmzoo.runs.comparison import as_csv, as_text, collect, groups
+
+    entries, _ = collect(done)
+    if entries:
+        print("\n" + as_text(groups(entries)))
+        table = Path(os.path.commonpath([folder.absolute().parent for folder in done]), "sweep.csv")
+        write_output(table, as_csv(groups(entries, seeds=True)), followed=False)
 
 
 def _noting_failure(

@@ -5,4 +5,4 @@ from lmzoo.cli.jobs import run_jobs
 
 def main() -> int:
     """The command: returns its exit code."""
-    return run_jobs("vectors", lambda folders: None)
+    return run_jobs("vectors")

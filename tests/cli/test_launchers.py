@@ -35,7 +35,7 @@ def sweep(folder: Path, *arguments: str) -> tuple[list[dict[str, str]], str]:
     ("launcher", "options", "threads"),
     [
         ("local", ["n_jobs=2"], max(1, cpu_count() // 2)),
-        ("submitit_local", ["timeout_min=5", "cpus_per_task=3"], 3),
+        pytest.param("submitit_local", ["timeout_min=5", "cpus_per_task=3"], 3, marks=pytest.mark.slow),
     ],
 )
 def test_a_launcher_does_two_runs_that_keep_to_their_threads(

@@ -19,6 +19,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.majority import Majority
 from lmzoo.labels.model import Labeller, labellers
 from lmzoo.runs.checkpoint import read_checkpoint
+from lmzoo.runs.kinds import LABELS
 
 TRAIN = "the D B-NP\nwalk N I-NP\nends V B-VP\n\nthey P B-NP\nwalk V B-VP\n\n"
 TEST = "they P B-NP\nwalk V B-VP\n\n\nthe D B-NP\ncat N I-NP\n"
@@ -377,19 +378,16 @@ def test_a_tagger_starts_from_a_language_model_once(texts: Path, monkeypatch: py
     assert len(inherited) == 1
 
 
-def test_a_sweeper_chooses_on_valid_alone(texts: Path, monkeypatch: pytest.MonkeyPatch):
-    found = []
-    monkeypatch.setattr(label, "run_jobs", lambda _name, _load, figure, _report: found.append(figure))
-    label.main()
-    assert found[0]({"figures": {"valid": 0.75, "test": 0.5}}) == -0.75
-    assert found[0]({"figures": {"test": 0.5}}) is None
+def test_a_sweeper_chooses_on_valid_alone():
+    assert LABELS.objective({"figures": {"valid": 0.75, "test": 0.5}}) == -0.75
+    assert LABELS.objective({"figures": {"test": 0.5}}) is None
 
 
 def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
     Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
     given = ["task=classify", "task.train=mr.txt", "task.folds=2"]
     done = command("-m", *given, "task.fold=0,1", "labeller=naive_bayes", main=label.main)
-    assert "naive_bayes, 2 runs: test accuracy 100.00 ± 0.00" in done.out, done
+    assert re.search(r"^ +2 +100\.00 ± 0\.00", done.out, re.M), done
     header, row = (line.split() for line in command("outputs", main=compare.main).out.splitlines()[1:])
     assert header[:2] == ["seeds", "test"]
     assert row[:4] == ["2", "100.00", "±", "0.00"]
@@ -401,11 +399,13 @@ def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
     assert "task=classify has one label for a text; choose labeller=logistic_regression or naive_bayes" in refused
 
 
-def test_a_sweep_of_which_some_runs_have_valid_tells_of_those(texts: Path):
+def test_a_sweep_of_which_some_runs_have_valid_has_a_mean_of_test_alone(texts: Path):
     Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
     given = ["task=classify", "task.train=mr.txt", "task.folds=3", "task.fold=0,1", "task.valid_fold=null,2"]
     done = command("-m", *given, "labeller=naive_bayes", main=label.main)
-    assert re.findall(r"(\d) runs: (\w+)", done.out) == [("2", "valid"), ("4", "test")], done
+    header, row = (line.split() for line in done.out.splitlines()[-2:])
+    assert header[:2] == ["seeds", "test"]
+    assert row[0] == "4"
 
 
 def test_a_pipe_is_refused_as_a_text_is_read_twice(texts: Path):

@@ -112,7 +112,10 @@ def texts(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", KINDS)
+FAST = ("labels from clusters", "a file of an n-gram model", "vectors of vectors")
+
+
+@pytest.mark.parametrize("kind", [k if k in FAST else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
 def test_a_finished_run_is_not_reported_for_another_source(texts: Path, kind: str):
     main, options, option, name, make = KINDS[kind]
     make(0)

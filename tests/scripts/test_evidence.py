@@ -213,6 +213,7 @@ def test_a_row_says_what_moved(pages: Path):
     assert told(["results/ngram"]) == {"ngram": f"test 1234.57 → {now} at c0ffee9"}
 
 
+@pytest.mark.slow
 def test_several_runs_of_a_row_say_how_many_moved(pages: Path):
     for name in ("one", "two"):
         shutil.copytree(pages / "docs/results/ngram", pages / f"docs/results/orders/{name}")
@@ -225,6 +226,7 @@ def test_several_runs_of_a_row_say_how_many_moved(pages: Path):
     assert told() == {"orders": "1 of 2 moved, by 0.25 at most, at c0ffee9"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", ["ngram", "cache"])
 def test_long_rows_and_what_is_made_of_them_are_left_alone(pages: Path, slow: str):
     change(pages / f"docs/results/{slow}", seconds=600)
@@ -235,6 +237,7 @@ def test_long_rows_and_what_is_made_of_them_are_left_alone(pages: Path, slow: st
     assert not (pages / f"docs/results/{slow}/again.json").exists()
 
 
+@pytest.mark.slow
 def test_a_row_whose_input_is_gone_is_left_alone(pages: Path):
     RESULTS.file.write_text("| [cache](results/cache) |\n")
     assert told() == {"cache": "left alone: is made of outputs/ngram, which is not there"}
