@@ -37,7 +37,7 @@ def run_jobs(command: str) -> int:
             results = _noting_failure(train, options, told)
             notes.mkdir(exist_ok=True)
             (notes / f"{number}.json").write_text(json.dumps([options["run_dir"], results is not None]), "utf-8")
-        return kind_of(results).objective(results) if results else None
+        return kind_of(options).objective(results) if results else None
 
     try:
         run_hydra(job, command)

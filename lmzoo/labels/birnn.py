@@ -17,7 +17,7 @@ from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.forms import distinct, fitting, texts
-from lmzoo.labels.gradient import NetworkLabeller, start_from
+from lmzoo.labels.gradient import NetworkLabeller, placed, start_from
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.model import State, labellers, packed, unpacked
 from lmzoo.labels.network import Inputs, Network, Pooling
@@ -114,6 +114,7 @@ class BiRNN(NetworkLabeller[Network], Chained):
         self._know([sorted(counts), *others, letters], labels)
         self.once = torch.tensor([False, False, *(counts[word] == 1 for word in self.tables[0][2:])])
         start_from(self.vectors, self.network.embeddings[0].get_parameter("weight"), self.tables[0][2:])
+        self.network.to(self.device)
         self.optimizer = torch.optim.Adam(self.learnt(), lr=self.lr)
         self.follow(self.decay)
 
@@ -140,7 +141,7 @@ class BiRNN(NetworkLabeller[Network], Chained):
         rows = model.embedding.weight[[number for number in numbers if number is not None]]
         if not len(rows):
             raise UserError(f"labeller.from={self.source}: has none of the words of train in lower case")
-        self.network.embeddings[0].get_parameter("weight")[known] = rows
+        self.network.embeddings[0].get_parameter("weight")[known] = rows.to(self.device)
         log.info(
             "%s has %s of %s words of train in lower case", self.source, f"{len(known):,}", f"{len(numbers) - 2:,}"
         )
@@ -192,8 +193,8 @@ class BiRNN(NetworkLabeller[Network], Chained):
             [torch.tensor([of[x] for x in s.labels]) for s in sentences], batch_first=True
         )
         self.network.train()
-        scores = self.network(inputs)
-        loss = (log_partition(scores) - score(scores, gold)).sum() / scores.lengths.sum()
+        scores = self.network(placed(inputs, self.device))
+        loss = (log_partition(scores) - score(scores, gold.to(self.device))).sum() / scores.lengths.sum()
         self.optimizer.zero_grad()
         loss.backward()
         norm = clip_grad_norm_(self.learnt(), self.clip)
@@ -216,5 +217,5 @@ class BiRNN(NetworkLabeller[Network], Chained):
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         with self.labelling():
-            emission, moves, start, lengths = self.network(self._inputs(sentences))
-        return Scores(emission, moves.detach(), start.detach(), lengths)
+            emission, moves, start, lengths = self.network(placed(self._inputs(sentences), self.device))
+        return Scores(emission.cpu(), moves.detach().cpu(), start.detach().cpu(), lengths.cpu())

@@ -32,7 +32,7 @@ class Scores(NamedTuple):
 
     def inside(self) -> Tensor:
         """(B, T) False on padding."""
-        return torch.arange(self.emission.shape[1]) < self.lengths[:, None]
+        return torch.arange(self.emission.shape[1], device=self.lengths.device) < self.lengths[:, None]
 
 
 def log_partition(scores: Scores) -> Tensor:
@@ -60,12 +60,14 @@ def chain(scores: Scores) -> paths.Chain:
     """The same as a chain whose first step comes from a state 0 that is certain: for `paths.viterbi`, `posterior`."""
     emission, moves, start, _ = scores
     B, T, K = emission.shape
-    certain = torch.full((B, K), -torch.inf, dtype=emission.dtype)
+    certain = emission.new_full((B, K), -torch.inf)
     certain[:, 0] = 0
-    pair = torch.ones(B, T, dtype=torch.int64)
+    pair = emission.new_ones(B, T, dtype=torch.int64)
     pair[:, 0] = 0
     tiles = torch.stack([start.expand(K, K), moves])
-    return paths.Chain(certain, tiles, pair, emission, torch.zeros_like(pair), torch.arange(K)[None])
+    return paths.Chain(
+        certain, tiles, pair, emission, torch.zeros_like(pair), torch.arange(K, device=emission.device)[None]
+    )
 
 
 def best(scores: Scores) -> list[list[int]]:

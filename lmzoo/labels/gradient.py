@@ -35,6 +35,7 @@ class NetworkLabeller(Labeller, Generic[N]):
     """
 
     checked = True
+    any_device = True
     sums: Sequence[str] = ("exp_avg", "exp_avg_sq")
     average: Average | None = None
     drawn: tuple[int, Sequence[Any]] | None = None
@@ -91,6 +92,7 @@ class NetworkLabeller(Labeller, Generic[N]):
     def take(self, state: Mapping[str, Tensor]) -> None:
         self.average = None
         restored(lambda: self.know(state), lambda _: self._load(state))
+        self.network.to(self.device)
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
         own = self.network.state_dict().items()
@@ -114,7 +116,8 @@ class NetworkLabeller(Labeller, Generic[N]):
         if self.average is not None:
             forms = {f"{AVERAGE}{i}": real(*weight.shape) for i, weight in enumerate(self.average.weights)}
             fitting(progress, {AVERAGE: whole(below=(self.steps + 1,)), **forms})
-            values = [progress[f"{AVERAGE}{i}"].clone() for i in range(len(self.average.weights))]
+            values = [progress[f"{AVERAGE}{i}"].to(weight.device, copy=True)
+                      for i, weight in enumerate(self.average.weights)]  # fmt: skip
             self.average.load_state_dict({"steps": int(progress[AVERAGE]), "values": values})
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         for i, parameter in enumerate(parameters):
@@ -122,7 +125,21 @@ class NetworkLabeller(Labeller, Generic[N]):
             if names:
                 kept = {"step": real(least=0), **dict.fromkeys(self.sums, real(*parameter.shape))}
                 fitting(progress, {f"{name}.{i}": form for name, form in kept.items()})
-                self.optimizer.state[parameter] = {name.partition(".")[0]: progress[name].clone() for name in names}
+                sums = {name.partition(".")[0]: progress[name] for name in names}
+                self.optimizer.state[parameter] = {
+                    name: kept.clone() if name == "step" else kept.to(self.device, copy=True)
+                    for name, kept in sums.items()
+                }
+
+
+def placed(value: Any, device: torch.device) -> Any:
+    """Tensors in tuples and lists, on a device."""
+    if isinstance(value, list):
+        return [placed(part, device) for part in value]
+    if isinstance(value, tuple):
+        parts = [placed(part, device) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value.to(device) if hasattr(value, "to") else value
 
 
 def start_from(vectors: str | None, weight: Tensor, words: Sequence[str]) -> None:

@@ -63,6 +63,8 @@ class Local(NetworkLabeller[nn.Sequential]):
         self.steps = self.epochs * self.epoch
         torch.manual_seed(seed)
         self._build(self.features.shape[1])
+        self.network.to(self.device)
+        self.features, self.gold = self.features.to(self.device), self.gold.to(self.device)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=self.lr)
 
     def _build(self, features: int) -> None:
@@ -79,7 +81,7 @@ class Local(NetworkLabeller[nn.Sequential]):
 
     def step(self, number: int) -> dict[str, float]:
         epoch, place = divmod(number, self.epoch)
-        words = self._words(epoch)[place]
+        words = self._words(epoch)[place].to(self.device)
         loss = F.cross_entropy(self.network(self.features[words]), self.gold[words])
         self.optimizer.zero_grad()
         loss.backward()
@@ -98,6 +100,6 @@ class Local(NetworkLabeller[nn.Sequential]):
 
     @torch.no_grad()
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
-        best = self.network(self.dense.rows(sentences)).argmax(1)
+        best = self.network(self.dense.rows(sentences).to(self.device)).argmax(1).cpu()
         words = best.split([len(sentence.words) for sentence in sentences])
         return [[self.labels[k] for k in row.tolist()] for row in words]

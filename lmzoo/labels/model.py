@@ -53,12 +53,15 @@ class Labeller(ABC):
         steps: how many steps learning takes at most. A model that is learnt as soon as it has read its text takes none.
         epoch: how many steps read the text once.
         checked: whether the model is measured on valid after each epoch, and the best one kept; else the last one is.
+        any_device: whether it learns on any device, and not on a CPU alone; then on ``device``, set before `start`.
     """
 
     kind: Kind = "words"
     steps: int = 0
     epoch: int = 1
     checked: bool = False
+    any_device: bool = False
+    device: torch.device = torch.device("cpu")
 
     @property
     def starts_from(self) -> tuple[str, str] | None:

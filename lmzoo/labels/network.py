@@ -100,7 +100,7 @@ class Network(nn.Module):
         if self.letters is not None:
             parts.append(self.spelled(inputs.letters)[inputs.spelling])
         vectors = self.dropout(torch.cat(parts, 2))
-        packed = pack_padded_sequence(vectors, inputs.lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(vectors, inputs.lengths.cpu(), batch_first=True, enforce_sorted=False)
         hidden, _ = pad_packed_sequence(self.recurrent(packed)[0], batch_first=True)
         lengths = inputs.lengths
         if self.pooling is not None:
@@ -108,7 +108,7 @@ class Network(nn.Module):
         emission = self.output(self.dropout(hidden))
         if self.lexical is not None:
             assert inputs.rows is not None
-            kept = F.dropout(torch.ones(len(inputs.rows.columns)), self.dropout.rate, self.training)
+            kept = F.dropout(self.lexical.new_ones(len(inputs.rows.columns)), self.dropout.rate, self.training)
             words = inputs.rows.times(self.lexical, kept).split(lengths.tolist())
             emission = emission + nn.utils.rnn.pad_sequence([*words], batch_first=True)
         return Scores(emission, self.moves, self.first, lengths)
@@ -118,8 +118,8 @@ def pooled(hidden: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
     """(B, T, 2 d) states of both directions, of texts of (B,) words -> (B, 2 d) of the texts."""
     if pooling == "last":
         forward, backward = hidden.chunk(2, 2)
-        return torch.cat([forward[torch.arange(len(lengths)), lengths - 1], backward[:, 0]], 1)
-    padding = (torch.arange(hidden.shape[1]) >= lengths[:, None])[:, :, None]
+        return torch.cat([forward[torch.arange(len(lengths), device=lengths.device), lengths - 1], backward[:, 0]], 1)
+    padding = (torch.arange(hidden.shape[1], device=lengths.device) >= lengths[:, None])[:, :, None]
     if pooling == "mean":
         return hidden.masked_fill(padding, 0).sum(1) / lengths[:, None]
     return hidden.masked_fill(padding, -torch.inf).amax(1)

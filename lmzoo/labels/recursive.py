@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from lmzoo.core.options import BelowOne, Dropout, NonNegative, Size, Source
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.forms import distinct, fitting
-from lmzoo.labels.gradient import NetworkLabeller, start_from
+from lmzoo.labels.gradient import NetworkLabeller, placed, start_from
 from lmzoo.labels.model import State, labellers, packed, unpacked
 from lmzoo.labels.tree_network import RNTN, Forest, Recursive, TreeLSTM, TreeNetwork, forest
 from lmzoo.labels.trees import SENTIMENTS, Tree, polarity_accuracy
@@ -70,10 +70,11 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         self._know(sorted(counts), sorted({label for sentence in sentences for label in sentence.labels}))
         self.once = torch.tensor([False, *(counts[word] == 1 for word in self.words)])
         start_from(self.vectors, words := self.network.embedding.weight, self.words)
+        self.network.to(self.device)
         lr, lr_words = self.rates
         network = [parameter for parameter in self.network.parameters() if parameter is not words]
         groups = [{"params": [words], "lr": lr_words}, {"params": network, "lr": lr, "weight_decay": self.l2}]
-        self.optimizer = torch.optim.Adagrad(groups, fused=True)
+        self.optimizer = torch.optim.Adagrad(groups, fused=self.device.type == "cpu")
         self.follow(self.decay)
 
     def _know(self, words: Sequence[str], labels: Sequence[str]) -> None:
@@ -101,7 +102,8 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         of = {label: i for i, label in enumerate(self.labels)}
         gold = torch.tensor([of[label] for tree in trees for label in tree.labels])
         self.network.train()
-        loss = F.cross_entropy(self.network(words, shape), gold, reduction="sum")
+        scores = self.network(*placed((words, shape), self.device))
+        loss = F.cross_entropy(scores, gold.to(self.device), reduction="sum")
         self.optimizer.zero_grad()
         loss.backward()
         self.descend()
@@ -120,7 +122,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         with self.labelling():
             for begin in range(0, len(trees), BATCH):
                 some = trees[begin : begin + BATCH]
-                scores = self.network(*self._inputs(some))
+                scores = self.network(*placed(self._inputs(some), self.device)).cpu()
                 found += scores.split([2 * len(tree.words) - 1 for tree in some])
         return found
 

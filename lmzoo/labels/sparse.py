@@ -27,10 +27,14 @@ class Rows:
             columns += row
         return cls(torch.tensor(columns, dtype=torch.int32), torch.tensor(begins, dtype=torch.int32))
 
+    def to(self, device: torch.device) -> "Rows":
+        """The same on a device."""
+        return Rows(self.columns.to(device), self.begins.to(device))
+
     def owners(self) -> Tensor:
         """(M,) the word that each of ``columns`` is of."""
         ends = torch.cat([self.begins[1:], self.begins.new_tensor([len(self.columns)])])
-        return torch.arange(len(self.begins)).repeat_interleave((ends - self.begins).long())
+        return torch.arange(len(self.begins), device=self.begins.device).repeat_interleave((ends - self.begins).long())
 
     def transposed(self, features: int) -> "Rows":
         """The words of F features."""

@@ -12,7 +12,6 @@ import torch
 
 import lmzoo.labels  # noqa: F401 - its import registers the models
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import NonNegative
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.model import Labeller, Learnt, labellers
 from lmzoo.labels.tasks import load_task
@@ -20,15 +19,14 @@ from lmzoo.protocol.model import LanguageModel, Trained
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, taken
 from lmzoo.runs.loading import load
-from lmzoo.training.session import RunOptions, log
-from lmzoo.training.steps import SteppedLearner
+from lmzoo.training.session import log
+from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RunOptions):
+class Options(SteppedOptions):
     """What ``configs/label.yaml`` sets; see the comments there."""
 
-    checkpoint_seconds: NonNegative
     task: dict
     labeller: dict
 
@@ -36,16 +34,20 @@ class Options(RunOptions):
 class Learning(SteppedLearner):
     """A labeller. Where it asks for that it is measured on valid after each epoch, and the best one is kept."""
 
+    options: Options
+
     def __init__(self, options: Options, run: Run):
-        super().__init__(run, options.checkpoint_seconds)
-        self.options = options
+        super().__init__(run, options)
         self.labeller: Labeller = labellers.build(options.labeller)
         self.task, self.texts, self.corpus = load_task(options.task, self.labeller, options.labeller["name"])
         self.sources = labellers.sources(options.labeller)
         self.train = self.texts["train"].sentences
         self.known = {word for sentence in self.train for word in sentence.words}
         self.words, self.best = sum(len(sentence.words) for sentence in self.train), -math.inf
-        self.notes: list[str] = []
+
+    @property
+    def cpu_alone(self) -> str | None:
+        return None if self.labeller.any_device else f"labeller={self.options.labeller['name']}"
 
     @property
     def steps(self) -> int:
@@ -56,6 +58,7 @@ class Learning(SteppedLearner):
 
     def start(self) -> None:
         labeller = self.labeller
+        labeller.device = self.device
         if labeller.reads_with is not None:
             option, folder = labeller.reads_with
             model, vocabulary = _opened(option, folder)
@@ -63,7 +66,6 @@ class Learning(SteppedLearner):
         if labeller.made_of is not None:
             option, folders = labeller.made_of
             labeller.join([_learnt(option, folder, self.options) for folder in folders])
-            self.notes += filter(None, (Run(Path(folder)).unfinished() for folder in folders))
         coded = self.task.coded
         labeller.start([replace(sentence, labels=coded(sentence.labels)) for sentence in self.train], self.options.seed)
 
@@ -82,8 +84,8 @@ class Learning(SteppedLearner):
         self.best = saved["best"]
 
     def described(self) -> Iterator[str]:
-        yield f"{self.options.labeller['name']} on {self.corpus.name}: {self.run.path}"
-        yield from dict.fromkeys([*self.task.notes, *self.notes])
+        yield f"{self.options.labeller['name']} on {self.corpus.name}, {self.device}: {self.run.path}"
+        yield from dict.fromkeys(self.task.notes)
 
     def take_step(self, number: int) -> dict[str, float]:
         metrics = self.labeller.step(number)
@@ -165,4 +167,6 @@ def _learnt(option: str, folder: str, options: Options) -> Learnt:
                             "repeat its options of task, or choose another run")  # fmt: skip
     if missing := [name for name in found.plugins if name not in options.plugins]:
         raise UserError(f"{option}: {folder} needs plugins", f"add {', '.join(missing)} to plugins")
+    if warning := Run(Path(folder)).unfinished():
+        log.warning("%s", warning)
     return found

@@ -40,7 +40,6 @@ STEPS_PER_POINT = 10
 class Options(RunOptions):
     """What ``configs/train.yaml`` sets; see the comments there."""
 
-    device: str
     deterministic: bool
     corpus: dict
     model: dict

@@ -34,6 +34,7 @@ class RunOptions:
     """What the configuration of every kind of run sets; see the comments in ``configs``."""
 
     seed: Seed
+    device: str
     run_dir: str
     plugins: list[str]
 
@@ -146,14 +147,14 @@ def _train(
             stack.enter_context(run.alone())
             if results := finished():  # again, as another process may have worked here since
                 return results
+            stack.enter_context(logging_to(run.path / "train.log"))
+            stack.enter_context(contextlib.closing(board))
         learner.restore()
         ranks.require_same("configuration", config)
         ranks.require_same("text", corpus.sha256)
         ranks.require_same("checkpoint", learner.step)
         if ranks.first():
             run.begin(config, corpus, made_from)
-            stack.enter_context(logging_to(run.path / "train.log"))
-            stack.enter_context(contextlib.closing(board))
         for line in learner.described():
             log.info("%s", line)
         log_warnings(corpus.warnings)

@@ -11,8 +11,9 @@ from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.core.options import NonNegative, call
 from lmzoo.core.progress import Bar
 from lmzoo.runs.board import Board
+from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
-from lmzoo.training.session import Learner
+from lmzoo.training.session import Learner, RunOptions
 from lmzoo.training.signals import stop_signals
 
 
@@ -25,6 +26,13 @@ class Position:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SteppedOptions(RunOptions):
+    """What the configuration of every run of such a learner sets."""
+
+    checkpoint_seconds: NonNegative
+
+
 class SteppedLearner(Learner):
     """What learns by steps, and is saved between two of them.
 
@@ -34,8 +42,13 @@ class SteppedLearner(Learner):
 
     advice: str = "choose other options and another run_dir"
 
-    def __init__(self, run: Run, checkpoint_seconds: NonNegative):
-        self.run, self.checkpoint_seconds, self.position = run, checkpoint_seconds, Position()
+    def __init__(self, run: Run, options: SteppedOptions):
+        self.run, self.options, self.position = run, options, Position()
+
+    @property
+    @abstractmethod
+    def cpu_alone(self) -> str | None:
+        """Its name where it computes on a CPU alone; None where it computes on any device."""
 
     @property
     def step(self) -> int:
@@ -78,7 +91,10 @@ class SteppedLearner(Learner):
         """Do what the first step needs and a resumed run does not."""
 
     def prepare(self, board: Board) -> dict[str, Any]:
-        self.board = board
+        self.board, name = board, self.options.device
+        if self.cpu_alone and name not in ("auto", "cpu"):
+            raise UserError(f"device={name}: {self.cpu_alone} computes on a CPU", "leave it out")
+        self.device = resolve_device("cpu" if self.cpu_alone else name)
         return {}
 
     def restore(self) -> None:
@@ -122,7 +138,7 @@ class SteppedLearner(Learner):
                 if stopped() and position.step < self.steps:
                     self.save()
                     raise Interrupted
-                if time.monotonic() - saved >= self.checkpoint_seconds:
+                if time.monotonic() - saved >= self.options.checkpoint_seconds:
                     self.save()
                     saved = time.monotonic()
         self.save()

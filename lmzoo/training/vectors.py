@@ -6,22 +6,19 @@ from typing import Any
 
 import lmzoo.runs.type_vectors  # noqa: F401 - its import registers the method
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import NonNegative
 from lmzoo.corpus import load_corpus
 from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
-from lmzoo.training.session import RunOptions
-from lmzoo.training.steps import SteppedLearner
+from lmzoo.training.steps import SteppedLearner, SteppedOptions
 from lmzoo.words.vectors.formats import VECTORS, encoded
 from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RunOptions):
+class Options(SteppedOptions):
     """What ``configs/vectors.yaml`` sets; see the comments there."""
 
-    checkpoint_seconds: NonNegative
     corpus: dict
     method: dict
 
@@ -32,11 +29,16 @@ class Learning(SteppedLearner):
     advice = "lower method.lr"
     unsealed = (VECTORS,)
 
+    options: Options
+
     def __init__(self, options: Options, run: Run):
-        super().__init__(run, options.checkpoint_seconds)
+        super().__init__(run, options)
         self.method: Method = methods.build(options.method)
-        self.options, self.corpus = options, load_corpus(options.corpus)
-        self.sources = methods.sources(options.method)
+        self.corpus, self.sources = load_corpus(options.corpus), methods.sources(options.method)
+
+    @property
+    def cpu_alone(self) -> str | None:
+        return None if self.method.any_device else f"method={self.options.method['name']}"
 
     @property
     def steps(self) -> int:
@@ -49,6 +51,7 @@ class Learning(SteppedLearner):
         return self.method.step(number)
 
     def start(self) -> None:
+        self.method.device = self.device
         self.method.start(self.corpus, self.options.seed)
 
     def state(self) -> dict[str, Any]:
@@ -62,11 +65,11 @@ class Learning(SteppedLearner):
                 tensor.copy_(saved["state"][name])
 
     def described(self) -> Iterator[str]:
-        yield f"{self.options.method['name']} on {self.corpus.name}: {self.run.path}"
+        yield f"{self.options.method['name']} on {self.corpus.name}, {self.device}: {self.run.path}"
         yield f"{len(self.method.words):,} words of {len(self.corpus.train):,} tokens"
 
     def measure(self) -> dict[str, Any]:
-        matrix = self.method.vectors()
+        matrix = self.method.vectors().cpu()
         if not bool(matrix.float().isfinite().all()):  # no program reads such vectors
             raise UserError("the vectors are not finite", "choose other options of the method and another run_dir")
         self.run.write(VECTORS, encoded(WordVectors(self.method.words, matrix), "binary"))

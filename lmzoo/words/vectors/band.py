@@ -31,7 +31,7 @@ class Band:
 
     @classmethod
     @lru_cache(maxsize=8)
-    def of(cls, B: int, T: int, L: int) -> "Band":
+    def of(cls, B: int, T: int, L: int, device: torch.device) -> "Band":
         U, k, block = T + 2 * L, torch.arange(2 * L + 1), torch.arange(B)[:, None, None]
         place = (block * U + torch.arange(T)[:, None] + k).flatten(0, 1)
         word = (block * T + (torch.arange(U)[:, None] + k - 2 * L).clamp(0, T - 1)).flatten(0, 1)
@@ -41,7 +41,7 @@ class Band:
             empty = torch.sparse_csr_tensor(
                 starts, place.flatten(), torch.zeros(place.numel()), (B * T, B * U), check_invariants=False
             )
-        return cls((B, T, L), empty, place, word)
+        return cls((B, T, L), empty.to(device), place.to(device), word.to(device))
 
     def dots(self, w: Tensor, c: Tensor) -> Tensor:
         """(B, T, d), (B, T + 2L, d) -> (B, T, 2L + 1) scalar products of words and places."""

@@ -45,6 +45,10 @@ class Block(NamedTuple):
     turned_starts: Tensor
     row: Tensor
 
+    def to(self, device: torch.device) -> "Block":
+        """The same on a device."""
+        return Block(*self[:2], *(part.to(device) for part in self[2:]))
+
     @classmethod
     def of(cls, rows: slice, columns: slice, row: Tensor, column: Tensor, log: Tensor, f: Tensor) -> "Block":
         """Entries in the order of rows, numbered from the first of their groups."""
@@ -75,6 +79,8 @@ class GloVe(Method):
         lr: gradients are multiplied by it, then divided by the root of 1 and the sum of their squares, as in glove.c.
     """
 
+    any_device = True
+
     def __init__(
         self,
         *,
@@ -102,6 +108,8 @@ class GloVe(Method):
         self.parameters = (torch.rand(shape, generator=random) - 0.5) / self.dim
         self.parameters[0, :, -1] = self.parameters[1, :, -2] = 1
         self.squares = torch.ones(shape)
+        self.parameters, self.squares = self.parameters.to(self.device), self.squares.to(self.device)
+        self.blocks = [block.to(self.device) for block in self.blocks]
 
     def _blocks(self, X: Cooccurrences) -> list[Block]:
         """A block for each pair of groups."""

@@ -23,7 +23,7 @@ def skipgram(
         near: (B, T, 2L + 1) P, 1 for the contexts of a word or 0.
         k: negative samples of a pair.
     """
-    band = Band.of(*w.shape[:2], near.shape[2] // 2)
+    band = Band.of(*w.shape[:2], near.shape[2] // 2, w.device)
     positive, negative = band.dots(w, c), w @ n.mT  # (B, T, 2L + 1), (B, T, S)
     weight = near.sum(2, keepdim=True) * (k / n.shape[1])
     loss = measured and -(near * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()

@@ -38,6 +38,10 @@ class Huffman:
         padded = torch.tensor([path + [(0, 0.0)] * (depth - len(path)) for path in paths], dtype=torch.float64)
         return cls(padded[:, :, 0].long(), padded[:, :, 1].float())
 
+    def to(self, device: torch.device) -> "Huffman":
+        """The same on a device."""
+        return Huffman(self.nodes.to(device), self.signs.to(device))
+
     def path(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """(N,) words -> (N, D) nodes and signs."""
         return self.nodes[words], self.signs[words]

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from lmzoo.core.registry import Registry
@@ -20,7 +21,11 @@ class Method(ABC):
     Attributes:
         steps: their number, known after `start`.
         words: V words, known after `start`.
+        any_device: whether steps compute on any device, and not on a CPU alone; then on ``device``, set before `start`.
     """
+
+    any_device: bool = False
+    device: torch.device = torch.device("cpu")
 
     steps: int
     words: list[str]

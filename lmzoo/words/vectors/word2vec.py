@@ -80,6 +80,8 @@ class Word2Vec(Method):
         lr: the first learning rate, which falls linearly to `LAST_RATE` of it.
     """
 
+    any_device = True
+
     def __init__(self, **options: Unpack[Word2VecOptions]):
         self.options = options
 
@@ -93,9 +95,10 @@ class Word2Vec(Method):
         self.kept = (share.sqrt() + share if o["sample"] else torch.ones_like(counts)).float()
         noise = counts ** o["exponent"]
         self.noise = (noise / noise.sum()).cumsum(0).float()
-        self.huffman = Huffman.of(self.text.counts) if not o["negative"] else None
+        self.huffman = Huffman.of(self.text.counts).to(self.device) if not o["negative"] else None
         random = torch.Generator().manual_seed(seed)
         self.W = (torch.rand(len(self.words), o["dim"], generator=random) - 0.5) / o["dim"]
+        self.W = self.W.to(self.device)
         self.C = torch.zeros_like(self.W)
         self.distance = torch.arange(-o["window"], o["window"] + 1).abs()
         self.distance[o["window"]] = o["window"] + 1  # a word is not its context
@@ -143,7 +146,8 @@ class Word2Vec(Method):
         loss, terms = 0.0, 0
         near = self._near(lines[this], random)
         batches = zip(*(part.split(BLOCKS) for part in (tokens[this], near, noise)), strict=True)
-        for i, batch in enumerate(map(Batch._make, batches)):
+        for i, parts in enumerate(batches):
+            batch = Batch._make(part.to(self.device) for part in parts)
             measured = i % MEASURED == 0
             loss += self.descend(batch, rate, measured)
             if measured:
@@ -210,7 +214,7 @@ class CBOW(Word2Vec):
         own = batch.tokens[:, L : L + T]
         number = batch.near.sum(2, keepdim=True)  # of contexts
         known = number.clamp(max=1)[:, :, 0]
-        band = Band.of(len(own), T, L)
+        band = Band.of(len(own), T, L, own.device)
         h = band.to_words(batch.near / number.clamp(min=1), F.embedding(batch.tokens, self.W))  # (B, T, d)
         if self.huffman is not None:
             nodes, signs = self.huffman.path(own.flatten())

@@ -39,7 +39,7 @@ def test_the_gradient_of_skipgram():
 
 def test_sums_near_words_are_those_of_loops():
     weights, w, c = leaves((2, 3, 5), (2, 3, 4), (2, 7, 4))
-    band = Band.of(2, 3, 2)
+    band = Band.of(2, 3, 2, torch.device("cpu"))
     to_words, to_places = torch.zeros_like(w), torch.zeros_like(c)
     for b, i, k in itertools.product(range(2), range(3), range(5)):
         to_words[b, i] += weights[b, i, k] * c[b, i + k]
