@@ -58,7 +58,7 @@ def run_jobs(command: str) -> int:
 
 def _compare(done: list[Path]) -> None:
     """Compare the runs of a sweep, on the terminal and in a file beside them. Word vectors have no such table."""
-    from lmzoo.runs.comparison import as_csv, as_text, collect, groups
+    from lmzoo.reports.comparison import as_csv, as_text, collect, groups
 
     entries, _ = collect(done)
     if entries:

@@ -13,10 +13,10 @@ from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.difference import bootstrap, by_word
 from lmzoo.protocol.lines import known
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
-from lmzoo.runs.comparison import as_csv, as_json, as_text, collect, groups
+from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups
+from lmzoo.reports.plot import picture
 from lmzoo.runs.kinds import LABELS
 from lmzoo.runs.naming import OUTPUTS
-from lmzoo.runs.plot import picture
 
 SAMPLES = 1000
 """Texts that the bootstrap draws."""

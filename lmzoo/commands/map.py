@@ -7,8 +7,8 @@ from lmzoo.cli.command import CommandParser, bounded, check_output
 from lmzoo.core.errors import printable, shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
+from lmzoo.reports.map import PROJECTED, Map, projector, tsne
 from lmzoo.runs.directory import Run
-from lmzoo.runs.map import PROJECTED, Map, projector, tsne
 from lmzoo.words.cache import cached_brown_clusters
 from lmzoo.words.vectors.formats import VECTORS, read_vectors
 

@@ -20,7 +20,7 @@ from lmzoo.protocol.model import LanguageModel, learnt_numbers
 from lmzoo.protocol.partition import HasLogZ, estimated
 from lmzoo.protocol.perplexity import Score, fault, score, text_logprobs
 from lmzoo.protocol.sampling import sample
-from lmzoo.runs.board import Board
+from lmzoo.reports.board import Board
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run, configured_corpus
 from lmzoo.runs.loading import build_model

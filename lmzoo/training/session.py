@@ -17,7 +17,7 @@ from lmzoo.core.errors import printable
 from lmzoo.core.options import Seed, call
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Corpus
-from lmzoo.runs.board import Board
+from lmzoo.reports.board import Board
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import Kind, kind_of, summary
 from lmzoo.runs.log import log_warnings, logging_to

@@ -10,7 +10,7 @@ import torch
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.core.options import NonNegative, call
 from lmzoo.core.progress import Bar
-from lmzoo.runs.board import Board
+from lmzoo.reports.board import Board
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
 from lmzoo.training.session import Learner, RunOptions

@@ -12,7 +12,7 @@ from command_line import TEXT, command, edit
 from lmzoo.commands import map as map_command
 from lmzoo.commands import vectors
 from lmzoo.core.errors import UserError
-from lmzoo.runs.map import Map, tsne
+from lmzoo.reports.map import Map, tsne
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from lmzoo.commands.evaluate import evaluate
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.core.seals import SEAL
 from lmzoo.corpus import Corpus, Vocabulary
-from lmzoo.runs.board import Board
+from lmzoo.reports.board import Board
 from lmzoo.training import language_models
 from lmzoo.training.language_models import described
 from lmzoo.training.session import train

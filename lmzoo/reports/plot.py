@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo.core.errors import UserError
-from lmzoo.runs.comparison import Group, Row
+from lmzoo.reports.comparison import Group, Row
 from lmzoo.runs.kinds import LABELS
 
 

@@ -19,7 +19,7 @@ from tensorboard.context import RequestContext
 from tensorboard.plugins.base_plugin import TBContext
 
 from lmzoo.corpus import load_corpus
-from lmzoo.runs.board import Board
+from lmzoo.reports.board import Board
 from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
 

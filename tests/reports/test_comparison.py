@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from lmzoo.runs.comparison import MOST_OPTIONS, as_csv, as_json, as_text, collect, groups
-from lmzoo.runs.plot import picture
+from lmzoo.reports.comparison import MOST_OPTIONS, as_csv, as_json, as_text, collect, groups
+from lmzoo.reports.plot import picture
 
 CONFIG = {
     "seed": 0, "device": "cpu", "run_dir": "x", "optimizer": {"name": "adamw", "lr": 0.003},

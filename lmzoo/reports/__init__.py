@@ -1,0 +1,1 @@
+"""What is told of runs: tables that compare them, plots, maps of word vectors, TensorBoard."""
