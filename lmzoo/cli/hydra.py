@@ -21,6 +21,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from lmzoo.cli.help import options_help
 from lmzoo.cli.overrides import check_overrides, hydra_message, model_of_source, parse
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.configs import CONFIGS
@@ -75,7 +76,7 @@ def run_hydra(job: Job, config_name: str) -> None:
             return None
 
     sys.argv = [along.get(argument, argument) for argument in told]
-    OmegaConf.register_new_resolver("lmzoo_groups", _groups, replace=True)
+    OmegaConf.register_new_resolver("lmzoo_options", options_help, replace=True)
     try:
         hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
     except BrokenPipeError:  # of --help | head
@@ -90,14 +91,6 @@ def run_hydra(job: Job, config_name: str) -> None:
         raise UserError(str(stop[0]))
     if stop:
         raise stop[0]
-
-
-def _groups(config_name: str) -> str:
-    """The groups of a command and what each can be, for its ``--help``."""
-    entries = OmegaConf.load(CONFIGS / f"{config_name}.yaml").defaults
-    names = sorted(str(name) for entry in entries if isinstance(entry, DictConfig) for name in entry)
-    choices = {name: sorted(file.stem for file in (CONFIGS / name).glob("*.yaml")) for name in names}
-    return "\n".join(f"{name}: {', '.join(found)}" for name, found in choices.items() if found)
 
 
 def _in_sweep() -> bool:

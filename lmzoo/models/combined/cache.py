@@ -39,9 +39,10 @@ class Cache(OfOneRun):
     of the model. With θ = 0, d is 0.
 
     Args:
-        run: folder of a trained run. `inherit` takes its model when training starts.
-        size: N.
-        theta: θ; above 0 the model must have vectors, as recurrent networks have.
+        run: folder of a trained run, whose model is taken when training starts.
+        size: N, the words in the cache.
+        theta: θ. 0: each word counts the same. Above 0: a word whose history had a vector like that of now counts more;
+            the model must have vectors, as recurrent networks have.
     """
 
     learnt = ("weight",)

@@ -44,12 +44,15 @@ class Dynamic(OfOneRun):
     the state of the model where the segment began.
 
     Args:
-        run: folder of a trained run. `inherit` takes its model when training starts.
-        rule: ``sgd`` or ``rms``.
-        rate: η.
-        decay: λ.
-        segment: n.
-        epsilon: ε, for the rule ``rms``. It keeps the steps small of words that are rare in train.
+        run: folder of a trained run, whose model is taken when training starts. It has weights.
+        rule: what a step is: with ``rms`` each weight's steps are divided by the root mean square of its gradients on
+            train, with ``sgd`` they are not.
+        rate: η of a step; sgd needs more, such as 0.3.
+        decay: λ. sgd: the share of the way back to the trained weights that is gone at each step. rms: that of a weight
+            whose root mean square is the mean of all, and of others in proportion, 1 at most.
+        segment: n, the tokens in a step.
+        epsilon: ε, which rms adds to the root mean squares. It keeps the steps small of words that are rare in train. A
+            larger rate needs more, such as 0.00005 for 0.0004.
     """
 
     rms: Tensor

@@ -39,9 +39,10 @@ class Mixture(OfTrained):
     The state is the (B, K) log-weights of the next token, and then the states of the models, one after another.
 
     Args:
-        runs: folders of trained runs of one corpus. `inherit` takes their models when training starts; from then on
-            the models are in the checkpoint of the mixture's own run.
-        per: whether each token or each whole sentence is drawn from one of the models.
+        runs: folders of trained runs of one corpus and context, such as [outputs/ptb/ngram,"outputs/ptb/lstm,seed=1"].
+            Their models are taken when training starts; from then on they are in the checkpoint of the mixture's own
+            run.
+        per: whether one of the models is drawn for each token or for each whole sentence.
     """
 
     learnt = ("weights",)

@@ -34,11 +34,11 @@ class SentenceFeatures:
 
     Args:
         length: whether the number of words is a feature.
-        words: the longest n-grams of words; `<eos>` stands before and after a sentence.
-        window: pairs of words with others between them, at most this many places apart.
-        class_words: the longest n-grams of classes, from bigrams on.
-        class_pairs: whether two classes, one anywhere before the other but not next to it, are a feature.
-        classes: the (V,) class of each word in every clustering.
+        words: the longest n-grams of words, from unigrams on; `<eos>` stands before and after a sentence. 0: none.
+        window: the most places between two words, with others between them, that are a feature together. 0: none.
+        class_words: the longest n-grams of clusters, from bigrams on. 0: none.
+        class_pairs: whether two clusters, one anywhere before the other but not next to it, are a feature.
+        classes: the (V,) cluster of each word in every clustering.
     """
 
     def __init__(

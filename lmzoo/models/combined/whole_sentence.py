@@ -40,14 +40,15 @@ class WholeSentence(OfTrained):
     and there is no `predict`. The state is the (B, L) words of the sentence that is open, -1 before them.
 
     Args:
-        run: folder of the trained run of p_0. `inherit` takes its model when training starts.
-        score: folder of another trained run q; log q(x) − log p_0(x) is a feature, too. None for no such feature.
-        length, words, window, class_words, class_pairs: the features; see `SentenceFeatures`.
-        clusters: the numbers of Brown clusters of words, a clustering for each.
+        run: folder of the trained run of p_0, whose model is taken when training starts.
+        score: folder of another trained run q; log q(x) − log p_0(x), how much likelier it finds the sentence, is a
+            feature. None: none.
+        length, words, window, class_words, class_pairs: see `SentenceFeatures`.
+        clusters: the numbers of Brown clusters of words, a clustering for each; [] for none.
         min_count: features that occur less often both in train and in the samples to learn from are left out.
         noise: k, the samples to learn from for each sentence of train.
-        samples: those that Z is estimated from; a single one has no standard error.
-        l2: strengths of the penalty, of which the one with the lowest perplexity of valid is taken.
+        samples: how many fresh samples Z is estimated from; a single one has no standard error.
+        l2: strengths of the penalty of the weights, of which the one with the lowest perplexity of valid is taken.
     """
 
     whole_sentences = True

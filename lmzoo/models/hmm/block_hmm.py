@@ -51,7 +51,16 @@ class BlockTables(NamedTuple):
 
 
 class BlockHMMOptions(TypedDict):
-    """The options of every `BlockHMM`."""
+    """The options of every `BlockHMM`.
+
+    Args:
+        states: Z = MS, the number of hidden states, a multiple of clusters.
+        clusters: M, the number of clusters of words, and of states.
+        clustering: how words are put into clusters: as Brown does; uniformly at random; or by frequency, so that all
+            have an equal share of the text.
+        state_dropout: share of each cluster's states that is left out, drawn for every batch; 0 for small models and
+            short runs.
+    """
 
     states: Size
     clusters: Size
@@ -68,12 +77,6 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
 
     The protocol's state is the (B, S) log-belief over the hidden states of the last word's cluster, and (B,) that
     cluster; M stands for a sentence boundary. The belief in a state that dropout has left out is -inf.
-
-    Args:
-        states: Z = MS, the number of hidden states.
-        clusters: M.
-        clustering: how `estimate` puts words into clusters: see `word_clusters`.
-        state_dropout: share of each cluster's states that is left out, drawn for every batch.
 
     Raises:
         UserError: where there are more clusters than words, or states is not a multiple of clusters.

@@ -32,10 +32,10 @@ class HMM(DenseHMM):
 
     Args:
         states: Z, the number of hidden states.
-        begin: the first tables of EM: ``random``, or a class bigram model of Z Brown ``clusters``.
-        iterations: of EM.
+        begin: the first tables of EM: random ones, or a class bigram model of Z Brown clusters, one for each state.
+        iterations: how many iterations of EM there are.
         pseudocount: added to every expected count.
-        gradient: whether the trainer goes on by gradient after EM.
+        gradient: whether the trainer goes on by gradient where EM stopped.
     """
 
     learnt = ("start", "transition", "emission")

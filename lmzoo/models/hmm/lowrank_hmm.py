@@ -71,9 +71,11 @@ class LowRankHMM(NeuralBlockHMM):
     prefers its own states.
 
     Args:
-        features: f; the rank of the transition matrix is at most f.
-        feature_map: ``exp`` or ``softmax_kernel``, φ without and with ‖x‖², or ``softmax``.
-        block_features: whether φ_r(v_j) is 0 unless feature r and state j belong to the same cluster.
+        features: f; the rank of the transition matrix is at most f. With block_features a divisor of states.
+        feature_map: φ. exp: exp(Wx). softmax_kernel: exp(Wx - ‖x‖²/(2d)). softmax: there is none, p(r | i) and p(j | r)
+            are softmaxes.
+        block_features: whether each cluster has features of its own, which lead to its states alone and are left out
+            with them: φ_r(v_j) is 0 unless feature r and state j belong to the same cluster.
 
     Raises:
         UserError: where block_features is set, and features do not divide states or are not a multiple of clusters.

@@ -20,7 +20,16 @@ from lmzoo.protocol.model import Trained
 
 
 class NeuralBlockHMMOptions(BlockHMMOptions):
-    """The options of every `NeuralBlockHMM`."""
+    """The options of every `NeuralBlockHMM`.
+
+    Args:
+        dim: d, the size of all vectors.
+        embeddings: the vectors of states: each state has its own, or half of it is that of its cluster.
+        tied: whether a state has one vector as origin and as destination of a transition.
+        dropout: share of the outputs of the networks of states that is set to 0, drawn for every batch.
+        parent: folder of a run of the same model with fewer states or features, which are split when training starts;
+            see `lmzoo.models.hmm.splitting`.
+    """
 
     dim: Size
     embeddings: Literal["free", "factored"]
@@ -43,14 +52,6 @@ class NeuralBlockHMM(BlockHMM):
     layer before every network, and another to become v_j. Free v_j, and free e_i that are tied to them, are drawn from
     N(0, 1/d), or from N(0, 1/√d) by `lowrank_hmm`. With N(0, 1) the transitions of a fresh model would be almost
     deterministic, and training would need hundreds of steps to unlearn that.
-
-    Args:
-        dim: d, the size of all vectors.
-        embeddings: ``free``, a vector of its own for each state, or ``factored``.
-        tied: whether the e_i are also the states' vectors as destination.
-        dropout: share of the networks' outputs that is set to 0, drawn for every batch.
-        parent: folder of a run of the same model with fewer states or features, from which training starts. See
-            `lmzoo.models.hmm.splitting`.
     """
 
     same_as_parent: ClassVar[tuple[str, ...]] = ("clusters", "clustering", "dim", "embeddings", "tied")

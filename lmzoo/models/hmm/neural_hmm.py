@@ -27,7 +27,7 @@ class NeuralHMM(DenseHMM):
     Args:
         states: Z, the number of hidden states.
         dim: d, the size of all vectors.
-        dropout: share of the networks' outputs that is set to 0, drawn for every batch.
+        dropout: share of the outputs of the networks of states that is set to 0, drawn for every batch.
         state_dropout: share of the hidden states that is left out, drawn for every batch.
     """
 

@@ -32,7 +32,17 @@ WHITENING_FLOOR = 1e-8
 
 
 class LDSOptions(TypedDict):
-    """The options of a linear dynamical system; see `LinearDynamicalSystem`."""
+    """The options of a linear dynamical system; see `LinearDynamicalSystem`.
+
+    Args:
+        hidden: h, the dimensions of the system's state; the paper has 200.
+        blocks: r of subspace identification, which sees lags 1 … 2r - 1.
+        lags: L, how many lags EM sees.
+        pseudocount: κ; every word counts as seen so many times more, next to random words.
+        iterations: how many iterations of EM there are; the paper has 50.
+        vectors: a run of ``lmzoo vectors`` or a file: the observations are vectors of words, centred and whitened, in
+            place of one-hot words. A word without a vector tells nothing. None: one-hot words.
+    """
 
     hidden: Size
     blocks: Depth
@@ -92,15 +102,7 @@ class LinearDynamicalSystem(LanguageModel):
     The state is (B, h) f. It goes on across `<eos>`. Before a text it is what one `<eos>` leaves behind.
 
     Args:
-        hidden: h, the dimensions of the system's state.
-        blocks: r of subspace identification, which sees lags 1 … 2r - 1.
-        lags: L, how many lags EM sees.
-        pseudocount: κ; every word counts as seen so many times more, beside any word.
-        iterations: how many iterations of EM.
-        vectors: a run of ``lmzoo vectors`` or a file: the observations are vectors of words, centred and whitened, in
-            place of one-hot words. A word without a vector tells nothing. None for one-hot words.
-        classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
-        clustering: how they are found: see `word_clusters`.
+        classes, clustering: see `Output`.
     """
 
     autocast = True

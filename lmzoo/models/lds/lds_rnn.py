@@ -16,6 +16,7 @@ from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
 from lmzoo.models.neural.output import Output
 from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
+from lmzoo.models.neural.regularisers import PLAIN
 
 RMS = 0.5
 """Root mean square of a state's component at the start: there tanh is still close to the identity."""
@@ -46,13 +47,12 @@ class LDSRNN(Recurrent):
     gates begin that way.
 
     Args:
-        cell: ``rnn``, ``lstm`` or ``gru``.
+        cell: the kind of the layers.
         dynamics: whether the recurrent weights of the first layer start from the filter.
-        input: whether the embeddings start from the filter.
-        head: for how many steps the output layer is learnt first, while all other weights are frozen.
+        input: whether the embeddings, which are not tied, start from the filter.
+        head: for how many steps the output layer is learnt first, while all other weights are frozen; 300 is plenty.
         hidden: h, the size of embeddings and states, and the dimensions of the linear system.
-        blocks, lags, pseudocount, iterations, vectors: see `LinearDynamicalSystem`.
-        layers, dropout, classes, clustering, init: see `Recurrent`.
+        init: weights that do not start from the system are drawn uniformly from ±init.
     """
 
     output: Output  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -72,16 +72,16 @@ class LDSRNN(Recurrent):
             vocabulary_size=vocabulary_size, embedding=options["hidden"], tied=False, hidden=options["hidden"],
             embedding_from=None, embedding_frozen=False,
             layers=options["layers"], dropout=options["dropout"], init=options["init"],
-            classes=options["classes"], clustering=options["clustering"],
+            classes=options["classes"], clustering=options["clustering"], **PLAIN,
         )  # fmt: skip
-        self.dynamics, self.input, self.head, self.options = dynamics, input, head, options
+        self.dynamics, self.input, self.head, self.system = dynamics, input, head, options
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)
         if not (self.dynamics or self.input or self.head):
             return
-        fitted = fit_text(self, corpus, self.options)
+        fitted = fit_text(self, corpus, self.system)
         S = RMS * state_whitener(fitted)
         memory = self.gates.index(None)
         own = slice(memory * len(S), (memory + 1) * len(S))

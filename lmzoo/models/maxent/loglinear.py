@@ -25,14 +25,16 @@ class LogLinear(WindowModel):
 
     Args:
         order: N; a word is predicted from the N - 1 words before it.
-        templates: features beside the n-grams, as `lmzoo.models.maxent.features` names them: ``"w2"``, ``"c1 c2"``.
-        classes: the number of classes ``c``; they are Brown clusters.
-        training: ``lbfgs``, on the whole text at once; or ``minibatch``, gradient descent by the trainer.
-        l2: a strength for unigrams, for bigrams …, by the number of words and classes that a feature looks at. The
-            last strength is also that of all longer ones.
-        l1: the same. With ``lbfgs`` it holds weights at exactly zero, and their number is logged.
-        tolerance: ``lbfgs`` ends when an iteration lowers the objective by less than this share of it.
-        max_iterations: ``lbfgs`` ends after this number of iterations at the latest.
+        templates: features beside the n-grams, as `lmzoo.models.maxent.features` names them, such as [w2, "c1 c2"]: the
+            word before the last, and the classes of the last two.
+        classes: the number of classes c, which templates may name; they are Brown clusters. None: there are none.
+        training: lbfgs, on the whole text at once; or minibatch, gradient descent by the trainer, which goes to the
+            same optimum.
+        l2: a strength of the penalty Σ l2/2 λ², in nats of the whole text, for unigrams, for bigrams …, by the number
+            of words and classes that a feature looks at. The last strength is also that of all longer ones.
+        l1: the same of Σ l1 |λ|. With lbfgs it holds weights at exactly zero, and their number is logged.
+        tolerance: lbfgs ends when an iteration lowers the objective by less than this share of it.
+        max_iterations: lbfgs ends after this number of iterations at the latest.
     """
 
     word_class: Tensor

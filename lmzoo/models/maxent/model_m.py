@@ -26,10 +26,13 @@ class ModelM(WindowModel):
 
     Args:
         order: N; a word is predicted from the N - 1 words before it.
-        classes: the number of classes.
-        class_templates: features of the class beside the n-grams, as `lmzoo.models.maxent.features` names them.
-        word_templates: features of the word beside the n-grams.
-        class_l2, class_l1, word_l2, word_l1: strengths for each factor, as in `lmzoo.models.maxent.loglinear`.
+        classes: the number of classes, which are Brown clusters.
+        class_templates: features of the class beside n-grams of classes and of words, as `lmzoo.models.maxent.features`
+            names them, such as [w2, "c1 c3", "c1 w2"].
+        word_templates: features of the word beside the n-grams of words.
+        class_l2, class_l1: strengths of the penalties of the features of the class, as in `LogLinear`: for unigrams,
+            for bigrams …, the last for all longer ones.
+        word_l2, word_l1: likewise of the features of the word.
         tolerance: training ends when an iteration lowers the objective by less than this share of it.
         max_iterations: training ends after this number of iterations at the latest.
     """

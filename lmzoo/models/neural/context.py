@@ -84,7 +84,8 @@ class Fading(nn.Module):
     Args:
         places: n - 1.
         features: m.
-        memory: the largest α, of the feature that fades most slowly.
+        memory: the largest α of a fading context: at first, features keep 0 to this share of themselves from word to
+            word.
     """
 
     def __init__(self, places: int, features: int, memory: float):

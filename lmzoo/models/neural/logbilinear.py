@@ -25,14 +25,16 @@ class LogBilinear(NeuralWindowModel):
     Args:
         order: n; a word is predicted from the n - 1 words before it, with a matrix C_i for each place.
         embedding: the number of features of a word, R's columns.
-        diagonal: whether every C_i is a diagonal matrix, see `Fading`; this makes long contexts cheap.
-        memory: the largest rate α of `Fading`, where the matrices are diagonal.
-        classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
-        clustering: how they are found: see `word_clusters`.
-        dropout: its rate.
+        diagonal: whether every C_i is a diagonal matrix, see `Fading`; this makes long contexts cheap (Mnih & Hinton
+            2008).
+        memory: the largest rate α of `Fading`, where the matrices are diagonal: at first, features keep 0 to this share
+            of themselves from word to word.
+        classes, clustering: see `Output`.
+        dropout: its rate, of the context's features and of r̂.
         init: R is drawn uniformly from ±init. b starts at zero. Full C_i start as 1 / (n - 1) of the identity.
-        embedding_from: word vectors that R starts from, a run or a file; see `Pretrained`.
-        embedding_frozen: whether they stay as they are.
+        embedding_from: a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, which R starts
+            from. None: none.
+        embedding_frozen: whether these vectors stay as they are.
     """
 
     former_names: ClassVar = {"output.weight": "R.weight", "output.bias": "b", **FORMER_NAMES}

@@ -32,18 +32,20 @@ class NNLM(NeuralWindowModel):
         hidden: h, the size of the hidden layers.
         layers: how many hidden layers there are; the first is that of the paper.
         context: how x is made of the context's n - 1 vectors: see `Concatenated`, `Averaged` and `Fading`.
-        memory: the largest rate α of `Fading`.
+        memory: see `Fading`.
         direct: whether there is W, by which x reaches the output past the hidden layers.
-        tied: whether U = C P and W = C D. P is m × h; D has m rows and the columns of W.
-        classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
-        clustering: how they are found: see `word_clusters`.
-        norm: whether the first hidden layer is tanh(norm(d + H x)). Without the norm its gradients soon vanish.
-        gated: whether the first hidden layer's tanh is multiplied by σ(g + G x), which can shut a unit (van den Oord
-            et al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2).
-        dropout: its rate.
+        tied: whether input and output words share their vectors through a projection: U = C P and W = C D. P is m × h;
+            D has m rows and the columns of W.
+        classes, clustering: see `Output`.
+        norm: whether the first hidden layer is tanh(norm(d + H x)), with layer norm. Without the norm, as in 2003, its
+            gradients soon vanish.
+        gated: whether the first hidden layer's tanh is multiplied by σ(g + G x), which can shut a unit (van den Oord et
+            al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2).
+        dropout: its rate, of the input and of hidden layers.
         init: weights are drawn uniformly from ±init; biases start at zero.
-        embedding_from: word vectors that C starts from, a run or a file; see `Pretrained`.
-        embedding_frozen: whether they stay as they are.
+        embedding_from: a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, which C starts
+            from. None: none.
+        embedding_frozen: whether these vectors stay as they are.
     """
 
     former_names: ClassVar = {"output.": "UW.", **FORMER_NAMES}

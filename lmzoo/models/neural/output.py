@@ -63,8 +63,10 @@ class Output(nn.Module):
     Args:
         weight: W, a (V, d) parameter. Another module may hold it too, such as the embedding that W is tied to.
         bias: b, a (V,) parameter.
-        classes: how many word classes a two-level softmax has; None for one softmax over all words.
-        clustering: how they are found: see `word_clusters`.
+        classes: how many classes of words a two-level softmax has: first over the classes, then over the words of one,
+            which is faster on a CPU. None: one softmax over all words.
+        clustering: how words are put into these classes: as Brown does, uniformly at random, or by frequency so that
+            all have an equal share of the text, which is cheap.
 
     Raises: UserError where there are more classes than words.
     """

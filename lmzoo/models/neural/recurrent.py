@@ -20,7 +20,7 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.initialisation import initialise
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
-from lmzoo.models.neural.regularisers import PLAIN, Dropping, Recipe, Stack, activation_penalty, drop_words, needs_stack
+from lmzoo.models.neural.regularisers import Dropping, Recipe, Stack, activation_penalty, drop_words, needs_stack
 from lmzoo.models.neural.softmaxes import MixtureOfSoftmaxes
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import State
@@ -28,7 +28,15 @@ from lmzoo.words.clusters import Clustering
 
 
 class RecurrentOptions(TypedDict):
-    """The options of every recurrent network, whatever its word vectors are."""
+    """The options of every recurrent network, whatever its word vectors are.
+
+    Args:
+        hidden: the size of h_t, the units of a layer.
+        layers: how many cells are stacked.
+        dropout: the rate of dropout before, between and after the layers.
+        classes, clustering: see `Output`.
+        init: weights are drawn uniformly from ±init; biases start at zero.
+    """
 
     hidden: Size
     layers: Depth
@@ -39,7 +47,15 @@ class RecurrentOptions(TypedDict):
 
 
 class NetworkOptions(RecurrentOptions, Recipe):
-    """The options of a recurrent network and of its regularisers."""
+    """The options of a recurrent network and of its regularisers.
+
+    Args:
+        embedding: the size of E's rows, the word vectors; tied, the last layer's, unless softmaxes are mixed.
+        tied: whether W = E: input and output words share one matrix, which needs embedding = hidden.
+        embedding_from: a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, which E starts
+            from. None: none.
+        embedding_frozen: whether these vectors stay as they are.
+    """
 
     vocabulary_size: int
     embedding: Size
@@ -54,19 +70,6 @@ class Recurrent(Conditioned):
     The state is the last token, (B,), and then the memory of the cell: h, and c in an LSTM, (B, layers, hidden) each,
     or what a `Stack` has; and then the condition of a `Conditioned` model.
 
-    Args:
-        embedding: the size of E's rows, the word vectors; tied, the last layer's, unless softmaxes are mixed.
-        tied: whether W = E.
-        embedding_from: word vectors that E starts from, a run or a file; see `Pretrained`.
-        embedding_frozen: whether they stay as they are.
-        hidden: the size of h_t.
-        layers: how many cells are stacked.
-        dropout: its rate before, between and after the layers.
-        classes: how many word classes a two-level softmax has, see `WordClasses`; None for one softmax over all words.
-        clustering: how they are found: see `word_clusters`.
-        init: weights are drawn uniformly from ±init; biases start at zero.
-        recipe: the regularisers, see `Recipe`.
-
     Raises: UserError for tied embeddings of another size than the last layer, for more classes than words, for classes
         where softmaxes are mixed, and for recurrent weights of gates that begin as those of states.
     """
@@ -75,65 +78,57 @@ class Recurrent(Conditioned):
     former_names = FORMER_NAMES
     cell: type[nn.RNN] | type[nn.LSTM] | type[nn.GRU]
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        embedding: Size,
-        tied: bool,
-        embedding_from: Source | None,
-        embedding_frozen: bool,
-        recipe: Recipe = PLAIN,
-        **options: Unpack[RecurrentOptions],
-    ):
+    def __init__(self, **options: Unpack[NetworkOptions]):
         super().__init__()
-        last, dropout, init = recipe["last"] or options["hidden"], options["dropout"], options["init"]
-        mixed = recipe["softmaxes"] > 1
+        vocabulary_size, embedding, tied = options["vocabulary_size"], options["embedding"], options["tied"]
+        last, dropout, init = options["last"] or options["hidden"], options["dropout"], options["init"]
+        mixed = options["softmaxes"] > 1
         if tied and not mixed and embedding != last:
-            size = "hidden" if recipe["last"] is None else "last"
+            size = "hidden" if options["last"] is None else "last"
             raise UserError(
                 f"model.tied=true needs model.embedding={embedding} and model.{size}={last} to be equal",
                 "set one to the other, or model.tied=false",
             )
         if mixed and options["classes"] is not None:
             raise UserError("model.softmaxes mixes softmaxes over all words", "set model.classes=null or softmaxes=1")
-        if recipe["init_recurrent"] in ("identity", "graded") and not issubclass(self.cell, nn.RNN):
-            raise UserError(f"model.init_recurrent={recipe['init_recurrent']} is for model=rnn, which has no gates",
+        start = options["init_recurrent"]
+        if start in ("identity", "graded") and not issubclass(self.cell, nn.RNN):
+            raise UserError(f"model.init_recurrent={start} is for model=rnn, which has no gates",
                             "choose orthogonal or null")  # fmt: skip
-        self.vocabulary_size, self.recipe, self.activity = vocabulary_size, recipe, 0.0
+        self.vocabulary_size, self.options, self.activity = vocabulary_size, options, 0.0
         self.embedding = nn.Embedding(vocabulary_size, embedding)
-        self.recurrent = self._network(embedding, options, recipe)
+        self.recurrent = self._network(options)
         linear = nn.Linear(embedding if mixed else last, vocabulary_size)
         weight = self.embedding.weight if tied else linear.weight
         self.output: Output | MixtureOfSoftmaxes
         if mixed:
-            self.output = MixtureOfSoftmaxes(weight, linear.bias, last, recipe["softmaxes"])
+            self.output = MixtureOfSoftmaxes(weight, linear.bias, last, options["softmaxes"])
         else:
             self.output = Output(weight, linear.bias, options["classes"], options["clustering"])
-        before = recipe["dropout_input"]
-        self.dropout_input = Dropping(dropout if before is None else before, recipe["locked"])
-        self.dropout = Dropping(dropout, recipe["locked"])
+        before = options["dropout_input"]
+        self.dropout_input = Dropping(dropout if before is None else before, options["locked"])
+        self.dropout = Dropping(dropout, options["locked"])
         for name, parameter in self.named_parameters():
             if "bias" in name:
                 nn.init.zeros_(parameter)
             else:
                 nn.init.uniform_(parameter, -init, init)
-        if start := recipe["init_recurrent"]:
+        if start:
             for name, parameter in self.recurrent.named_parameters():
                 if "weight_hh" in name:
                     initialise(parameter, start)
-        self.pretrained = Pretrained(embedding_from, embedding_frozen, self.embedding.weight)
+        self.pretrained = Pretrained(options["embedding_from"], options["embedding_frozen"], self.embedding.weight)
 
-    def _network(self, embedding: int, options: RecurrentOptions, recipe: Recipe) -> nn.RNNBase | Stack:
+    def _network(self, options: NetworkOptions) -> nn.RNNBase | Stack:
         """The layers: PyTorch's own where they do."""
-        hidden, layers, between = options["hidden"], options["layers"], recipe["dropout_between"]
-        between = options["dropout"] if between is None else between
-        if not needs_stack(recipe):
+        embedding, hidden, layers = options["embedding"], options["hidden"], options["layers"]
+        between = options["dropout"] if options["dropout_between"] is None else options["dropout_between"]
+        if not needs_stack(options):
             between = between if layers > 1 else 0.0
             return self.cell(embedding, hidden, layers, batch_first=True, dropout=between)
-        sizes = [embedding, *[hidden] * (layers - 1), recipe["last"] or hidden]
-        dropping = Dropping(between, recipe["locked"])
-        return Stack(self.cell, sizes, dropping, recipe["weight_drop"], recipe["residual"])
+        sizes = [embedding, *[hidden] * (layers - 1), options["last"] or hidden]
+        dropping = Dropping(between, options["locked"])
+        return Stack(self.cell, sizes, dropping, options["weight_drop"], options["residual"])
 
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)
@@ -167,8 +162,8 @@ class Recurrent(Conditioned):
     def _advance(self, inputs: Tensor, memory: State) -> tuple[Tensor, State]:
         """(B, T) input tokens and the memory before them -> (B, T, hidden), no dropout yet, and the memory after."""
         embedded = self.embedding(inputs)  # (B, T, embedding)
-        if self.training and self.recipe["dropout_words"]:
-            embedded = drop_words(embedded, inputs, self.vocabulary_size, self.recipe["dropout_words"])
+        if self.training and self.options["dropout_words"]:
+            embedded = drop_words(embedded, inputs, self.vocabulary_size, self.options["dropout_words"])
         own = len(memory) - (self.condition_vectors is not None)
         memory, condition = memory[:own], memory[own:]
         embedded = self.joined(self.dropout_input(embedded), condition)
@@ -197,7 +192,7 @@ class Recurrent(Conditioned):
         last, *memory = state
         inputs = torch.cat([last[:, None], tokens[:, :-1]], dim=1)  # (B, T)
         hidden, memory = self._advance(inputs, tuple(memory))
-        dropped, ar, tar = self.dropout(hidden), self.recipe["ar"], self.recipe["tar"]
+        dropped, ar, tar = self.dropout(hidden), self.options["ar"], self.options["tar"]
         if self.training and (ar or tar):
             inside = (inputs != EOS_ID) | (tokens != EOS_ID)
             self.activity = activation_penalty(dropped, hidden, inside, ar, tar)
@@ -216,15 +211,6 @@ class Recurrent(Conditioned):
         return self.output.predict(self.next_vector(state))
 
 
-class Network(Recurrent):
-    """A `Recurrent` network whose recipe is among its options."""
-
-    def __init__(self, **options: Unpack[NetworkOptions]):
-        recipe: Any = {name: options[name] for name in PLAIN}
-        shared: Any = {name: value for name, value in options.items() if name not in PLAIN}
-        super().__init__(recipe=recipe, **shared)
-
-
 class Rectified(nn.RNN):
     """PyTorch's network of rectified linear units."""
 
@@ -233,7 +219,7 @@ class Rectified(nn.RNN):
 
 
 @models.register("rnn")
-class RNN(Network):
+class RNN(Recurrent):
     """Elman (1990), h_t = f(W x_t + U h_{t-1} + b).
 
     Args:
@@ -249,14 +235,14 @@ class RNN(Network):
 
 
 @models.register("lstm")
-class LSTM(Network):
+class LSTM(Recurrent):
     """Hochreiter & Schmidhuber (1997), with the forget gate of Gers et al. (2000)."""
 
     cell = nn.LSTM
 
 
 @models.register("gru")
-class GRU(Network):
+class GRU(Recurrent):
     """Cho et al. (2014)."""
 
     cell = nn.GRU

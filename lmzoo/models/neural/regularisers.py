@@ -20,16 +20,24 @@ from lmzoo.protocol.model import State
 class Recipe(TypedDict):
     """The options of a recurrent network beyond those that all have.
 
-    Attributes:
-        locked: whether a mask of dropout is the same at all steps of a window; Gal & Ghahramani (2016).
-        dropout_input, dropout_between: rates before and between the layers; None for that of ``dropout``.
-        dropout_words: the rate at which all occurrences of a word in a window lose their vector; Gal & Ghahramani.
-        weight_drop: the rate at which recurrent weights are 0, the same at all steps of a window; Wan et al. (2013).
+    Args:
+        locked: whether dropout has one mask for all steps of a row in a window, before, between and after the layers;
+            Gal & Ghahramani (2016).
+        dropout_input: the rate before the layers; None: that of ``dropout``.
+        dropout_between: the rate between the layers; None: that of ``dropout``.
+        dropout_words: the rate at which all occurrences of a word in a window lose their vector; Gal & Ghahramani
+            (2016).
+        weight_drop: the rate at which recurrent weights are 0, the same at all steps of a window, so that it acts from
+            the second step on; Wan et al. (2013).
         residual: whether a layer's output is added to its input, where they have one size; He et al. (2016).
-        last: the size of the last layer; None for that of the others.
-        ar, tar: see `activation_penalty`.
-        softmaxes: how many are mixed, see `MixtureOfSoftmaxes`.
-        init_recurrent: how recurrent weights begin, see `Start`; None for as all others do.
+        last: the size of the last layer, such as that of tied vectors below larger layers; None: that of the others.
+        ar: α of the penalty on large outputs, see `activation_penalty`; padding and empty lines do not count.
+        tar: β of the penalty on outputs that change from step to step.
+        softmaxes: how many are mixed, with weights that depend on the history, see `MixtureOfSoftmaxes`; Yang et al.
+            (2018).
+        init_recurrent: how recurrent weights begin: orthogonal, as a matrix for each gate that keeps lengths; identity,
+            so that a state keeps itself; graded, so that units keep 0 to 0.95 of themselves and memories are of all
+            lengths. See `Start`; the last two are for model=rnn alone. None: as all other weights do.
     """
 
     locked: bool
@@ -47,10 +55,9 @@ class Recipe(TypedDict):
 
 PLAIN: Recipe = {
     "locked": False, "dropout_input": None, "dropout_between": None, "dropout_words": 0.0, "weight_drop": 0.0,
-    "residual": False, "last": None, "ar": 0.0, "tar": 0.0, "softmaxes": 1,
-    "init_recurrent": None,
+    "residual": False, "last": None, "ar": 0.0, "tar": 0.0, "softmaxes": 1, "init_recurrent": None,
 }  # fmt: skip
-"""No regulariser."""
+"""No regulariser, for a model that has no such options."""
 
 
 def needs_stack(recipe: Recipe) -> bool:

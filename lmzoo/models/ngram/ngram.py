@@ -94,18 +94,20 @@ class NGram(BackoffModel):
 
     Args:
         order: N; a word is predicted from the N - 1 before it.
-        smoothing: ``mle``, ``additive``, ``witten_bell``, ``absolute``, ``kneser_ney`` or ``modified_kneser_ney``.
-        interpolated: whether a seen word, too, gets a share of the lower order. Else only unseen words back off.
-        interpolate_unigrams: whether the probability that is discounted from the unigrams goes to all types alike.
-            Else it goes to the unseen types alone, if there are any (lmplz's ``--interpolate_unigrams``).
-        unknown: whether one more type stands for all words outside the vocabulary and takes its share
-            of the unigrams, as in lmplz. The probabilities of the V words then sum to less than one.
+        smoothing: how counts become probabilities; mle does not smooth.
+        interpolated: whether a seen word, too, gets a share of the lower order. Else only words unseen after the
+            context back off.
+        interpolate_unigrams: whether the probability that is discounted from the unigrams goes to all types alike. Else
+            it goes to the unseen types alone, if there are any (lmplz's ``--interpolate_unigrams``).
+        unknown: whether one more type stands for all words outside the vocabulary and takes its share of the unigrams,
+            as in lmplz. The probabilities of the V words then sum to less than one.
         pseudocount: δ that additive smoothing adds to each count.
-        discount_fallback: whether an order takes fixed discounts if the text is too small or too regular to give any.
+        discount_fallback: whether an order takes the discounts 0.5, 1 and 1.5 if the text is too small or too regular
+            to give any. Else that is an error, as in lmplz.
         prune: a threshold for each order, not decreasing, 0 for unigrams; the last one is also that of all higher
             orders. An n-gram with this count or a lower one is left out (lmplz's ``--prune``).
-        memory: GiB that counting may take; the n-grams are sorted in parts in temporary files then, and merged (lmplz's
-            ``-S``). None: they are counted in memory, to the same bits.
+        memory: GiB that counting may take beside the finished table; the n-grams are sorted in parts in temporary files
+            (TMPDIR) then, and merged, to the same bits (lmplz's ``-S``). None: they are counted in memory.
     """
 
     def __init__(

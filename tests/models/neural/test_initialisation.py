@@ -11,12 +11,12 @@ from test_recurrent import SMALL
 from lmzoo.core.errors import UserError
 from lmzoo.models.neural import recurrent
 from lmzoo.models.neural.initialisation import KEPT, NOISE, initialise
-from lmzoo.models.neural.recurrent import GRU, LSTM, Network
+from lmzoo.models.neural.recurrent import GRU, LSTM, Recurrent
 
 RNN = partial(recurrent.RNN, activation="tanh")
 
 
-def recurrent_weights(kind: Callable[..., Network], **options: Any) -> list[torch.Tensor]:
+def recurrent_weights(kind: Callable[..., Recurrent], **options: Any) -> list[torch.Tensor]:
     torch.manual_seed(0)
     model = kind(**SMALL | {"layers": 2} | options)
     found = [p.detach() for name, p in model.recurrent.named_parameters() if "weight_hh" in name]
@@ -26,7 +26,7 @@ def recurrent_weights(kind: Callable[..., Network], **options: Any) -> list[torc
 
 @pytest.mark.parametrize(("kind", "gates"), [(RNN, 1), (GRU, 3), (LSTM, 4)])
 @pytest.mark.parametrize("locked", [False, True])  # PyTorch's own layers, and a Stack
-def test_an_orthogonal_matrix_of_each_gate_keeps_lengths(kind: Callable[..., Network], gates: int, locked: bool):
+def test_an_orthogonal_matrix_of_each_gate_keeps_lengths(kind: Callable[..., Recurrent], gates: int, locked: bool):
     for weight in recurrent_weights(kind, init_recurrent="orthogonal", locked=locked):
         size = weight.shape[1]
         assert weight.shape[0] == gates * size
@@ -52,6 +52,6 @@ def test_a_graded_matrix_has_memories_of_all_lengths():
 
 @pytest.mark.parametrize("kind", [GRU, LSTM])
 @pytest.mark.parametrize("start", ["identity", "graded"])
-def test_gates_do_not_begin_as_states_do(kind: Callable[..., Network], start: str):
+def test_gates_do_not_begin_as_states_do(kind: Callable[..., Recurrent], start: str):
     with pytest.raises(UserError, match=f"model.init_recurrent={start} is for model=rnn"):
         recurrent_weights(kind, init_recurrent=start)

@@ -10,7 +10,7 @@ from layers import assert_dropped, watched
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
-from lmzoo.models.neural.recurrent import GRU, LSTM, RNN, Network
+from lmzoo.models.neural.recurrent import GRU, LSTM, RNN, Recurrent
 from lmzoo.models.neural.regularisers import PLAIN
 
 SMALL = {
@@ -49,7 +49,7 @@ def cell(kind: str, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, W, U, b, 
 
 
 @pytest.mark.parametrize(("kind", "constructor"), KINDS)
-def test_scores_follow_the_equations(kind: str, constructor: Callable[..., Network]):
+def test_scores_follow_the_equations(kind: str, constructor: Callable[..., Recurrent]):
     torch.manual_seed(0)
     model = constructor(**SMALL).double()
     tokens = torch.tensor([3, 1, 4, 0, 5])

@@ -10,7 +10,7 @@ from layers import watched
 from test_recurrent import KINDS, SMALL, cell
 
 from lmzoo.core.errors import UserError
-from lmzoo.models.neural.recurrent import LSTM, Network
+from lmzoo.models.neural.recurrent import LSTM, Recurrent
 from lmzoo.models.neural.regularisers import Dropping, drop_words
 
 TOKENS = torch.tensor([[1, 2, 3, 1, 5, 1], [4, 4, 2, 0, 1, 3]])
@@ -28,7 +28,7 @@ def scores(model: LSTM, seed: int = 0) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("kind", "constructor"), KINDS)
-def test_layers_of_other_sizes_and_residual_ones_follow_the_equations(kind: str, constructor: Callable[..., Network]):
+def test_layers_of_other_sizes_and_residual_ones_follow_the_equations(kind: str, constructor: Callable[..., Recurrent]):
     torch.manual_seed(0)
     options = SMALL | {"embedding": 4, "hidden": 4, "layers": 3, "last": 3, "residual": True}
     model, sizes = constructor(**options).double(), [4, 4, 3]
