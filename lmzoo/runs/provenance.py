@@ -96,7 +96,7 @@ def _cpu() -> str:
 
 
 def _git_state() -> dict[str, Any] | None:
-    """The checkout's commit and whether files differ from it; None outside a checkout."""
+    """The checkout's commit, and whether code or configuration differ from it; None outside a checkout."""
     folder = Path(__file__).resolve().parent.parent.parent
     if not (folder / ".git").exists():
         return None
@@ -107,6 +107,9 @@ def _git_state() -> dict[str, Any] | None:
         ).stdout.strip()
 
     try:
-        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+        return {
+            "commit": git("rev-parse", "HEAD"),
+            "dirty": bool(git("status", "--porcelain", "--", "lmzoo", "configs")),
+        }
     except (OSError, subprocess.SubprocessError):
         return None

@@ -37,5 +37,8 @@ def test_the_commit_and_whether_files_differ_from_it(tmp_path: Path, monkeypatch
     facts = provenance.provenance(corpus, {})
     assert facts["git"] == {"commit": git("rev-parse", "HEAD"), "dirty": False}
     assert facts["corpus"] == {"name": "text", "sha256": {"train": "0"}, "python": "3"}
-    (tmp_path / "new").touch()
+    (tmp_path / "train.out").touch()
+    assert not provenance.provenance(corpus, {})["git"]["dirty"], "it is no code"
+    (tmp_path / "lmzoo").mkdir()
+    (tmp_path / "lmzoo" / "new.py").touch()
     assert provenance.provenance(corpus, {})["git"]["dirty"]
