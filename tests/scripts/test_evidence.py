@@ -135,7 +135,7 @@ def test_rows_of_labels_name_evidence():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_rows_say_when_they_ran_or_what_came_of_a_second_run(page: Page):
-    assert written(page) == page.text, "run: python scripts/evidence.py again --minutes 0"
+    assert written(page) == page.text, "run: python scripts/checks/evidence.py again --minutes 0"
     assert all(page.text.count(f"{evidence.told} |") for evidence in page.evidence)
 
 

@@ -1,4 +1,4 @@
-"""scripts/mutants.py: every mutant of its list can still be made, and names tests that are there."""
+"""scripts/checks/mutants.py: every mutant of its list can still be made, and names tests that are there."""
 
 import pytest
 from mutants import ROOT, Mutant, read

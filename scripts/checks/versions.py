@@ -1,8 +1,8 @@
 """The tests with the oldest and with the newest versions that ``pyproject.toml`` allows, in environments of their own.
 
-``python scripts/versions.py [--end oldest|newest] [OPTIONS OF PYTEST]``, before each release. The oldest versions are
-the minimum of each requirement with its latest corrections, on the oldest Python; the newest are what pip chooses on
-the newest Python. Both Pythons have to be on the PATH; with pyenv set ``PYENV_VERSION=3.11:3.13``.
+``python scripts/checks/versions.py [--end oldest|newest] [OPTIONS OF PYTEST]``, before each release. The oldest
+versions are the minimum of each requirement with its latest corrections, on the oldest Python; the newest are what pip
+chooses on the newest Python. Both Pythons have to be on the PATH; with pyenv set ``PYENV_VERSION=3.11:3.13``.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 QUIET = ("-W", "ignore::DeprecationWarning")
 """Old releases call what is deprecated in the newer ones that they need: matplotlib 3.9 in pyparsing 3.3."""
 VERSIONS = """

@@ -2,7 +2,7 @@
 # The RNN of 300 units from random weights and from a linear dynamical system, three seeds, on one GPU; stops after
 # MINUTES with everything saved: call it again to go on. Learning rates come first, of both starts, on seed 0.
 #
-#   LMZOO_DATA=… scripts/gpu/lds_rnn_ptb.sh OUTPUTS [MINUTES] [RATE …]
+#   LMZOO_DATA=… scripts/cluster/lds_rnn_ptb.sh OUTPUTS [MINUTES] [RATE …]
 #
 # A finished run is only reported.
 set -euo pipefail

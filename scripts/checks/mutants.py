@@ -1,4 +1,4 @@
-"""Mistakes that tests must notice: ``python scripts/mutants.py [--jobs N] [PART …]``, run by hand.
+"""Mistakes that tests must notice: ``python scripts/checks/mutants.py [--jobs N] [PART …]``, run by hand.
 
 Every file in ``scripts/mutants`` lists mutants by the file of ``lmzoo`` that they change: what goes wrong, the text
 that stands there once, the text in its place, and where they are not those of the whole list, the tests that notice.
@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 120
 """Seconds of processor time until the tests of a mutant are ended: a mutant that never ends is noticed, too."""
 WARM = ("torch", "hydra", "hypothesis", "scipy", "xdist", "torch.utils.tensorboard",

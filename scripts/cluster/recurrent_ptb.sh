@@ -2,7 +2,7 @@
 # The recurrent presets of Penn Treebank on one GPU, each with a neural cache and with dynamic evaluation; stops after
 # MINUTES with everything saved: call it again to go on.
 #
-#   LMZOO_DATA=… scripts/gpu/recurrent_ptb.sh OUTPUTS [MINUTES] [PRESET …]
+#   LMZOO_DATA=… scripts/cluster/recurrent_ptb.sh OUTPUTS [MINUTES] [PRESET …]
 #
 # A finished run is only reported. Options of cache and dynamic evaluation are compared on valid, in results.json.
 set -euo pipefail

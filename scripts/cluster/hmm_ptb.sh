@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The HMM family on Penn Treebank on one GPU; stops after MINUTES with everything saved: call it again to go on.
 #
-#   LMZOO_DATA=… scripts/gpu/hmm_ptb.sh OUTPUTS [MINUTES] [MODEL-STATES …]
+#   LMZOO_DATA=… scripts/cluster/hmm_ptb.sh OUTPUTS [MINUTES] [MODEL-STATES …]
 #
 # Without rows, all of them: vlhmm and twolevel_hmm with 2^15, 2^16 and 2^17 states, lowrank_hmm with 2^14. A finished
 # run is only reported.

@@ -1,4 +1,4 @@
-"""Accuracy by the number of labelled sentences: ``python scripts/label_shares.py PLOT LABEL=RUN,RUN …``.
+"""Accuracy by the number of labelled sentences: ``python docs/pictures/label_shares.py PLOT LABEL=RUN,RUN …``.
 
 Each LABEL names finished runs of ``lmzoo label``, alike but for the seed and for how many sentences their train text
 has. Prints a row for each number of sentences and draws means over seeds, and the range of the runs, on test. Needs

@@ -1,4 +1,4 @@
-"""Pictures of a run of labels for docs/labels.md: ``python scripts/label_pictures.py RUN FILE.png``.
+"""Pictures of a run of labels for docs/labels.md: ``python docs/pictures/label_pictures.py RUN FILE.png``.
 
 A run of words is drawn as its confusion of labels on test, a run of trees as the tree of a line of test with the
 sentiments that it predicts. Needs matplotlib (``pip install -e '.[bench]'``).

@@ -1,4 +1,4 @@
-"""Validation perplexity as runs learn, means over seeds: ``python scripts/learning_curves.py PLOT LABEL=RUN,RUN …``.
+"""Validation perplexity as runs learn, means over seeds: ``python learning_curves.py PLOT LABEL=RUN,RUN …``.
 
 Each LABEL names finished runs that differ in their seed alone. Prints a row for each: the mean of the runs' best
 validation and of their test perplexities, and at which check the mean curve reaches the lowest point of the first's.

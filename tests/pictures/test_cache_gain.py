@@ -1,4 +1,4 @@
-"""scripts/cache_gain.py: distances to a word's last occurrence, by hand."""
+"""docs/pictures/cache_gain.py: distances to a word's last occurrence, by hand."""
 
 import runpy
 
@@ -10,7 +10,7 @@ from command_line import ROOT
 @pytest.fixture(scope="module")
 def script() -> dict:
     pytest.importorskip("matplotlib")
-    return runpy.run_path(str(ROOT / "scripts" / "cache_gain.py"))
+    return runpy.run_path(str(ROOT / "docs" / "pictures" / "cache_gain.py"))
 
 
 def test_distances_are_those_to_the_same_word_before(script: dict):

@@ -1,12 +1,12 @@
 """Evidence for the figures of docs/results.md and docs/labels.md: what the runs behind them wrote, in docs/results/NAME
 for language models and docs/labels/NAME for models of labels.
 
-``python scripts/evidence.py keep NAME RUN…`` copies a finished run's results, configuration, provenance and log there.
-Of several runs, which are of one model, each gets a folder of its own below.
-``python scripts/evidence.py again`` runs every row again that took less than ten minutes, with the code of today, and
-writes what came of it beside its evidence, as ``again.json``, and into the page: ``same at COMMIT``, or what moved. The
-other rows say when and where they ran. What a row starts from is run first; a row is long where that is, and is left
-alone where that is neither evidence nor there. ``--minutes 0`` runs nothing and writes the pages.
+``python scripts/checks/evidence.py keep NAME RUN…`` copies a finished run's results, configuration, provenance and log
+there. Of several runs, which are of one model, each gets a folder of its own below.
+``python scripts/checks/evidence.py again`` runs every row again that took less than ten minutes, with the code of
+today, and writes what came of it beside its evidence, as ``again.json``, and into the page: ``same at COMMIT``, or what
+moved. The other rows say when and where they ran. What a row starts from is run first; a row is long where that is, and
+is left alone where that is neither evidence nor there. ``--minutes 0`` runs nothing and writes the pages.
 ``tests/scripts/test_evidence.py`` compares pages and evidence.
 """
 

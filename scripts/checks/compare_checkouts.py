@@ -1,7 +1,7 @@
 """Show that two checkouts compute the same: quick runs of every family, bit for bit.
 
     git worktree add /tmp/before COMMIT
-    python scripts/compare_checkouts.py /tmp/before . --work /tmp/compared
+    python scripts/checks/compare_checkouts.py /tmp/before . --work /tmp/compared
 
 Each case is trained in both checkouts by the Python that runs this script. The perplexities and the final weights must
 agree in every bit; names of weights may differ. The second checkout must also evaluate the first one's run, and go on

@@ -1,4 +1,4 @@
-"""scripts/learning_curves.py: means over seeds, and when a curve reaches another's best."""
+"""docs/pictures/learning_curves.py: means over seeds, and when a curve reaches another's best."""
 
 import json
 import runpy
@@ -36,7 +36,7 @@ def test_curves_are_means_over_seeds(
     monkeypatch.chdir(runs)
     monkeypatch.setattr(sys, "argv", ["learning_curves.py", "curves.png", *curves])
     with pytest.raises(SystemExit, match="0"):
-        runpy.run_path(str(ROOT / "scripts" / "learning_curves.py"), run_name="__main__")
+        runpy.run_path(str(ROOT / "docs" / "pictures" / "learning_curves.py"), run_name="__main__")
     assert capsys.readouterr().out.splitlines()[2:] == [
         "| slow | 98.00 | 94.00 | 3 of 3 |",
         "| fast | 80.00 | 76.00 | 2 of 3 |",

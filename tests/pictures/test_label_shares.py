@@ -1,4 +1,4 @@
-"""scripts/label_shares.py: means over runs of as many sentences."""
+"""docs/pictures/label_shares.py: means over runs of as many sentences."""
 
 import runpy
 import sys
@@ -21,6 +21,6 @@ def test_figures_are_means_over_runs_of_as_many_sentences(
     edit(Path("c/results.json"), put("figures", value={"test": 0.5}))
     monkeypatch.setattr(sys, "argv", ["label_shares.py", "shares.png", "all=a,b,c", "few=b"])
     with pytest.raises(SystemExit, match="0"):
-        runpy.run_path(str(ROOT / "scripts" / "label_shares.py"), run_name="__main__")
+        runpy.run_path(str(ROOT / "docs" / "pictures" / "label_shares.py"), run_name="__main__")
     assert capsys.readouterr().out.splitlines()[-2:] == ["| 1 | 100.00 | 100.00 |", "| 2 | 75.00 |  |"]
     assert (folder / "shares.png").stat().st_size > 1000

@@ -1,6 +1,6 @@
 """Kill a training run with SIGKILL at random steps, resume it each time, and compare it with one left in peace.
 
-    python scripts/kill_resume.py lstm vlhmm --kills 10
+    python scripts/checks/kill_resume.py lstm vlhmm --kills 10
 
 Final weights, optimizer, random numbers and perplexity must be the same bit for bit.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TEXT = ["corpus=markov", "corpus.words=50", "corpus.train=20000", "corpus.valid=1000", "corpus.test=1000", "device=cpu"]
 MODELS = {
     "lstm": ["model=lstm", "model.embedding=64", "model.hidden=64", "trainer.epochs=20"],

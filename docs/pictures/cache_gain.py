@@ -1,4 +1,4 @@
-"""What a cache gives by how long ago a word was last there: ``python scripts/cache_gain.py CACHE_RUN PLOT``.
+"""What a cache gives by how long ago a word was last there: ``python docs/pictures/cache_gain.py CACHE_RUN PLOT``.
 
 CACHE_RUN is a finished run of ``model=cache``. Every token of valid is scored by it and by the model within it. Tokens
 are put together by the distance to the last occurrence of the same word, from a power of two to the next. Prints and

@@ -1,4 +1,4 @@
-"""Pictures of a trained block-sparse HMM for docs/hmm.md: ``python scripts/hmm_pictures.py RUN FOLDER``.
+"""Pictures of a trained block-sparse HMM for docs/hmm.md: ``python docs/pictures/hmm_pictures.py RUN FOLDER``.
 
 Needs matplotlib (``pip install -e '.[bench]'``).
 """
