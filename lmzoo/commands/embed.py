@@ -1,11 +1,10 @@
 """Embed the tokens of a text: ``lmzoo embed RUN TEXT FILE``."""
 
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -29,9 +28,6 @@ PART_TOKENS = 1 << 14
 LONGEST_LINE = 1 << 17
 """Words of a line, which are embedded all at once."""
 
-MOST_BYTES = 1 << 32
-"""Of the words in a file; numpy keeps as much room for each as for the longest."""
-
 
 @dataclass
 class TextOnDisk:
@@ -43,7 +39,6 @@ class TextOnDisk:
         number_file: int32, with EOS_ID at the end of each line of the text.
         words: N, how many there are.
         lines: how many lines have a word.
-        longest: the longest word.
     """
 
     file: Path
@@ -51,7 +46,6 @@ class TextOnDisk:
     number_file: BinaryIO
     words: int = 0
     lines: int = 0
-    longest: str = ""
 
     @classmethod
     @contextmanager
@@ -83,7 +77,6 @@ class TextOnDisk:
             tokens = numbers.int().numpy()
             self.words += len(words)
             self.lines += int(((tokens == EOS_ID) & (np.insert(tokens[:-1], 0, last) != EOS_ID)).sum())
-            self.longest = max([self.longest, *words], key=len)
             self.word_file.write("".join(f"{word}\n" for word in words).encode())
             self.number_file.write(tokens.tobytes())
             last = tokens[-1]
@@ -109,22 +102,6 @@ class TextOnDisk:
         self.word_file.seek(0)
         return (line[:-1].decode() for line in self.word_file)
 
-    def word_arrays(self) -> Iterator[np.ndarray]:
-        """The words in arrays of numpy's text, as wide as the longest of all.
-
-        Raises: UserError for a word that is so long that they would not fit into `MOST_BYTES`.
-        """
-        width = np.array(self.longest).dtype
-        if (room := self.words * width.itemsize) > MOST_BYTES:
-            raise UserError(
-                f"{self.file}: numpy would take {room / 1e9:,.0f} GB for {self.words:,} words, each as wide as the "
-                f"longest, '{printable(self.longest[:20])}…' of {len(self.longest):,} signs",
-                "name a file .npy, which has the embeddings without the words",
-            )
-        words = self.read_words()
-        while part := list(islice(words, PART_TOKENS)):
-            yield np.array(part, width)
-
     def line_arrays(self) -> Iterator[np.ndarray]:
         """int64 numbers of the words' lines, from 0."""
         done = 0
@@ -142,35 +119,34 @@ class TextOnDisk:
                 bar.update(steps=len(embedded))
 
     def write(self, encoder: Encoder, file: Path) -> int:
-        """Write ``words``, ``lines`` and ``embeddings`` for `numpy.load`; the last alone where the file is a ``.npy``.
+        """Write the embeddings for `numpy.load`, and a table with the line and the word of each row to `table_of`.
 
         Returns: h, the size of the embeddings.
 
-        Raises: UserError where the file cannot be written, and as `word_arrays` does.
+        Raises: UserError where a file cannot be written.
         """
-        with output_stream(file) as stream:
-            if file.suffix == ".npy":
-                return self._write_array(stream, self.embedding_arrays(encoder))
-            with zipfile.ZipFile(stream, "w") as archive:
-                size = 0
-                for name, arrays in (
-                    ("words", self.word_arrays()),
-                    ("lines", self.line_arrays()),
-                    ("embeddings", self.embedding_arrays(encoder)),
-                ):
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                        size = self._write_array(cast(BinaryIO, part), arrays)
-                return size
+        with output_stream(table_of(file)) as table, output_stream(file) as array:
+            table.write(b"line\tword\n")
+            lines = chain.from_iterable(part.tolist() for part in self.line_arrays())
+            table.writelines(f"{n}\t{word}\n".encode() for n, word in zip(lines, self.read_words(), strict=True))
+            embeddings = self.embedding_arrays(encoder)
+            first = next(embeddings)
+            shape = (self.words, first.shape[1])
+            header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(array, header)
+            for part in chain([first], embeddings):
+                array.write(part.tobytes())
+            return shape[1]
 
-    def _write_array(self, stream: BinaryIO, arrays: Iterator[np.ndarray]) -> int:
-        """Write arrays one below the other as one, N long, in numpy's format -> the size of its last dimension."""
-        first = next(arrays)
-        shape = (self.words, *first.shape[1:])
-        header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(stream, header)
-        for array in chain([first], arrays):
-            stream.write(array.tobytes())
-        return shape[-1]
+
+def table_of(file: Path) -> Path:
+    """Where the words of the rows of an array stand: beside it.
+
+    Raises: UserError where the array has another ending than numpy's.
+    """
+    if file.suffix != ".npy":
+        raise UserError(f"{file}: does not end in .npy", "name such a file; its words are written to a .tsv beside it")
+    return file.with_suffix(".tsv")
 
 
 @dataclass(frozen=True)
@@ -220,19 +196,21 @@ def main() -> int:
         description="Write the embedding of every token of a text under a trained linear dynamical system: the mean "
         "of its state given the whole line, scaled so that over the training text it varies alike in all directions, "
         "then to unit length; under a hidden Markov model, the roots of the posteriors of its states. "
-        "numpy.load(FILE) has 'words' (N), 'lines' (N, numbers from 0) and 'embeddings' (N, h). A FILE whose name ends "
-        "in .npy is the last alone, which numpy.load(FILE, mmap_mode='r') reads where memory is too small.",
-        epilog="examples: lmzoo embed outputs/ptb/lds book.txt book.npz; "
+        "numpy.load('book.npy', mmap_mode='r') reads the embeddings (N, h), and book.tsv beside it has a row for each: "
+        "the number of its line, from 0, and its word.",
+        epilog="examples: lmzoo embed outputs/ptb/lds book.txt book.npy; "
         "lmzoo embed outputs/ptb/lds book.txt --neighbours bank",
     )
     parser.add_run("outputs/ptb/lds", "the run directory of model=lds or of a hidden Markov model")
     parser.add_argument("text", type=Path, help="a sentence a line, words separated by spaces, UTF-8")
     out = parser.add_mutually_exclusive_group(required=True)
-    out.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npz or book.npy")
+    out.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npy")
     out.add_argument("--neighbours", metavar="WORD", help="instead print the tokens nearest to those of a word")
     parser.add_device()
     options = parser.parse_args()
     check_output(options.file, inputs=[options.text])
+    if options.file:
+        check_output(table_of(options.file), inputs=[options.text])
     run, model, vocabulary = open_run(options.run, options.device)
     encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
     warn(run.unfinished())

@@ -101,7 +101,7 @@ NGRAM, LDS, HMM, PPMI, CRF = (f"{name}{NAME}" for name in ("ngram", "lds", "hmm"
         (inspect.main, [HMM, "--sentence", f"{RED} the"]),
         (transitions.main, [LDS]),
         (embed.main, [LDS, NAME, "--neighbours", RED]),
-        (embed.main, [LDS, NAME, f"{NAME}.npz"]),
+        (embed.main, [LDS, NAME, f"{NAME}.npy"]),
         (export_arpa.main, [NGRAM, f"{NAME}.arpa"]),
         (cluster.main, ["--text", NAME, "--clusters", "2", f"{NAME}.tsv"]),
         (probe.main, [PPMI, "--neighbours", RED, "--count", "3"]),

@@ -1,7 +1,9 @@
 """The commands that write and print embeddings of a text, and print which words follow which."""
 
+import csv
 import errno
 import shutil
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -35,24 +37,30 @@ def text(tmp_path: Path) -> Path:
     return tmp_path / "text.txt"
 
 
+def table(array: Path) -> list[tuple[int, str]]:
+    """The line and the word of each row."""
+    with array.with_suffix(".tsv").open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [(int(row["line"]), row["word"]) for row in rows]
+
+
 def test_writes_the_embedding_of_every_token_in_the_order_of_the_text(run: Path, text: Path):
-    out = text.with_name("out.npz")
+    out = text.with_name("out.npy")
     done = command(str(run), str(text), str(out), "--device", "cpu", main=embed.main)
     assert done.code == 0, done
     assert "12 tokens of 4 lines, 6 dimensions" in done.out
     written = np.load(out)
-    assert written["words"].tolist() == " ".join(LINES).split()
-    assert written["lines"].tolist() == [0] * 3 + [1] + [3] * 6 + [4] * 2
+    assert table(out) == [*zip([0] * 3 + [1] + [3] * 6 + [4] * 2, " ".join(LINES).split(), strict=True)]
     model, vocabulary = load(run)
     assert isinstance(model, LinearDynamicalSystem)
     expected = torch.cat([model.embed(vocabulary.encode([line])[None])[0, :-1] for line in LINES]).detach()
-    torch.testing.assert_close(torch.from_numpy(written["embeddings"]), expected)
-    first, again = written["embeddings"][[4, 9]]
+    torch.testing.assert_close(torch.from_numpy(written), expected)
+    first, again = written[[4, 9]]
     assert not np.allclose(first, again)  # w1 twice in one line
 
 
 def test_vectors_that_are_no_numbers_are_not_written(run: Path, text: Path, tmp_path: Path):
-    broken, out = shutil.copytree(run, tmp_path / "broken"), tmp_path / "out.npz"
+    broken, out = shutil.copytree(run, tmp_path / "broken"), tmp_path / "out.npy"
     edit(broken / "best.pt", lambda saved: saved["model"].update(spherical=saved["model"]["spherical"] + torch.inf))
     assert "vectors of tokens are not finite" in command(str(broken), str(text), str(out), main=embed.main).refused()
     assert not out.exists()
@@ -87,17 +95,18 @@ def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):
     ("arguments", "message"),
     [
         (
-            ["{run}/../ngram", "{text}", "out.npz"],
+            ["{run}/../ngram", "{text}", "out.npy"],
             "ngram: is a run of model=ngram, and this command needs a model with vectors of tokens",
         ),
-        (["{run}/absent", "{text}", "out.npz"], "absent"),
-        (["{run}", "{text}.absent", "out.npz"], "no such file"),
-        (["{run}", "{text}", "{text}/no/out.npz"], "cannot be written (no such folder)"),
+        (["{run}/absent", "{text}", "out.npy"], "absent"),
+        (["{run}", "{text}.absent", "out.npy"], "no such file"),
+        (["{run}", "{text}", "{text}/no/out.npy"], "cannot be written (no such folder)"),
         (["{run}", "{text}", "."], "cannot be written (is a folder)"),
         (["{run}", "{text}", "{text}"], "is the text to be read; name another file"),
         (["{run}", "{text}", "{run}/best.pt"], "is a part of the run in"),
+        (["{run}", "{text}", "out.npz"], "out.npz: does not end in .npy"),
         (["{run}", "{text}"], "required"),
-        (["{run}", "{text}", "out.npz", "--neighbours", "w1"], "not allowed with"),
+        (["{run}", "{text}", "out.npy", "--neighbours", "w1"], "not allowed with"),
         (["{run}", "{text}", "--neighbours", "w15"], "does not contain 'w15'"),
     ],
 )
@@ -121,7 +130,7 @@ def test_prints_the_words_that_follow(run: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_text_is_embedded_by_parts_of_whole_lines(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
     """The file is the same with parts of at most 5 tokens, `<eos>` among them; a longer line is a part by itself."""
-    whole, parted = text.with_name("whole.npz"), text.with_name("parted.npz")
+    whole, parted = text.with_name("whole.npy"), text.with_name("parted.npy")
     assert command(str(run), str(text), str(whole), "--device", "cpu", main=embed.main).code == 0
     sizes, at_once = [], embed.embed_lines
     monkeypatch.setattr(embed, "PART_TOKENS", 5)
@@ -129,10 +138,8 @@ def test_a_text_is_embedded_by_parts_of_whole_lines(run: Path, text: Path, monke
     done = command(str(run), str(text), str(parted), "--device", "cpu", main=embed.main)
     assert "12 tokens of 4 lines, 6 dimensions" in done.out
     assert sizes == [4, 3, 7, 3]
-    expected, found = np.load(whole), np.load(parted)
-    for name in ("words", "lines"):
-        np.testing.assert_array_equal(found[name], expected[name])
-    torch.testing.assert_close(*(torch.from_numpy(file["embeddings"]) for file in (found, expected)))
+    assert table(parted) == table(whole)
+    torch.testing.assert_close(*(torch.from_numpy(np.load(file)) for file in (parted, whole)))
 
 
 def test_a_large_text_is_embedded_into_an_array_that_can_be_mapped(
@@ -142,27 +149,15 @@ def test_a_large_text_is_embedded_into_an_array_that_can_be_mapped(
     monkeypatch.setattr(files, "LONGEST_WORD", 64)
     spaces = " " * 200
     text.write_text("".join(f"{' '.join(['w1', 'w2'] * (200 if i == 2 else 20))}{spaces}\n\n" for i in range(5)))
-    archive, array = text.with_name("out.npz"), text.with_name("out.npy")
-    for file in (archive, array):
-        done = command(str(run), str(text), str(file), "--device", "cpu", main=embed.main)
-        assert "560 tokens of 5 lines, 6 dimensions" in done.out, done
-    whole, mapped = np.load(archive), np.load(array, mmap_mode="r")
-    np.testing.assert_array_equal(mapped, whole["embeddings"])
-    assert np.unique(whole["lines"], return_counts=True)[1].tolist() == [40, 40, 400, 40, 40]
-    assert np.unique(whole["lines"]).tolist() == [0, 2, 4, 6, 8]
-    assert whole["words"].tolist() == ["w1", "w2"] * 280
-
-
-def test_words_of_which_one_is_very_long_are_refused(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
-    """numpy takes 4 bytes for each of the 12 words' 2 signs."""
-    arguments = [str(run), str(text), str(text.with_name("out.npz")), "--device", "cpu"]
-    monkeypatch.setattr(embed, "MOST_BYTES", 12 * 2 * 4)
-    assert command(*arguments, main=embed.main).code == 0
-    text.write_text(text.read_text().replace("w9", "w19"))
-    line = command(*arguments, main=embed.main).refused()
-    assert "12 words, each as wide as the longest, 'w19…' of 3 signs; name a file .npy" in line
-    arguments[2] = str(text.with_name("out.npy"))
-    assert command(*arguments, main=embed.main).code == 0
+    out = text.with_name("out.npy")
+    done = command(str(run), str(text), str(out), "--device", "cpu", main=embed.main)
+    assert "560 tokens of 5 lines, 6 dimensions" in done.out, done
+    mapped = np.load(out, mmap_mode="r")
+    assert isinstance(mapped, np.memmap)
+    np.testing.assert_array_equal(mapped, np.load(out))
+    lines, words = zip(*table(out), strict=True)
+    assert [*Counter(lines).items()] == [(0, 40), (2, 40), (4, 400), (6, 40), (8, 40)]
+    assert words == ("w1", "w2") * 280
 
 
 @pytest.mark.parametrize(
@@ -176,7 +171,7 @@ def test_a_file_that_finds_no_room_is_told_in_one_line(
         raise error
 
     monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fail)
-    assert message in command(str(run), str(text), str(text.with_name("out.npz")), main=embed.main).refused()
+    assert message in command(str(run), str(text), str(text.with_name("out.npy")), main=embed.main).refused()
     assert [path.name for path in text.parent.iterdir()] == ["text.txt"]
 
 
@@ -213,6 +208,6 @@ def test_too_many_open_files_are_told_in_one_line(
 def test_a_line_that_fills_the_memory_is_refused_with_the_limit(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(embed, "PART_TOKENS", 2)
     monkeypatch.setattr(embed, "LONGEST_LINE", 6)
-    line = command(str(run), str(text), "new.npz", main=embed.main).refused()
+    line = command(str(run), str(text), "new.npy", main=embed.main).refused()
     assert f"{text}: a line has more than 6 words; part it" in line
-    assert not text.with_name("new.npz").exists()
+    assert not text.with_name("new.npy").exists()

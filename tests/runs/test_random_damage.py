@@ -191,7 +191,7 @@ def verbs(name: str) -> dict[str, list[Any]]:
             "inspect": [inspect.main, name],
             "compare": [compare.main, name, "ngram"],
             "pairs": [pairs.main, name, "pairs.jsonl"],
-            "embed": [embed.main, name, "text", "new.npz"],
+            "embed": [embed.main, name, "text", "new.npy"],
         }
     if name in LEARNT:
         return {
