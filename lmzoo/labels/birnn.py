@@ -16,7 +16,6 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import distinct, fitting, texts
 from lmzoo.labels.gradient import NetworkLabeller, placed, start_from
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.model import State, labellers, packed, unpacked
@@ -210,7 +209,6 @@ class BiRNN(NetworkLabeller[Network], Chained):
 
     def know(self, state: Mapping[str, Tensor]) -> None:
         tables = [f"table{i}" for i in range(sum(name.startswith("table") for name in state))]
-        fitting(state, {"labels": distinct("K"), **{name: texts(name) for name in ("table0", "table1", *tables)}})
         if self.lexical is not None:
             self.lexical.take(state)
         self._know([unpacked(state[name])[2:] for name in tables], unpacked(state["labels"]))

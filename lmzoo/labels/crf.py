@@ -14,7 +14,6 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import fitting, real, whole
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
 from lmzoo.labels.sparse import Rows
@@ -145,18 +144,14 @@ class Crf(LinearChain):
         }
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
-        P = len(self.curvature)
-        forms = {
-            "steps": whole(below=(self.steps + 1,)), "small": whole(below=(PATIENCE + 1,)),
-            "x": real(P), "value": real(dtype=torch.float64), "gradient": real(P),
-            "s": real("m", P), "y": real("m", P), "rho": real("m", dtype=torch.float64),
-        }  # fmt: skip
-        fitting({"small": torch.tensor(0), **progress}, forms)
-        self.steps, self.small = int(progress["steps"]), int(progress.get("small", 0))
+        self.steps = int(progress["steps"].clamp(0, self.steps))
+        self.small = int(progress.get("small", torch.tensor(0)).clamp(0, PATIENCE))
         # clones, as the place in memory decides the order in which a product's terms are added
-        x, gradient = progress["x"].clone(), progress["gradient"].clone()
+        P = len(self.curvature)
+        x, gradient = (progress[name].float().view(P).clone() for name in ("x", "gradient"))
         self.search.point = Point(x, float(progress["value"]), gradient)
-        for s, y, rho in zip(progress["s"], progress["y"], progress["rho"].tolist(), strict=True):
+        sides = (progress[name].float().view(-1, P) for name in ("s", "y"))
+        for s, y, rho in zip(*sides, progress["rho"].view(-1).tolist(), strict=True):
             self.search.steps.append((s.clone(), y.clone(), rho))
         self._be(x)
 
@@ -166,8 +161,8 @@ class Crf(LinearChain):
     def take(self, state: Mapping[str, Tensor]) -> None:
         super().take(state)
         self.dense.take(state)
-        self.dense_weights = state.get("dense", state["start"].new_zeros(0, len(self.labels)))
-        fitting({"dense": self.dense_weights}, {"dense": real(self.dense.width, len(self.labels))})
+        dense = state.get("dense", torch.zeros(0, len(self.labels)))
+        self.dense_weights = dense.float().view(self.dense.width, len(self.labels))
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
         return super().emission(sentences) + self.dense.rows(sentences) @ self.dense_weights

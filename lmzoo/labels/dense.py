@@ -18,7 +18,6 @@ from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import distinct, fitting, real, saved_options, texts, whole
 from lmzoo.labels.lookup import entry
 from lmzoo.labels.model import State, packed, unpacked
 from lmzoo.protocol.encoder import Encoder, embed_lines
@@ -31,12 +30,6 @@ Around = Annotated[int, Bounds(low=0, high=10)]
 """How many words on either side count as well."""
 
 WEIGHTS = "encoder.weights."
-
-VECTOR_FORMS = {
-    "vectors.matrix": real("M", "d"),
-    "vectors.words": distinct("words"),
-    "vectors.rows": whole("words", below=("M",)),
-}
 
 
 def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
@@ -167,16 +160,13 @@ class Dense:
     def take(self, state: Mapping[str, Tensor]) -> None:
         """Make the features that another one made which has this state."""
         kinds = sum(kind is not None for kind in (self.vectors, self.encoder))
-        self.scales = state.get("scales", torch.ones(0))
-        fitting({"scales": self.scales}, {"scales": real(kinds)})
+        self.scales = state.get("scales", torch.ones(0)).float().view(kinds)
         if self.vectors is not None:
-            fitting(state, VECTOR_FORMS)
-            words = unpacked(state["vectors.words"])
-            self.table = dict(zip(words, state["vectors.rows"].tolist(), strict=True))
-            self.matrix = state["vectors.matrix"]
+            self.matrix = state["vectors.matrix"].float().view(len(state["vectors.matrix"]), -1)
+            rows = state["vectors.rows"].long().view(-1).clamp(0, len(self.matrix) - 1)
+            self.table = dict(zip(unpacked(state["vectors.words"]), rows.tolist(), strict=True))
         if self.encoder is not None:
-            fitting(state, {"encoder.options": texts(1), "encoder.words": distinct("V")})
-            self.options = saved_options(unpacked(state["encoder.options"])[0])
+            self.options = json.loads(unpacked(state["encoder.options"])[0])
             self.words = unpacked(state["encoder.words"])
             options, size = completed(self.options), len(self.words)
             weights = {k.removeprefix(WEIGHTS): v for k, v in state.items() if k.startswith(WEIGHTS)}

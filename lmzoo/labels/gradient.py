@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from lmzoo.core.averaging import Average
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
-from lmzoo.labels.forms import Form, fitting, real, whole
 from lmzoo.labels.model import Labeller, State
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.protocol.model import restored
@@ -95,8 +94,6 @@ class NetworkLabeller(Labeller, Generic[N]):
         self.network.to(self.device)
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
-        own = self.network.state_dict().items()
-        fitting(state, {PREFIX + name: Form(value.dtype, tuple(value.shape)) for name, value in own})
         weights = {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}
         self.network.load_state_dict(weights)
 
@@ -114,22 +111,16 @@ class NetworkLabeller(Labeller, Generic[N]):
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
         self._load(progress)
         if self.average is not None:
-            forms = {f"{AVERAGE}{i}": real(*weight.shape) for i, weight in enumerate(self.average.weights)}
-            fitting(progress, {AVERAGE: whole(below=(self.steps + 1,)), **forms})
-            values = [progress[f"{AVERAGE}{i}"].to(weight.device, copy=True)
+            values = [progress[f"{AVERAGE}{i}"].view_as(weight).to(weight, copy=True)
                       for i, weight in enumerate(self.average.weights)]  # fmt: skip
-            self.average.load_state_dict({"steps": int(progress[AVERAGE]), "values": values})
+            steps = int(progress[AVERAGE].clamp(0, self.steps))
+            self.average.load_state_dict({"steps": steps, "values": values})
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         for i, parameter in enumerate(parameters):
-            names = [name for name in progress if name.endswith(f".{i}") and not name.startswith(PREFIX)]
-            if names:
-                kept = {"step": real(least=0), **dict.fromkeys(self.sums, real(*parameter.shape))}
-                fitting(progress, {f"{name}.{i}": form for name, form in kept.items()})
-                sums = {name.partition(".")[0]: progress[name] for name in names}
-                self.optimizer.state[parameter] = {
-                    name: kept.clone() if name == "step" else kept.to(self.device, copy=True)
-                    for name, kept in sums.items()
-                }
+            if f"step.{i}" in progress:
+                step = progress[f"step.{i}"].float().view(()).clamp(min=0)
+                sums = {name: progress[f"{name}.{i}"].view_as(parameter).to(parameter, copy=True) for name in self.sums}
+                self.optimizer.state[parameter] = {"step": step, **sums}
 
 
 def placed(value: Any, device: torch.device) -> Any:

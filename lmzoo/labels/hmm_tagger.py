@@ -11,19 +11,10 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Size
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import Form, distinct, fitting, real, texts, whole
 from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
 
 LEAST = 1e-3
 """A tag of an unknown word is not tried where another one is so much more probable (Brants's beam)."""
-
-FORMS = {
-    "words": distinct("V"), "labels": texts("K"), "capitals": Form(torch.bool, ("K",)),
-    "word": whole("P", below=("V",)), "state": whole("P", below=("K",)),
-    "count": real("P", least=1, dtype=torch.float64),
-    "scores": Form(torch.float64, ("K+1", "K+1", "K+1"), logarithms=True),
-}  # fmt: skip
-"""Of V words, K states, and P pairs of a word and a state that it has in train."""
 
 
 def deleted_interpolation(single: np.ndarray, double: np.ndarray, triple: np.ndarray) -> np.ndarray:
@@ -158,14 +149,14 @@ class HmmTagger(Labeller):
         }
 
     def take(self, state: Mapping[str, Tensor]) -> None:
-        fitting(state, FORMS)
         states = [*zip(unpacked(state["labels"]), state["capitals"].tolist(), strict=True)]
         words = unpacked(state["words"])
         table = np.zeros((len(words), len(states)))
-        table[state["word"].numpy(), state["state"].numpy()] = state["count"].numpy()
+        table[state["word"].numpy(), state["state"].numpy()] = state["count"].clamp(min=1).numpy()
         if not table.any(1).all():
             raise UserError("a word has no count")
-        self._learn(states, dict(zip(words, table, strict=True)), state["scores"].numpy())
+        scores = state["scores"].double().view([len(states) + 1] * 3).numpy()
+        self._learn(states, dict(zip(words, table, strict=True)), scores)
 
     def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The states of a word, and log p(word | state) but for a constant, from counts or shares (K,) of states."""

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import distinct, fitting, texts
 from lmzoo.labels.model import State, packed, unpacked
 from lmzoo.labels.sparse import Rows
 from lmzoo.labels.templates import templates
@@ -58,10 +57,7 @@ class Lexical:
 
     def take(self, state: Mapping[str, Tensor]) -> None:
         if self.clusters is not None:
-            fitting(state, {"clusters.words": distinct("words"), "clusters.paths": texts("words")})
             words, paths = unpacked(state["clusters.words"]), unpacked(state["clusters.paths"])
             self.paths = dict(zip(words, paths, strict=True))
-        if "features" in state:
-            fitting(state, {"features": distinct("F")})
         features = unpacked(state["features"]) if "features" in state else []  # none in old runs without frequent ones
         self.numbers = {name: i for i, name in enumerate(features)}

@@ -10,16 +10,9 @@ from lmzoo.core.options import Source
 from lmzoo.labels.chain import Scores
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import distinct, fitting, real, whole
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.model import State, packed, unpacked
 from lmzoo.labels.sparse import Rows
-
-FORMS = {
-    "labels": distinct("K"), "place": whole("P", below=("F", "K")), "weight": real("P"), "moves": real("K", "K"),
-    "start": real("K"),
-}  # fmt: skip
-"""Of F features, P pairs of a feature and a label with a weight, and K labels."""
 
 
 class LinearChain(Chained):
@@ -61,12 +54,11 @@ class LinearChain(Chained):
 
     def take(self, state: Mapping[str, Tensor]) -> None:
         self.lexical.take(state)
-        fitting(state, FORMS, F=len(self.lexical.numbers))
         self.labels = unpacked(state["labels"])
-        features = len(self.lexical.numbers)
-        table = state["weight"].new_zeros(features * len(self.labels))
-        table[state["place"]] = state["weight"]
-        self.weights = (table.view(features, -1), state["moves"], state["start"])
+        F, K = len(self.lexical.numbers), len(self.labels)
+        table = torch.zeros(F * K)
+        table[state["place"]] = state["weight"].float()
+        self.weights = (table.view(F, K), state["moves"].float().view(K, K), state["start"].float().view(K))
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         _, moves, start = self.weights

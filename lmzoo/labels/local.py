@@ -15,7 +15,6 @@ from lmzoo.core.options import Count, NonNegative, Size, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import distinct, fitting
 from lmzoo.labels.gradient import NetworkLabeller
 from lmzoo.labels.model import State, labellers, packed, unpacked
 from lmzoo.protocol.model import Trained
@@ -93,7 +92,6 @@ class Local(NetworkLabeller[nn.Sequential]):
         return {"labels": packed(self.labels), **self.dense.state()}
 
     def know(self, state: Mapping[str, Tensor]) -> None:
-        fitting(state, {"labels": distinct("K")})
         self.labels = unpacked(state["labels"])
         self.dense.take(state)
         self._build(self.dense.width)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import distinct, fitting, texts
 from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
 
 
@@ -26,7 +25,6 @@ class Majority(Labeller):
         return {"words": packed([*self.labels]), "labels": packed([*self.labels.values(), self.default])}
 
     def take(self, state: Mapping[str, Tensor]) -> None:
-        fitting(state, {"words": distinct("V"), "labels": texts("V+1")})
         *labels, self.default = unpacked(state["labels"])
         self.labels = dict(zip(unpacked(state["words"]), labels, strict=True))
 

@@ -17,7 +17,6 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Depth, Probability, Seed, Size
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import distinct, fitting, real
 from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
 from lmzoo.labels.sparse import Rows
 
@@ -80,11 +79,10 @@ class NGrams(Labeller):
         }
 
     def take(self, state: Mapping[str, Tensor]) -> None:
-        forms = {"grams": distinct("F"), "labels": distinct("K"), "weights": real("F", "K"), "bias": real("K")}
-        fitting(state, forms)
         self.labels = unpacked(state["labels"])
         self.grams = {gram: i for i, gram in enumerate(unpacked(state["grams"]))}
-        self.weights, self.bias = state["weights"], state["bias"]
+        F, K = len(self.grams), len(self.labels)
+        self.weights, self.bias = state["weights"].float().view(F, K), state["bias"].float().view(K)
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         known = ([self.grams[x] for x in self._grams(s.words) if x in self.grams] for s in sentences)

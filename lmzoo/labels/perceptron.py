@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.options import Size, Source
-from lmzoo.labels.forms import fitting, real, whole
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
 from lmzoo.labels.sparse import Rows
@@ -96,10 +95,7 @@ class Perceptron(LinearChain):
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
         numbers = sum(table.size for table in self.live)
-        kept = real("P", dtype=torch.float64)
-        done = whole(below=(self.steps * len(self.sentences) + 1,))
-        fitting(progress, {"done": done, "place": whole("P", below=(numbers,)), "live": kept, "late": kept})
-        self.done = int(progress["done"])
+        self.done = int(progress["done"].clamp(0, self.steps * len(self.sentences)))
         for name, tables in (("live", self.live), ("late", self.late)):
             joined = np.zeros(numbers)
             joined[progress["place"].numpy()] = progress[name].numpy()

@@ -15,7 +15,6 @@ from lmzoo.core.options import Source
 from lmzoo.labels.chain import Scores
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import fitting, saved_options, texts
 from lmzoo.labels.model import Learnt, State, labellers, packed, unpacked
 
 
@@ -74,14 +73,9 @@ class Pool(Chained):
         return found
 
     def take(self, state: Mapping[str, Tensor]) -> None:
-        fitting(state, {"options": texts("K")})
-        options = [completed(saved_options(line), "labeller") for line in unpacked(state["options"])]
-        parts: list[Chained] = [labellers.build(chosen) for chosen in options]
+        options = [json.loads(line) for line in unpacked(state["options"])]
+        parts: list[Chained] = [labellers.build(completed(chosen, "labeller")) for chosen in options]
         for k, part in enumerate(parts):
-            if not isinstance(part, Chained):
-                raise UserError(f"part {k + 1} of the pool is no linear chain")
             own = f"{k}."
             part.take({name.removeprefix(own): value for name, value in state.items() if name.startswith(own)})
-        if any({*part.labels} != {*parts[0].labels} for part in parts):
-            raise UserError("the parts of the pool have different labels")
         self._be(options, parts)

@@ -9,7 +9,6 @@ from torch.nn import functional as F
 
 from lmzoo.core.options import BelowOne, Dropout, NonNegative, Size, Source
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.forms import distinct, fitting
 from lmzoo.labels.gradient import NetworkLabeller, placed, start_from
 from lmzoo.labels.model import State, labellers, packed, unpacked
 from lmzoo.labels.tree_network import RNTN, Forest, Recursive, TreeLSTM, TreeNetwork, forest
@@ -113,7 +112,6 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         return {"words": packed(self.words), "labels": packed(self.labels)}
 
     def know(self, state: Mapping[str, Tensor]) -> None:
-        fitting(state, {"words": distinct("V"), "labels": distinct("K")})
         self._know(unpacked(state["words"]), unpacked(state["labels"]))
 
     def _scores(self, trees: Sequence[Sentence]) -> list[Tensor]:

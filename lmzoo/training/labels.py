@@ -77,7 +77,7 @@ class Learning(SteppedLearner):
         return {"best": self.best, "progress": self.labeller.progress()}
 
     def go_on(self, saved: dict[str, Any]) -> None:
-        taken(self.run, "last.pt", saved["progress"], self.labeller.go_on)
+        taken(self.run, "last.pt", saved["progress"], self.labeller.go_on, self.labeller.progress)
         with self.run.reading("last.pt"):
             if not isinstance(saved["best"], float):
                 raise UserError("does not say how good the best labels were")
@@ -118,7 +118,7 @@ class Learning(SteppedLearner):
             self.keep()
         checkpoint = self.run.restore("best.pt", torch.device("cpu"), "state")
         assert checkpoint is not None
-        taken(self.run, "best.pt", checkpoint["state"], self.labeller.take)
+        taken(self.run, "best.pt", checkpoint["state"], self.labeller.take, self.labeller.state)
         started, measured = time.monotonic(), {}
         for split in ("valid", "test"):
             if split in self.texts:

@@ -183,7 +183,7 @@ def test_a_text_is_labelled_by_a_run(texts: Path):
     ("number", "told"),
     [
         (torch.nan, "r/best.pt: weights of moves are no numbers"),
-        (torch.inf, "r/best.pt: moves has numbers from inf to inf"),
+        (torch.inf, "r/best.pt: moves is not what this labeller saves"),
         (3e38, "log Z of a sentence is "),  # of finite scores
     ],
 )
@@ -239,7 +239,7 @@ def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
     assert "--best 2: needs a run of labeller=crf, birnn or pool" in refused
     assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()
     edit(Path("r/best.pt"), put("state", value={}))
-    assert "r/best.pt: has no " in command("r", "test.txt", main=tag.main).refused()
+    assert "r/best.pt: holds nothing of this labeller" in command("r", "test.txt", main=tag.main).refused()
     Path("r/best.pt").unlink()
     assert "r: has no best.pt yet" in command("r", "test.txt", main=tag.main).refused()
     assert "none: not a run directory" in command("none", "test.txt", main=tag.main).refused()
