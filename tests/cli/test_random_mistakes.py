@@ -70,18 +70,17 @@ def run(furnished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
 
     def work(line: CommandLine) -> tuple[int, str]:
         nonlocal before
-        if not before or state(tmp_path) != before:
-            for folder in ("here", "cache"):
-                shutil.rmtree(tmp_path / folder, ignore_errors=True)
+        if not before or state(tmp_path / "here") != before:
+            shutil.rmtree(tmp_path / "here", ignore_errors=True)
             shutil.copytree(furnished, tmp_path / "here")
-            before = state(tmp_path)
+            before = state(tmp_path / "here")
         try:
             with monkeypatch.context() as patch, in_time():
                 patch.chdir(tmp_path / "here")
                 outcome = command(*line.arguments, main=MAINS[line.name])
         except BaseException:
             return 1, traceback.format_exc()
-        return outcome.code, complaint(outcome, state(tmp_path) != before)
+        return outcome.code, complaint(outcome, state(tmp_path / "here") != before)
 
     return work
 

@@ -17,7 +17,7 @@ from lmzoo.commands import evaluate, train
 from lmzoo.core.configs import parse
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs import loading
-from lmzoo.runs.checkpoint import DamagedError, parts, read_checkpoint, same_form
+from lmzoo.runs.checkpoint import DamagedError, checkpoint_sha256, parts, read_checkpoint, same_form
 
 CPU = torch.device("cpu")
 LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
@@ -223,3 +223,11 @@ def test_mistakes_of_the_program_are_not_called_damage(run: Path, error: type, m
     monkeypatch.setattr(torch.optim.Optimizer, "load_state_dict", fail)
     with pytest.raises(error, match="mine"):
         command(*SMALL, f"run_dir={run}", main=train.main)
+
+
+def test_the_checksum_of_a_tensor_does_not_depend_on_its_strides():
+    whole = torch.arange(6.0, dtype=torch.float64).view(2, 3)
+    one = torch.tensor(2.0, dtype=torch.float64)
+    for tensor in (one.expand(1), whole.T, whole[:, :1], whole[:0], whole.expand(2, 2, 3)):
+        copied = torch.tensor(tensor.tolist(), dtype=torch.float64).view(tensor.shape)
+        assert checkpoint_sha256({"a": tensor}) == checkpoint_sha256({"a": copied})
