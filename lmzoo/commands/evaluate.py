@@ -16,8 +16,9 @@ from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.lines import by_line
 from lmzoo.protocol.lines import Part, file_parts, known, scored_parts
-from lmzoo.protocol.perplexity import Total, by_line, checked, text_logprobs
+from lmzoo.protocol.perplexity import Total, checked, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
 

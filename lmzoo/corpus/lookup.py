@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import torch
 
-from lmzoo.core.hashing import ODD, HashTable
+from lmzoo.numerics.hashing import ODD, HashTable
 
 BLOCK = 2**20
 """How many bytes of a text are looked up at once, about."""

@@ -16,8 +16,8 @@ from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
-from lmzoo.labels.sparse import Rows
-from lmzoo.models.maxent.owlqn import Point, Search
+from lmzoo.numerics.owlqn import Point, Search
+from lmzoo.numerics.sparse import Rows
 from lmzoo.protocol.model import Trained
 
 BATCH = 8192
@@ -70,8 +70,8 @@ class Crf(LinearChain):
         super().start(sentences, seed)
 
     def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
-        F, K = len(self.lexical.numbers), len(self.labels)
-        self.rows, self.by_feature, self.gold = rows, rows.transposed(F), gold
+        K = len(self.labels)
+        self.rows, self.by_feature, self.gold = rows, rows.mT, gold
         begins = torch.tensor([0, *lengths]).cumsum(0)
         self.batches = []
         """Of each batch which words its places hold, (B, T), N on padding, and the lengths of its sentences."""
@@ -105,7 +105,7 @@ class Crf(LinearChain):
         """−Σ log p(y | x) + l2 Σ w² in nats, and its gradient."""
         table, dense, *others = self._tables(x)
         others = [part.clone().requires_grad_() for part in others]
-        each = self.rows.times(table) + self.vectors @ dense
+        each = self.rows @ table + self.vectors @ dense
         emission = torch.cat([each, each.new_zeros(1, len(self.labels))]).requires_grad_()
         gold = torch.cat([self.gold, self.gold.new_zeros(1)])
         value = 0.0
@@ -115,7 +115,7 @@ class Crf(LinearChain):
             loss.backward()
             value += float(loss.detach())
         assert emission.grad is not None
-        features = self.by_feature.times(emission.grad[:-1]).flatten()[self.pairs]
+        features = (self.by_feature @ emission.grad[:-1]).flatten()[self.pairs]
         dense = (self.vectors.T @ emission.grad[:-1]).flatten()
         gradient = torch.cat([features, dense, *(part.grad.flatten() for part in others if part.grad is not None)])
         return value + self.l2 * float(x.double().square().sum()), gradient + 2 * self.l2 * x

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.averaging import Average
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.model import Labeller, State
 from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.numerics.averaging import Average
 from lmzoo.protocol.model import restored
 
 PREFIX = "network."

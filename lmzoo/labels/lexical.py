@@ -9,8 +9,8 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import State, packed, unpacked
-from lmzoo.labels.sparse import Rows
 from lmzoo.labels.templates import templates
+from lmzoo.numerics.sparse import Rows
 from lmzoo.words.merging import read_paths
 
 
@@ -49,7 +49,8 @@ class Lexical:
     def rows(self, sentences: Sequence[Sentence]) -> Rows:
         """The features of all words of some sentences."""
         named = (names for sentence in sentences for names in templates(sentence, self.paths))
-        return Rows.of([self.numbers[name] for name in names if name in self.numbers] for names in named)
+        known = ([self.numbers[name] for name in names if name in self.numbers] for names in named)
+        return Rows.of(known, len(self.numbers))
 
     def state(self) -> State:
         words = {"clusters.words": packed([*self.paths]), "clusters.paths": packed([*self.paths.values()])}

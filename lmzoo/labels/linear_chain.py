@@ -12,7 +12,7 @@ from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.model import State, packed, unpacked
-from lmzoo.labels.sparse import Rows
+from lmzoo.numerics.sparse import Rows
 
 
 class LinearChain(Chained):
@@ -68,4 +68,4 @@ class LinearChain(Chained):
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
         """(N, K) the scores of each word with each label, from its features alone."""
-        return self.lexical.rows(sentences).times(self.weights[0])
+        return self.lexical.rows(sentences) @ self.weights[0]

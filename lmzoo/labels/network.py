@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lmzoo.labels.chain import Scores
-from lmzoo.labels.sparse import Rows
 from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
 from lmzoo.models.neural.regularisers import Dropping
+from lmzoo.numerics.sparse import Rows
 
 CELLS = {"rnn": RNN.cell, "gru": GRU.cell, "lstm": LSTM.cell}
 
@@ -109,7 +109,7 @@ class Network(nn.Module):
         if self.lexical is not None:
             assert inputs.rows is not None
             kept = F.dropout(self.lexical.new_ones(len(inputs.rows.columns)), self.dropout.rate, self.training)
-            words = inputs.rows.times(self.lexical, kept).split(lengths.tolist())
+            words = (inputs.rows._replace(values=kept) @ self.lexical).split(lengths.tolist())
             emission = emission + nn.utils.rnn.pad_sequence([*words], batch_first=True)
         return Scores(emission, self.moves, self.first, lengths)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from lmzoo.core.options import Size, Source
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
-from lmzoo.labels.sparse import Rows
+from lmzoo.numerics.sparse import Rows
 
 Weights = list[np.ndarray]
 """(F, K) of features, (K, K) of neighbours, (K,) of the first label."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.corpus.lines import line_sums
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,8 @@ def bootstrap(a: Tensor, b: Tensor, tokens: Tensor, samples: int, seed: int) -> 
         a, b: (N,) log-probabilities of the tokens under each model, in nats.
         tokens: (N,) the text, every line closed by `<eos>`.
     """
-    ends = (tokens == EOS_ID).long()
-    line = ends.cumsum(0) - ends  # (N,) the number of each token's line
     columns = torch.stack([a.double().cpu(), b.double().cpu(), torch.ones(len(tokens)).double()], 1)
-    sums = torch.zeros(int(line[-1]) + 1, 3).double().index_add(0, line, columns)  # (n, 3)
+    sums = line_sums(columns, tokens)  # (n, 3)
     n, block = len(sums), block_length(_shares(sums))
     generator = torch.Generator().manual_seed(seed)
 

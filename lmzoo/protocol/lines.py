@@ -11,8 +11,9 @@ from torch import Tensor
 from lmzoo.core.errors import shortened
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
-from lmzoo.corpus import EOS, EOS_ID, Context, Vocabulary
+from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.conditions import numbered, parted
+from lmzoo.corpus.lines import by_line, line_sums
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import checked, part_logprobs, text_logprobs
@@ -157,19 +158,14 @@ def scored_pieces(
             tokens = torch.cat([part.tokens for part, _ in open_line])
             text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
             words = ([*vocabulary.form.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
-            yield from _cut(words, torch.cat([found for _, found in open_line]), is_known[tokens], tokens == EOS_ID)
+            yield from _cut(words, torch.cat([found for _, found in open_line]), is_known[tokens], tokens)
             open_line.clear()
 
 
-def _cut(words: Iterator[list[str]], logprobs: Tensor, known: Tensor, ends: Tensor) -> Iterator[Line]:
-    """(N,) log p of the words of a text, whether each is known and whether it ends a line -> the lines."""
-    of_line = ends.cumsum(0) - ends.long()  # (N,) the number of each word's line
-    sums = logprobs.new_zeros(3, int(ends.sum()))
-    for total, values in zip(sums, (logprobs, logprobs.where(known, 0.0), (~known).double()), strict=True):
-        total.index_add_(0, of_line, values)
-    begin = 0
-    for row, end, total, of_known, unknown in zip(
-        words, (ends.nonzero()[:, 0] + 1).tolist(), *map(Tensor.tolist, sums), strict=True
-    ):
-        yield Line(row, logprobs[begin:end], known[begin:end], total, of_known, int(unknown))
-        begin = end
+def _cut(words: Iterator[list[str]], logprobs: Tensor, known: Tensor, tokens: Tensor) -> Iterator[Line]:
+    """(N,) log p of the words of a text, whether each is known and its number -> the lines."""
+    columns = (logprobs, logprobs.where(known, 0.0), (~known).double())
+    sums = (line_sums(column, tokens).tolist() for column in columns)
+    each = by_line(logprobs, tokens), by_line(known, tokens)
+    for row, of_words, is_known, total, of_known, unknown in zip(words, *each, *sums, strict=True):
+        yield Line(row, of_words, is_known, total, of_known, int(unknown))

@@ -12,6 +12,7 @@ from torch import Tensor
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Context
+from lmzoo.corpus.lines import line_numbers
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.protocol.condition import beginning, shares
@@ -187,7 +188,7 @@ def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context, condit
 def _whatever_the_condition(model: LanguageModel, tokens: Tensor, p: Tensor) -> Tensor:
     """(N,) log Σ_c p(c) p(x_1 … x_t | c) − log Σ_c p(c) p(x_1 … x_{t-1} | c) in lines that begin with x_1; p (K,)."""
     ends = tokens == EOS_ID
-    line = ends.cumsum(0) - ends.long()  # (N,) the number of each token's line
+    line = line_numbers(tokens)
     until = before = torch.full((len(tokens),), -math.inf, dtype=torch.float64)  # the two logarithms
     for condition, log_share in enumerate(p.cpu().double().log().tolist()):
         given = torch.full((int(ends.sum()),), condition)
@@ -197,11 +198,6 @@ def _whatever_the_condition(model: LanguageModel, tokens: Tensor, p: Tensor) -> 
         until = until.logaddexp(log_share + sums)
         before = before.logaddexp(log_share + sums - logprobs)
     return until - before
-
-
-def by_line(values: Tensor, tokens: Tensor) -> list[Tensor]:
-    """(N, …) numbers of the tokens of a text -> (n, …) those of each line, its `<eos>` included."""
-    return list(values.tensor_split((tokens == EOS_ID).nonzero()[:, 0] + 1)[:-1])
 
 
 def score(model: LanguageModel, tokens: Tensor, context: Context, conditions: Tensor | None = None) -> Score:

@@ -12,10 +12,10 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lmzoo.core import ranks
-from lmzoo.core.averaging import Average
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
+from lmzoo.numerics.averaging import Average
 from lmzoo.protocol.condition import beginning
 from lmzoo.protocol.model import LanguageModel, State, number_kind, numbers_outside
 from lmzoo.runs.checkpoint import same_form

@@ -7,7 +7,7 @@ import torch
 
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import by_line, score, text_logprobs
+from lmzoo.protocol.perplexity import score, text_logprobs
 
 
 def text(lines: int = 37, seed: int = 0) -> torch.Tensor:
@@ -125,11 +125,6 @@ def test_nothing_and_half_a_sentence_have_no_score():
     assert score(Repeater(), open_ended, "stream").tokens == 3
     with pytest.raises(ValueError, match="the last sentence of the text is not closed by <eos>"):
         score(Repeater(), open_ended, "sentence")
-
-
-def test_lines_are_cut_after_their_ends():
-    tokens = torch.tensor([1, 2, 0, 0, 3, 0])
-    assert [line.tolist() for line in by_line(tokens + 1, tokens)] == [[2, 3, 1], [1], [4, 1]]
 
 
 def test_impossible_tokens_are_counted_and_perplexity_is_infinite():

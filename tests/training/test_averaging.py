@@ -7,10 +7,10 @@ import pytest
 import torch
 from toy_model import Unigram, corpus_of, trainer_of
 
-from lmzoo.core.averaging import Average
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
+from lmzoo.numerics.averaging import Average
 from lmzoo.protocol.perplexity import score
 from lmzoo.training.descent import Descent
 from lmzoo.training.trainer import Trainer, has_stalled

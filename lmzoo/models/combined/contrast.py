@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lmzoo.models.combined.sentence_features import Rows
-from lmzoo.models.maxent.owlqn import minimise
+from lmzoo.numerics.owlqn import minimise
+from lmzoo.numerics.sparse import Rows
 from lmzoo.protocol.partition import LogZ
 
 TOLERANCE = 1e-5
@@ -27,11 +27,12 @@ class Contrast:
     """
 
     def __init__(self, text: Rows, noise: Rows):
-        self.parts = [(part, part.transposed(), sign) for part, sign in ((text, 1.0), (noise, -1.0))]
+        self.parts = [(part, part.mT, sign) for part, sign in ((text, 1.0), (noise, -1.0))]
         self.log_k = math.log(noise.shape[0] / text.shape[0])
         share = text.shape[0] * noise.shape[0] / (text.shape[0] + noise.shape[0]) ** 2  # σ (1 − σ) where w is 0
         squares = torch.zeros(text.shape[1])
         for part in (text, noise):
+            assert part.values is not None
             squares.index_add_(0, part.columns, part.values**2)
         self.curvature = share * torch.cat([squares, torch.tensor([1.0 * text.shape[0] + noise.shape[0]])])
 
@@ -44,10 +45,10 @@ class Contrast:
         w, value, gradient = x[:-1], l2 / 2 * float(x[:-1].double().square().sum()), torch.zeros_like(x)
         gradient[:-1] = l2 * w
         for features, transposed, sign in self.parts:
-            margin = sign * (features.times(w) - x[-1] - self.log_k)  # (S,)
+            margin = sign * (features @ w - x[-1] - self.log_k)  # (S,)
             value += float(F.softplus(-margin).double().sum())
             slope = -sign * (-margin).sigmoid()
-            gradient[:-1] += transposed.times(slope)
+            gradient[:-1] += transposed @ slope
             gradient[-1] -= slope.sum()
         return value, gradient
 

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID
+from lmzoo.corpus.lines import line_numbers
+from lmzoo.numerics.sparse import Rows
 
 LENGTHS = 100
 """Longer sentences share a feature."""
@@ -66,7 +67,7 @@ class SentenceFeatures:
     def _kinds(self, tokens: Tensor) -> Iterator[Occurrences]:
         text = torch.cat([tokens.new_tensor([EOS_ID]), tokens])  # (1 + N,)
         ends = (text == EOS_ID).nonzero()[:, 0]
-        sentence = (tokens == EOS_ID).cumsum(0) - (tokens == EOS_ID).long()
+        sentence = line_numbers(tokens)
         longest = int(ends.diff().max())
         begin = ends[torch.cat([sentence.new_zeros(1), sentence])]  # (1 + N,) the <eos> before each token's sentence
         sentence = torch.cat([sentence.new_full((1,), -1), sentence])
@@ -114,38 +115,6 @@ def frequent(features: SentenceFeatures, texts: list[Tensor], min_count: int) ->
     return torch.cat(found)
 
 
-class Rows:
-    """A sparse matrix of S rows and F columns.
-
-    Args:
-        rows, columns, values: (M,) each number's row, in ascending order, its column, and the number.
-    """
-
-    def __init__(self, rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]):
-        self.rows, self.columns, self.values, self.shape = rows, columns, values, shape
-        self.begins = torch.searchsorted(rows, torch.arange(shape[0]))
-
-    def transposed(self) -> "Rows":
-        """(F, S)."""
-        order = self.columns.argsort(stable=True)
-        return Rows(self.columns[order], self.rows[order], self.values[order], (self.shape[1], self.shape[0]))
-
-    def times(self, vector: Tensor) -> Tensor:
-        """(F,) -> (S,)."""
-        if not len(self.columns):
-            return vector.new_zeros(self.shape[0])
-        bags = F.embedding_bag(
-            self.columns, vector[:, None], self.begins, mode="sum", per_sample_weights=self.values
-        )  # fmt: skip
-        return bags[:, 0]
-
-    def with_column(self, column: Tensor) -> "Rows":
-        """(S, F + 1) with the (S,) numbers of one more column."""
-        rows, order = torch.cat([self.rows, torch.arange(len(column))]).sort(stable=True)
-        columns = torch.cat([self.columns, torch.full((len(column),), self.shape[1])])[order]
-        return Rows(rows, columns, torch.cat([self.values, column])[order], (self.shape[0], self.shape[1] + 1))
-
-
 def matrix(features: SentenceFeatures, keys: Tensor, tokens: Tensor) -> Rows:
     """(S, F) how often each sentence of a text has each feature; F are the (F,) ascending keys."""
     rows, columns = [tokens.new_empty(0)], [tokens.new_empty(0)]
@@ -155,6 +124,16 @@ def matrix(features: SentenceFeatures, keys: Tensor, tokens: Tensor) -> Rows:
             known = keys[place] == own
             rows.append(sentences[known])
             columns.append(place[known])
-    cells, counts = (torch.cat(rows) * max(len(keys), 1) + torch.cat(columns)).unique(return_counts=True)
-    shape = int((tokens == EOS_ID).sum()), len(keys)
-    return Rows(cells // max(len(keys), 1), cells % max(len(keys), 1), counts.float(), shape)
+    width = max(len(keys), 1)
+    cells, counts = (torch.cat(rows) * width + torch.cat(columns)).unique(return_counts=True)
+    begins = torch.searchsorted(cells, torch.arange(int((tokens == EOS_ID).sum())) * width)
+    return Rows(cells % width, begins, len(keys), counts.float())
+
+
+def with_column(rows: Rows, column: Tensor) -> Rows:
+    """(S, F) counts -> (S, F + 1) with the (S,) numbers of one more column."""
+    assert rows.values is not None
+    order = torch.cat([rows.owners(), torch.arange(len(column))]).argsort(stable=True)
+    columns = torch.cat([rows.columns, torch.full((len(column),), rows.width)])[order]
+    values = torch.cat([rows.values, column])[order]
+    return Rows(columns, rows.begins + torch.arange(len(column)), rows.width + 1, values)

@@ -14,9 +14,11 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Count, NonNegative, Size, Source
 from lmzoo.core.registry import models
 from lmzoo.corpus import EOS_ID, Corpus
+from lmzoo.corpus.lines import line_sums
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
-from lmzoo.models.combined.sentence_features import Rows, SentenceFeatures, frequent, matrix
+from lmzoo.models.combined.sentence_features import SentenceFeatures, frequent, matrix, with_column
 from lmzoo.models.combined.trained import OfTrained
+from lmzoo.numerics.sparse import Rows
 from lmzoo.protocol.model import LanguageModel, State, sized_by_estimate
 from lmzoo.protocol.partition import LogZ
 from lmzoo.protocol.perplexity import Score, text_logprobs
@@ -118,7 +120,7 @@ class WholeSentence(OfTrained):
         self.keys = frequent(features, [train, noise], self.min_count)
         log.info("%s features, %s samples to learn from", f"{len(self.keys):,}", f"{numbers[0]:,}")
         self.weights = self._strongest(Contrast(self._matrix(train), self._matrix(noise)), valid, trial)
-        self.estimated.copy_(torch.tensor(log_normaliser(self._matrix(fresh).times(self.weights))))
+        self.estimated.copy_(torch.tensor(log_normaliser(self._matrix(fresh) @ self.weights)))
         self.keys, self.weights = self.keys.to(device), self.weights.to(device)
 
     def _strongest(self, contrast: Contrast, valid: Tensor, trial: Tensor) -> Tensor:
@@ -127,8 +129,8 @@ class WholeSentence(OfTrained):
         on_valid, on_trial, x, found = self._matrix(valid), self._matrix(trial), contrast.begin(), []
         for l2 in sorted(self.l2, reverse=True):
             x = contrast.minimum(x, l2)
-            log_z = log_normaliser(on_trial.times(x[:-1]))
-            logprob = base + float((on_valid.times(x[:-1])).double().sum()) - on_valid.shape[0] * log_z.value
+            log_z = log_normaliser(on_trial @ x[:-1])
+            logprob = base + float((on_valid @ x[:-1]).double().sum()) - on_valid.shape[0] * log_z.value
             found.append((logprob, x[:-1]))
             reached = Score(logprob, len(valid), 0).perplexity
             log.info("l2 %g: valid perplexity %.2f, log Z %.4f ± %.4f, in the contrast %.4f",
@@ -141,20 +143,18 @@ class WholeSentence(OfTrained):
         if len(self.component_options) == 1:
             return features
         ours, theirs = (self._line_logprobs(model, tokens).cpu() for model in self.components)
-        return features.with_column((theirs - ours).float())
+        return with_column(features, (theirs - ours).float())
 
     def _model(self, number: int) -> LanguageModel:
         return list(self.components)[number]
 
     def _line_logprobs(self, model: LanguageModel, tokens: Tensor) -> Tensor:
         """(S,) log p of the sentences of a (N,) text in nats under a model of tokens; float64."""
-        logprobs = text_logprobs(model, tokens, "sentence").double()
-        sentence = ((tokens == EOS_ID).cumsum(0) - (tokens == EOS_ID).long()).to(logprobs.device)
-        return logprobs.new_zeros(_sentences(tokens)).index_add_(0, sentence, logprobs)
+        return line_sums(text_logprobs(model, tokens, "sentence").double(), tokens)
 
     def sentence_logprobs(self, tokens: Tensor) -> Tensor:
         """(S,) log p of the sentences of a (N,) text, each closed by `<eos>`, in nats; float64, on the CPU."""
-        ratios = self._matrix(tokens.cpu()).times(self.weights.cpu())
+        ratios = self._matrix(tokens.cpu()) @ self.weights.cpu()
         return self._line_logprobs(self._model(0), tokens).cpu() + ratios.double() - self.log_z.value
 
     def initial_state(self, batch_size: int) -> State:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lmzoo.core.errors import UserError
 from lmzoo.models.maxent.features import Features, Template, coarse_to_fine, collect
 from lmzoo.models.maxent.lattice import exponentials, outcome_logprobs
-from lmzoo.models.maxent.owlqn import minimise
+from lmzoo.numerics.owlqn import minimise
 from lmzoo.protocol.model import number_kind, numbers_outside, sized_by_estimate
 
 log = logging.getLogger("lmzoo")

@@ -16,6 +16,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.maxent.lattice import Lattice, Level
+from lmzoo.numerics.ragged import ranges
 
 Template = tuple[int, ...]
 """The columns of `attributes` that a template looks at, ascending."""
@@ -140,8 +141,7 @@ class Features:
             begin, end = end, end + int(count.sum())
             if end > MOST_PAIRS:
                 raise UserError(f"{end:,} features or more hold of the text's contexts", "leave out skips over words")
-            owner = torch.arange(size, device=x.device).repeat_interleave(count)  # (K,)
-            feature = torch.arange(end - begin, device=x.device) + (first - count.cumsum(0) + count)[owner]
+            owner, feature = ranges(first, count)  # (K,)
             y = self.outcome(feature)
             suffix = finest(levels, pairs, shorter[owner], y, self.outcomes) if levels else owner[:0]
             levels.append(Level(begin, end, owner, feature, suffix, shorter))

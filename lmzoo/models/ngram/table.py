@@ -14,8 +14,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from lmzoo.core.hashing import HashTable
 from lmzoo.models.ngram.counts import PIECE
+from lmzoo.numerics.hashing import HashTable
+from lmzoo.numerics.ragged import ranges
 
 WORTH_HASHING = 8
 """A table is hashed once it has scored more tokens than this share of its n-grams; before, a search takes less time."""
@@ -143,8 +144,7 @@ class NGramTable:
         for row in reversed(suffixes):
             begin = torch.searchsorted(self.keys, row * self.vocabulary_size)
             count = torch.searchsorted(self.keys, (row + 1) * self.vocabulary_size) - begin
-            which = torch.arange(batch, device=row.device).repeat_interleave(count)  # (listed words,)
-            place = torch.arange(len(which), device=row.device) + (begin - count.cumsum(0) + count)[which]
+            which, place = ranges(begin, count)  # (listed words,)
             word = self.keys[place] % self.vocabulary_size
             found.append((which, word, self.logprob[place + self.vocabulary_size] + backoff[which]))
             backoff = backoff + self.backoff[row].where(row >= 0, 0.0)

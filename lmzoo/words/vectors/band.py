@@ -4,13 +4,14 @@ The words of a block are beside T + 2L places, the block and its surroundings: p
 k = L. So what concerns pairs of a word and a place near it is a tensor (B, T, 2L + 1).
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from lmzoo.numerics.sparse import csr
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,7 @@ class Band:
         place = (block * U + torch.arange(T)[:, None] + k).flatten(0, 1)
         word = (block * T + (torch.arange(U)[:, None] + k - 2 * L).clamp(0, T - 1)).flatten(0, 1)
         starts = torch.arange(0, place.numel() + 1, 2 * L + 1)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
-            empty = torch.sparse_csr_tensor(
-                starts, place.flatten(), torch.zeros(place.numel()), (B * T, B * U), check_invariants=False
-            )
+        empty = csr(starts, place.flatten(), torch.zeros(place.numel()), (B * T, B * U))
         return cls((B, T, L), empty.to(device), place.to(device), word.to(device))
 
     def dots(self, w: Tensor, c: Tensor) -> Tensor:

@@ -10,9 +10,10 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, NonNegative, Size
 from lmzoo.corpus import EOS_ID, Corpus
+from lmzoo.numerics.sparse import coo
+from lmzoo.numerics.svd import truncated_svd
 from lmzoo.words.vectors.cooccurrence import Cooccurrences, Weighting
 from lmzoo.words.vectors.method import Method, methods
-from lmzoo.words.vectors.svd import sparse_matrix, truncated_svd
 from lmzoo.words.vectors.text import WordText
 
 Documents = Literal["lines", "paragraphs", "files"]
@@ -74,7 +75,7 @@ def shifted_ppmi(counts: Cooccurrences, smoothing: float, shift: float) -> Tenso
     pmi += (context.sum().log() - context.log())[counts.column] - of_word.log()[counts.row] - math.log(shift)
     kept = (pmi > 0).nonzero()[:, 0]
     shape = (counts.size, counts.size)
-    return sparse_matrix(counts.row[kept], counts.column[kept], pmi[kept].float(), shape)
+    return coo(counts.row[kept], counts.column[kept], pmi[kept].float(), shape)
 
 
 @methods.register("ppmi")
@@ -121,7 +122,7 @@ def log_entropy(row: Tensor, column: Tensor, count: Tensor, shape: tuple[int, in
     p = count / total[row]
     entropy = torch.zeros_like(total).index_add_(0, row, -p * p.log())
     weight = 1 - entropy / math.log(max(2, shape[1]))
-    return sparse_matrix(row, column, ((1 + count.double()).log() * weight[row]).float(), shape)
+    return coo(row, column, ((1 + count.double()).log() * weight[row]).float(), shape)
 
 
 @methods.register("lsa")

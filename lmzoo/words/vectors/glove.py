@@ -1,6 +1,5 @@
 """GloVe (Pennington, Socher & Manning, EMNLP 2014), https://aclanthology.org/D14-1162."""
 
-import warnings
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from torch.nn import functional as F
 
 from lmzoo.core.options import NonNegative, Size
 from lmzoo.corpus import Corpus
+from lmzoo.numerics.sparse import csr
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.text import WordText
@@ -55,9 +55,7 @@ class Block(NamedTuple):
         R, C = rows.stop - rows.start, columns.stop - columns.start
         turned = column.argsort(stable=True)
         starts = torch.searchsorted(row, torch.arange(R + 1))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
-            minus_log = torch.sparse_csr_tensor(starts, column, -log, (R, C), check_invariants=False)
+        minus_log = csr(starts, column, -log, (R, C))
         turned_starts = torch.searchsorted(column[turned], torch.arange(C + 1))
         return cls(rows, columns, minus_log, f, starts, column, turned, turned_starts, row[turned])
 

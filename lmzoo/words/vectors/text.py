@@ -7,6 +7,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Corpus
+from lmzoo.corpus.lines import line_numbers
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,6 @@ class WordText:
         number = torch.full_like(counts, -1)
         number[order] = torch.arange(len(order))
         places = (number[read] >= 0).nonzero()[:, 0]
-        line = (read == EOS_ID).cumsum(0)[places] if corpus.context == "sentence" else torch.zeros_like(places)
+        line = line_numbers(read)[places] if corpus.context == "sentence" else torch.zeros_like(places)
         words = [corpus.vocabulary.words[word] for word in order.tolist()]
         return cls(words, counts[order], number[read[places]], line, places)

@@ -17,14 +17,16 @@ from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.core.registry import models
 from lmzoo.corpus import EOS_ID, Corpus
+from lmzoo.corpus.lines import by_line
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
 from lmzoo.models.combined.mixture import Mixture
-from lmzoo.models.combined.sentence_features import KIND, Rows, SentenceFeatures, frequent, matrix
+from lmzoo.models.combined.sentence_features import KIND, SentenceFeatures, frequent, matrix, with_column
 from lmzoo.models.combined.whole_sentence import WholeSentence
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import estimate
+from lmzoo.numerics.sparse import Rows
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.perplexity import by_line, text_logprobs
+from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Draws, sample_sentences
 from lmzoo.runs.loading import load
 
@@ -62,7 +64,7 @@ def every_sentence() -> Tensor:
 
 def dense(rows: Rows) -> Tensor:
     table = torch.zeros(rows.shape)
-    table[rows.rows, rows.columns] = rows.values
+    table[rows.owners(), rows.columns] = 1 if rows.values is None else rows.values
     return table
 
 
@@ -91,11 +93,11 @@ def test_features_are_those_counted_by_hand():
     table = matrix(features, keys, text)
     assert table.shape == (3, len(keys))
     assert dense(table)[0].tolist() == [1, 2, 1, 1, 2, 1, 2, 3, 2]
-    wider = table.with_column(torch.tensor([0.5, 1.5, 2.5]))
+    wider = with_column(table, torch.tensor([0.5, 1.5, 2.5]))
     expected = torch.cat([dense(table), torch.tensor([[0.5], [1.5], [2.5]])], 1)
     assert torch.equal(dense(wider), expected)
-    assert torch.equal(wider.times(torch.arange(10.0)), expected @ torch.arange(10.0))
-    assert torch.equal(wider.transposed().times(torch.arange(3.0)), expected.T @ torch.arange(3.0))
+    assert torch.equal(wider @ torch.arange(10.0), expected @ torch.arange(10.0))
+    assert torch.equal(wider.mT @ torch.arange(3.0), expected.T @ torch.arange(3.0))
 
 
 @pytest.mark.parametrize("length", [True, False])
@@ -146,7 +148,7 @@ def test_contrast_finds_the_weights_and_the_normaliser_of_a_known_model():
     assert float(x[1]) == pytest.approx(-0.6, abs=0.06)
     assert float(x[2]) == pytest.approx(0.8, abs=0.06)
     assert float(x[3] - x[0]) == pytest.approx(exact, abs=0.03)  # every sentence has one <eos>: w_0 and c are one
-    estimate = log_normaliser(matrix(features, keys, drawn(20000, 5)).times(w))
+    estimate = log_normaliser(matrix(features, keys, drawn(20000, 5)) @ w)
     assert abs(estimate.value - exact) < 3 * estimate.error < 0.05
     ratios = (counts @ w).double()
     share = float((base.double() + 2 * ratios).logsumexp(0)) - 2 * exact  # log E u² / (E u)²

@@ -15,11 +15,11 @@ from omegaconf import OmegaConf
 from lmzoo import load
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
-from lmzoo.core.hashing import HashTable
 from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.counts import count_ngrams
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import discounts, estimate, smoothing_counts
+from lmzoo.numerics.hashing import HashTable
 from lmzoo.protocol.perplexity import score, text_logprobs
 
 KENLM = {  # PTB valid and test, <unk> an ordinary word

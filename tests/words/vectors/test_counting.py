@@ -12,10 +12,10 @@ from vectors_corpus import corpus_of, two_topics
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
+from lmzoo.numerics.sparse import coo
 from lmzoo.words.vectors import cooccurrence, counting
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.counting import LSA, PPMI, log_entropy, shifted_ppmi
-from lmzoo.words.vectors.svd import sparse_matrix, truncated_svd
 from lmzoo.words.vectors.text import WordText
 
 WEIGHT = {"flat": lambda k, L: 1, "linear": lambda k, L: (L - k + 1) / L, "harmonic": lambda k, L: 1 / k}
@@ -51,38 +51,10 @@ def test_the_text_is_of_frequent_words_the_most_frequent_first():
     assert (WordText.of(corpus_of(LINES, "stream"), 2).lines == 0).all()
 
 
-def random_matrix(rows: int, columns: int) -> torch.Tensor:
-    dense = torch.randn(rows, columns, generator=torch.Generator().manual_seed(1))
-    return torch.where(dense > 0.8, dense, 0) @ torch.diag(0.9 ** torch.arange(columns)) + 0
-
-
-@pytest.mark.parametrize(("shape", "rank"), [((60, 40), 10), ((30, 50), 30), ((8, 5), 9)])
-def test_the_decomposition_is_numpys(shape, rank):
-    dense = random_matrix(*shape)
-    row, column = dense.nonzero(as_tuple=True)
-    M = sparse_matrix(row, column, dense[row, column], shape)
-    U, S, V = truncated_svd(M, rank, torch.Generator().manual_seed(0))
-    u, s, vh = np.linalg.svd(dense.double().numpy(), full_matrices=False)
-    rank = min(rank, *shape)
-    np.testing.assert_allclose(S.numpy(), s[:rank], rtol=1e-3, atol=1e-3)
-    best = (u[:, :rank] * s[:rank]) @ vh[:rank]
-    np.testing.assert_allclose((U * S @ V.mT).numpy(), best, atol=2e-3)
-    torch.testing.assert_close(U.mT @ U, torch.eye(rank), atol=1e-4, rtol=0)
-
-
-@pytest.mark.parametrize(("size", "rank"), [(9, 9), (300, 20)])
-def test_a_matrix_of_lower_rank_is_decomposed(size: int, rank: int):
-    random = torch.Generator().manual_seed(1)
-    dense = torch.randn(size, 5, generator=random) @ torch.randn(5, size, generator=random)
-    U, S, V = truncated_svd(dense.to_sparse(), rank, random)
-    torch.testing.assert_close(U * S @ V.mT, dense, atol=1e-3, rtol=0)
-    torch.testing.assert_close(U.mT @ U, torch.eye(rank), atol=1e-4, rtol=0)
-
-
 @pytest.mark.parametrize(("smoothing", "shift"), [(1, 1), (0.75, 1), (0.75, 2)])
 def test_shifted_ppmi_is_that_of_the_formula(smoothing, shift):
     counts = Cooccurrences.of(WordText.of(corpus_of(LINES, "sentence"), 1), 2)
-    X = sparse_matrix(counts.row, counts.column, counts.weight, (5, 5)).to_dense().double().numpy()
+    X = coo(counts.row, counts.column, counts.weight, (5, 5)).to_dense().double().numpy()
     of_context = X.sum(0) ** smoothing
     with np.errstate(divide="ignore"):
         pmi = np.log(X / X.sum(1, keepdims=True) / (of_context / of_context.sum()))

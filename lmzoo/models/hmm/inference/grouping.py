@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
+
+from lmzoo.numerics.ragged import ranges
 
 
 def group(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -27,8 +28,7 @@ def group(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
     order = labels.argsort(stable=True)
     values, counts = labels[order].unique_consecutive(return_counts=True)
     rows = (counts + size - 1).div(size, rounding_mode="floor")  # of each label
-    rank = torch.arange(len(labels), device=labels.device) - (counts.cumsum(0) - counts).repeat_interleave(counts)
-    place = ((rows.cumsum(0) - rows) * size).repeat_interleave(counts) + rank
+    _, place = ranges((rows.cumsum(0) - rows) * size, counts)
     members = labels.new_full((int(rows.sum()) * size,), len(labels))
     members[place] = order
     return members.view(-1, size), values.repeat_interleave(rows)

@@ -30,9 +30,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.models.lds.estimation.statistics import Operator
 from lmzoo.models.lds.estimation.steady_state import SteadyState
 from lmzoo.models.lds.estimation.system import LDS, clip_spectrum, power_of_symmetric, signal, sylvester, symmetric
+from lmzoo.numerics.svd import Operator
 
 SPECTRUM = 0.9999
 """Largest modulus of A's eigenvalues."""

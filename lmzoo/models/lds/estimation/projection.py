@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lmzoo.models.lds.estimation.statistics import Operator
+from lmzoo.numerics.svd import Operator
 
 RANK = 1e-10
 """Vectors do not vary in a direction where their variance is a smaller share of the largest."""

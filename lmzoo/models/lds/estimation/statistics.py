@@ -8,19 +8,12 @@ The row is the later word. The text is read as a circle, so Ψ_k m = Ψ_kᵀ m =
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-
-class Operator(Protocol):
-    """A (V, V) matrix as something to multiply with: a `CrossCovariance` or a dense tensor."""
-
-    def __matmul__(self, X: Tensor, /) -> Tensor: ...
-
-    @property
-    def mT(self) -> "Operator": ...  # noqa: N802 - torch's name
+from lmzoo.numerics.sparse import coo
 
 
 @dataclass(frozen=True)
@@ -150,8 +143,5 @@ def whiten(counts: Counts, pseudocount: float) -> Statistics:
     for codes, number in counts.pairs:
         later, earlier = codes.div(V, rounding_mode="floor"), codes % V
         values = (1 - share) / N * number.double() / (m[later] * m[earlier])
-        sparse = torch.sparse_coo_tensor(
-            torch.stack([later, earlier]), values, (V, V), is_coalesced=True, check_invariants=False
-        )
-        psi.append(CrossCovariance(sparse, left, right))
+        psi.append(CrossCovariance(coo(later, earlier, values, (V, V)), left, right))
     return Statistics(mu, tuple(psi))

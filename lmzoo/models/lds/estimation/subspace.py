@@ -1,7 +1,6 @@
 """Subspace identification: a linear dynamical system from covariances by one singular value decomposition.
 
-Belanger & Kakade (ICML 2015), section 4; van Overschee & De Moor (1996). Randomised decomposition: Halko, Martinsson &
-Tropp (2011), algorithm 4.4.
+Belanger & Kakade (ICML 2015), section 4; van Overschee & De Moor (1996).
 """
 
 from collections.abc import Sequence
@@ -10,11 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.models.lds.estimation.statistics import Operator
 from lmzoo.models.lds.estimation.system import LDS, clip_spectrum, power_of_symmetric, signal, sylvester, symmetric
+from lmzoo.numerics.svd import Operator, randomised_svd
 
 OVERSAMPLING = 10
-POWER_ITERATIONS = 3
 RANK = 1e-12
 """Smaller singular values are rounding errors; the largest are near 1."""
 SPECTRUM = 0.98
@@ -53,19 +51,6 @@ def _sum_of_products(row: Sequence[Operator], parts: Sequence[Tensor]) -> Tensor
     for block, part in zip(row[1:], parts[1:], strict=True):
         total += block @ part
     return total
-
-
-def randomised_svd(H: Operator, start: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The leading singular values and vectors of an operator, from a (columns, rank or more) Gaussian ``start``.
-
-    Returns: U (rows, rank), S (rank,) descending, V (columns, rank).
-    """
-    Q = torch.linalg.qr(H @ start)[0]
-    for _ in range(POWER_ITERATIONS):
-        Q = torch.linalg.qr(H @ torch.linalg.qr(H.mT @ Q)[0])[0]
-    V, R = torch.linalg.qr(H.mT @ Q)  # H ≈ Q (QᵀH) = Q Rᵀ Vᵀ
-    left, S, right = torch.linalg.svd(R.mT)
-    return Q @ left[:, :rank], S[:rank], V @ right.mT[:, :rank]
 
 
 def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -> LDS:

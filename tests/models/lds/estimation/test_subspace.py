@@ -6,7 +6,7 @@ from lds_oracle import HMM
 from torch import Tensor
 
 from lmzoo.models.lds.estimation.statistics import Counts, whiten
-from lmzoo.models.lds.estimation.subspace import Hankel, identify, randomised_svd
+from lmzoo.models.lds.estimation.subspace import Hankel, identify
 from lmzoo.models.lds.estimation.system import clip_spectrum, power_of_symmetric, signal, sylvester
 
 BLOCKS = 4
@@ -28,14 +28,6 @@ def test_hankel_is_the_blocks_side_by_side():
     X = start(3, 20, 2)
     torch.testing.assert_close(Hankel.of(psi, 3) @ X, dense @ X)
     torch.testing.assert_close(Hankel.of(psi, 3).mT @ X, dense.mT @ X)
-
-
-def test_randomised_svd_against_the_dense_one():
-    random = torch.Generator().manual_seed(1)
-    H = torch.randn(60, 50, dtype=torch.float64, generator=random) @ torch.diag(0.6 ** torch.arange(50.0).double())
-    U, S, V = randomised_svd(H, start(1, 50, 15), 5)
-    torch.testing.assert_close(S, torch.linalg.svdvals(H)[:5], rtol=1e-8, atol=0)
-    torch.testing.assert_close(H @ V, U * S, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(3))

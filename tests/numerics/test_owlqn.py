@@ -4,7 +4,7 @@ import pytest
 import torch
 from maxent_oracle import draw
 
-from lmzoo.models.maxent.owlqn import minimise
+from lmzoo.numerics.owlqn import minimise
 
 
 def test_minimise_finds_a_known_minimum():

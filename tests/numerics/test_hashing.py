@@ -5,7 +5,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lmzoo.core.hashing import HashTable
+from lmzoo.numerics.hashing import HashTable
 
 numbers = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 12), max_size=60)
 

@@ -1,0 +1,83 @@
+"""Sparse matrices: those of PyTorch, and `Rows`, whose products are sums of few rows of a dense one."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def coo(row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse matrix from the (P,) row, column and value of each number, by rows and then columns."""
+    places = torch.stack([row, column])
+    return torch.sparse_coo_tensor(places, values, shape, is_coalesced=True, check_invariants=False)
+
+
+def csr(starts: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse matrix from where the numbers of each of m rows start, (m + 1,), and the (P,) columns and values."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        return torch.sparse_csr_tensor(starts, column, values, shape, check_invariants=False)
+
+
+def transposed(matrix: Tensor) -> Tensor:
+    """The transpose of a `coo` matrix, in the order that makes products fast."""
+    row, column = matrix.indices()
+    order = column.argsort(stable=True)
+    return coo(column[order], row[order], matrix.values()[order], (matrix.shape[1], matrix.shape[0]))
+
+
+def by_rows(matrix: Tensor) -> Tensor:
+    """A `coo` matrix as `csr`, which multiplies dense blocks several times as fast."""
+    row, column = matrix.indices()
+    starts = torch.cat([torch.zeros(1, dtype=torch.int64), row.bincount(minlength=len(matrix)).cumsum(0)])
+    return csr(starts, column, matrix.values(), (matrix.shape[0], matrix.shape[1]))
+
+
+class Rows(NamedTuple):
+    """An (N, F) matrix by the M numbers that are not 0."""
+
+    columns: Tensor
+    """(M,) the column of each, one row after another."""
+    begins: Tensor
+    """(N,) of the same type; where those of each row begin."""
+    width: int
+    """F."""
+    values: Tensor | None = None
+    """(M,) the numbers; None where all are 1."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]], width: int) -> "Rows":
+        """Zeros and ones, from the columns of each row's ones."""
+        columns, begins = [], []
+        for row in rows:
+            begins.append(len(columns))
+            columns += row
+        return cls(torch.tensor(columns, dtype=torch.int32), torch.tensor(begins, dtype=torch.int32), width)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and F."""
+        return len(self.begins), self.width
+
+    def owners(self) -> Tensor:
+        """(M,) the row of each number."""
+        ends = torch.cat([self.begins[1:], self.begins.new_tensor([len(self.columns)])])
+        return torch.arange(len(self.begins), device=self.begins.device).repeat_interleave((ends - self.begins).long())
+
+    @property
+    def mT(self) -> "Rows":  # noqa: N802 - torch's name
+        """The (F, N) transpose."""
+        order = self.columns.argsort(stable=True)
+        sizes = torch.bincount(self.columns, minlength=self.width)
+        begins = (sizes.cumsum(0) - sizes).to(self.begins)
+        values = None if self.values is None else self.values[order]
+        return Rows(self.owners()[order].to(self.columns), begins, len(self.begins), values)
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        """(F,) or (F, K) -> (N,) or (N, K)."""
+        if dense.ndim == 1:
+            return (self @ dense[:, None])[:, 0]
+        return F.embedding_bag(self.columns, dense, self.begins, mode="sum", per_sample_weights=self.values)
