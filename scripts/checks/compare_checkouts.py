@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -66,7 +67,35 @@ CASES = {
     "mixture-sentence": f"model=mixture model.per=sentence {SENTENCES} {TEXT}",
     "mixture-hmms": f"model=mixture model.per=sentence {SENTENCES} {TEXT}",
 }
-"""The options of each case."""
+"""The options of each language model."""
+TAGS, CLASSES, TREES = ("task={} task.train={} task.test={} task.valid=null".format(task, *[f"{{}}/{task}.txt"] * 2)
+                        for task in ("chunk", "classify", "trees"))  # fmt: skip
+NETWORK = "labeller.embedding=8 labeller.hidden=8 labeller.epochs=3"
+LABELLERS = {
+    "majority": TAGS,
+    "hmm_tagger": TAGS,
+    "crf": f"{TAGS} labeller.iterations=20",
+    "perceptron": f"{TAGS} labeller.epochs=3",
+    "birnn": f"{TAGS} {NETWORK} labeller.crf=true",
+    "naive_bayes": CLASSES,
+    "logistic_regression": CLASSES,
+    "nbsvm": CLASSES,
+    "recursive": f"{TREES} labeller.embedding=8 labeller.epochs=3",
+    "rntn": f"{TREES} labeller.embedding=8 labeller.epochs=3",
+    "treelstm": f"{TREES} labeller.embedding=8 labeller.epochs=3",
+}
+METHODS = {
+    "skipgram": "method.epochs=2",
+    "cbow": "method.epochs=2 method.negative=0",
+    "glove": "method.epochs=2",
+    "ppmi": "",
+    "lsa": "",
+}
+LEARNT = {
+    **{f"label-{name}": f"labeller={name} {line}" for name, line in LABELLERS.items()},
+    **{f"vectors-{name}": f"method={name} method.dim=16 {line} {TEXT}" for name, line in METHODS.items()},
+}
+"""The options of labellers and of word vectors; the name begins with the command."""
 STARTS_FROM = {
     "twolevel-hmm-grown": ("model.states=512 model.parent={}", ["twolevel-hmm"]),
     "mixture-token": ("model.runs=[{}]", ["rnn", "ngram-witten-bell"]),
@@ -92,6 +121,8 @@ def finish(process: subprocess.Popen) -> str:
 
 def options(case: str, runs: Path) -> list[str]:
     """What a case has on the command line, its parents being in the folder of runs."""
+    if case in LEARNT:
+        return LEARNT[case].replace("{}", str(runs.parent)).split()
     chosen = [*QUICK.split(), *CASES[case].split()]
     if case in STARTS_FROM:
         pattern, parents = STARTS_FROM[case]
@@ -104,13 +135,18 @@ def train(checkout: Path, case: str, runs: Path, folder: Path) -> None:
     for parent in STARTS_FROM.get(case, ("", []))[1]:
         train(checkout, parent, runs, runs / parent)
     if not (folder / "results.json").exists():
-        finish(lmzoo(checkout, "train", *options(case, runs), f"run_dir={folder}"))
+        finish(lmzoo(checkout, command_of(case), *options(case, runs), f"run_dir={folder}"))
+
+
+def command_of(case: str) -> str:
+    return case.partition("-")[0] if case in LEARNT else "train"
 
 
 def interrupt(checkout: Path, case: str, runs: Path, folder: Path) -> bool:
     """Interrupt a run that learns by gradient after its first checkpoint; False where it finishes before."""
     if not folder.exists():
-        process = lmzoo(checkout, "train", *options(case, runs), f"run_dir={folder}", "trainer.checkpoint_seconds=0.01")
+        often = ("trainer." if case in CASES else "") + "checkpoint_seconds=0.01"
+        process = lmzoo(checkout, command_of(case), *options(case, runs), f"run_dir={folder}", often)
         while process.poll() is None and not (folder / "last.pt").exists():
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
@@ -121,12 +157,19 @@ def interrupt(checkout: Path, case: str, runs: Path, folder: Path) -> bool:
 def figures(folder: Path) -> dict[str, Any]:
     """The results but for times."""
     results = json.loads((folder / "results.json").read_text())
-    return {key: value for key, value in results.items() if key not in ("seconds", "tokens_per_second", "sha256")}
+    times = ("seconds", "labelling_seconds", "tokens_per_second", "sha256")
+    results["checks"] = [
+        {key: value for key, value in check.items() if key != "seconds"} for check in results.get("checks", [])
+    ]
+    return {key: value for key, value in results.items() if key not in times}
 
 
 def weights(folder: Path) -> set[str]:
-    """The checksums of the best weights, whatever their names."""
-    saved = torch.load(folder / "best.pt", weights_only=True, map_location="cpu")["model"]
+    """The checksums of what was learnt, whatever its names."""
+    if (folder / "vectors.bin").exists():
+        return {hashlib.sha256((folder / "vectors.bin").read_bytes()).hexdigest()}
+    checkpoint = torch.load(folder / "best.pt", weights_only=True, map_location="cpu")
+    saved = checkpoint.get("model") or checkpoint["state"]
     tensors = [value for value in saved.values() if isinstance(value, torch.Tensor)]
     return {
         hashlib.sha256(
@@ -151,13 +194,39 @@ def compare(before: Path, after: Path, case: str, work: Path) -> list[str]:
     train(before, case, work / "before", old)
     train(after, case, work / "after", new)
     found = differences(old, new)
-    evaluated = json.loads(finish(lmzoo(after, "evaluate", str(old), "--json", "--device", "cpu")))
-    if evaluated["perplexity"] != figures(old)["perplexity"]["test"]:
-        found.append(f"evaluated: {evaluated['perplexity']} and {figures(old)['perplexity']['test']}")
+    if case in CASES:
+        evaluated = json.loads(finish(lmzoo(after, "evaluate", str(old), "--json", "--device", "cpu")))
+        if evaluated["perplexity"] != figures(old)["perplexity"]["test"]:
+            found.append(f"evaluated: {evaluated['perplexity']} and {figures(old)['perplexity']['test']}")
+    elif (old / "test.labels").exists():
+        text = next(option for option in options(case, work / "before") if option.startswith("task.test="))
+        if finish(lmzoo(after, "tag", str(old), text.partition("=")[2])) != (old / "test.labels").read_text():
+            found.append("labels of the first checkout's run")
     if interrupt(before, case, work / "before", resumed):
         train(after, case, work / "before", resumed)
         found += [f"resumed: {difference}" for difference in differences(old, resumed)]
     return found
+
+
+def write_texts(folder: Path) -> None:
+    """Labelled texts, drawn at random: the label is mostly that of the word, or of the one before it."""
+    draw = random.Random(0)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def sentence() -> list[str]:
+        return [f"w{min(int(draw.expovariate(0.1)), 99)}" for _ in range(draw.randint(1, 12))]
+
+    def tree(words: list[str]) -> str:
+        if len(words) == 1:
+            return f"({int(words[0][1:]) % 5} {words[0]})"
+        cut = draw.randint(1, len(words) - 1)
+        return f"({draw.randint(0, 4)} {tree(words[:cut])} {tree(words[cut:])})"
+
+    texts = [sentence() for _ in range(300)]
+    columns = [[f"{word} T{int(word[1:]) % 7} B-C{int(word[1:]) % 3}" for word in words] for words in texts]
+    (folder / "chunk.txt").write_text("".join("\n".join(rows) + "\n\n" for rows in columns))
+    (folder / "classify.txt").write_text("".join(f"c{int(words[0][1:]) % 3}\t{' '.join(words)}\n" for words in texts))
+    (folder / "trees.txt").write_text("".join(f"{tree(words)}\n" for words in texts))
 
 
 def main() -> int:
@@ -165,8 +234,9 @@ def main() -> int:
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="folder for the runs")
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES), metavar="CASE")
+    parser.add_argument("--cases", nargs="+", default=[*CASES, *LEARNT], choices=[*CASES, *LEARNT], metavar="CASE")
     arguments = parser.parse_args()
+    write_texts(arguments.work)
     failed = 0
     for case in arguments.cases:
         found = compare(arguments.before.resolve(), arguments.after.resolve(), case, arguments.work.resolve())
