@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import lmzoo.runs.type_vectors  # noqa: F401 - its import registers the method
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import load_corpus
 from lmzoo.runs.checkpoint import same_form
 from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import trained
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
 from lmzoo.words.vectors.formats import VECTORS, encoded
 from lmzoo.words.vectors.method import Method, methods
@@ -52,6 +52,9 @@ class Learning(SteppedLearner):
 
     def start(self) -> None:
         self.method.device = self.device
+        if self.method.starts_from is not None:
+            option, folder = self.method.starts_from
+            self.method.inherit(trained(folder, self.corpus, option).model.word_vectors())
         self.method.start(self.corpus, self.options.seed)
 
     def state(self) -> dict[str, Any]:

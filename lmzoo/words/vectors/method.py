@@ -30,6 +30,18 @@ class Method(ABC):
     steps: int
     words: list[str]
 
+    @property
+    def starts_from(self) -> tuple[str, str] | None:
+        """The option that names the run of a language model to take vectors from, and its folder; None: no model."""
+        return None
+
+    def inherit(self, parts: Mapping[str, Tensor]) -> None:
+        """Take `LanguageModel.word_vectors` of that model, (V, d) each, by their names; called before `start`.
+
+        Raises: UserError where the model does not have what is asked for.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def start(self, corpus: Corpus, seed: int) -> None:
         """Read ``corpus.train`` and make the vectors that the first step begins with.

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Source
 from lmzoo.corpus import Corpus
-from lmzoo.runs.loading import trained
 from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.text import WordText
 
@@ -30,16 +28,20 @@ class TypeVectors(Method):
             raise UserError("method=type needs method.run=FOLDER, a run of lmzoo train")
         self.run, self.part, self.min_count = run, part, min_count
 
-    def start(self, corpus: Corpus, seed: int) -> None:
-        model = trained(self.run, corpus, "method.run").model
-        with torch.no_grad():
-            parts = model.word_vectors()
+    @property
+    def starts_from(self) -> tuple[str, str]:
+        return "method.run", self.run
+
+    def inherit(self, parts: Mapping[str, Tensor]) -> None:
         if self.part not in parts:
             raise UserError(f"method.part={self.part}: the model of {self.run} has none", nearest(self.part, parts))
+        self.all = parts[self.part].detach().float()
+
+    def start(self, corpus: Corpus, seed: int) -> None:
         text = WordText.of(corpus, self.min_count)
         rows = [corpus.vocabulary.index[word] for word in text.words]
         self.words, self.read = text.words, len(corpus.train)
-        self.matrix = parts[self.part].detach().float()[rows]
+        self.matrix = self.all[rows]
 
     def step(self, number: int) -> dict[str, float]:
         return {}
