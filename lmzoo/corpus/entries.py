@@ -81,7 +81,13 @@ def _encode(
 
 @corpora.register("ptb")
 def ptb(*, context: Context, vocabulary: str | None, urls: list[str]) -> Corpus:
-    """Penn Treebank as Mikolov et al. (2010) prepared it: 10,000 words, `<eos>` included."""
+    """Penn Treebank as Mikolov et al. (2010) prepared it: 10,000 words, `<eos>` included.
+
+    Args:
+        context: whether a model's memory crosses `<eos>`, or each line stands alone.
+        vocabulary: a run, a file with a word a line, or an ARPA file, whose words are taken; None: those of train.
+        urls: of pinned copies that are tried in turn; every file is checked against its sha256.
+    """
     train = "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"
     valid = "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"
     test = "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"
@@ -95,7 +101,11 @@ def ptb(*, context: Context, vocabulary: str | None, urls: list[str]) -> Corpus:
 
 @corpora.register("wikitext2")
 def wikitext2(*, context: Context, vocabulary: str | None, urls: list[str]) -> Corpus:
-    """WikiText-2, word level (Merity et al. 2017): 33,278 words, `<eos>` included."""
+    """WikiText-2, word level (Merity et al. 2017): 33,278 words, `<eos>` included.
+
+    Args:
+        context, vocabulary, urls: see `ptb`.
+    """
     train = "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f"
     valid = "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8"
     test = "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0"
@@ -109,7 +119,11 @@ def wikitext2(*, context: Context, vocabulary: str | None, urls: list[str]) -> C
 
 @corpora.register("pydoc")
 def pydoc_corpus(*, context: Context, vocabulary: str | None) -> Corpus:
-    """The language reference of the running Python; see `lmzoo.corpus.pydoc`."""
+    """The language reference of the running Python; see `lmzoo.corpus.pydoc`.
+
+    Args:
+        context, vocabulary: see `ptb`.
+    """
     lines = pydoc.pydoc_lines()
     words = read_vocabulary(vocabulary) if vocabulary else Vocabulary.of(lines["train"])
     return _encode(
@@ -139,14 +153,16 @@ def text(
     """UTF-8 files of one's own, one sentence a line.
 
     Args:
-        label: what it is called; None takes the name of the train file.
-        train, valid, test: a file or several, or a pattern; there may be none for test.
+        context, vocabulary: see `ptb`.
+        label: what it is called in tables and folders; None: the name of the train file without its ending.
+        train: a file, [several], or a pattern such as 'texts/*.txt.gz'.
+        valid: likewise.
+        test: likewise. None: there are no test figures.
         unit, lower, tokenizer: see `Form`.
         min_count: a word with fewer occurrences in train is `<unk>`.
-        max_size: the most words of the vocabulary, `<eos>` and `<unk>` included.
+        max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; None: no limit.
         unknown: whether the vocabulary has `<unk>` even if every word of train is in it.
-        condition: whether a line is a label, a tab, and a text; see `lmzoo.corpus.conditions`.
-        vocabulary: a run whose words are taken, or a file; see `read_vocabulary`. None takes those of train.
+        condition: whether a line is a label, a tab, and a text, which models learn given the label.
     """
     named = {split: files for split, files in (("train", train), ("valid", valid), ("test", test)) if files}
     for split in ("train", "valid"):
@@ -221,12 +237,14 @@ def markov(
     """Text drawn from a random hidden Markov model, with its true perplexity.
 
     Args:
+        context: see `ptb`.
         states: the number of hidden states beside the boundary state.
         words: the number of words beside `<eos>`.
         sentence_length: the mean number of words in a sentence, about.
-        concentration: of the Dirichlet distribution of each row; rows with a low one put their mass on few entries.
-        train, valid, test: the number of tokens of each split, about.
-        seed: the model and the text depend on it alone.
+        concentration: of the Dirichlet distribution of each row. The lower it is, the fewer entries have the mass of a
+            row, and the more predictable is the text.
+        train, valid, test: the number of tokens of the split, about.
+        seed: of the model and the text, which depend on it alone.
     """
     source = MarkovSource.draw(states, words, sentence_length, concentration, seed)
     tokens = {"train": train, "valid": valid, "test": test}

@@ -20,10 +20,12 @@ _SIGNS = {name: sign for sign, name in NAMES.items()}
 class Form:
     """What is done to each line of a text before its words are looked up; by default nothing.
 
-    Attributes:
-        unit: whether a word is what white space parts, or a single character. The end of a line is `<eos>` in both.
+    Args:
+        unit: whether a word is what white space parts, or a single character, and bits per character are printed. The
+            end of a line is `<eos>` in both.
         lower: whether letters become small, first of all.
-        tokenizer: what cuts plain text into words then; see `TOKENIZERS`.
+        tokenizer: what cuts plain text into words and signs of punctuation then: words does no more; ptb as Penn
+            Treebank was prepared, with small letters, no punctuation, and N for numbers. None: nothing does.
     """
 
     unit: Unit = "word"

@@ -35,25 +35,30 @@ class BiRNN(NetworkLabeller[Network], Chained):
     A step is a batch.
 
     Args:
-        cell: of the recurrent layers.
-        embedding, column: the size of the vectors of words, and of the entries of each other column.
+        cell: the kind of the recurrent layers.
+        embedding: dimensions of the vectors of words.
+        column: dimensions of the vectors of the entries of each other column.
         filters: how many look at the letters of a word; 0: letters are not read.
-        hidden, layers: the recurrent layers', in each direction.
+        hidden: units of a layer in each direction.
+        layers: how many recurrent layers are stacked.
         dropout: the rate of inputs, between layers, and of outputs.
         unknown: the rate at which a word that train has once is unknown.
         crf: whether neighbouring labels depend on each other.
-        pooling: what becomes of the states of a text's words, and the text has one label; None: each word has one.
-        vectors: a run of ``lmzoo vectors``, or a file of word vectors, to start from.
+        pooling: what becomes of the states of a text's words, and the text has one label: the last of each direction,
+            or the mean or largest of each component. None: each word has one.
+        vectors: a run of ``lmzoo vectors``, or a file of word vectors, to start from; None: none.
         epochs: how often train is read.
         batch: words and padding of a step.
-        lr: the rate of the first step, from which it falls to 0 in a straight line.
+        lr: Adam's rate in the first step, from which it falls to 0 in a straight line.
         clip: the largest norm of a gradient.
-        lexical: how often train must have a feature of `templates` for it to score labels beside the network, as in
+        lexical: how often train must have a feature of labeller=crf for it to score labels beside the network, as in
             Huang, Xu & Yu (2015), section 2.6; dropout leaves some of them out. None: none does.
-        clusters: as in `Lexical`, where features score labels.
+        clusters: where such features score labels, a file of ``lmzoo cluster --paths``: beginnings of words' paths are
+            features, too. None: none are.
         average: the decay of the exponential average of the weights that labels; None: the weights label themselves.
-        from_: the run of a recurrent language model, whose word vectors and layers the forward direction starts from;
-            it must have the same cell and sizes. Words beyond its vocabulary keep the vectors that were drawn for them.
+        from_: a run of a recurrent language model, whose word vectors and layers the forward direction starts from; it
+            must have the same cell and sizes. Words beyond its vocabulary keep the vectors that were drawn for them.
+            None: none.
     """
 
     def __init__(

@@ -41,11 +41,10 @@ class Crf(LinearChain):
     weights with all labels.
 
     Args:
-        l2: of the penalty.
+        l2: the penalty is so much times the sum of the squared weights.
         tolerance: learning ends when three iterations in a row each lower the loss by less than this share of it.
         iterations: and after so many at the latest.
-        min_count, clusters: as in `Lexical`.
-        vectors, encoder, around, scale: as in `Dense`.
+        vectors, encoder, around, scale: see `Dense`.
     """
 
     def __init__(

@@ -57,10 +57,11 @@ class Dense:
     of their components over train what was asked for (Turian, Ratinov & Bengio 2010, §7).
 
     Args:
-        vectors: a run of ``lmzoo vectors`` or a file of word vectors; None: none.
-        encoder: the run of a language model that is an `Encoder`; it is given to `read_with`. None: none.
-        around: how many words on either side count as well.
-        scale: the root mean square.
+        vectors: a run of ``lmzoo vectors``, or a file of word vectors, whose components are features; None: none.
+        encoder: a run of model=lds or of a hidden Markov model, which reads the sentence and whose vectors of its words
+            are features; it is given to `read_with`. None: none.
+        around: how many words on either side whose vectors count as well.
+        scale: the root mean square of the components of vectors over train.
     """
 
     def __init__(self, vectors: str | None, encoder: str | None, around: int, scale: float):

@@ -103,7 +103,12 @@ class Suffixes:
 
 @labellers.register("hmm_tagger")
 class HmmTagger(Labeller):
-    """TnT: states are a tag and whether the word begins with a capital; unknown words emit by their endings."""
+    """TnT: states are a tag and whether the word begins with a capital; unknown words emit by their endings.
+
+    Args:
+        rare: suffixes are counted of words that train has so often at most.
+        suffix: the longest suffix, in letters; Brants has 10.
+    """
 
     def __init__(self, *, rare: Size, suffix: Depth):
         self.rare, self.suffix = rare, suffix

@@ -18,9 +18,10 @@ class Lexical:
     """Those of `templates` that train has often enough.
 
     Args:
-        min_count: how often.
+        min_count: how often train must have a feature; rarer ones are left out.
         option: names ``min_count`` in errors.
-        clusters: a file of words' paths in a tree of clusters, whose beginnings are features; None: there is none.
+        clusters: a file of ``lmzoo cluster --paths``: beginnings of words' paths in the tree of clusters are features.
+            None: none are.
 
     Attributes:
         numbers: the number of each of F features.

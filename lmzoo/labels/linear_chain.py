@@ -19,7 +19,7 @@ class LinearChain(Chained):
     """The score of a feature of a word with its label, and of each pair of neighbouring labels.
 
     Args:
-        min_count, clusters: as in `Lexical`.
+        min_count, clusters: see `Lexical`.
 
     Attributes:
         weights: (F, K) of features, those of neighbours (K, K), and those of the first label (K,).

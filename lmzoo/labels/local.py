@@ -27,11 +27,12 @@ class Local(NetworkLabeller[nn.Sequential]):
     A step is a batch of words.
 
     Args:
-        vectors, encoder, around, scale: as in `Dense`.
-        hidden: units of the layer of V; 0: there is none, and p(y_t | x) = softmax(W f_t + b).
+        vectors, encoder, around, scale: see `Dense`.
+        hidden: units of the layer of V, between vectors and labels; 0: there is none, and p(y_t | x) = softmax(W f_t +
+            b).
         epochs: how often train is read.
         batch: words of a step.
-        lr: the rate of the first step, from which it falls to 0 in a straight line.
+        lr: Adam's rate in the first step, from which it falls to 0 in a straight line.
 
     Raises: UserError where neither vectors nor an encoder is named.
     """

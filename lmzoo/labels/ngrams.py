@@ -31,7 +31,7 @@ class NGrams(Labeller):
 
     Args:
         order: the longest n-gram.
-        prefixes: so many first letters of each longer word count as n-grams, too.
+        prefixes: so many first letters of each longer word count as n-grams, too, such as [4,5,6].
 
     Attributes:
         labels: K labels.
@@ -95,7 +95,6 @@ class NaiveBayes(NGrams):
     """Multinomial naive Bayes: w_fk = log p(f | k) and b_k = log p(k).
 
     Args:
-        order, prefixes: see `NGrams`.
         alpha: what is added to each count of an n-gram with a label.
     """
 
@@ -113,8 +112,8 @@ class LogisticRegression(NGrams):
     """p(k | text) ∝ exp(b_k + Σ w_fk); the weights minimise −Σ log p(k | text) + l2/2 Σ w².
 
     Args:
-        order, prefixes: see `NGrams`.
-        l2: the penalty; with two labels w is that of their difference.
+        l2: the penalty is half of it times the sum of the squared weights; with two labels w is that of their
+            difference.
     """
 
     def __init__(self, *, order: Depth, prefixes: list[Size], l2: Positive):
@@ -139,11 +138,10 @@ class NBSVM(NGrams):
     labels the least. So each score then gets the mean and the spread over train that its machine's had with v alone.
 
     Args:
-        order, prefixes: see `NGrams`.
         alpha: what is added to each count of an n-gram, with the label and without.
         cost: C of the squared hinge loss.
-        beta: how much of the machine's weights is kept; 0 is naive Bayes with the machine's b and, of three labels or
-            more, its scale.
+        beta: how much of the machine's weights is kept; the rest is their mean size. 0 is naive Bayes with the
+            machine's b and, of three labels or more, its scale.
     """
 
     def __init__(self, *, order: Depth, prefixes: list[Size], alpha: Positive, cost: Positive, beta: Probability):

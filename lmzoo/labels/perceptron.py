@@ -35,6 +35,9 @@ class Perceptron(LinearChain):
     """After each sentence the features of its labels gain 1, and those of the best labels lose 1 (Figure 1).
 
     A step is an epoch. The weights are the mean over all sentences of all epochs.
+
+    Args:
+        epochs: how often train is read.
     """
 
     probabilistic = False

@@ -25,7 +25,8 @@ class Pool(Chained):
     Its scores are the means of theirs, so it is a linear chain itself. It learns nothing. Its own run holds them all.
 
     Args:
-        runs: their folders.
+        runs: folders of runs of labeller=crf, birnn or pool of one text, such as
+            [outputs/chunk/crf,outputs/chunk/birnn].
     """
 
     def __init__(self, *, runs: list[Source]):

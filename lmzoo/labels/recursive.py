@@ -25,15 +25,16 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
     words. A step is a batch. Words are in lower case.
 
     Args:
-        embedding: the size of the vectors of words and nodes.
-        vectors: a run of ``lmzoo vectors``, or a file of word vectors of that size, to start from.
+        embedding: dimensions of the vectors of words and nodes.
+        vectors: a run of ``lmzoo vectors``, or a file of word vectors of that size, to start from; None: none.
         scale: words' vectors are drawn from -scale to scale.
         dropout: the rate of words' vectors, and of nodes' before they are labelled.
         unknown: the rate at which a word that train has once is unknown.
         epochs: how often train is read.
         batch: trees of a step.
-        lr, lr_words: the rates of the network and of words' vectors.
-        l2: see above.
+        lr: Adagrad's rate, of all but words' vectors.
+        lr_words: the rate of words' vectors.
+        l2: the penalty is half of it times the sum of the squared weights, but those of words.
         average: the decay of the exponential average of the weights that labels; None: the weights label themselves.
     """
 

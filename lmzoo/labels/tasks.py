@@ -34,6 +34,11 @@ tasks = Registry("task")
 class Task(ABC):
     """What is labelled, where it is read, and how good labels are.
 
+    Args:
+        train: a file, looked for as it is named, then under $LMZOO_DATA and data/. It is needed, and valid or test.
+        valid: likewise; the best epoch is chosen by it.
+        test: likewise.
+
     Attributes:
         kind: what has a label.
         measure: the one of `figures` that results and the choice of the best epoch are of.
@@ -133,10 +138,11 @@ class LabelledWords(Task):
     """Words with a label each, in columns; see `ColumnText`.
 
     Args:
-        train, valid, test: files, looked for as they are named, then under the folders of data.
-        word, label, features: columns, the first being 0; features are for models that read more than words.
-        measure: accuracy of words, or F1 of the entities that labels such as B-NP and I-NP stand for.
-        scheme: ``iobes``: models learn labels that say where an entity ends, too. None: those of the text.
+        word: the column of words, the first being 0.
+        label: the column of labels.
+        features: columns that models may read beside the word.
+        measure: accuracy is of words; f1 is of the entities that labels such as B-NP and I-NP stand for.
+        scheme: iobes: models learn labels that say where an entity ends, too. None: those of the text.
 
     Raises: UserError for a scheme of labels that stand for no entities.
     """
@@ -245,10 +251,10 @@ class LabelledTexts(Task):
     """Texts with a label each, in lines ``label TAB text``.
 
     Args:
-        train, valid, test: files, looked for as they are named, then under the folders of data.
-        folds: train is dealt to so many parts, as cards are, after its lines were shuffled.
-        fold: the part that is test, the first being 0.
-        valid_fold: another part, which is valid.
+        folds: how many parts train is dealt to, as cards are, after its lines were shuffled; one of them is test, for
+            cross-validation. None: there are files.
+        fold: the part that is test, the first being 0; -m task.fold=0,1,2,3,4,5,6,7,8,9 is cross-validation of ten.
+        valid_fold: another part, which is valid; None: none is.
         seed: of the shuffling.
     """
 
@@ -304,11 +310,7 @@ class LabelledTexts(Task):
 
 @tasks.register("trees")
 class LabelledTrees(Task):
-    """Binary trees with a label at each node, a tree a line; the measure is the accuracy of roots.
-
-    Args:
-        train, valid, test: files, looked for as they are named, then under the folders of data.
-    """
+    """Binary trees with a label at each node, a tree a line; the measure is the accuracy of roots."""
 
     kind = "tree"
     example = "a tree a line, such as (3 (2 A) (2 film))"

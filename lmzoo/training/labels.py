@@ -25,7 +25,7 @@ from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SteppedOptions):
-    """What ``configs/label.yaml`` sets; see the comments there."""
+    """What ``configs/label.yaml`` sets."""
 
     task: dict
     labeller: dict

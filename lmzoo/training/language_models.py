@@ -38,7 +38,11 @@ STEPS_PER_POINT = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Options(RunOptions):
-    """What ``configs/train.yaml`` sets; see the comments there."""
+    """What ``configs/train.yaml`` sets.
+
+    Args:
+        deterministic: whether only algorithms are used that give the same bits every time, which are slower on a GPU.
+    """
 
     deterministic: bool
     corpus: dict

@@ -18,7 +18,14 @@ schedules = Registry("schedule")
 def adam(
     *, parameters: Sequence[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
-    """Kingma & Ba (2015)."""
+    """Kingma & Ba (2015).
+
+    Args:
+        lr: the learning rate, which the schedule changes.
+        beta1: the decay of the average of the gradients.
+        beta2: the decay of the average of their squares.
+        weight_decay: so much of each weight is added to its gradient, as an L2 penalty.
+    """
     betas = (float(beta1), float(beta2))
     return Adam(parameters, lr=float(lr), betas=betas, weight_decay=weight_decay, fused=_fused(parameters))
 
@@ -27,7 +34,12 @@ def adam(
 def adamw(
     *, parameters: Sequence[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
-    """Loshchilov & Hutter (2019)."""
+    """Loshchilov & Hutter (2019).
+
+    Args:
+        lr, beta1, beta2: see `adam`.
+        weight_decay: a step takes lr times so much of each weight off it, whatever its gradient.
+    """
     betas = (float(beta1), float(beta2))
     return AdamW(parameters, lr=float(lr), betas=betas, weight_decay=weight_decay, fused=_fused(parameters))
 
@@ -36,19 +48,32 @@ def adamw(
 def sgd(
     *, parameters: Sequence[Parameter], lr: NonNegative, momentum: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
-    """Stochastic gradient descent, with Polyak's momentum where it is above 0."""
+    """Stochastic gradient descent, with Polyak's momentum where it is above 0.
+
+    Args:
+        lr, weight_decay: see `adam`.
+        momentum: the decay of the sum of the gradients that a step follows; 0: it follows the gradient.
+    """
     return SGD(parameters, lr=float(lr), momentum=momentum, weight_decay=weight_decay, fused=_fused(parameters))
 
 
 @optimizers.register("adagrad")
 def adagrad(*, parameters: Sequence[Parameter], lr: NonNegative, weight_decay: NonNegative) -> Optimizer:
-    """Duchi, Hazan & Singer (2011): each weight's rate falls with the gradients it has had."""
+    """Duchi, Hazan & Singer (2011): each weight's rate falls with the gradients it has had.
+
+    Args:
+        lr, weight_decay: see `adam`.
+    """
     return Adagrad(parameters, lr=float(lr), weight_decay=weight_decay, fused=_fused(parameters, on=["cpu"]))
 
 
 @schedules.register("constant")
 def constant(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Count) -> LRScheduler:
-    """The optimizer's rate throughout, after ``warmup`` steps of linear growth."""
+    """The optimizer's rate throughout.
+
+    Args:
+        warmup: steps at the beginning in which the rate grows linearly.
+    """
     return LambdaLR(optimizer, lambda step: _warm(step, warmup))
 
 
@@ -56,13 +81,23 @@ def constant(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: 
 def step(
     *, optimizer: Optimizer, steps_per_epoch: int, steps: int, hold_epochs: Count, factor: Probability
 ) -> LRScheduler:
-    """The optimizer's rate for ``hold_epochs`` epochs, then times ``factor`` at the start of each epoch."""
+    """The optimizer's rate for ``hold_epochs`` epochs, then times ``factor`` at the start of each epoch.
+
+    Args:
+        hold_epochs: epochs at the full rate.
+        factor: the rate is multiplied by this at the start of each epoch after them.
+    """
     return LambdaLR(optimizer, lambda step: factor ** max(0, step // steps_per_epoch + 1 - hold_epochs))
 
 
 @schedules.register("cosine")
 def cosine(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Count, floor: Probability) -> LRScheduler:
-    """Half a cosine from the optimizer's rate, after ``warmup`` steps, to ``floor`` times it where training ends."""
+    """Half a cosine from the optimizer's rate, after ``warmup`` steps, to ``floor`` times it where training ends.
+
+    Args:
+        warmup: see `constant`.
+        floor: the share of the full rate at the last step.
+    """
 
     def rate(step: int) -> float:
         progress = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
@@ -75,7 +110,12 @@ def cosine(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Co
 def plateau(
     *, optimizer: Optimizer, steps_per_epoch: int, steps: int, factor: BelowOne, patience: Count
 ) -> ReduceLROnPlateau:
-    """Times ``factor`` when validation has not improved for more than ``patience`` checks."""
+    """Times ``factor`` when validation has not improved for more than ``patience`` checks.
+
+    Args:
+        factor: the rate is multiplied by this when validation has stalled.
+        patience: so many checks without improvement are allowed.
+    """
     return ReduceLROnPlateau(optimizer, factor=factor, patience=patience, threshold=0.0)
 
 

@@ -31,7 +31,15 @@ LEARNERS = {"train": "language_models", "vectors": "vectors", "label": "labels"}
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What the configuration of every kind of run sets; see the comments in ``configs``."""
+    """What the configuration of every kind of run sets.
+
+    Args:
+        seed: of all that is drawn: first weights and vectors, dropout, noise, the order of sentences.
+        device: auto, cpu, cuda, cuda:1, mps. auto: a GPU where there is one and what learns can use it.
+        run_dir: the folder of the run; None: one under outputs, named by the text, what learns, and what is unlike the
+            defaults. The same folder again resumes.
+        plugins: modules that register models, labellers or methods of your own, such as [my.module].
+    """
 
     seed: Seed
     device: str

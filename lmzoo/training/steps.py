@@ -28,7 +28,11 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class SteppedOptions(RunOptions):
-    """What the configuration of every run of such a learner sets."""
+    """What the configuration of every run of such a learner sets.
+
+    Args:
+        checkpoint_seconds: ``last.pt`` is written whenever this time has passed, and at the end.
+    """
 
     checkpoint_seconds: NonNegative
 

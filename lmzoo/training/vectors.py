@@ -17,7 +17,7 @@ from lmzoo.words.vectors.word_vectors import WordVectors
 
 @dataclass(frozen=True, kw_only=True)
 class Options(SteppedOptions):
-    """What ``configs/vectors.yaml`` sets; see the comments there."""
+    """What ``configs/vectors.yaml`` sets."""
 
     corpus: dict
     method: dict

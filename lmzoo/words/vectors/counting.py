@@ -24,7 +24,7 @@ class Factorised(Method):
 
     Args:
         dim: d, how many singular vectors are kept.
-        eigenvalue: p; 0, ½ or 1 in Levy et al. (2015).
+        eigenvalue: p; vectors are U S^p. 0, ½ or 1 in Levy et al. (2015).
         min_count: rarer words have no vector.
     """
 
@@ -86,8 +86,10 @@ class PPMI(Factorised):
 
     Args:
         window: how many words on either side are contexts.
-        weighting: what a context counts by its distance, see `Weighting`.
-        smoothing, shift: α and k of `shifted_ppmi`.
+        weighting: what a context counts by its distance: each the same, linearly less, or 1/k where it is k apart; see
+            `Weighting`.
+        smoothing: α; contexts count by their frequency to this power, see `shifted_ppmi`.
+        shift: k, whose logarithm is taken off; 5 stands for five negative samples.
     """
 
     def __init__(

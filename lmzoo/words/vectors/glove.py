@@ -69,9 +69,10 @@ class GloVe(Method):
     matrices with tables that fit into the cache.
 
     Args:
-        dim: d.
+        dim: d, the dimensions of vectors.
         window: how many words on either side are contexts.
-        x_max, alpha: f(x) = min(1, x / x_max)^α.
+        x_max: pairs that count so much or more weigh 1; 100 in the paper, 10 in the example of glove.c.
+        alpha: α; other pairs weigh f(x) = (x / x_max)^α.
         min_count: rarer words have no vector.
         epochs: how often X is read, each time in another order.
         lr: gradients are multiplied by it, then divided by the root of 1 and the sum of their squares, as in glove.c.

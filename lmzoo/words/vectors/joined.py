@@ -21,8 +21,8 @@ class Joined(Method):
     The mean weighs by the weights' squares.
 
     Args:
-        runs: runs or files of word vectors.
-        weights: of each.
+        runs: runs or files of word vectors, such as [outputs/ptb/ppmi,outputs/ptb/skipgram].
+        weights: of each of them, such as [1,1].
         min_count: rarer words have no vector.
     """
 

@@ -16,8 +16,8 @@ class TypeVectors(Method):
     """The vectors of a run of ``lmzoo train``: what a language model has learnt of each word, whatever its context.
 
     Args:
-        run: the folder of the run, of the same words as the corpus.
-        part: which of the model's matrices, see `LanguageModel.word_vectors`.
+        run: the folder of a run of ``lmzoo train``, of the same words as the corpus.
+        part: which of the model's matrices: input, output or states, see `LanguageModel.word_vectors`.
         min_count: rarer words have no vector.
     """
 

@@ -38,7 +38,20 @@ LAST_RATE = 0.004
 
 
 class Word2VecOptions(TypedDict):
-    """The options of `Word2Vec`."""
+    """The options of `Word2Vec`.
+
+    Args:
+        dim: d, the dimensions of vectors.
+        window: L; the contexts of a word are up to b words on either side, b drawn from 1 … L for each.
+        negative: k, the draws of noise for each pair; 0 is hierarchical softmax.
+        shared: S, the draws that the words of a block share. They count k/S each.
+        exponent: noise is drawn by frequency to this power, ∝ n^exponent.
+        sample: t of the subsampling of frequent words (equation 5, as in word2vec.c: a word is kept with √(t/f) + t/f);
+            0 keeps all.
+        min_count: rarer words have no vector.
+        epochs: how often the text is read.
+        lr: the first learning rate, which falls linearly to `LAST_RATE` of it, almost nothing.
+    """
 
     dim: Size
     window: Size
@@ -66,19 +79,7 @@ class Batch(NamedTuple):
 
 
 class Word2Vec(Method):
-    """What skip-gram and CBOW share: the text, its order, and the steps.
-
-    Args:
-        dim: d.
-        window: L; the contexts of a word are up to b words on either side, b drawn from 1 … L for each.
-        negative: k, the draws of noise for each pair; 0 is hierarchical softmax.
-        shared: S, the draws that the words of a block share. They count k/S each.
-        exponent: noise is drawn ∝ n^exponent.
-        sample: t of subsampling (equation 5, as in word2vec.c: a word is kept with √(t/f) + t/f); 0 keeps all.
-        min_count: rarer words have no vector.
-        epochs: how often the text is read.
-        lr: the first learning rate, which falls linearly to `LAST_RATE` of it.
-    """
+    """What skip-gram and CBOW share: the text, its order, and the steps."""
 
     any_device = True
 
