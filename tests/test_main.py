@@ -1,5 +1,6 @@
 """``python -m lmzoo``: the list of commands, and completion for shells."""
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -15,6 +16,14 @@ def test_it_lists_every_command():
     told = command(main=__main__.main).out
     assert "  train        Train a language model" in told
     assert command("--help", main=__main__.main).out == told
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_begins_with_what_it_is_for(name: str):
+    told = command("--help", main=importlib.import_module(f"lmzoo.commands.{name}").main).out
+    about = told.partition("\n\n")[2] if told.startswith("usage: ") else told
+    assert " ".join(about.split()).startswith(COMMANDS[name])
+    assert told.startswith(f"usage: lmzoo {name} ") or name in ("train", "vectors", "label")
 
 
 def test_a_misspelt_command_has_a_hint():

@@ -37,10 +37,10 @@ Job = Callable[[dict[str, Any], dict[str, Any], int | None], Any]
 `lmzoo.runs.naming.telling`), and in a sweep its number."""
 
 
-def run_hydra(job: Job, config_name: str) -> None:
+def run_hydra(job: Job, config_name: str, about: str = "") -> None:
     """Call ``job`` with the configuration that the command line asks for; in a sweep, with one after the other.
 
-    Hydra gets what a job returns. The first exception of a job ends a sweep.
+    Hydra gets what a job returns. The first exception of a job ends a sweep. ``--help`` begins with ``about``.
 
     Raises: UserError for a mistake on the command line, and what a job raises.
     """
@@ -76,6 +76,7 @@ def run_hydra(job: Job, config_name: str) -> None:
             return None
 
     sys.argv = [along.get(argument, argument) for argument in told]
+    OmegaConf.register_new_resolver("lmzoo_about", lambda: about, replace=True)
     OmegaConf.register_new_resolver("lmzoo_options", options_help, replace=True)
     try:
         hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()

@@ -15,11 +15,12 @@ from lmzoo.core.files import write_output
 from lmzoo.runs.log import log_failure
 
 
-def run_jobs(command: str) -> int:
+def run_jobs(command: str, about: str) -> int:
     """Do the run that the command line asks for, or a sweep's runs one after the other; returns the exit code.
 
     Args:
         command: its configuration is ``configs/COMMAND.yaml``.
+        about: the sentence with which ``--help`` begins.
     """
     notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which may be done elsewhere
     first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun the one that prints
@@ -40,7 +41,7 @@ def run_jobs(command: str) -> int:
         return kind_of(options).objective(results) if results else None
 
     try:
-        run_hydra(job, command)
+        run_hydra(job, command, about)
         noted = sorted(notes.glob("*.json"), key=lambda note: int(note.stem))
         outcomes = [json.loads(note.read_text("utf-8")) for note in noted]
     except Interrupted:

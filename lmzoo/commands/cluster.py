@@ -5,6 +5,7 @@ from pathlib import Path
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, bounded, check_output
+from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.core.errors import printable
 from lmzoo.core.files import read_text, write_output
@@ -55,9 +56,9 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo cluster",
-        description="Group the words of a text by their neighbours, so that the average mutual information of "
-        "adjacent groups is large (Brown et al. 1992). Prints the most frequent words of each cluster. The same text "
-        "always has the same clusters. <eos>, the end of a line, counts as a word and is in the last cluster.",
+        description=f"{COMMANDS['cluster']}, so that the average mutual information of adjacent clusters is large "
+        "(Brown et al. 1992). Prints the most frequent words of each cluster. The same text always has the same "
+        "clusters. <eos>, the end of a line, counts as a word and is in the last cluster.",
         epilog="examples: lmzoo cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
         "lmzoo cluster --text book.txt --clusters 50 book-clusters.tsv",
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
@@ -105,9 +106,10 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo compare",
-        description="Compare finished runs: the options that differ, and the figures, by valid perplexity. Runs of "
-        "other texts or contexts have a table of their own. Runs alike but for the seed are one row, with the mean and "
-        "the standard deviation. With --tokens, compare two models word by word.",
+        description=f"{COMMANDS['compare']}. The table has the options in which finished runs differ, and their "
+        "figures, by valid perplexity. Runs of other texts or contexts have a table of their own. Runs alike but for "
+        "the seed are one row, with the mean and the standard deviation. With --tokens, two models are compared word "
+        "by word.",
         epilog="examples: lmzoo compare; lmzoo compare 'outputs/ptb/lstm*' --csv lstm.csv; "
         "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid",
     )

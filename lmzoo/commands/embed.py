@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import output_stream
 from lmzoo.core.progress import Bar, reading
@@ -193,11 +194,11 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo embed",
-        description="Write the embedding of every token of a text under a trained linear dynamical system: the mean "
-        "of its state given the whole line, scaled so that over the training text it varies alike in all directions, "
-        "then to unit length; under a hidden Markov model, the roots of the posteriors of its states. "
-        "numpy.load('book.npy', mmap_mode='r') reads the embeddings (N, h), and book.tsv beside it has a row for each: "
-        "the number of its line, from 0, and its word.",
+        description=f"{COMMANDS['embed']}. Under a trained linear dynamical system it is the mean of the state given "
+        "the whole line, scaled so that over the training text it varies alike in all directions, then to unit "
+        "length; under a hidden Markov model, the roots of the posteriors of its states. numpy.load('book.npy', "
+        "mmap_mode='r') reads the embeddings (N, h), and book.tsv beside it has a row for each: the number of its "
+        "line, from 0, and its word.",
         epilog="examples: lmzoo embed outputs/ptb/lds book.txt book.npy; "
         "lmzoo embed outputs/ptb/lds book.txt --neighbours bank",
     )

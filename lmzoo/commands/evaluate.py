@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, open_run, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
@@ -152,8 +153,7 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo evaluate",
-        description="Print the perplexity of a text under a trained model: exp(-(1/N) Σ log p), with N every word "
-        "and one <eos> per line.",
+        description=f"{COMMANDS['evaluate']}: exp(-(1/N) Σ log p), with N every word and one <eos> per line.",
         epilog="examples: lmzoo evaluate outputs/pydoc/lstm; "
         "lmzoo evaluate outputs/pydoc/lstm book.txt --context sentence",
     )

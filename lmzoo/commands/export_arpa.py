@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.models.ngram.arpa_file import write_arpa
@@ -29,7 +30,7 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo export_arpa",
-        description="Write a trained n-gram model as an ARPA file, which SRILM and KenLM read.",
+        description=f"{COMMANDS['export_arpa']}, which SRILM and KenLM read.",
         epilog="example: lmzoo export_arpa outputs/ptb/ngram ptb.arpa.gz",
     )
     parser.add_run("outputs/ptb/ngram", "the run directory of an n-gram model")

@@ -6,6 +6,7 @@ from typing import Annotated
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, bounded, open_run, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import Bounds, Size
 from lmzoo.corpus import EOS_ID, Vocabulary
@@ -52,7 +53,7 @@ def main() -> int:
 def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser = CommandParser(
         prog="lmzoo generate",
-        description="Print text drawn from a trained model word by word, a sentence a line.",
+        description=f"{COMMANDS['generate']}. Prints a sentence a line.",
         epilog="examples: lmzoo generate outputs/pydoc/lstm; "
         'lmzoo generate outputs/ptb/vlhmm --prompt "the company said" --top-p 0.9 --samples 5 --scores; '
         "lmzoo generate outputs/pydoc/lstm --beam 10 --tokens 30",

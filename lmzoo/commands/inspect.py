@@ -5,6 +5,7 @@ import math
 import torch
 
 from lmzoo.cli.command import CommandParser, bounded, open_run, require_kind, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import Count, Size
 from lmzoo.corpus import EOS, Vocabulary
@@ -89,9 +90,9 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo inspect",
-        description="Show what is inside a trained hidden Markov model. With --state: which words a state emits, and "
-        "which words and states follow it. With --sentence: the likeliest states of the sentence. Without both: how "
-        "much a split uses the states.",
+        description=f"{COMMANDS['inspect']}. With --state: which words a state emits, and which words and states "
+        "follow it. With --sentence: the likeliest states of the sentence. Without both: how much a split uses the "
+        "states.",
         epilog="examples: lmzoo inspect outputs/ptb/vlhmm; lmzoo inspect outputs/ptb/vlhmm "
         '--state 7 --sentence "the company said it will sell its shares"',
     )

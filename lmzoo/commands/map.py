@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from lmzoo.cli.command import CommandParser, bounded, check_output
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable, shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
@@ -17,8 +18,8 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo map",
-        description="Draw the vectors of the commonest words on a plane by t-SNE: a picture, and a page that tells "
-        "words on hover. TensorBoard's projector gets the vectors with words, frequencies and Brown clusters.",
+        description=f"{COMMANDS['map']}, of the commonest words: a picture, and a page that tells words on hover. "
+        "TensorBoard's projector gets the vectors with words, frequencies and Brown clusters.",
         epilog="example: lmzoo map outputs/ptb/skipgram --words 2000; then open "
         "outputs/ptb/skipgram/map.html, or tensorboard --logdir outputs/ptb/skipgram",
     )

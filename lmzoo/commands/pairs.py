@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmzoo.cli.command import CommandParser, check_tokenize, open_run, tokenized, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import Vocabulary
@@ -85,10 +86,10 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo pairs",
-        description="Print, for each paradigm of minimal pairs, in how many per cent a model gives the good sentence "
-        "more probability, the number of pairs, how many of them are ties, and in how many unknown words decide. A tie "
-        "is not right. The last line has the mean over paradigms. Each sentence is scored by itself, whatever the "
-        "run's context.",
+        description=f"{COMMANDS['pairs']}. Prints, for each paradigm of minimal pairs, in how many per cent a model "
+        "gives the good sentence more probability, the number of pairs, how many of them are ties, and in how many "
+        "unknown words decide. A tie is not right. The last line has the mean over paradigms. Each sentence is scored "
+        "by itself, whatever the run's context.",
         epilog="example: lmzoo pairs outputs/ptb/lstm blimp/*.jsonl --tokenize ptb",
     )
     parser.add_run("outputs/ptb/lstm")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo.cli.command import CommandParser, bounded, check_output
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, nearest, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
@@ -81,7 +82,7 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo probe",
-        description="Measure word vectors. Similarity: Spearman's correlation of cosines with people's judgements. "
+        description=f"{COMMANDS['probe']}. Similarity: Spearman's correlation of cosines with people's judgements. "
         "Analogies: the share of questions whose answer is the best of all words but those of the question. Words are "
         "compared in lower case; pairs and questions with an unknown word are left out, and the others counted.",
         epilog="examples: lmzoo probe outputs/ptb/skipgram outputs/ptb/ppmi --csv table.csv; "

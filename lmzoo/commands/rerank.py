@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.protocol.lines import scored, told
@@ -137,8 +138,8 @@ def main() -> int:
 def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str]]:
     parser = CommandParser(
         prog="lmzoo rerank",
-        description="Print the hypotheses of an n-best list, the best of each id first, with log p under the model, in "
-        "nats, and the weighted sum of all scores behind them. Each is scored by itself, whatever the run's context.",
+        description=f"{COMMANDS['rerank']}. Prints the best of each id first, with log p under the model, in nats, "
+        " and the weighted sum of all scores behind them. Each is scored by itself, whatever the run's context.",
         epilog="examples: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1; "
         "lmzoo rerank outputs/ptb/lstm nbest.txt --tune references.txt",
     )

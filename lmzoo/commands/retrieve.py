@@ -11,6 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from lmzoo.cli.command import CommandParser, bounded, check_output, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.cache import kept
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
@@ -113,7 +114,7 @@ def _without(judgements: Judgements, queries: Collection[str], documents: Collec
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="lmzoo retrieve",
-        description="Rank documents by the likelihood of the query under a smoothed language model of each document. "
+        description=f"{COMMANDS['retrieve']}, which are smoothed by that of all documents. "
         "Files hold '.I' records as Cranfield's, JSON Lines with 'id' and 'text', or lines 'NAME<TAB>TEXT'. An option "
         "with several values needs --qrels: the best values are chosen by cross-validation over the queries.",
         epilog="examples: lmzoo retrieve docs.jsonl queries.tsv --mu 1000 --run dirichlet.run; "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, tokenized_pieces, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
@@ -22,7 +23,7 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo score",
-        description="Print log p of each word of a text given the words before it, and whether the model knows the "
+        description=f"{COMMANDS['score']}: of each word given those before it, and whether the model knows the "
         "word; an empty line follows each line of the text. Sums of all go to stderr.",
         epilog='examples: echo "the company said" | lmzoo score outputs/ptb/lstm; '
         "lmzoo score outputs/ptb/lstm book.txt --sums --log10",

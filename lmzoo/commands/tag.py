@@ -3,6 +3,7 @@
 import sys
 
 from lmzoo.cli.command import CommandParser, bounded, text_file, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.core.options import Size
 from lmzoo.labels.chained import Chained
@@ -17,8 +18,9 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo tag",
-        description="Print a text with the labels of a run of lmzoo label, in the place of its own. The text is in the "
-        "form that the run was trained on: columns, or a label, a tab and a text a line. Labels may be missing.",
+        description=f"{COMMANDS['tag']}, a run of lmzoo label. Prints the text with its labels in the place of its "
+        "own. The text is in the form that the run was trained on: columns, or a label, a tab and a text a line. "
+        "Labels may be missing.",
         epilog="example: lmzoo tag outputs/upos/crf new.conllu > labelled.conllu",
     )
     parser.add_run("outputs/pos/hmm_tagger", "the folder of a run of lmzoo label")

@@ -1,6 +1,7 @@
 """Which words follow which in a linear dynamical system: ``lmzoo transitions RUN``."""
 
 from lmzoo.cli.command import CommandParser, open_run, require_kind, warn
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
@@ -13,8 +14,8 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo transitions",
-        description="Print the words at either end of the leading singular vectors of a trained linear dynamical "
-        "system's transition matrix: after the words on the left, those on the right tend to come.",
+        description=f"{COMMANDS['transitions']}: the words at either end of the leading singular vectors of a trained "
+        "linear dynamical system's transition matrix: after the words on the left, those on the right tend to come.",
         epilog="example: lmzoo transitions outputs/ptb/lds",
     )
     parser.add_run("outputs/ptb/lds", "the run directory of model=lds")
