@@ -41,7 +41,7 @@ def test_a_command_starts_without_its_name(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("lmzoo tr", {"train", "transitions", "score"}),
+        ("lmzoo tr", {"train", "score"}),
         ("lmzoo train model=ls", {"model=lstm"}),
         ("lmzoo train model=ngram model.or", {"model.order="}),
         ("lmzoo score out", set()),

@@ -115,7 +115,7 @@ def warn(warning: str | None) -> None:
         print(printable(warning), file=sys.stderr)
 
 
-def require_kind(run: Run, model: LanguageModel, kind: type[Kind], needed: str) -> Kind:
+def require_kind(run: Run, model: LanguageModel, kind: type[Kind] | tuple[type[Kind], ...], needed: str) -> Kind:
     """The model, if it is of the kind that a command works on.
 
     Raises: UserError for a model of another kind. It names what is ``needed``.

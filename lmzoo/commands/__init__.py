@@ -16,8 +16,7 @@ COMMANDS = {
     "embed": "Write contextual embeddings of the words of a text",
     "probe": "Measure word vectors by similarity and analogy, or list nearest neighbours",
     "map": "Draw word vectors on a plane by t-SNE",
-    "inspect": "Show the states of a hidden Markov model",
-    "transitions": "Show the dynamics of a linear dynamical system",
+    "inspect": "Show the states of a hidden Markov model, or the dynamics of a linear dynamical system",
     "export_arpa": "Write an n-gram model as an ARPA file",
 }
 """What each command is for, in the order in which ``lmzoo`` lists them; each one's ``--help`` begins with it."""

@@ -1,4 +1,4 @@
-"""Show what is inside a hidden Markov model: ``lmzoo inspect RUN``."""
+"""Show what is inside a hidden Markov model or a linear dynamical system: ``lmzoo inspect RUN``."""
 
 import math
 
@@ -12,7 +12,12 @@ from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
 from lmzoo.models.hmm.usage import entropy, expected_visits
+from lmzoo.models.lds.directions import singular_words
+from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.lines import as_read, known
+
+PAIRS, COMMON = 10, 3000
+"""How many pairs of singular vectors are shown of a linear dynamical system, by how many of the frequent words."""
 
 
 class Inspector:
@@ -86,14 +91,25 @@ class Inspector:
         return lines
 
 
+def dynamics(model: LinearDynamicalSystem, vocabulary: Vocabulary, shown: int) -> list[str]:
+    """Which words follow which: σ, and ``shown`` words at either end, of the leading singular vectors of A."""
+    A, C, R = (part.double().cpu() for part in (model.A, model.C[:COMMON], model.spherical))
+    lines = []
+    for sigma, *ends in singular_words(A, C, R, PAIRS, min(shown, len(C))):
+        now, following = (printable(" ".join(vocabulary.words[word] for word in end.tolist())) for end in ends)
+        lines.append(f"{sigma:.2f}  {now}  →  {following}")
+    return lines
+
+
 def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo inspect",
         description=f"{COMMANDS['inspect']}. With --state: which words a state emits, and which words and states "
         "follow it. With --sentence: the likeliest states of the sentence. Without both: how much a split uses the "
-        "states.",
-        epilog="examples: lmzoo inspect outputs/ptb/vlhmm; lmzoo inspect outputs/ptb/vlhmm "
+        "states. Of a linear dynamical system: the words at either end of the leading singular vectors of its "
+        "transition matrix; after the words on the left, those on the right tend to come.",
+        epilog="examples: lmzoo inspect outputs/ptb/lds; lmzoo inspect outputs/ptb/vlhmm "
         '--state 7 --sentence "the company said it will sell its shares"',
     )
     parser.add_run("outputs/ptb/vlhmm")
@@ -102,18 +118,25 @@ def main() -> int:
     )
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
     splits = ["train", "valid", "test"]
-    parser.add_argument("--split", choices=splits, default="valid", help="whose use of states is shown (valid)")
-    parser.add_argument("--shown", type=bounded(Size), default=12, help="how many words or states each list has (12)")
+    parser.add_argument("--split", choices=splits, help="whose use of states is shown (valid)")
+    parser.add_argument("--shown", type=bounded(Size), help="how many words or states each list has (12; dynamics: 6)")
     parser.add_device()
     options = parser.parse_args()
     run, opened, vocabulary = open_run(options.run, options.device)
-    model = require_kind(run, opened, HiddenMarkovModel, "a hidden Markov model, such as model=vlhmm")
+    needed = "a hidden Markov model, such as model=vlhmm, or a linear dynamical system, such as model=lds"
+    model = require_kind(run, opened, (HiddenMarkovModel, LinearDynamicalSystem), needed)
     warn(run.unfinished())
-    inspector = Inspector(model, vocabulary, options.shown)
+    if isinstance(model, LinearDynamicalSystem):
+        for option in ("state", "sentence", "split"):
+            if getattr(options, option):
+                raise UserError(f"--{option}: is of a hidden Markov model, and {run.path} is none", "leave it out")
+        print("\n".join(dynamics(model, vocabulary, options.shown or 6)))
+        return 0
+    inspector = Inspector(model, vocabulary, options.shown or 12)
     with model.frozen():
         if not options.state and not options.sentence:
-            tokens = run.corpus().tokens(options.split)
-            print("\n".join(inspector.usage(tokens, options.split)))
+            split = options.split or "valid"
+            print("\n".join(inspector.usage(run.corpus().tokens(split), split)))
         for z in options.state:
             print("\n".join(inspector.state(z)))
         for sentence in options.sentence:

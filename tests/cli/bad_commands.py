@@ -79,9 +79,8 @@ TEXTS = {
     "n-best.txt": b"1 ||| w1 w2 ||| 1\n1 ||| w2 ||| 2\n",
 }
 GOOD = {
-    "inspect": {"run": "runs/hmm"},
+    "inspect": {"run": "runs/hmm runs/lds"},
     "embed": {"run": "runs/lds"},
-    "transitions": {"run": "runs/lds"},
     "export_arpa": {"run": "runs/ngram"},
     "map": {"run": "runs/ppmi", "words": "10", "perplexity": "3"},
     "tag": {"run": "runs/majority", "text": "texts/columns.txt"},
@@ -91,7 +90,7 @@ GOOD = {
     "retrieve": {"documents": "texts/documents.txt", "queries": "texts/queries.txt", "qrels": "texts/judged.txt"}
     | {"prior": "uniform", "stop": "none", "stem": "none", "run": "new", "mu": "2"},
 }
-"""What a command reads that needs more than any run or text."""
+"""What a command reads that needs more than any run or text; one of several, which spaces part."""
 OUTPUTS = ("out", "csv", "json", "plot", "write")
 BROKEN = {
     "empty": (),
@@ -216,7 +215,7 @@ def _reading(draw: random.Random, name: str, actions: list[Action]) -> Iterator[
 
 def _good(draw: random.Random, name: str, action: Action) -> str:
     if value := GOOD.get(name, {}).get(action.dest):
-        return value
+        return draw.choice(value.split())
     if action.dest in ("run", "runs"):
         return f"runs/{draw.choice(list(RUNS))}"
     if action.type is Path and action.dest in ("file", *OUTPUTS):

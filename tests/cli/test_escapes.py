@@ -27,7 +27,6 @@ from lmzoo.commands import (
     score,
     tag,
     train,
-    transitions,
     vectors,
 )
 from lmzoo.commands import map as map_command
@@ -99,7 +98,7 @@ NGRAM, LDS, HMM, PPMI, CRF = (f"{name}{NAME}" for name in ("ngram", "lds", "hmm"
         (pairs.main, [NGRAM, "pairs.jsonl", "--json"]),
         (inspect.main, [HMM, "--state", "0"]),
         (inspect.main, [HMM, "--sentence", f"{RED} the"]),
-        (transitions.main, [LDS]),
+        (inspect.main, [LDS]),
         (embed.main, [LDS, NAME, "--neighbours", RED]),
         (embed.main, [LDS, NAME, f"{NAME}.npy"]),
         (export_arpa.main, [NGRAM, f"{NAME}.arpa"]),

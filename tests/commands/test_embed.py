@@ -13,10 +13,9 @@ import torch
 from command_line import MODELS, QUICK, TEXT, command, edit
 
 from lmzoo import load
-from lmzoo.commands import embed, transitions
+from lmzoo.commands import embed
 from lmzoo.commands.embed import EmbeddedText
 from lmzoo.core import files
-from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 
 LINES = ["w1 w2 w3", "w4", "", "w1 w5 w6 w7 w8 w1", "w2 w9"]
@@ -113,19 +112,6 @@ def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):
 def test_mistakes_are_told_in_one_line(run: Path, text: Path, arguments: list[str], message: str):
     done = command(*(argument.format(run=run, text=text) for argument in arguments), main=embed.main)
     assert message in done.refused()
-
-
-def test_prints_the_words_that_follow(run: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transitions, "COMMON", 10)
-    model, vocabulary = load(run)
-    parts = (model.A.double(), model.C[:10].double(), model.spherical.double())
-    expected = [
-        f"{sigma:.2f}  {'  →  '.join(' '.join(vocabulary.words[word] for word in end) for end in ends)}"
-        for sigma, *ends in singular_words(*parts, pairs=10, words=6)
-    ]
-    assert command(str(run), main=transitions.main).out.splitlines() == expected
-    assert len(expected) == 12
-    assert "needs a linear dynamical system" in command(f"{run}/../ngram", main=transitions.main).refused()
 
 
 def test_a_text_is_embedded_by_parts_of_whole_lines(run: Path, text: Path, monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +22,7 @@ from lmzoo.models.hmm import block_hmm
 from lmzoo.models.hmm.block_hmm import BlockHMMOptions
 from lmzoo.models.hmm.usage import entropy, expected_visits, first_lines
 from lmzoo.models.hmm.vlhmm import TableHMM
+from lmzoo.models.lds.directions import singular_words
 from lmzoo.runs.directory import Run
 
 WORDS = Vocabulary(["<eos>", "the", "a", "dog", "cat", "barks"])
@@ -245,3 +247,25 @@ def test_an_unknown_word_of_a_sentence_is_told(model):
     words = Vocabulary([*WORDS.words[:5], "<unk>"])
     lines = inspect.Inspector(model, words, 3).sentence("a xylophone <unk>")
     assert [line.split()[0] for line in lines[1:-1]] == ["a", "xylophone→<unk>", "<unk>", "<eos>"]
+
+
+def test_the_dynamics_of_a_linear_dynamical_system_are_the_words_that_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("lds", "ngram"):
+        assert command(*TEXT, *QUICK, *MODELS[name], f"run_dir={tmp_path / name}").code == 0
+    monkeypatch.setattr(inspect, "COMMON", 10)
+    model, vocabulary = lmzoo.load(tmp_path / "lds")
+    parts = (model.A.double(), model.C[:10].double(), model.spherical.double())
+    for shown, words in ([], 6), (["--shown", "2"], 2), (["--shown", "99"], 10):
+        expected = [
+            f"{sigma:.2f}  {'  →  '.join(' '.join(vocabulary.words[word] for word in end) for end in ends)}"
+            for sigma, *ends in singular_words(*parts, pairs=10, words=words)
+        ]
+        assert command(str(tmp_path / "lds"), *shown, main=inspect.main).out.splitlines() == expected
+        assert len(expected) == 12
+    for option in ("--state=0", "--sentence=w1", "--split=test"):
+        message = command(str(tmp_path / "lds"), option, main=inspect.main).refused()
+        assert f"{option.split('=')[0]}: is of a hidden Markov model, and" in message
+    message = command(str(tmp_path / "ngram"), main=inspect.main).refused()
+    assert "needs a hidden Markov model, such as model=vlhmm, or a linear dynamical system" in message
