@@ -5,7 +5,7 @@ import os
 import sys
 
 from lmzoo.cli.start import start
-from lmzoo.commands import COMMANDS
+from lmzoo.commands import COMMANDS, FORMER
 from lmzoo.core.errors import UserError, nearest, shortened
 
 
@@ -26,7 +26,9 @@ def main() -> int:
         sys.argv[1:] = words[words.index("-sc") :]
         return _complete()
     if words and words[0] not in ("-h", "--help"):
-        raise UserError(f"{shortened(words[0])}: no such command", nearest(words[0], COMMANDS))
+        now = FORMER.get(words[0])
+        advice = f"it is lmzoo {now} now" if now else nearest(words[0], COMMANDS)
+        raise UserError(f"{shortened(words[0])}: no such command", advice)
     print("usage: lmzoo COMMAND …\n")
     print("".join(f"  {name:<12} {about}\n" for name, about in COMMANDS.items()))
     print("lmzoo COMMAND --help shows what there is. Without the script, write python -m lmzoo COMMAND.")

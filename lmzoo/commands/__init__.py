@@ -17,6 +17,9 @@ COMMANDS = {
     "probe": "Measure word vectors by similarity and analogy, or list nearest neighbours",
     "map": "Draw word vectors on a plane by t-SNE",
     "inspect": "Show the states of a hidden Markov model, or the dynamics of a linear dynamical system",
-    "export_arpa": "Write an n-gram model as an ARPA file",
+    "export": "Write an n-gram model as ARPA, or word vectors as word2vec or GloVe",
 }
 """What each command is for, in the order in which ``lmzoo`` lists them; each one's ``--help`` begins with it."""
+
+FORMER = {"transitions": "inspect", "export_arpa": "export"}
+"""Names of commands in earlier versions, and what does the same."""

@@ -5,7 +5,6 @@ import io
 import json
 import math
 import os
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, nearest, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
-from lmzoo.words.vectors.formats import encoded, read_vectors
+from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.measures import Pairs, Questions
 from lmzoo.words.vectors.word_vectors import WordVectors
 
@@ -86,8 +85,7 @@ def main() -> int:
         "Analogies: the share of questions whose answer is the best of all words but those of the question. Words are "
         "compared in lower case; pairs and questions with an unknown word are left out, and the others counted.",
         epilog="examples: lmzoo probe outputs/ptb/skipgram outputs/ptb/ppmi --csv table.csv; "
-        "lmzoo probe vectors.txt --neighbours bank; "
-        "lmzoo probe outputs/ptb/glove --write glove.txt --format text",
+        "lmzoo probe vectors.txt --neighbours bank",
     )
     what = "runs of lmzoo vectors, or files in word2vec's or GloVe's formats"
     parser.add_argument("vectors", type=Path, nargs="+", help=what)
@@ -100,14 +98,10 @@ def main() -> int:
     parser.add_argument("--count", type=bounded(Size), default=10, help="how many neighbours (10)")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each measure and neighbour")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the vectors of one run or file instead")
-    parser.add_argument("--format", choices=("binary", "text", "glove"), default="binary", help="of --write (binary)")
     options = parser.parse_args()
     inputs = [*options.vectors, *(options.sets or ()), *filter(None, [options.analogies])]
-    check_output(options.csv, options.json, options.write, inputs=inputs)
+    check_output(options.csv, options.json, inputs=inputs)
     opened = {str(path): read_vectors(path) for path in options.vectors}
-    if options.write:
-        return _write(opened, options)
     names, tables = list(opened), {}
     if options.neighbours:
         tables["neighbour"] = _neighbours(opened, options.neighbours, options.count)
@@ -144,15 +138,3 @@ def _measured(opened: dict[str, WordVectors], sets: list[Path] | None, analogies
         raise UserError("no similarity sets and no analogies are there", "name them: --sets FILE …, --analogies FILE")
     pairs, questions = [Pairs.read(file) for file in files], Questions.read(analogies) if analogies else None
     return [row for name, vectors in opened.items() for row in probe(name, vectors, pairs, questions)]
-
-
-def _write(opened: dict[str, WordVectors], options: Namespace) -> int:
-    if len(opened) > 1:
-        raise UserError("--write: there are several vectors", "name one run or file")
-    for other in ("sets", "analogies", "neighbours", "csv", "json"):
-        if getattr(options, other):
-            raise UserError(f"--write writes vectors and measures nothing, so --{other} has no effect", "leave one out")
-    (vectors,) = opened.values()
-    write_output(options.write, encoded(vectors, options.format))
-    print(f"{len(vectors.words):,} words, {vectors.matrix.shape[1]} dimensions")
-    return 0

@@ -75,7 +75,7 @@ class Learning(SteppedLearner):
         matrix = self.method.vectors().cpu()
         if not bool(matrix.float().isfinite().all()):  # no program reads such vectors
             raise UserError("the vectors are not finite", "choose other options of the method and another run_dir")
-        self.run.write(VECTORS, encoded(WordVectors(self.method.words, matrix), "binary"))
+        self.run.write(VECTORS, encoded(WordVectors(self.method.words, matrix), "word2vec"))
         return {
             "corpus": self.corpus.name,
             "context": self.corpus.context,

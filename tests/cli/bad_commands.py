@@ -13,7 +13,7 @@ import pytest
 from command_line import QUICK, TEXT, command
 
 from lmzoo.cli.command import CommandParser
-from lmzoo.commands import COMMANDS, export_arpa, label, vectors
+from lmzoo.commands import COMMANDS, export, label, vectors
 from lmzoo.core.configs import CONFIGS, defaults
 
 MAINS: dict[str, Callable[[], int]] = {
@@ -81,7 +81,7 @@ TEXTS = {
 GOOD = {
     "inspect": {"run": "runs/hmm runs/lds"},
     "embed": {"run": "runs/lds"},
-    "export_arpa": {"run": "runs/ngram"},
+    "export": {"run": "runs/ngram runs/ppmi"},
     "map": {"run": "runs/ppmi", "words": "10", "perplexity": "3"},
     "tag": {"run": "runs/majority", "text": "texts/columns.txt"},
     "probe": {"vectors": "runs/ppmi", "sets": "texts/similar.txt", "analogies": "texts/analogies.txt"},
@@ -91,7 +91,7 @@ GOOD = {
     | {"prior": "uniform", "stop": "none", "stem": "none", "run": "new", "mu": "2"},
 }
 """What a command reads that needs more than any run or text; one of several, which spaces part."""
-OUTPUTS = ("out", "csv", "json", "plot", "write")
+OUTPUTS = ("out", "csv", "json", "plot")
 BROKEN = {
     "empty": (),
     "no-weights": ("config.yaml", "vocabulary.txt"),
@@ -159,7 +159,7 @@ def furnish(folder: Path) -> None:
         (folder / "runs" / name).mkdir()
         for file in files:
             (folder / "runs" / name / file).write_bytes((folder / "runs" / "ngram" / file).read_bytes())
-    assert command("runs/ngram", "texts/model.arpa", main=export_arpa.main).code == 0
+    assert command("runs/ngram", "texts/model.arpa", main=export.main).code == 0
 
 
 def command_lines(seed: int, training: float = 0.5) -> Iterator[CommandLine]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import QUICK, ROOT, TEXT, command
 
-from lmzoo.commands import compare, evaluate, export_arpa, generate
+from lmzoo.commands import compare, evaluate, export, generate
 from lmzoo.core.errors import LONGEST, UserError, one_line, printable
 
 NGRAM = ["model=ngram", "model.order=2", "model.discount_fallback=true"]
@@ -54,18 +54,18 @@ def test_the_written_default_of_the_experiment_can_be_written(run: Path):
 
 @pytest.mark.parametrize("file", [".", "/"])
 def test_a_folder_is_no_output(run: Path, file: str):
-    assert "cannot be written (is a folder)" in command(str(run), file, main=export_arpa.main).refused()
+    assert "cannot be written (is a folder)" in command(str(run), file, main=export.main).refused()
 
 
 def test_a_symbolic_link_is_followed_and_not_replaced(run: Path, tmp_path: Path):
     (tmp_path / "link.arpa").symlink_to(tmp_path / "model.arpa")
-    assert command(str(run), str(tmp_path / "link.arpa"), main=export_arpa.main).code == 0
+    assert command(str(run), str(tmp_path / "link.arpa"), main=export.main).code == 0
     assert (tmp_path / "link.arpa").is_symlink()
     assert (tmp_path / "model.arpa").read_text().startswith("\\data\\")
 
 
 def test_a_name_may_be_too_long(run: Path):
-    assert "…: the name is too long" in command(str(run), "x" * 5000, main=export_arpa.main).refused()
+    assert "…: the name is too long" in command(str(run), "x" * 5000, main=export.main).refused()
 
 
 @pytest.mark.parametrize(("name", "shown"), [("a\0b", r"a\x00b"), ("a\udcffb", r"a\udcffb")])
@@ -77,13 +77,13 @@ def test_a_name_may_be_none(run: Path, name: str, shown: str):
 
 
 def test_a_null_byte_is_part_of_no_output(run: Path):
-    assert "a null byte cannot be a part of a name" in command(str(run), "a\0b", main=export_arpa.main).refused()
+    assert "a null byte cannot be a part of a name" in command(str(run), "a\0b", main=export.main).refused()
 
 
 def test_a_link_to_itself_is_no_output(run: Path, tmp_path: Path):
     link = tmp_path / "link"
     link.symlink_to(link)
-    assert f"{link}: is a symbolic link to itself" in command(str(run), str(link), main=export_arpa.main).refused()
+    assert f"{link}: is a symbolic link to itself" in command(str(run), str(link), main=export.main).refused()
     assert f"{link}: is a symbolic link to itself" in command(str(run), "--csv", str(link), main=compare.main).refused()
     assert link.is_symlink()
 
@@ -92,7 +92,7 @@ def test_a_pipe_is_written_to_and_not_replaced(run: Path, tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
-    assert command(str(run), str(pipe), main=export_arpa.main).code == 0
+    assert command(str(run), str(pipe), main=export.main).code == 0
     assert reader.communicate()[0].startswith(b"\\data\\")
     assert pipe.is_fifo()
 
@@ -151,5 +151,5 @@ def test_a_text_may_come_through_a_pipe_of_the_shell(run: Path):
 
 def test_an_output_may_lie_beside_a_configuration(run: Path, tmp_path: Path):
     for name, code in (("mine.arpa", 0), ("results.json", 2), ("last.pt", 2), ("events.out.tfevents.1", 2)):
-        assert command(str(run), str(run / name), main=export_arpa.main).code == code
-    assert command(str(run), str(run / "mine.arpa"), main=export_arpa.main).code == 0
+        assert command(str(run), str(run / name), main=export.main).code == code
+    assert command(str(run), str(run / "mine.arpa"), main=export.main).code == 0

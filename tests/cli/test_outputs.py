@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, TEXT, command
 
-from lmzoo.commands import cluster, compare, embed, export_arpa, probe, retrieve, vectors
+from lmzoo.commands import cluster, compare, embed, export, probe, retrieve, vectors
 from lmzoo.commands import map as map_command
 
 Main = Callable[[], int]
@@ -24,7 +24,7 @@ COMMANDS: list[tuple[Main, list[str]]] = [
     (probe.main, ["vectors.txt", "--sets", "sets.txt", "--json", "OUT sets.txt"]),
     (probe.main, ["vectors.txt", "--analogies", "questions.txt", "--csv", "OUT questions.txt"]),
     (probe.main, ["vectors.txt", "--neighbours", "the", "--json", "OUT vectors.txt"]),
-    (probe.main, ["vectors.txt", "--write", "OUT vectors.txt"]),
+    (export.main, ["vectors.txt", "OUT vectors.txt"]),
     (cluster.main, ["--text", "text.txt", "--clusters", "2", "OUT text.txt"]),
     (retrieve.main, ["text.txt", "prior.txt", "--run", "OUT prior.txt"]),
     (embed.main, ["lds", "text.txt", "OUT text.txt"]),
@@ -92,7 +92,7 @@ def test_two_outputs_are_two_files(main: Main, line: list[str], runs: Path):
 @pytest.mark.parametrize("name", ["results.json", "config.yaml", "best.pt"])
 @pytest.mark.parametrize(
     ("main", "line"),
-    [(compare.main, ["ngram", "--csv"]), (probe.main, ["ppmi", "--csv"]), (export_arpa.main, ["ngram"])],
+    [(compare.main, ["ngram", "--csv"]), (probe.main, ["ppmi", "--csv"]), (export.main, ["ngram"])],
 )
 def test_a_link_to_a_part_of_a_run_is_that_part(main: Main, line: list[str], name: str, runs: Path):
     Path("out").symlink_to(runs / "ngram" / name)
@@ -106,8 +106,8 @@ def test_a_link_to_a_part_of_a_run_is_that_part(main: Main, line: list[str], nam
     [
         (compare.main, ["ngram", "--csv", "ngram/table"]),
         (compare.main, ["ngram", "--json", "ngram/deep/table"]),
-        (export_arpa.main, ["ngram", "ngram/table"]),
-        (probe.main, ["ppmi", "--write", "ngram/table"]),
+        (export.main, ["ngram", "ngram/table"]),
+        (export.main, ["ppmi", "ngram/table"]),
         (map_command.main, ["ppmi", "--out", "ngram/deep"]),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_run_is_read_through_links(runs: Path):
     """Its weights may lie on another disk; what is written takes the link's place."""
     Path("ngram/best.pt").rename("elsewhere.pt")
     Path("ngram/best.pt").symlink_to(runs / "elsewhere.pt")
-    assert command("ngram", "out.arpa", main=export_arpa.main).code == 0
+    assert command("ngram", "out.arpa", main=export.main).code == 0
 
 
 def test_inputs_are_those_of_one_command(folder: Path):

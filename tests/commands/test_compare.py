@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, QUICK, command
 
-from lmzoo.commands import compare, evaluate, export_arpa, label
+from lmzoo.commands import compare, evaluate, export, label
 from lmzoo.corpus import EOS_ID
 from lmzoo.runs.directory import Run
 
@@ -102,7 +102,7 @@ def test_a_picture_needs_matplotlib(runs: list[str], folder: Path, monkeypatch: 
 
 def test_the_numbers_of_counted_models_are_those_of_their_tables(runs: list[str], folder: Path):
     """Those of the ARPA file, in which `<s>` is never predicted and `</s>` never read."""
-    assert command(runs[0], "a.arpa", main=export_arpa.main).code == 0
+    assert command(runs[0], "a.arpa", main=export.main).code == 0
     entries = [line.split("\t") for line in Path("a.arpa").read_text().splitlines() if "\t" in line]
     numbers = sum(len(entry) - 1 for entry in entries)
     ends = [entry for entry in entries if entry[1] in ("<s>", "</s>")]

@@ -117,12 +117,6 @@ def test_neighbours_and_measures_are_in_one_table_of_all_vectors(ppmi: str):
     assert [(row["vectors"], row["covered"]) for row in rows if row["set"] == "set"] == [("ppmi", 2), ("few.txt", 2)]
 
 
-def test_vectors_are_written_in_every_format(ppmi: str):
-    for form in ("binary", "text", "glove"):
-        assert command(ppmi, "--write", form, "--format", form, main=probe.main).out == "18 words, 4 dimensions\n"
-        torch.testing.assert_close(read_vectors(Path(form)).matrix, read_vectors(Path(ppmi)).matrix)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -156,9 +150,6 @@ def test_mistakes_in_options_are_told_in_a_line(folder: Path, arguments: list[st
         (["ppmi", "--sets", "--analogies", "sets.txt"], "sets.txt, line 1: 'one two' is not four words"),
         (["ppmi"], "no similarity sets and no analogies are there; name them"),
         (["ppmi", "--neighbours", "w33"], "--neighbours w33: has no vector in ppmi; did you mean 'w3'?"),
-        (["ppmi", "--write", "new", "--neighbours", "w3"], "so --neighbours has no effect; leave one out"),
-        (["ppmi", "--write", "new", "--csv", "t.csv"], "so --csv has no effect; leave one out"),
-        (["ppmi", "--write", "ppmi/vectors.bin"], "is a part of the run"),
         (["sets.txt"], "sets.txt: no file of word vectors"),
         (["absent"], "absent: no such file"),
         (["."], ".: has no vectors.bin; lmzoo vectors makes one; with method=type, of a language model"),

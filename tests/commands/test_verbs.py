@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, QUICK, TEXT, command
 
-from lmzoo.commands import compare, evaluate, export_arpa, generate, pairs, rerank, score
+from lmzoo.commands import compare, evaluate, export, generate, pairs, rerank, score
 from lmzoo.core.configs import CONFIGS
 
 NAMES = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
@@ -34,7 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
         if not (folder / name).exists():
             options = SMALL.get(name, [])
             if name == "arpa":
-                written = command(run("ngram"), str(folder / "file.arpa"), main=export_arpa.main)
+                written = command(run("ngram"), str(folder / "file.arpa"), main=export.main)
                 assert written.code == 0, written
                 options = [f"model.path={folder / 'file.arpa'}"]
             elif name == "mixture":

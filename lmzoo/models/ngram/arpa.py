@@ -60,9 +60,7 @@ class Arpa(BackoffModel):
 
     def estimate(self, corpus: Corpus) -> None:
         if self.path is None:
-            raise UserError(
-                "model=arpa needs model.path=FILE, an ARPA file as SRILM, KenLM and lmzoo export_arpa write it"
-            )
+            raise UserError("model=arpa needs model.path=FILE, an ARPA file as SRILM, KenLM and lmzoo export write it")
         words, table = read_arpa(Path(self.path))
         check_sums(self.path, words, table)
         check_words(self.path, words, table, corpus.vocabulary)

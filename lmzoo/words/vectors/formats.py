@@ -14,19 +14,19 @@ from lmzoo.words.vectors.word_vectors import WordVectors
 VECTORS = "vectors.bin"
 """The file of a run of ``lmzoo vectors``, in word2vec's binary format."""
 
-Format = Literal["binary", "text", "glove"]
+Format = Literal["word2vec", "word2vec-text", "glove"]
 
 
 def encoded(vectors: WordVectors, form: Format) -> bytes:
     """The contents of a file.
 
-    ``text`` and ``binary`` begin with a line "V d". In ``text`` and ``glove`` a line is a word and d numbers. In
-    ``binary`` a word and a space come before d little-endian float32.
+    Those of word2vec begin with a line "V d". In ``word2vec-text`` and ``glove`` a line is a word and d numbers. In
+    ``word2vec`` a word and a space come before d little-endian float32.
     """
     matrix = vectors.matrix.float().cpu().numpy()
     header = b"" if form == "glove" else f"{len(matrix)} {matrix.shape[1]}\n".encode()
     words = (word.encode("utf-8", "surrogatepass") for word in vectors.words)
-    if form == "binary":
+    if form == "word2vec":
         rows = (word + b" " + row.tobytes() for word, row in zip(words, matrix.astype("<f4"), strict=True))
         return header + b"\n".join(rows) + b"\n"
     rows = (word + b" " + " ".join(map(str, row)).encode() for word, row in zip(words, matrix, strict=True))

@@ -63,7 +63,7 @@ def test_a_mean_longer_than_its_root_mean_square_is_cut_to_it(hmm_corpus: Corpus
 
 
 def written(path: Path, words: Sequence[str], matrix: torch.Tensor) -> str:
-    path.write_bytes(encoded(WordVectors(list(words), matrix), "text"))
+    path.write_bytes(encoded(WordVectors(list(words), matrix), "word2vec-text"))
     return str(path)
 
 

@@ -21,7 +21,7 @@ def file(corpus: Corpus, tmp_path: Path) -> Path:
     """Vectors of the first 50 words, the last of them in upper case, and of a word that is not in the text."""
     words = [*corpus.vocabulary.words[1:50], corpus.vocabulary.words[50].upper(), "other"]
     matrix = torch.randn(51, 6, generator=torch.Generator().manual_seed(0)) * 40
-    (tmp_path / "v.txt").write_bytes(encoded(WordVectors(words, matrix), "text"))
+    (tmp_path / "v.txt").write_bytes(encoded(WordVectors(words, matrix), "word2vec-text"))
     return tmp_path / "v.txt"
 
 

@@ -17,7 +17,7 @@ from test_ngram import DEFAULTS, SMOOTHINGS, texts
 from lmzoo import load
 from lmzoo.commands import evaluate
 from lmzoo.commands import score as score_words
-from lmzoo.commands.export_arpa import main
+from lmzoo.commands.export import main
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, load_corpus
@@ -399,10 +399,10 @@ def test_a_run_becomes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture, mon
     run = tmp_path / "run"
     options = ["corpus=markov", "corpus.words=20", "corpus.train=500", "corpus.valid=100", "corpus.test=100"]
     assert command(*options, "model=ngram", "model.order=3", "device=cpu", f"run_dir={run}").code == 0
-    monkeypatch.setattr("sys.argv", ["export_arpa", str(run), str(tmp_path / "run.arpa.gz")])
+    monkeypatch.setattr("sys.argv", ["export", str(run), str(tmp_path / "run.arpa.gz")])
     assert main() == 0
     assert capsys.readouterr().out == f"{tmp_path / 'run.arpa.gz'}\n"
-    monkeypatch.setattr("sys.argv", ["export_arpa", str(run), str(run / "last.pt")])
+    monkeypatch.setattr("sys.argv", ["export", str(run), str(run / "last.pt")])
     with pytest.raises(UserError, match="is a part of the run in"):
         main()
     model, vocabulary = load(run)

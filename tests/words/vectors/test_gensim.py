@@ -22,7 +22,7 @@ def matrix() -> torch.Tensor:
     return torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
 
 
-FORMATS = [("binary", {"binary": True}), ("text", {}), ("glove", {"no_header": True})]
+FORMATS = [("word2vec", {"binary": True}), ("word2vec-text", {}), ("glove", {"no_header": True})]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # gensim leaves a GloVe file open

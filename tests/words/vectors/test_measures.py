@@ -42,7 +42,7 @@ def test_a_parallelogram_is_answered_right():
 WORDS = ["the", "naïve", "1990", "N", "<unk>"]
 
 
-@pytest.mark.parametrize("form", ["binary", "text", "glove"])
+@pytest.mark.parametrize("form", ["word2vec", "word2vec-text", "glove"])
 @pytest.mark.parametrize("width", [1, 3])
 def test_every_format_is_read_as_it_was_written(form, width, tmp_path: Path):
     vectors = WordVectors(WORDS, torch.randn(5, width, generator=torch.Generator().manual_seed(0)))
@@ -64,7 +64,7 @@ def test_files_of_the_tools_themselves_are_read(tmp_path: Path):
         assert torch.equal(read_vectors(tmp_path / "v").matrix, rows)
 
 
-@pytest.mark.parametrize("form", ["binary", "text", "glove"])
+@pytest.mark.parametrize("form", ["word2vec", "word2vec-text", "glove"])
 def test_words_that_are_cut_inside_a_letter_are_read(form: Format, tmp_path: Path):
     matrix = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
     data = encoded(WordVectors(["the", "caf1", "caf2", "é"], matrix), form)
@@ -98,7 +98,7 @@ def test_other_files_are_refused(data: bytes, message: str, tmp_path: Path):
 def test_a_binary_file_with_a_space_in_a_word_or_a_part_missing_is_refused(tmp_path: Path):
     """The bytes of a vector would be taken for a word, and those after it for other numbers."""
     matrix = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
-    spaced, whole = (encoded(WordVectors(["the", name, "of"], matrix), "binary") for name in ("New York", "York"))
+    spaced, whole = (encoded(WordVectors(["the", name, "of"], matrix), "word2vec") for name in ("New York", "York"))
     for wrong in (spaced, *(whole[:end] for end in range(4, len(whole) - 1))):
         (tmp_path / "v").write_bytes(wrong)
         with pytest.raises(UserError, match="no file of word vectors"):
