@@ -19,7 +19,7 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import chosen
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.condition import beginning, shares
-from lmzoo.protocol.lines import Line, Part, as_read, beginning_of_line, file_parts, known, scored, scored_parts, told
+from lmzoo.protocol.lines import Line, as_read, beginning_of_line, file_parts, known, scored, scored_parts, told
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import Total, checked
 from lmzoo.protocol.sampling import Decoding, sample
@@ -118,11 +118,7 @@ class Loaded:
 
     def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
         """The perplexity of ``train``, ``valid`` or ``test``, or of a file of sentences, given labels if any."""
-        if str(text) in SPLITS:
-            corpus = self.run.corpus()
-            parts = [Part(b"", corpus.tokens(str(text)), corpus.conditions.get(str(text)))]
-        else:
-            parts = file_parts(self.vocabulary, Path(text))
+        parts = [self.run.split(str(text))] if str(text) in SPLITS else file_parts(self.vocabulary, Path(text))
         total, unknown, is_known = Total(), 0, known(self.model, self.vocabulary)
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
             total.add(checked(logprobs, self.run.path))

@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -84,18 +84,6 @@ def check_tokenize(arguments: argparse.Namespace, vocabulary: Vocabulary) -> Non
 def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
     """Lines as ``--tokenize`` asks for them."""
     return list(map(TOKENIZERS[arguments.tokenize], lines)) if arguments.tokenize else list(lines)
-
-
-def tokenized_pieces(arguments: argparse.Namespace, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Pieces of a text, none of which ends inside a word, as ``--tokenize`` asks for them."""
-    parted = b""
-    for piece in pieces:
-        if arguments.tokenize:
-            text = "\n".join(tokenized(arguments, piece.decode().split("\n"))).encode()
-            yield parted + text
-            parted = b"" if piece.endswith(b"\n") else b" "
-        else:
-            yield piece
 
 
 def text_file(arguments: argparse.Namespace) -> Path:

@@ -6,13 +6,12 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, tokenized_pieces, warn
+from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
-from lmzoo.core.files import read_lines
-from lmzoo.core.progress import reading
-from lmzoo.corpus.conditions import numbered, parted
-from lmzoo.protocol.lines import Line, scored, scored_pieces
+from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.protocol.lines import Line, file_parts, scored_lines
 from lmzoo.runs.results import finite
 
 UNITS = {"nats": 1.0, "bits": 1 / math.log(2), "log10": 1 / math.log(10)}
@@ -29,7 +28,10 @@ def main() -> int:
         "lmzoo score outputs/ptb/lstm book.txt --sums --log10",
     )
     parser.add_run("outputs/pydoc/lstm")
-    parser.add_text("a sentence a line, with its label and a tab before it where the run's lines have labels")
+    parser.add_text(
+        "a sentence a line, with its label and a tab before it where the run's lines have labels; or train, valid or "
+        "test, a split of the run's corpus"
+    )
     parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
     parser.add_argument(
         "--sums",
@@ -47,18 +49,18 @@ def main() -> int:
     if model.whole_sentences and not arguments.sums:
         raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "add --sums")
     context = arguments.context or run.config()["corpus"]["context"]
-    if vocabulary.conditions:
-        labels, lines = parted(read_lines(text_file(arguments)), arguments.text)
-        conditions = numbered(labels, vocabulary.conditions, arguments.text)
-        text = scored(model, vocabulary, tokenized(arguments, lines), context, arguments.text, conditions)
+    of_split = arguments.text in SPLITS
+    if of_split and arguments.tokenize:
+        raise UserError(f"--tokenize: {arguments.text} is a split, whose words the run has already", "leave it out")
+    if of_split:
+        parts = [run.split(arguments.text)]
     else:
-        of_words = vocabulary.form.of_words or arguments.tokenize is not None
-        pieces = tokenized_pieces(arguments, reading(text_file(arguments), not sys.stdout.isatty(), of_words))
-        text = scored_pieces(model, vocabulary, pieces, context, arguments.text)
+        shown, tokenize = not sys.stdout.isatty(), TOKENIZERS[arguments.tokenize] if arguments.tokenize else None
+        parts = file_parts(vocabulary, text_file(arguments), arguments.text, shown, tokenize)
     warn(unfinished)
-    warn(run.trained_text(text_file(arguments)))
+    warn(None if of_split else run.trained_text(text_file(arguments)))
     sums = Sums()
-    for line in text:
+    for line in scored_lines(model, vocabulary, parts, context, arguments.text):
         sys.stdout.write((_as_json(line, arguments) if arguments.json else _as_table(line, arguments)) + "\n")
         sums.add(line)
     print(sums.told(arguments.unit), file=sys.stderr)
@@ -91,7 +93,9 @@ def _as_json(line: Line, arguments: argparse.Namespace) -> str:
         "tokens": len(line.words),
         "unknown": line.unknown,
     }
-    if not arguments.sums:
+    if arguments.sums:
+        entry["text"] = " ".join(line.words[:-1])
+    else:
         each = zip(line.words, line.logprobs.tolist(), line.known.tolist(), strict=True)
         entry["words"] = [
             {"word": word, "logprob": finite(value * unit), "known": known} for word, value, known in each

@@ -1,6 +1,6 @@
 """Lines of text, scored word by word."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, starmap, tee
 from pathlib import Path
 from typing import NamedTuple
@@ -65,8 +65,12 @@ def scored(
     Raises: UserError as `Vocabulary.encode` does, and where log-probabilities are none, as `fault` tells; both when
         the first line is asked for.
     """
-    text = "".join(line.replace("\n", " ") + "\n" for line in lines).encode("utf-8", "surrogatepass")
-    return scored_pieces(model, vocabulary, [text] if lines else [], context, where, conditions)
+    pieces = vocabulary.encode_pieces([_joined(lines)] if lines else [], where)
+    return scored_lines(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
+
+
+def _joined(lines: Iterable[str]) -> bytes:
+    return "".join(line.replace("\n", " ") + "\n" for line in lines).encode("utf-8", "surrogatepass")
 
 
 def as_read(words: Iterable[str], is_known: Tensor) -> list[str]:
@@ -101,27 +105,47 @@ class Part(NamedTuple):
     """A piece of a text.
 
     Attributes:
+        text: where the words are only those that the vocabulary has, None; then it is the whole text.
         tokens: (N,) its words and ends of lines.
         conditions: (L,) those of its lines, where they have any; then it is the whole text.
     """
 
-    text: bytes
+    text: bytes | None
     tokens: Tensor
     conditions: Tensor | None = None
 
 
-def file_parts(vocabulary: Vocabulary, file: Path, shown: bool = True) -> Iterable[Part]:
+def file_parts(
+    vocabulary: Vocabulary,
+    file: Path,
+    where: str | None = None,
+    shown: bool = True,
+    tokenize: Callable[[str], str] | None = None,
+) -> Iterable[Part]:
     """A file part by part; whole and with their conditions where its lines have labels, as the vocabulary says.
 
     Args:
+        where: the name of the text in an error; None is that of the file.
         shown: whether progress is shown, as in `reading`.
+        tokenize: cuts plain text into words that spaces part.
 
     Raises: UserError as `read_pieces`, `parted`, `numbered` and `Vocabulary.encode` do.
     """
+    where = where or str(file)
     if not vocabulary.conditions:
-        return starmap(Part, vocabulary.encode_pieces(reading(file, shown, vocabulary.form.of_words), str(file)))
-    labels, lines = parted(read_lines(file), str(file))
-    return [Part(b"", vocabulary.encode(lines, str(file)), numbered(labels, vocabulary.conditions, str(file)))]
+        pieces = reading(file, shown, vocabulary.form.of_words or tokenize is not None)
+        return starmap(Part, vocabulary.encode_pieces(_tokenized(pieces, tokenize) if tokenize else pieces, where))
+    labels, lines = parted(read_lines(file), where)
+    text = _joined(map(tokenize, lines) if tokenize else lines)
+    return [Part(text, vocabulary.encode(text, where), numbered(labels, vocabulary.conditions, where))]
+
+
+def _tokenized(pieces: Iterable[bytes], tokenize: Callable[[str], str]) -> Iterator[bytes]:
+    """Pieces of a text, none of which ends inside a word, with other words."""
+    parted = b""
+    for piece in pieces:
+        yield parted + "\n".join(map(tokenize, piece.decode().split("\n"))).encode()
+        parted = b"" if piece.endswith(b"\n") else b" "
 
 
 def scored_parts(
@@ -135,29 +159,23 @@ def scored_parts(
     return ((part, found.cpu().double()) for part, found in zip(parts, logprobs, strict=True))
 
 
-def scored_pieces(
-    model: LanguageModel,
-    vocabulary: Vocabulary,
-    pieces: Iterable[bytes],
-    context: Context,
-    where: str = "text",
-    conditions: Tensor | None = None,
+def scored_lines(
+    model: LanguageModel, vocabulary: Vocabulary, parts: Iterable[Part], context: Context, where: str = "text"
 ) -> Iterator[Line]:
-    """`scored` for a text that comes in pieces, in one where its lines have conditions.
-
-    A line is given as soon as its piece is read; errors come after it.
-    """
+    """`scored` for a text that comes in parts, each line as soon as its part is read; errors come after it."""
     open_line: list[tuple[Part, Tensor]] = []
-    is_known = known(model, vocabulary)
-    parts = (Part(*piece, conditions) for piece in vocabulary.encode_pieces(pieces, where))
+    is_known, parts = known(model, vocabulary), iter(parts)
     if (first := next(parts, None)) is None:
         return
     for part, logprobs in scored_parts(model, vocabulary, chain([first], parts), context):
         open_line.append((part, checked(logprobs, where)))
-        if part.text.endswith(b"\n"):
+        if part.text is None or part.text.endswith(b"\n"):
             tokens = torch.cat([part.tokens for part, _ in open_line])
-            text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
-            words = ([*vocabulary.form.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
+            if part.text is None:
+                words = ([vocabulary.words[token] for token in line.tolist()] for line in by_line(tokens, tokens))
+            else:
+                text = b"".join(part.text or b"" for part, _ in open_line).decode("utf-8", "surrogatepass")
+                words = ([*vocabulary.form.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
             yield from _cut(words, torch.cat([found for _, found in open_line]), is_known[tokens], tokens)
             open_line.clear()
 

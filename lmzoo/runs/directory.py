@@ -31,6 +31,7 @@ from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.encoded import contents
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.own import CONDITIONS
+from lmzoo.protocol.lines import Part
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import (
     DamagedError,
@@ -267,6 +268,11 @@ class Run(Files):
         corpus = configured_corpus(config)
         self.check_text(corpus)
         return corpus
+
+    def split(self, name: str) -> Part:
+        """A split of `corpus`, with the conditions of its lines, if any."""
+        corpus = self.corpus()
+        return Part(None, corpus.tokens(name), corpus.conditions.get(name))
 
     def results(self) -> dict[str, Any] | None:
         """The results of a finished run; None before."""

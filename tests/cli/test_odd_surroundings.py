@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import QUICK, ROOT, TEXT, command
 
-from lmzoo.commands import compare, evaluate, export, generate
+from lmzoo.commands import compare, evaluate, export, generate, score
 from lmzoo.core.errors import LONGEST, UserError, one_line, printable
 
 NGRAM = ["model=ngram", "model.order=2", "model.discount_fallback=true"]
@@ -113,7 +113,7 @@ def test_words_cannot_control_the_terminal(run: Path, tmp_path: Path):
     texts = [f"corpus.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
     red = tmp_path / "red"
     assert command("corpus=text", *texts, *QUICK, *NGRAM, f"run_dir={red}").code == 0
-    for main, arguments in ((generate.main, ["--tokens", "9"]), (evaluate.main, ["--lines"])):
+    for main, arguments in ((generate.main, ["--tokens", "9"]), (score.main, ["test", "--sums"])):
         out = command(str(red), *arguments, main=main).out
         assert "\\x1b[" in out
         assert "\x1b" not in out

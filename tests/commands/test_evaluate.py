@@ -1,4 +1,4 @@
-"""The evaluate command: a split or a file, all of it or line by line, measured by the best weights of a run."""
+"""The evaluate command: a split or a file, measured by the best weights of a run."""
 
 import json
 import math
@@ -10,6 +10,7 @@ from command_line import MODELS, QUICK, SMALL, TEXT, command, configuration, sto
 
 import lmzoo
 from lmzoo.commands import compare
+from lmzoo.commands import score as score_command
 from lmzoo.commands.evaluate import evaluate, main
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.protocol.lines import scored
@@ -114,29 +115,6 @@ def test_a_misspelt_split_is_answered_with_the_split(finished, text: str):
         evaluate(finished[0], text, device="cpu")
 
 
-def test_every_line_has_its_own_score(finished, tmp_path, monkeypatch, capsys):
-    path, _ = finished
-    file = tmp_path / "text.txt"
-    file.write_text("w1 w2  w3\n\nw4\n")
-    lines: list[dict[str, Any]] = []
-    figures = evaluate(path, str(file), "sentence", "cpu", lines.append)
-    alone = []
-    for row in ("w1 w2 w3", "w4"):
-        (tmp_path / "alone.txt").write_text(f"{row}\n")
-        alone.append(evaluate(path, str(tmp_path / "alone.txt"), "sentence", "cpu")["logprob"])
-    assert [line["text"] for line in lines] == ["w1 w2 w3", "", "w4"]
-    assert [line["tokens"] for line in lines] == [4, 1, 2]
-    assert [line["logprob"] for line in lines if line["text"]] == pytest.approx(alone, rel=1e-6)
-    assert sum(line["logprob"] for line in lines) == pytest.approx(figures["logprob"], rel=1e-9)
-    monkeypatch.setattr("sys.argv", ["evaluate", str(path), str(file), "--context", "sentence", "--lines"])
-    assert main() == 0
-    printed = capsys.readouterr()
-    rows = printed.out.splitlines()
-    assert rows[2] == f"{lines[2]['logprob']:.4f}\t2\tw4"
-    assert len(rows) == 3
-    assert printed.err.startswith("lstm on ")
-
-
 def test_an_unfinished_run_is_evaluated_and_called_so(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         stop_at(patch, 7)
@@ -162,8 +140,8 @@ def test_an_impossible_token_makes_perplexity_infinite_and_is_counted(tmp_path, 
     printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert printed["perplexity"] is None
     assert printed["impossible"] == results["impossible_tokens"]["test"]
-    monkeypatch.setattr("sys.argv", ["evaluate", str(tmp_path / "run"), "--json", "--lines"])
-    assert main() == 0
-    lines = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["lines"]
+    monkeypatch.setattr("sys.argv", ["score", str(tmp_path / "run"), "test", "--json", "--sums"])
+    assert score_command.main() == 0
+    lines = [json.loads(line, parse_constant=pytest.fail) for line in capsys.readouterr().out.splitlines()]
     assert None in {line["logprob"] for line in lines}
     assert sum(line["tokens"] for line in lines) == results["tokens"]["test"]

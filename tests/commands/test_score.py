@@ -63,8 +63,8 @@ def test_sums_are_those_of_evaluate(run: Path, tmp_path: Path):
     text = [str(run), str(tmp_path / "text")]
     for context in ("stream", "sentence"):
         rows = command(*text, "--context", context, "--sums", main=score.main).out.splitlines()
-        lines = command(*text, "--context", context, "--lines", main=evaluate.main).out.splitlines()
-        assert [row.split("\t")[0] for row in rows] == [line.split("\t")[0] for line in lines]
+        whole = evaluate.evaluate(run, text[1], context)  # pyright: ignore[reportArgumentType]
+        assert sum(float(row.split("\t")[0]) for row in rows) == pytest.approx(whole["logprob"], abs=1e-3)
         assert rows[-1].split("\t")[2:] == ["6", "1", "a zebra saw the dog"]
         entries = [
             json.loads(line)
@@ -75,6 +75,33 @@ def test_sums_are_those_of_evaluate(run: Path, tmp_path: Path):
             assert sum(word["logprob"] for word in entry["words"]) == pytest.approx(entry["logprob"])
             known = sum(word["logprob"] for word in entry["words"] if word["known"])
             assert known == pytest.approx(entry["logprob_of_known"])
+
+
+def test_every_line_has_its_own_score(run: Path, tmp_path: Path):
+    (tmp_path / "text").write_text("the dog  saw\n\na\n")
+    asked = [str(run), str(tmp_path / "text"), "--context", "sentence", "--sums"]
+    lines = [json.loads(line) for line in command(*asked, "--json", main=score.main).out.splitlines()]
+    assert [line["text"] for line in lines] == ["the dog saw", "", "a"]
+    assert [line["tokens"] for line in lines] == [4, 1, 2]
+    alone = []
+    for row in ("the dog saw", "a"):
+        (tmp_path / "alone").write_text(f"{row}\n")
+        alone.append(evaluate.evaluate(run, str(tmp_path / "alone"), "sentence", "cpu")["logprob"])
+    assert [line["logprob"] for line in lines if line["text"]] == pytest.approx(alone, rel=1e-6)
+    rows = command(*asked, main=score.main).out.splitlines()
+    assert rows[2] == f"{lines[2]['logprob']:.4f}\t{lines[2]['logprob']:.4f}\t2\t0\ta"
+
+
+def test_a_split_is_scored_as_its_file_is(run: Path):
+    """Its words are those of the vocabulary, so that a rare word is <unk>."""
+    file, split = str(run.parent / "text"), "test"
+    for options in ([], ["--json"], ["--sums"], ["--sums", "--json"], ["--sums", "--context", "sentence"]):
+        of_file, of_split = (command(str(run), text, *options, main=score.main) for text in (file, split))
+        assert of_split.out == of_file.out.replace("ran", "<unk>")
+        assert of_split.out.count("<unk>") == 1
+        assert of_file.err.endswith(of_split.err)
+    refused = command(str(run), split, "--tokenize", "words", main=score.main).refused()
+    assert "--tokenize: test is a split, whose words the run has already; leave it out" in refused
 
 
 def test_a_line_is_read_alone_or_after_those_before_it(runs: list[str], tmp_path: Path):
