@@ -16,7 +16,7 @@ from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
-from lmzoo.numerics.owlqn import Point, Search
+from lmzoo.numerics.owlqn import Search
 from lmzoo.numerics.sparse import Rows
 from lmzoo.protocol.model import Trained
 
@@ -129,30 +129,13 @@ class Crf(LinearChain):
         return {"loss/train": value / len(self.gold), "train/gradient_norm": float(gradient.norm())}
 
     def progress(self) -> State:
-        x, value, gradient = self.search.point
-        sides = list(zip(*self.search.steps, strict=True)) or [(), (), ()]
-        return {
-            "steps": torch.tensor(self.steps),
-            "small": torch.tensor(self.small),
-            "x": x,
-            "value": torch.tensor(value, dtype=torch.float64),
-            "gradient": gradient,
-            "s": torch.stack(sides[0]) if sides[0] else x.new_zeros(0, len(x)),
-            "y": torch.stack(sides[1]) if sides[1] else x.new_zeros(0, len(x)),
-            "rho": torch.tensor(sides[2], dtype=torch.float64),
-        }
+        return {"steps": torch.tensor(self.steps), "small": torch.tensor(self.small), **self.search.state()}
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
         self.steps = int(progress["steps"].clamp(0, self.steps))
         self.small = int(progress.get("small", torch.tensor(0)).clamp(0, PATIENCE))
-        # clones, as the place in memory decides the order in which a product's terms are added
-        P = len(self.curvature)
-        x, gradient = (progress[name].float().view(P).clone() for name in ("x", "gradient"))
-        self.search.point = Point(x, float(progress["value"]), gradient)
-        sides = (progress[name].float().view(-1, P) for name in ("s", "y"))
-        for s, y, rho in zip(*sides, progress["rho"].view(-1).tolist(), strict=True):
-            self.search.steps.append((s.clone(), y.clone(), rho))
-        self._be(x)
+        self.search.take(progress)
+        self._be(self.search.point.x)
 
     def state(self) -> State:
         return super().state() | self.dense.state() | {"dense": self.dense_weights}

@@ -5,13 +5,13 @@ Andrew & Gao, *Scalable training of L1-regularized log-linear models*, ICML 2007
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from lmzoo.core.progress import tracked
+from lmzoo.core.iterations import iterations
 
 SUFFICIENT_DECREASE = 1e-4
 """γ of Armijo's condition."""
@@ -52,6 +52,30 @@ class Search:
         f, gradient = self.function(x)
         return Point(x, f + float(self.l1 @ x.abs()), gradient)
 
+    def state(self) -> dict[str, Tensor]:
+        """All that later steps depend on, beside the arguments."""
+        x, value, gradient = self.point
+        s, y, rho = zip(*self.steps, strict=True) if self.steps else ((), (), ())
+        none = x.new_zeros(0, len(x))
+        return {
+            "x": x,
+            "value": torch.tensor(value, dtype=torch.float64),
+            "gradient": gradient,
+            "s": torch.stack(s) if s else none,
+            "y": torch.stack(y) if y else none,
+            "rho": torch.tensor(rho, dtype=torch.float64),
+        }
+
+    def take(self, state: Mapping[str, Tensor]) -> None:
+        """Go on after the `state` of a search with the same arguments."""
+        # clones, as the place in memory decides the order in which a product's terms are added
+        like, P = self.point.x, len(self.point.x)
+        x, gradient = (state[name].to(like).view(P).clone() for name in ("x", "gradient"))
+        self.point = Point(x, float(state["value"]), gradient)
+        sides = (state[name].to(like).view(-1, P) for name in ("s", "y"))
+        for s, y, rho in zip(*sides, state["rho"].view(-1).tolist(), strict=True):
+            self.steps.append((s.clone(), y.clone(), rho))
+
     def step(self) -> float | None:
         """Go on to a lower point. Returns: by how much it is lower; None where no lower one is resolved."""
         here = self.point
@@ -89,7 +113,7 @@ def minimise(
         memory: the number of steps that the quasi-Newton updates remember.
     """
     search = Search(function, x, l1=l1, curvature=curvature, memory=memory)
-    for iteration in tracked(max_iterations, "iteration", "L-BFGS"):
+    for iteration in iterations(max_iterations, "L-BFGS", search.state, search.take):
         decrease = search.step()
         here = search.point
         if decrease is None:

@@ -3,15 +3,16 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from lmzoo.core import ranks
-from lmzoo.core.errors import Interrupted, UserError, out_of_memory
+from lmzoo.core.errors import Interrupted, UserError, one_line, out_of_memory
+from lmzoo.core.iterations import State, kept_by
 from lmzoo.core.options import call
 from lmzoo.core.progress import Bar
 from lmzoo.corpus import Corpus
@@ -75,6 +76,7 @@ class Trainer:
         if options.from_ is not None and self.descent is None:
             raise UserError(f"trainer.from={options.from_}: needs a model that learns by gradient", "leave it out")
         self.resumed = False
+        self.loops: dict[int, tuple[int, State]] = {}  # of an estimation that is not over
         self.saved_at = time.monotonic()
 
     def fit(self) -> None:
@@ -84,7 +86,7 @@ class Trainer:
             not finite; in both cases ``last.pt`` is what training goes on from.
         """
         if not self.resumed:
-            self._estimate()  # with nothing to save before it is done, a signal ends it at once
+            self._estimate()  # but for its iterations there is nothing to save, so a signal ends it at once
         if self.descent is None or self.progress.finished:
             return
         self.descent.share()
@@ -94,13 +96,14 @@ class Trainer:
                 self._epoch(self.descent, stopped, bar)
 
     def _estimate(self) -> None:
-        started = time.monotonic()
+        self.started = time.monotonic() - self.progress.seconds
         if self.options.from_ is None:
             hand_over(self.model, self.corpus)
-            self.model.estimate(self.corpus)
+            with kept_by(self):
+                self.model.estimate(self.corpus)
         else:
             start_from(self.model, self.corpus, self.options.from_, self.run.config()["model"])
-        self.progress.step_seconds = self.progress.seconds = time.monotonic() - started
+        self.progress.step_seconds = self.progress.seconds = time.monotonic() - self.started
         self._draw_apart()
         if self.descent is not None:
             self.descent.begin()
@@ -111,7 +114,37 @@ class Trainer:
             self.progress.tokens = len(self.corpus.splits["train"])
             self.progress.finished = True
             self._check()
+        self.loops = {}
         self.save()
+
+    def begin(self, loop: int, take: Callable[[State], None]) -> int:
+        """Let a loop of the estimation go on where it was saved; see `lmzoo.core.iterations`."""
+        if loop not in self.loops:
+            return 0
+        done, state = self.loops[loop]
+        with self.run.reading("last.pt"):
+            try:
+                take(state)
+            except (KeyError, TypeError, ValueError, RuntimeError) as error:
+                raise UserError(f"holds nothing of this estimation ({one_line(error)})") from None
+        return done
+
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """Hold signals back until an iteration of the estimation is done."""
+        with stop_signals() as self.stopped:
+            yield
+
+    def note(self, loop: int, done: int, state: Callable[[], State]) -> None:
+        """An iteration of the estimation is done. Raises: Interrupted after a signal, when it is saved."""
+        late = time.monotonic() - self.saved_at >= self.options.checkpoint_seconds
+        save, stop = ranks.anywhere(late, self.stopped())
+        if save or stop:
+            self.loops[loop] = done, dict(state())
+            self.progress.seconds = time.monotonic() - self.started
+            self.save()
+        if stop:
+            raise Interrupted
 
     def _epoch(self, descent: Descent, stopped: Callable[[], bool], bar: Bar) -> None:
         """The rest of the current epoch."""
@@ -203,10 +236,14 @@ class Trainer:
         if device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(device)
         random, *others = ranks.gathered(random)
-        descent = {"state": ()} if self.descent is None else self.descent.state_dict()
+        descent = {"state": ()} if self.descent is None or self.loops else self.descent.state_dict()
         checkpoint = {"model": self.model.state_dict(), "progress": asdict(self.progress), "random": random}
         if others:
             checkpoint["other_ranks_random"] = tuple(others)
+        if self.loops:
+            checkpoint["estimation"] = {
+                str(loop): {"done": done, **state} for loop, (done, state) in self.loops.items()
+            }
         if ranks.first():
             self.run.save("last.pt", checkpoint | descent)
         self.saved_at = time.monotonic()
@@ -225,6 +262,9 @@ class Trainer:
                 raise UserError("does not say how far training had come")
             self.progress = call(Progress, _SINCE | saved["progress"], "progress.")
             require_curve(self.progress.checks)
+            if "estimation" in saved:
+                self.loops = _loops(saved["estimation"])
+                return
             if self.descent is not None:
                 if not self.progress.finished:
                     self._check_place(len(self.descent.windows))
@@ -245,6 +285,18 @@ class Trainer:
         for name, end in (("epoch", self.options.epochs), ("window", windows)):
             if (place := getattr(self.progress, name)) >= end:
                 raise UserError(f"progress.{name}={place}: must be below {end}")
+
+
+def _loops(saved: Any) -> dict[int, tuple[int, State]]:
+    """The loops of an estimation in a checkpoint; a UserError where it has none."""
+    loops = {}
+    for loop, state in saved.items() if isinstance(saved, dict) and saved else [("", {})]:
+        done = state.pop("done", None) if isinstance(state, dict) else None
+        tensors = isinstance(state, dict) and all(isinstance(part, torch.Tensor) for part in state.values())
+        if not (tensors and str(loop).isdecimal() and type(done) is int and done >= 0):
+            raise UserError("holds nothing of this estimation")
+        loops[int(loop)] = done, state
+    return loops
 
 
 def _take_random(saved: Any, device: torch.device) -> None:

@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from lmzoo.core.iterations import State, iterations
 from lmzoo.core.options import Count, NonNegative, Size
-from lmzoo.core.progress import tracked
 from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
@@ -80,7 +80,15 @@ class HMM(DenseHMM):
             windows = SentenceWindows(corpus.train, WINDOW_TOKENS, seed=None)
         else:
             windows = StreamWindows(corpus.train, max(1, min(WINDOW_TOKENS, len(tokens)) // ROW_TOKENS), ROW_TOKENS)
-        for iteration in tracked(self.iterations, "iteration", "EM"):
+
+        def state() -> State:
+            return tables._asdict()
+
+        def take(saved: State) -> None:
+            nonlocal tables
+            tables = baum_welch.Parameters(**{name: table.to(self.start) for name, table in saved.items()})
+
+        for iteration in iterations(self.iterations, "EM", state, take):
             counts, loglikelihood = baum_welch.expected_counts(tables, windows.epoch(0))
             mean = loglikelihood / float(counts.emission.sum())  # every token is emitted once
             log.info("EM iteration %d began at a log-likelihood of %.6f nats per token", iteration + 1, mean)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.core.progress import tracked
+from lmzoo.core.iterations import State
+from lmzoo.core.iterations import iterations as kept
 from lmzoo.models.lds.estimation.asos import Expectations, e_step, m_step, of_words
 from lmzoo.models.lds.estimation.projection import project, vector_gains, whiten_vectors, with_mean
 from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, whiten
@@ -65,13 +66,24 @@ def fit(
     log.info("the Gaussian log-density of %s is no log-probability: nothing about perplexity follows", seen)
     mu, psi = whiten(counts, pseudocount)
     if vectors is None:
-        Y, steps = None, em(psi, len(mu) - 1, hidden, blocks, lags)
+        Y, observed, dimensions = None, psi, len(mu) - 1
     else:
         Y = whiten_vectors(with_mean(*vectors, mu), mu)
-        steps = em(project(psi, Y, mu), Y.shape[1], hidden, blocks, lags)
+        observed, dimensions = project(psi, Y, mu), Y.shape[1]
+    steps = em(observed, dimensions, hidden, blocks, lags)
     fitted = Fit(*next(steps), mu, Y)
     _report(0, fitted)
-    for iteration in tracked(iterations, "iteration", "EM"):
+
+    def state() -> State:
+        return fitted.lds._asdict()
+
+    def take(saved: State) -> None:
+        nonlocal steps, fitted
+        begun = LDS(**{name: part.to(mu.device) for name, part in saved.items()})
+        steps = em(observed, dimensions, hidden, blocks, lags, begun)
+        fitted = Fit(*next(steps), mu, Y)
+
+    for iteration in kept(iterations, "EM", state, take):
         fitted = Fit(*next(steps), mu, Y)
         _report(iteration + 1, fitted)
     return fitted
@@ -85,7 +97,12 @@ def _report(iteration: int, fitted: Fit) -> None:
 
 
 def em(
-    psi: Sequence[CrossCovariance] | Sequence[Tensor], dimensions: int, hidden: int, blocks: int, lags: int
+    psi: Sequence[CrossCovariance] | Sequence[Tensor],
+    dimensions: int,
+    hidden: int,
+    blocks: int,
+    lags: int,
+    begun: LDS | None = None,
 ) -> Iterator[tuple[LDS, SteadyState, Expectations]]:
     """First the system of subspace identification, and then the system after every iteration of EM, without end.
 
@@ -95,16 +112,22 @@ def em(
         hidden: h, at most ``dimensions``.
         blocks: r of subspace identification, at least 2. It sees Ψ_1 … Ψ_{2r-1}; see `Hankel`.
         lags: L; EM sees Ψ_1 … Ψ_L.
+        begun: the system to go on from, in place of subspace identification.
 
     Raises: ValueError as `identify` does.
     """
-    device = psi[0].device
-    generator = torch.Generator(device).manual_seed(0)  # the decomposition hardly depends on its start
-    shape = (blocks * len(psi[0]), hidden + OVERSAMPLING)
-    start = torch.randn(shape, dtype=torch.float64, device=device, generator=generator)
-    lds = identify(psi[: 2 * blocks - 1], start, hidden, blocks)
+    lds = begun or identified(psi, hidden, blocks)
     while True:
         steady = steady_state(lds)
         expectations = e_step(psi[:lags], lds, steady, dimensions)
         yield lds, steady, expectations
         lds = m_step(expectations)
+
+
+def identified(psi: Sequence[CrossCovariance] | Sequence[Tensor], hidden: int, blocks: int) -> LDS:
+    """The system of subspace identification."""
+    device = psi[0].device
+    generator = torch.Generator(device).manual_seed(0)  # the decomposition hardly depends on its start
+    shape = (blocks * len(psi[0]), hidden + OVERSAMPLING)
+    start = torch.randn(shape, dtype=torch.float64, device=device, generator=generator)
+    return identify(psi[: 2 * blocks - 1], start, hidden, blocks)

@@ -1,0 +1,72 @@
+"""Estimation that iterates is saved, and goes on bit for bit; what is saved of another estimation is refused."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import QUICK, TEXT, command, edit
+
+from lmzoo.core.progress import Bar
+from lmzoo.runs.checkpoint import read_checkpoint
+
+OPTIONS = {
+    "hmm": ["model=hmm", "model.states=4", "model.iterations=6"],
+    "hmm then gradient": ["model=hmm", "model.states=4", "model.iterations=6", "model.gradient=true"],
+    "lds": ["model=lds", "model.hidden=4", "model.iterations=6"],
+    "lds_rnn": ["model=lds_rnn", "model.hidden=4", "model.iterations=6", "model.head=2"],
+    "loglinear": ["model=loglinear", "model.order=2", "model.tolerance=0"],
+    "model_m": ["model=model_m", "model.classes=3", "model.order=2"],
+}
+STOPPED = 3
+
+
+def stop(patch: pytest.MonkeyPatch, at: int) -> None:
+    """Send SIGTERM while an iteration of estimation is under way; Brown clusters have no iterations."""
+    update, seen = Bar.update, []
+
+    def watched(self: Bar, *notes: str, steps: int = 1) -> None:
+        if self.unit == "iteration":
+            seen.append(self)
+            if len(seen) == at:
+                os.kill(os.getpid(), signal.SIGTERM)
+        update(self, *notes, steps=steps)
+
+    patch.setattr(Bar, "update", watched)
+
+
+def learnt(run: str) -> dict[str, torch.Tensor]:
+    return read_checkpoint(Path(run, "best.pt"), torch.device("cpu"))["model"]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_stopped_estimation_goes_on_to_the_same_weights(name: str, folder: Path):
+    line = [*TEXT, *QUICK, *OPTIONS[name]]
+    assert command(*line, "run_dir=whole").code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        stop(patch, STOPPED)
+        stopped = command(*line, "run_dir=parts")
+    assert stopped.code == 130, stopped
+    assert "everything is saved" in stopped.err
+    saved = read_checkpoint(Path("parts/last.pt"), torch.device("cpu"))["estimation"]
+    assert [state["done"] for state in saved.values()] == [STOPPED]
+    with pytest.MonkeyPatch.context() as patch:
+        stop(patch, 1)  # twice in one estimation
+        assert command(*line, "run_dir=parts").code == 130
+    done = command(*line, "run_dir=parts")
+    assert done.code == 0, done
+    whole, parts = learnt("whole"), learnt("parts")
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[key], parts[key]) for key in whole if isinstance(whole[key], torch.Tensor))
+
+
+@pytest.mark.parametrize("damage", [3, {}, {"0": 3}, {"0": {"done": -1}}, {"x": {"done": 1}}, {"0": {"done": 1}},
+                                    {"0": {"done": 1, "emission": torch.zeros(1)}}])  # fmt: skip
+def test_what_is_saved_of_another_estimation_is_refused(damage: object, folder: Path):
+    line = [*TEXT, *QUICK, *OPTIONS["hmm"], "run_dir=run"]
+    with pytest.MonkeyPatch.context() as patch:
+        stop(patch, STOPPED)
+        assert command(*line).code == 130
+    edit(Path("run/last.pt"), lambda saved: saved | {"estimation": damage})
+    assert "last.pt: holds nothing of this estimation" in command(*line).refused()
