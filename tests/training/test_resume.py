@@ -24,7 +24,7 @@ from lmzoo.runs.directory import Run
 from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
 
-SCRIPT = runpy.run_path(str(ROOT / "scripts" / "kill_resume.py"))
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "checks" / "kill_resume.py"))
 SCHEDULES = {
     "cosine": ["schedule=cosine", "schedule.warmup=3"],
     "averaged": ["schedule=constant", "trainer.average=tail", "trainer.average_after=1", "trainer.random_bptt=true"],

@@ -5,11 +5,12 @@ from lds_oracle import HMM, basis, whitened
 from torch import Tensor
 
 from lmzoo.models.lds.estimation.asos import e_step
-from lmzoo.models.lds.estimation.statistics import Counts, Operator, whiten
+from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.subspace import identify
 from lmzoo.models.lds.estimation.system import LDS, power_of_symmetric
 from lmzoo.models.lds.inference import embed, scan, smooth, word_gains
+from lmzoo.numerics.svd import Operator
 
 
 def filtered(lds: LDS, mu: Tensor, tokens: Tensor) -> Tensor:
