@@ -1,4 +1,4 @@
-"""Modules outside the package that register models.
+"""Modules outside the package that register models, or other things that a configuration names.
 
 A plug-in is code. So the user names it, and a run that was made with one does not bring it in.
 """
@@ -14,7 +14,7 @@ from traceback import walk_tb
 from lmzoo.core.errors import UserError, own_place, shortened
 
 GROUP = "lmzoo.models"
-"""The entry points by which an installed package offers models: each names a module."""
+"""The entry points by which an installed package offers such modules, each of which names one."""
 
 VARIABLE = "LMZOO_PLUGINS"
 """The environment variable that names modules, parted by commas."""

@@ -70,6 +70,3 @@ def _told(entry: Callable[..., Any]) -> str:
     """A class or function, and the file that it is of."""
     module, name = _named(entry)
     return f"{module}.{name} of {getattr(sys.modules.get(module), '__file__', None) or 'no file'}"
-
-
-models = Registry("model")

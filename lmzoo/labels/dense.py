@@ -14,14 +14,13 @@ import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds
-from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry
 from lmzoo.labels.model import State, packed, unpacked
 from lmzoo.protocol.encoder import Encoder, embed_lines
-from lmzoo.protocol.model import LanguageModel, Trained, evaluating, restored
+from lmzoo.protocol.model import LanguageModel, Trained, evaluating, models, restored
 from lmzoo.words.vectors.formats import read_vectors
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from lmzoo.core.registry import Registry
 from lmzoo.corpus import EOS_ID, Corpus
+
+models = Registry("model")
 
 Built = TypeVar("Built")
 

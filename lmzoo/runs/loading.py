@@ -11,11 +11,10 @@ import torch
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.plugins import require_plugins
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.own import unlike
 from lmzoo.protocol.condition import Conditioned
-from lmzoo.protocol.model import LanguageModel, Trained, restored
+from lmzoo.protocol.model import LanguageModel, Trained, models, restored
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LANGUAGE_MODEL, kind_of

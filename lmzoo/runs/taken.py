@@ -6,8 +6,8 @@ from typing import Any
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import saved
-from lmzoo.core.registry import models
 from lmzoo.corpus.own import known_form
+from lmzoo.protocol.model import models
 from lmzoo.runs.settings import flatten
 
 

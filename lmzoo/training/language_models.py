@@ -13,10 +13,9 @@ from torch import Tensor
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import call, check, sources
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import UNK
-from lmzoo.protocol.model import LanguageModel, learnt_numbers
+from lmzoo.protocol.model import LanguageModel, learnt_numbers, models
 from lmzoo.protocol.partition import HasLogZ, estimated
 from lmzoo.protocol.perplexity import Score, fault, score, text_logprobs
 from lmzoo.protocol.sampling import sample

@@ -191,7 +191,7 @@ def family_job(name: str, batch: int, length: int, states: int) -> Job:
     import lmzoo.models  # noqa: F401
     from lmzoo.core.configs import CONFIGS
     from lmzoo.core.memory import keep_freed_memory
-    from lmzoo.core.registry import models
+    from lmzoo.protocol.model import models
 
     keep_freed_memory()  # as the commands do
     torch.manual_seed(0)

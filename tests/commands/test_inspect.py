@@ -16,13 +16,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import lmzoo
 from lmzoo.commands import inspect
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm import block_hmm
 from lmzoo.models.hmm.block_hmm import BlockHMMOptions
 from lmzoo.models.hmm.usage import entropy, expected_visits, first_lines
 from lmzoo.models.hmm.vlhmm import TableHMM
 from lmzoo.models.lds.directions import singular_words
+from lmzoo.protocol.model import models
 from lmzoo.runs.directory import Run
 
 WORDS = Vocabulary(["<eos>", "the", "a", "dog", "cat", "barks"])

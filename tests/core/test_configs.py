@@ -7,9 +7,10 @@ from command_line import configuration
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import CONFIGS, completed, defaults
 from lmzoo.core.options import call
-from lmzoo.core.registry import Registry, models
+from lmzoo.core.registry import Registry
 from lmzoo.corpus.entries import corpora
 from lmzoo.corpus.vocabulary import Vocabulary
+from lmzoo.protocol.model import models
 from lmzoo.runs.loading import build_model
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions

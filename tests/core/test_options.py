@@ -13,8 +13,8 @@ import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import BelowOne, Bounds, Count, Probability, Size, call, schema
-from lmzoo.core.registry import models
 from lmzoo.corpus.entries import corpora
+from lmzoo.protocol.model import models
 from lmzoo.training import language_models
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions

@@ -14,10 +14,10 @@ from lmzoo.commands import evaluate
 from lmzoo.core import plugins
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
-from lmzoo.core.registry import models
+from lmzoo.protocol.model import models
 
 MODULE = """
-from lmzoo.core.registry import models
+from lmzoo.protocol.model import models
 from lmzoo.models.ngram.ngram import NGram
 
 @models.register("mine")

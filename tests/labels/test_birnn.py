@@ -9,7 +9,6 @@ from torch.nn import functional as F
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.form import Form
 from lmzoo.labels.birnn import BiRNN
@@ -18,7 +17,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import labellers
 from lmzoo.labels.network import Pooling, pooled
 from lmzoo.labels.templates import templates
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, models
 
 SMALL = {"hidden": 6, "embedding": 5, "filters": 4, "column": 3, "dropout": 0.0, "unknown": 0.0, "epochs": 2}
 SENTENCES = [

@@ -7,13 +7,12 @@ import torch
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.dense import Dense, windows
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry
 from lmzoo.models.lds.lds import LinearDynamicalSystem
-from lmzoo.protocol.model import Trained
+from lmzoo.protocol.model import Trained, models
 
 LINES = ["The cat saw 12 cats", "a", "saw the 1,000.5"]
 SENTENCES = [Sentence(line.split(), [], [[] for _ in line.split()]) for line in LINES]

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from lmzoo.core.configs import defaults
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.lines import by_line
 from lmzoo.protocol.condition import Conditioned, beginning
+from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.loading import build_model

@@ -12,7 +12,6 @@ from omegaconf import OmegaConf
 import lmzoo
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.windows import StreamWindows
@@ -20,7 +19,7 @@ from lmzoo.models.combined.mixture import Mixture
 from lmzoo.models.hmm.hmm import HMM
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.ngram.arpa_file import write_arpa
-from lmzoo.protocol.model import LanguageModel, State, learnt_numbers, restored
+from lmzoo.protocol.model import LanguageModel, State, learnt_numbers, models, restored
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 from lmzoo.runs.loading import hand_over

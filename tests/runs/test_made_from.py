@@ -14,9 +14,10 @@ from command_line import MODELS, QUICK, TEXT, command, stop_at
 from lmzoo.commands import label, train, vectors
 from lmzoo.core.files import sha256
 from lmzoo.core.options import schema, sources
-from lmzoo.core.registry import Registry, models
+from lmzoo.core.registry import Registry
 from lmzoo.labels.crf import Crf
 from lmzoo.labels.model import labellers
+from lmzoo.protocol.model import models
 from lmzoo.runs.directory import Run
 from lmzoo.training.options import TrainerOptions
 from lmzoo.words.vectors.method import methods

@@ -16,9 +16,9 @@ from command_line import QUICK, ROOT, TEXT, configuration, edit, stop_at
 
 from lmzoo.core.errors import Interrupted
 from lmzoo.core.files import atomic_stream
-from lmzoo.core.registry import models
 from lmzoo.core.seals import SEAL
 from lmzoo.models.ngram.ngram import NGram
+from lmzoo.protocol.model import models
 from lmzoo.runs import files
 from lmzoo.runs.directory import Run
 from lmzoo.training.session import train

@@ -11,12 +11,11 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Size, Source
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.protocol.hidden import HasVectors
-from lmzoo.protocol.model import State
+from lmzoo.protocol.model import State, models
 from lmzoo.protocol.perplexity import text_logprobs
 
 log = logging.getLogger(__name__)

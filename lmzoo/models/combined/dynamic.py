@@ -16,11 +16,10 @@ from torch.func import functional_call
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, NonNegative, Probability, Size, Source
 from lmzoo.core.progress import tracked
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.trained import OfOneRun
-from lmzoo.protocol.model import State, sized_by_estimate
+from lmzoo.protocol.model import State, models, sized_by_estimate
 
 WINDOW = 100
 """Tokens scored at once, or n if that is more. A window in which a step is taken copies the weights for each row."""

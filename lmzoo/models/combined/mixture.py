@@ -10,12 +10,11 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Source
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.lines import by_line
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.combined.trained import OfTrained
-from lmzoo.protocol.model import LanguageModel, State, sized_by_estimate
+from lmzoo.protocol.model import LanguageModel, State, models, sized_by_estimate
 from lmzoo.protocol.perplexity import text_logprobs
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
-from lmzoo.protocol.model import LanguageModel, Trained
+from lmzoo.protocol.model import LanguageModel, Trained, models
 
 
 class OfTrained(LanguageModel):

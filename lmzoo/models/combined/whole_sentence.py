@@ -12,14 +12,13 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Count, NonNegative, Size, Source
-from lmzoo.core.registry import models
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.lines import line_sums
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
 from lmzoo.models.combined.sentence_features import SentenceFeatures, frequent, matrix, with_column
 from lmzoo.models.combined.trained import OfTrained
 from lmzoo.numerics.sparse import Rows
-from lmzoo.protocol.model import LanguageModel, State, sized_by_estimate
+from lmzoo.protocol.model import LanguageModel, State, models, sized_by_estimate
 from lmzoo.protocol.partition import LogZ
 from lmzoo.protocol.perplexity import Score, text_logprobs
 from lmzoo.protocol.sampling import sample_sentences

@@ -8,11 +8,11 @@ from torch import nn
 
 from lmzoo.core.iterations import State, iterations
 from lmzoo.core.options import Count, NonNegative, Size
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables
 from lmzoo.models.hmm.inference import baum_welch
+from lmzoo.protocol.model import models
 from lmzoo.words.cache import cached_brown_clusters
 
 log = logging.getLogger(__name__)

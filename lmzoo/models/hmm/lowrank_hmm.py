@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Size
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.inference import lowrank
 from lmzoo.models.hmm.inference.underflow import log_product
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
+from lmzoo.protocol.model import models
 
 POINTING = 8.0
 """By how much the logit of a fresh feature is larger for its own states than for others, about."""

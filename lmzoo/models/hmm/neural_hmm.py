@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from lmzoo.core.options import Dropout, Size
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables
 from lmzoo.models.hmm.inference.precision import single
 from lmzoo.models.hmm.state_vectors import Residual
+from lmzoo.protocol.model import models
 
 
 @models.register("neural_hmm")

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.inference.precision import single
 from lmzoo.models.hmm.inference.tiles import local_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
+from lmzoo.protocol.model import models
 
 
 class TwoLevel(NamedTuple):

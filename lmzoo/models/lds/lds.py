@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Count, Depth, NonNegative, Size, Source
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.lds.estimation.fit import Fit, fit
@@ -22,7 +21,7 @@ from lmzoo.models.lds.estimation.system import power_of_symmetric
 from lmzoo.models.lds.inference import embed, scan, smooth
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import vectors_of
-from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.words.clusters import Clustering
 
 log = logging.getLogger(__name__)

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from lmzoo.core.options import Count
 from lmzoo.core.progress import tracked
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
 from lmzoo.models.neural.output import Output
 from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
 from lmzoo.models.neural.regularisers import PLAIN
+from lmzoo.protocol.model import models
 
 RMS = 0.5
 """Root mean square of a state's component at the start: there tanh is still close to the identity."""

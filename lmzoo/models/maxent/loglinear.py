@@ -7,11 +7,10 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, NonNegative, Size
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Exponential, require_strengths
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
-from lmzoo.protocol.model import WindowModel, numbered_below
+from lmzoo.protocol.model import WindowModel, models, numbered_below
 from lmzoo.words.cache import cached_brown_clusters
 
 

@@ -4,11 +4,10 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.options import Depth, NonNegative, Size
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Exponential, require_strengths
 from lmzoo.models.maxent.features import Template, attributes, contexts, ngram_templates, parse_templates
-from lmzoo.protocol.model import WindowModel, numbered_below
+from lmzoo.protocol.model import WindowModel, models, numbered_below
 from lmzoo.words.cache import cached_brown_clusters
 
 CLASS: Template = (0,)

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size, Source
-from lmzoo.core.registry import models
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.protocol.model import models
 from lmzoo.words.clusters import Clustering
 
 

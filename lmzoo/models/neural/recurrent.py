@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Dropout, NonNegative, Size, Source
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.initialisation import initialise
@@ -23,7 +22,7 @@ from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.models.neural.regularisers import Dropping, Recipe, Stack, activation_penalty, drop_words, needs_stack
 from lmzoo.models.neural.softmaxes import MixtureOfSoftmaxes
 from lmzoo.protocol.condition import Conditioned
-from lmzoo.protocol.model import State
+from lmzoo.protocol.model import State, models
 from lmzoo.words.clusters import Clustering
 
 

@@ -10,13 +10,12 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import Source
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.vocabulary import ADDED, EOS, EOS_ID, UNK
 from lmzoo.models.ngram.arpa_file import read_arpa
 from lmzoo.models.ngram.ngram import BackoffModel, saved_table
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.model import State, number_kind, numbers_outside
+from lmzoo.protocol.model import State, models, number_kind, numbers_outside
 
 log = logging.getLogger(__name__)
 

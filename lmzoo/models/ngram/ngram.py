@@ -12,12 +12,11 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.memory import large_tensors_given_back
 from lmzoo.core.options import Count, Depth, NonNegative
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.drawing import Drawing
 from lmzoo.models.ngram.smoothing import Smoothing, estimate
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.model import State, WindowModel, number_kind, sized_by_estimate
+from lmzoo.protocol.model import State, WindowModel, models, number_kind, sized_by_estimate
 
 log = logging.getLogger(__name__)
 

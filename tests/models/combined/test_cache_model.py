@@ -9,10 +9,10 @@ import torch
 from command_line import command
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.combined.cache import Cache
 from lmzoo.protocol.hidden import HasVectors
+from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.loading import hand_over, load
 

@@ -7,11 +7,10 @@ import torch
 
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.dynamic import Dynamic
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, models
 from lmzoo.runs.loading import hand_over, load
 
 SEGMENT = 5

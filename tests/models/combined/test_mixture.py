@@ -11,12 +11,12 @@ from command_line import MODELS, TEXT, command
 
 from lmzoo import load
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.lines import by_line
 from lmzoo.models.combined.mixture import Mixture, mixture_weights
 from lmzoo.models.hmm.inference import dense
 from lmzoo.protocol.lines import known
+from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import hand_over

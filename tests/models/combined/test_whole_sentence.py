@@ -15,7 +15,6 @@ from torch import Tensor
 from lmzoo.commands import evaluate, generate, score
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.lines import by_line
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
@@ -25,7 +24,7 @@ from lmzoo.models.combined.whole_sentence import WholeSentence
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import estimate
 from lmzoo.numerics.sparse import Rows
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Draws, sample_sentences
 from lmzoo.runs.loading import load

@@ -4,11 +4,11 @@ import torch
 from hmm_oracle import V, assert_same_with_gradients, lse, recursion, residual, words
 from torch import Tensor
 
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.lowrank_hmm import LowRankHMM
 from lmzoo.models.hmm.twolevel_hmm import TwoLevelHMM
 from lmzoo.models.hmm.vlhmm import TableHMM
+from lmzoo.protocol.model import models
 
 OPTIONS = {
     "states": 12,

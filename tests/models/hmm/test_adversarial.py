@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 
 import lmzoo.models  # noqa: F401
 from lmzoo.core.configs import CONFIGS
-from lmzoo.core.registry import models
+from lmzoo.protocol.model import models
 
 V = 12
 SMALL = {"iterations": 0, "gradient": True, "dim": 8, "state_dropout": 0.5}

@@ -20,9 +20,9 @@ from hmm_oracle import (
     words,
 )
 
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.dense_hmm import DenseHMM
 from lmzoo.models.hmm.inference import blocks
+from lmzoo.protocol.model import models
 
 Z = 6
 VARIANTS = {

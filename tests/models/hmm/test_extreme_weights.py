@@ -8,9 +8,9 @@ from test_adversarial import MODELS, SIZES, SMALL, V
 from torch import Tensor
 
 from lmzoo.core.configs import CONFIGS
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.dense_hmm import DenseHMM
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+from lmzoo.protocol.model import models
 
 WAYS = MODELS | {"vlhmm, table": {"parameterisation": "table"}, "vlhmm, factored": {"embeddings": "factored"}}
 

@@ -8,10 +8,10 @@ import re
 import pytest
 import torch
 
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.hmm.hmm import ROW_TOKENS
 from lmzoo.models.hmm.inference.baum_welch import cluster_start, random_start
+from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.words.cache import cached_brown_clusters
 

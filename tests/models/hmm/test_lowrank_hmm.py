@@ -7,8 +7,8 @@ from omegaconf import OmegaConf
 
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.lowrank_hmm import BlockLowRank, LowRank, LowRankHMM
+from lmzoo.protocol.model import models
 
 
 def test_a_model_with_softmax_kernel_approximates_the_softmax(monkeypatch):

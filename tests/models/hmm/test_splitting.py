@@ -15,12 +15,11 @@ from omegaconf import OmegaConf
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import schema
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.lowrank_hmm import LowRankHMM
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
 from lmzoo.models.hmm.twolevel_hmm import TwoLevelHMM
 from lmzoo.models.hmm.vlhmm import VeryLargeHMM, vlhmm
-from lmzoo.protocol.model import Trained
+from lmzoo.protocol.model import Trained, models
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load

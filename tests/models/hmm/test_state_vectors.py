@@ -5,8 +5,8 @@ import torch
 from block_hmm_oracle import OF_MODEL, OPTIONS, make
 from hmm_oracle import V, assert_dropout_of_vectors_acts_in_training_alone
 
-from lmzoo.core.registry import models
 from lmzoo.models.hmm.lowrank_hmm import POINTING
+from lmzoo.protocol.model import models
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from torch.nn.functional import normalize
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.lds import lds
 from lmzoo.models.lds.estimation.asos import e_step
@@ -20,6 +19,7 @@ from lmzoo.models.lds.estimation.fit import fit
 from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.inference import smooth
 from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.protocol.model import models
 from lmzoo.words.vectors.formats import encoded
 from lmzoo.words.vectors.word_vectors import WordVectors
 

@@ -13,9 +13,9 @@ from omegaconf import OmegaConf
 import lmzoo
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import Interrupted, UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.models.maxent.loglinear import LogLinear
+from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.training.session import train
 from lmzoo.words.cache import cached_brown_clusters

@@ -8,10 +8,10 @@ from omegaconf import OmegaConf
 
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.maxent.model_m import ModelM
+from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.words.cache import cached_brown_clusters
 

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.configs import defaults
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
-from lmzoo.protocol.model import LanguageModel, Trained
+from lmzoo.protocol.model import LanguageModel, Trained, models
 
 CLASSES = {f"output.classes.{name}": f"classes.{name}" for name in ("word_class", "S.weight", "S.bias")}
 SIZES = {"embedding": 6, "hidden": 6, "classes": 4}

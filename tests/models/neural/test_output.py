@@ -6,10 +6,10 @@ from torch.nn import functional as F
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
 from lmzoo.models.neural import softmax
 from lmzoo.models.neural.output import Output, WordClasses
+from lmzoo.protocol.model import models
 from lmzoo.words.cache import cached_brown_clusters
 
 N, D, V = 23, 4, 11

@@ -7,9 +7,8 @@ import torch
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.corpus import Corpus
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, models
 from lmzoo.words.vectors.formats import encoded
 from lmzoo.words.vectors.word_vectors import WordVectors
 

@@ -9,9 +9,9 @@ from layers import assert_dropped, watched
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.core.registry import models
 from lmzoo.models.neural.recurrent import GRU, LSTM, RNN, Recurrent
 from lmzoo.models.neural.regularisers import PLAIN
+from lmzoo.protocol.model import models
 
 SMALL = {
     "vocabulary_size": 7,
