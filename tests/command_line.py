@@ -97,6 +97,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def saved(run: Path) -> dict[str, bytes]:
+    """Every file of a run but its log, which tells of a refusal, too."""
+    return {name: data for name, data in contents(run).items() if name != "train.log"}
+
+
 def edit(file: Path, change: Callable[[Any], Any]) -> None:
     """Read a file of a run, change what is in it, and write it again without its seal, as older versions had none."""
     if file.suffix == ".pt":

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import SMALL, command, contents, edit, put
+from command_line import SMALL, command, edit, put, saved
 
 from lmzoo.commands import evaluate, train
 from lmzoo.core.configs import parse
@@ -199,9 +199,9 @@ def test_forms(found: Any, example: Any, same: bool):
 )
 def test_training_does_not_go_on_from_what_it_cannot_have_been(run: Path, change: Callable, reason: str):
     edit(run / "last.pt", change)
-    before = contents(run)
+    before = saved(run)
     assert f"last.pt: {reason}" in command(*SMALL, f"run_dir={run}").refused()
-    assert contents(run) == before
+    assert saved(run) == before
 
 
 def test_options_that_pytorch_has_got_since_are_its_own(run: Path, finished: Path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import SMALL, command, contents, edit, stop_at
+from command_line import SMALL, command, edit, saved, stop_at
 
 from lmzoo.commands import evaluate
 
@@ -19,11 +19,6 @@ class Evil:
 
     def __reduce__(self):
         return os.mkdir, ("executed",)
-
-
-def saved(run: Path) -> dict[str, bytes]:
-    """What a run has saved; its log may tell of a refusal."""
-    return {name: data for name, data in contents(run).items() if name != "train.log"}
 
 
 def truncate(file: Path) -> None:

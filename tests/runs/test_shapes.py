@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, TEXT, command, contents, edit, put
+from command_line import MODELS, QUICK, TEXT, command, contents, edit, put, saved
 
 from lmzoo.api import load
 from lmzoo.commands import compare, evaluate, generate, pairs, score, train
@@ -16,11 +16,6 @@ from lmzoo.core.errors import UserError
 from lmzoo.models.neural.recurrent import RNN
 
 SMALL = [*TEXT, *QUICK, *MODELS["rnn"]]
-
-
-def saved(run: Path) -> dict[str, bytes]:
-    """What a run has saved; its log may tell of a refusal."""
-    return {name: data for name, data in contents(run).items() if name != "train.log"}
 
 
 @pytest.fixture(scope="module")
