@@ -7,6 +7,7 @@ import sys
 from lmzoo.cli.start import start
 from lmzoo.commands import COMMANDS, FORMER
 from lmzoo.core.errors import UserError, nearest, shortened
+from lmzoo.core.version import __version__
 
 
 def run() -> None:
@@ -25,6 +26,9 @@ def main() -> int:
     if "-sc" in words:
         sys.argv[1:] = words[words.index("-sc") :]
         return _complete()
+    if words[:1] == ["--version"]:
+        print(__version__)
+        return 0
     if words and words[0] not in ("-h", "--help"):
         now = FORMER.get(words[0])
         advice = f"it is lmzoo {now} now" if now else nearest(words[0], COMMANDS)

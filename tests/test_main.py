@@ -26,6 +26,10 @@ def test_the_help_of_a_command_begins_with_what_it_is_for(name: str):
     assert told.startswith(f"usage: lmzoo {name} ") or name in ("train", "vectors", "label")
 
 
+def test_it_tells_its_version():
+    assert command("--version", main=__main__.main).out == f"{__version__}\n"
+
+
 def test_a_misspelt_command_has_a_hint():
     assert "trian: no such command; did you mean 'train'?" in command("trian", main=__main__.main).refused()
 

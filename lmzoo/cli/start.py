@@ -13,9 +13,9 @@ INTERRUPTED = 130
 def start(command: str) -> None:
     """Import the module of a command, run its ``main`` and exit with its code.
 
-    Its imports take long. Ctrl-C while they last ends the
-    process at once. Later the first Ctrl-C raises KeyboardInterrupt, so that nothing half done is left, and the second
-    ends the process. Where a shell has told it to ignore Ctrl-C, a command does.
+    Its imports take long. Ctrl-C while they last ends the process at once. Later the first Ctrl-C raises
+    KeyboardInterrupt, so that nothing half done is left, and the second ends the process. Where a shell has told it to
+    ignore Ctrl-C, a command does.
     """
     heeded = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if heeded:

@@ -139,7 +139,7 @@ def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str
     parser = CommandParser(
         prog="lmzoo rerank",
         description=f"{COMMANDS['rerank']}. Prints the best of each id first, with log p under the model, in nats, "
-        " and the weighted sum of all scores behind them. Each is scored by itself, whatever the run's context.",
+        "and the weighted sum of all scores behind them. Each is scored by itself, whatever the run's context.",
         epilog="examples: lmzoo rerank outputs/ptb/lstm nbest.txt --weights 0.8 1; "
         "lmzoo rerank outputs/ptb/lstm nbest.txt --tune references.txt",
     )

@@ -120,8 +120,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog="examples: lmzoo retrieve docs.jsonl queries.tsv --mu 1000 --run dirichlet.run; "
         "lmzoo retrieve cran.all.1400 cran.qry --qrels cranqrel --mu 100 200 300 --feedback 10",
     )
-    parser.add_argument("documents", type=Path)
-    parser.add_argument("queries", type=Path)
+    parser.add_argument("documents", type=Path, help="a file, in one of these forms")
+    parser.add_argument("queries", type=Path, help="a file, likewise")
     parser.add_argument(
         "--qrels", type=Path, metavar="FILE", help="judgements, TREC's, BEIR's or Cranfield's: print measures"
     )

@@ -1,7 +1,7 @@
 """Iterations of an estimation, such as EM: they are saved, and a run goes on from the last one."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -16,15 +16,18 @@ class Keeper(Protocol):
     """Saves iterations. An estimation may have several loops of them, which are numbered 0, 1, … in their order."""
 
     def begin(self, loop: int, take: Callable[[State], None]) -> int:
-        """How many iterations of a loop were done when it was saved; ``take`` is given its state then."""
+        """How many iterations of a loop were done when it was saved; ``take`` is given its state then.
+
+        From now to `end` a signal that ends the program waits for `note`.
+        """
         ...
 
     def note(self, loop: int, done: int, state: Callable[[], State]) -> None:
         """An iteration is done; may save, and end the loop by an exception."""
         ...
 
-    def stopping(self) -> AbstractContextManager[None]:
-        """A context in which a signal that ends the program waits for `note`."""
+    def end(self) -> None:
+        """A loop has ended, of itself or by an exception."""
         ...
 
 
@@ -59,8 +62,11 @@ def iterations(total: int, what: str, state: Callable[[], State], take: Callable
     keeper, numbers = keeping
     loop = next(numbers)
     begun = keeper.begin(loop, take)
-    with keeper.stopping(), Bar(total, "iteration", what, begun) as bar:
-        for number in range(begun, total):
-            yield number
-            bar.update()
-            keeper.note(loop, number + 1, state)
+    try:
+        with Bar(total, "iteration", what, begun) as bar:
+            for number in range(begun, total):
+                yield number
+                bar.update()
+                keeper.note(loop, number + 1, state)
+    finally:
+        keeper.end()

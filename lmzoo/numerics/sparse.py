@@ -80,4 +80,6 @@ class Rows(NamedTuple):
         """(F,) or (F, K) -> (N,) or (N, K)."""
         if dense.ndim == 1:
             return (self @ dense[:, None])[:, 0]
+        if not len(self.columns):
+            return dense.new_zeros(len(self.begins), dense.shape[1])
         return F.embedding_bag(self.columns, dense, self.begins, mode="sum", per_sample_weights=self.values)

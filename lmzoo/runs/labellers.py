@@ -17,6 +17,9 @@ from lmzoo.runs.checkpoint import require_numbers
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, kind_of
 
+SINCE = {"small", "dense", "features", "scales"}
+"""What checkpoints of earlier versions do not have."""
+
 
 def taken(
     run: Run, name: str, what: Any, take: Callable[[Mapping[str, Tensor]], None], told: Callable[[], State]
@@ -36,6 +39,8 @@ def taken(
             require_numbers(what)
             take(what)
             own = told()
+            if lacking := own.keys() - what.keys() - SINCE:
+                raise UserError(f"has no {min(lacking)}")
             if wrong := [key for key in what if key in own and not _same(what[key], own[key])]:
                 raise UserError(f"{wrong[0]} is not what this labeller saves")
     except UserError:

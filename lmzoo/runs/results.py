@@ -53,6 +53,7 @@ class _VectorResults:
     seconds: Figure
     tokens_per_second: Figure
     seed: int
+    device: str
     warnings: list[str]
 
 
@@ -69,6 +70,7 @@ class _LabelResults:
     seconds: Figure
     labelling_seconds: Figure
     seed: int
+    device: str
     warnings: list[str]
 
 
@@ -127,12 +129,12 @@ def check_language_model(results: Mapping[str, Any]) -> None:
 
 def check_vectors(results: Mapping[str, Any]) -> None:
     """Raise a UserError unless these are the results of word vectors."""
-    _check(_VectorResults, {"warnings": [], **results})
+    _check(_VectorResults, {"warnings": [], "device": "cpu", **results})
 
 
 def check_labels(results: Mapping[str, Any]) -> None:
     """Raise a UserError unless these are the results of a labeller."""
-    _check(_LabelResults, {"warnings": [], **results})
+    _check(_LabelResults, {"warnings": [], "device": "cpu", **results})
 
 
 def _check(form: type, results: Mapping[str, Any]) -> None:

@@ -132,6 +132,7 @@ class Learning(SteppedLearner):
             "words": {split: sum(len(s.words) for s in text.sentences) for split, text in self.texts.items()},
             "seconds": round(self.seconds, 3),
             "labelling_seconds": round(time.monotonic() - started, 3),
+            "device": str(self.device),
             "warnings": self.corpus.warnings,
         }
 

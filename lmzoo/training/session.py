@@ -85,7 +85,7 @@ class Learner(ABC):
 
     @abstractmethod
     def restore(self) -> None:
-        """Go on from ``last.pt`` where there is one. Nothing is written.
+        """Go on from ``last.pt`` where there is one. Nothing is written but the log.
 
         Raises: UserError for a file that is damaged or another run's.
         """

@@ -8,8 +8,8 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def stop_signals() -> Iterator[Callable[[], bool]]:
-    """A context in which SIGINT and SIGTERM only set a flag. The yielded function reads the flag.
+def stop_signals(waits: Callable[[], bool] = lambda: True) -> Iterator[Callable[[], bool]]:
+    """A context in which SIGINT and SIGTERM only set a flag, while it ``waits``. The yielded function reads the flag.
 
     A second signal acts as it does outside the context. Signals are the main thread's: in another nothing changes.
     """
@@ -21,8 +21,11 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 
     def note(number: int, _: Any) -> None:
         nonlocal received
-        received = True
         signal.signal(number, before[number])
+        if waits():
+            received = True
+        else:
+            signal.raise_signal(number)
 
     for number in before:
         signal.signal(number, note)

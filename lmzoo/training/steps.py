@@ -99,6 +99,8 @@ class SteppedLearner(Learner):
         if self.cpu_alone and name not in ("auto", "cpu"):
             raise UserError(f"device={name}: {self.cpu_alone} computes on a CPU", "leave it out")
         self.device = resolve_device("cpu" if self.cpu_alone else name)
+        if self.device.type == "mps":
+            raise UserError(f"device={name}: only language models compute there", "choose cpu or cuda")
         return {}
 
     def restore(self) -> None:

@@ -77,13 +77,14 @@ class Trainer:
             raise UserError(f"trainer.from={options.from_}: needs a model that learns by gradient", "leave it out")
         self.resumed = False
         self.loops: dict[int, tuple[int, State]] = {}  # of an estimation that is not over
+        self.stopped: Callable[[], bool] = lambda: False
         self.saved_at = time.monotonic()
 
     def fit(self) -> None:
         """Estimate, unless `restore` has found a checkpoint. Then descend until the last epoch, or until patience ends.
 
-        Raises: Interrupted after SIGINT or SIGTERM in the descent, and UserError where the loss or its gradient is
-            not finite; in both cases ``last.pt`` is what training goes on from.
+        Raises: Interrupted after SIGINT or SIGTERM in iterations or the descent, and UserError where the loss or its
+            gradient is not finite; in both cases ``last.pt`` is what training goes on from.
         """
         if not self.resumed:
             self._estimate()  # but for its iterations there is nothing to save, so a signal ends it at once
@@ -99,10 +100,11 @@ class Trainer:
         self.started = time.monotonic() - self.progress.seconds
         if self.options.from_ is None:
             hand_over(self.model, self.corpus)
-            with kept_by(self):
+            with self._iterating():
                 self.model.estimate(self.corpus)
         else:
             start_from(self.model, self.corpus, self.options.from_, self.run.config()["model"])
+        stopped = self.stopped()
         self.progress.step_seconds = self.progress.seconds = time.monotonic() - self.started
         self._draw_apart()
         if self.descent is not None:
@@ -116,12 +118,18 @@ class Trainer:
             self._check()
         self.loops = {}
         self.save()
+        if stopped:
+            raise Interrupted
 
     def begin(self, loop: int, take: Callable[[State], None]) -> int:
         """Let a loop of the estimation go on where it was saved; see `lmzoo.core.iterations`."""
+        if self.stopped():  # in the last iteration of the loop before, which is done again
+            raise Interrupted
+        self.iterating = True
         if loop not in self.loops:
             return 0
         done, state = self.loops[loop]
+        log.info("the estimation goes on after iteration %d", done)
         with self.run.reading("last.pt"):
             try:
                 take(state)
@@ -129,17 +137,24 @@ class Trainer:
                 raise UserError(f"holds nothing of this estimation ({one_line(error)})") from None
         return done
 
+    def end(self) -> None:
+        """A loop of the estimation has ended."""
+        self.iterating = False
+
     @contextmanager
-    def stopping(self) -> Iterator[None]:
-        """Hold signals back until an iteration of the estimation is done."""
-        with stop_signals() as self.stopped:
+    def _iterating(self) -> Iterator[None]:
+        """A context in which iterations are saved. Of several ranks, which may not iterate alike, none does so."""
+        if ranks.ranks() > 1:
+            yield
+            return
+        self.iterating = False
+        with stop_signals(lambda: self.iterating) as self.stopped, kept_by(self):
             yield
 
     def note(self, loop: int, done: int, state: Callable[[], State]) -> None:
         """An iteration of the estimation is done. Raises: Interrupted after a signal, when it is saved."""
-        late = time.monotonic() - self.saved_at >= self.options.checkpoint_seconds
-        save, stop = ranks.anywhere(late, self.stopped())
-        if save or stop:
+        stop = self.stopped()
+        if stop or time.monotonic() - self.saved_at >= self.options.checkpoint_seconds:
             self.loops[loop] = done, dict(state())
             self.progress.seconds = time.monotonic() - self.started
             self.save()
@@ -263,7 +278,8 @@ class Trainer:
             self.progress = call(Progress, _SINCE | saved["progress"], "progress.")
             require_curve(self.progress.checks)
             if "estimation" in saved:
-                self.loops = _loops(saved["estimation"])
+                if ranks.ranks() == 1:
+                    self.loops = _loops(saved["estimation"])
                 return
             if self.descent is not None:
                 if not self.progress.finished:

@@ -84,5 +84,6 @@ class Learning(SteppedLearner):
             "loss": self.position.metrics.get("train/loss"),
             "seconds": round(self.seconds, 3),
             "tokens_per_second": round(self.tokens / max(self.seconds, 1e-9), 1),
+            "device": str(self.device),
             "warnings": self.corpus.warnings,
         }

@@ -9,6 +9,7 @@ import torch
 from command_line import QUICK, TEXT, command, edit
 
 from lmzoo.core.progress import Bar
+from lmzoo.numerics.owlqn import Search
 from lmzoo.runs.checkpoint import read_checkpoint
 
 OPTIONS = {
@@ -58,6 +59,29 @@ def test_a_stopped_estimation_goes_on_to_the_same_weights(name: str, folder: Pat
     assert done.code == 0, done
     whole, parts = learnt("whole"), learnt("parts")
     assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[key], parts[key]) for key in whole if isinstance(whole[key], torch.Tensor))
+
+
+@pytest.mark.parametrize("name", ["loglinear", "model_m"])
+def test_a_signal_in_the_iteration_that_converges_is_not_lost(name: str, folder: Path):
+    line, take, taken = [*TEXT, *QUICK, *OPTIONS[name]], Search.step, []
+
+    def step(self: Search) -> float | None:
+        taken.append(self)
+        if len(taken) == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return take(self)
+
+    at = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Search, "step", step)
+        assert command(*line, "run_dir=whole").code == 0
+        first = sum(search is taken[0] for search in taken)  # of model_m's two searches
+        taken.clear()
+        at = first
+        assert command(*line, "run_dir=parts").code == 130
+    assert command(*line, "run_dir=parts").code == 0
+    whole, parts = learnt("whole"), learnt("parts")
     assert all(torch.equal(whole[key], parts[key]) for key in whole if isinstance(whole[key], torch.Tensor))
 
 
