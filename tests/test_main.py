@@ -9,6 +9,7 @@ from command_line import ROOT, command
 
 from lmzoo import __main__
 from lmzoo.commands import COMMANDS, FORMER
+from lmzoo.core.version import __version__
 
 
 def test_it_lists_every_command():
