@@ -69,3 +69,12 @@ def ptb() -> Corpus:
     if root is None or not (Path(root) / "ptb" / "ptb.train.txt").exists():
         pytest.skip("LMZOO_DATA has no Penn Treebank")
     return load_corpus({"name": "ptb", "context": "sentence", "vocabulary": None, "urls": []})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what ``tests/slow.txt`` names: tests of seconds whose quicker siblings run always."""
+    named = set(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid in named:
+            item.add_marker(pytest.mark.slow)
