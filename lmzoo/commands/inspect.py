@@ -9,6 +9,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import Count, Size
 from lmzoo.corpus import EOS, Vocabulary
+from lmzoo.corpus.corpus import SPLITS
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
 from lmzoo.models.hmm.usage import entropy, expected_visits
@@ -117,8 +118,7 @@ def main() -> int:
         "--state", type=bounded(Count), action="append", default=[], help="the number of a state; may be repeated"
     )
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
-    splits = ["train", "valid", "test"]
-    parser.add_argument("--split", choices=splits, help="whose use of states is shown (valid)")
+    parser.add_argument("--split", choices=SPLITS, help="whose use of states is shown (valid)")
     parser.add_argument("--shown", type=bounded(Size), help="how many words or states each list has (12; dynamics: 6)")
     parser.add_device()
     options = parser.parse_args()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import Protocol
 
 from torch import Tensor
@@ -31,13 +32,26 @@ class Keeper(Protocol):
         ...
 
 
-_keeping: ContextVar[tuple[Keeper, Iterator[int]] | None] = ContextVar("keeping", default=None)
+class _Unkept:
+    """Saves nothing, and so every loop begins at its beginning."""
+
+    def begin(self, loop: int, take: Callable[[State], None]) -> int:
+        return 0
+
+    def note(self, loop: int, done: int, state: Callable[[], State]) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+_keeping: ContextVar[tuple[Keeper, Iterator[int]]] = ContextVar("keeping", default=(_Unkept(), count()))
 
 
 @contextmanager
 def kept_by(keeper: Keeper) -> Iterator[None]:
     """A context in which a keeper saves the loops of `iterations`."""
-    token = _keeping.set((keeper, iter(range(1 << 30))))
+    token = _keeping.set((keeper, count()))
     try:
         yield
     finally:
@@ -52,14 +66,7 @@ def iterations(total: int, what: str, state: Callable[[], State], take: Callable
         state: all that later iterations depend on.
         take: takes that over, from where it was saved.
     """
-    keeping = _keeping.get()
-    if keeping is None:
-        with Bar(total, "iteration", what) as bar:
-            for number in range(total):
-                yield number
-                bar.update()
-        return
-    keeper, numbers = keeping
+    keeper, numbers = _keeping.get()
     loop = next(numbers)
     begun = keeper.begin(loop, take)
     try:

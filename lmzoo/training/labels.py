@@ -34,6 +34,8 @@ class Options(SteppedOptions):
 class Learning(SteppedLearner):
     """A labeller. Where it asks for that it is measured on valid after each epoch, and the best one is kept."""
 
+    needed = ("best", "progress")
+
     options: Options
 
     def __init__(self, options: Options, run: Run):

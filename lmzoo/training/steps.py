@@ -2,6 +2,7 @@
 
 import time
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,9 +42,11 @@ class SteppedLearner(Learner):
     """What learns by steps, and is saved between two of them.
 
     Attributes:
+        needed: the names of the parts of `state`.
         advice: what to do where a figure is not finite.
     """
 
+    needed: Sequence[str]
     advice: str = "choose other options and another run_dir"
 
     def __init__(self, run: Run, options: SteppedOptions):
@@ -106,7 +109,7 @@ class SteppedLearner(Learner):
     def restore(self) -> None:
         started = time.monotonic()
         self.start()
-        saved = self.run.restore("last.pt", torch.device("cpu"), "position", *self.state())
+        saved = self.run.restore("last.pt", torch.device("cpu"), "position", *self.needed)
         self.resumed = saved is not None
         if saved is None:
             self.begin()

@@ -26,6 +26,7 @@ class Options(SteppedOptions):
 class Learning(SteppedLearner):
     """A method for word vectors."""
 
+    needed = ("state",)
     advice = "lower method.lr"
     unsealed = (VECTORS,)
 

@@ -1,21 +1,19 @@
 """Vectors of several methods as one."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.formats import read_vectors
-from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.method import Ready, methods
 from lmzoo.words.vectors.text import WordText
 
 
 @methods.register("joined")
-class Joined(Method):
+class Joined(Ready):
     """Vectors side by side, each of unit length and then times its weight. So a cosine is a weighted mean of cosines.
 
     The mean weighs by the weights' squares.
@@ -25,8 +23,6 @@ class Joined(Method):
         weights: of each of them, such as [1,1].
         min_count: rarer words have no vector.
     """
-
-    steps = 1
 
     def __init__(self, *, runs: list[Source], weights: list[NonNegative], min_count: Size):
         if not runs or len(runs) != len(weights):
@@ -44,15 +40,3 @@ class Joined(Method):
         rows = [part.unit[[part.index[word] for word in self.words]] for part in parts]
         self.matrix = torch.cat([weight * row for weight, row in zip(self.weights, rows, strict=True)], 1)
         self.read = len(text.tokens)
-
-    def step(self, number: int) -> dict[str, float]:
-        return {}
-
-    def tokens(self, number: int) -> int:
-        return number * self.read
-
-    def state(self) -> Mapping[str, Tensor]:
-        return {}
-
-    def vectors(self) -> Tensor:
-        return self.matrix

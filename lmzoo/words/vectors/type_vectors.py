@@ -7,12 +7,12 @@ from torch import Tensor
 from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Source
 from lmzoo.corpus import Corpus
-from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.method import Ready, methods
 from lmzoo.words.vectors.text import WordText
 
 
 @methods.register("type")
-class TypeVectors(Method):
+class TypeVectors(Ready):
     """The vectors of a run of ``lmzoo train``: what a language model has learnt of each word, whatever its context.
 
     Args:
@@ -20,8 +20,6 @@ class TypeVectors(Method):
         part: which of the model's matrices: input, output or states, see `LanguageModel.word_vectors`.
         min_count: rarer words have no vector.
     """
-
-    steps = 1
 
     def __init__(self, *, run: Source | None, part: str, min_count: int):
         if run is None:
@@ -42,15 +40,3 @@ class TypeVectors(Method):
         rows = [corpus.vocabulary.index[word] for word in text.words]
         self.words, self.read = text.words, len(corpus.train)
         self.matrix = self.all[rows]
-
-    def step(self, number: int) -> dict[str, float]:
-        return {}
-
-    def tokens(self, number: int) -> int:
-        return number * self.read
-
-    def state(self) -> Mapping[str, Tensor]:
-        return {}
-
-    def vectors(self) -> Tensor:
-        return self.matrix
