@@ -8,7 +8,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from lmzoo.core.files import read_pieces
-from lmzoo.core.ranks import first
+from lmzoo.core.ranks import is_main
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,9 @@ class Bar:
     def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0):
         self.total, self.unit, self.what, self.done = total, unit, what, done
         self.told = time.monotonic(), done  # when a line was written, and how many steps were done then
-        self.bar = tqdm(total=total, initial=done, desc=what, unit=unit, disable=None if first() else True, leave=False)
+        self.bar = tqdm(
+            total=total, initial=done, desc=what, unit=unit, disable=None if is_main() else True, leave=False
+        )
 
     def __enter__(self) -> "Bar":
         return self

@@ -141,7 +141,7 @@ def _score(
     Ranks share the sentences.
     """
     state: State = before or ()
-    own = slice(None) if before is not None else slice(ranks.rank(), None, ranks.ranks())
+    own = slice(None) if before is not None else slice(ranks.rank(), None, ranks.world_size())
     if before is not None:
         windows = StreamWindows(tokens, batch_size=1, bptt=model.window_tokens)
     else:
@@ -154,8 +154,8 @@ def _score(
         if not len(found):
             found = logprobs.new_zeros(len(tokens))
         found.index_copy_(0, window.unpadded(window.positions).to(model.device), window.unpadded(logprobs))
-    if before is None and ranks.ranks() > 1:
-        found = ranks.summed(found.double() if len(found) else torch.zeros(len(tokens)).double().to(model.device))
+    if before is None and ranks.world_size() > 1:
+        found = ranks.all_reduce(found.double() if len(found) else torch.zeros(len(tokens)).double().to(model.device))
     return found, state
 
 

@@ -20,7 +20,7 @@ def resolve_device(name: str) -> torch.device:
         present.append("mps")
     if name == "auto":
         name = "cuda" if len(present) > 1 and present[1].startswith("cuda") else "cpu"
-    if name == "cuda" and ranks.ranks() > 1:
+    if name == "cuda" and ranks.world_size() > 1:
         if "LOCAL_RANK" not in os.environ:
             raise UserError("device=cuda: LOCAL_RANK does not say which GPU this rank has", "start by torchrun")
         name = f"cuda:{os.environ['LOCAL_RANK']}"

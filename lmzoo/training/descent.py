@@ -71,7 +71,7 @@ class Descent:
 
     def share(self) -> None:
         """Let all ranks begin with the weights of rank 0, and follow the mean of their gradients."""
-        if ranks.ranks() > 1:
+        if ranks.world_size() > 1:
             self.scored = DistributedDataParallel(self.model)
 
     def step(self, window: Window) -> dict[str, float]:
@@ -82,8 +82,8 @@ class Descent:
         Raises: NotFinite, before any weight has changed.
         """
         device = self.model.device
-        part = window.part(ranks.rank(), ranks.ranks())
-        share = ranks.ranks() * part.count / window.count
+        part = window.part(ranks.rank(), ranks.world_size())
+        share = ranks.world_size() * part.count / window.count
         if not share:
             part = window.part(0, len(window.tokens))  # every rank takes every step
         tokens = part.tokens.to(device)
@@ -95,7 +95,7 @@ class Descent:
         if part.mask is not None:
             logprobs = logprobs[part.mask.to(device)]
         own = -logprobs.mean() * share
-        loss = ranks.summed(own.detach() / ranks.ranks())
+        loss = ranks.all_reduce(own.detach() / ranks.world_size())
         _require_finite(loss, "the loss")
         self.optimizer.zero_grad(set_to_none=True)
         with ranks.waiting():
@@ -167,7 +167,7 @@ class Descent:
         if not self._is_average(average):
             raise UserError("has no average of these weights")
         self.average.load_state_dict(average)
-        self.state = tuple(part[ranks.rank() :: ranks.ranks()].to(self.model.device) for part in state)
+        self.state = tuple(part[ranks.rank() :: ranks.world_size()].to(self.model.device) for part in state)
         self.optimizer.load_state_dict({"state": kept["state"], "param_groups": options})
         self.schedule.load_state_dict(times[0])
 
@@ -179,12 +179,12 @@ class Descent:
 
     def _whole_state(self) -> State:
         """The state of all rows of a stream."""
-        if ranks.ranks() == 1:
+        if ranks.world_size() == 1:
             return self.state
         if isinstance(self.windows, SentenceWindows):
             return ()
         whole = []
-        for parts in zip(*ranks.gathered(tuple(part.cpu() for part in self.state)), strict=True):
+        for parts in zip(*ranks.all_gather(tuple(part.cpu() for part in self.state)), strict=True):
             rows = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:])
             for number, part in enumerate(parts):
                 rows[number :: len(parts)] = part
@@ -249,9 +249,9 @@ def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindow
         raise UserError(
             f"trainer.batch_size={options.batch_size}: train has only {len(train)} tokens, and each row needs one"
         )
-    if options.batch_size < ranks.ranks():
+    if options.batch_size < ranks.world_size():
         raise UserError(
-            f"trainer.batch_size={options.batch_size}: each of {ranks.ranks()} ranks needs a row", "raise it"
+            f"trainer.batch_size={options.batch_size}: each of {ranks.world_size()} ranks needs a row", "raise it"
         )
     return StreamWindows(train, options.batch_size, options.bptt, seed if options.random_bptt else None)
 

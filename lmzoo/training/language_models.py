@@ -93,7 +93,7 @@ class Learning(Learner):
         trainer = call(TrainerOptions, options.trainer, "trainer.")
 
         def observe(progress: Progress, metrics: dict[str, float]) -> None:
-            if ranks.first():
+            if ranks.is_main():
                 _show(model, self.corpus, options.seed, board, progress, metrics)
 
         self.trainer = Trainer(

@@ -30,7 +30,7 @@ def settled(options: TrainerOptions, model: LanguageModel, run: Run) -> TrainerO
         with run.reading(run.config_file.name):
             begun = call(TrainerOptions, run.config()["trainer"], "trainer.").precision
             return dataclasses.replace(options, precision=begun)
-    half = ranks.agreed(model.autocast and faster_in_bfloat16(model.device))
+    half = ranks.broadcast(model.autocast and faster_in_bfloat16(model.device))
     return dataclasses.replace(options, precision="bfloat16" if half else "float32")
 
 

@@ -124,7 +124,7 @@ def train(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     kind = kind_of(config)
     module = importlib.import_module(f"lmzoo.training.{LEARNERS[kind.command]}")
     options: RunOptions = call(module.Options, config, "")
-    with ranks.joined():
+    with ranks.process_group():
         return _train(kind, module.Learning, options, config, told or {})
 
 
@@ -142,7 +142,7 @@ def _train(
         run.check(config)
         run.check_text(corpus)
         run.check_made_from(made_from)
-        if (results := run.results()) and ranks.first():
+        if (results := run.results()) and ranks.is_main():
             print(f"already finished: {printable(str(run.path))}\n{summary(results)}")
         return results
 
@@ -151,7 +151,7 @@ def _train(
     board = Board(run.path)
     config = {**config, **learner.prepare(board)}
     with contextlib.ExitStack() as stack:
-        if ranks.first():
+        if ranks.is_main():
             stack.enter_context(run.alone())
             if results := finished():  # again, as another process may have worked here since
                 return results
@@ -161,7 +161,7 @@ def _train(
         ranks.require_same("configuration", config)
         ranks.require_same("text", corpus.sha256)
         ranks.require_same("checkpoint", learner.step)
-        if ranks.first():
+        if ranks.is_main():
             run.begin(config, corpus, made_from)
         for line in learner.described():
             log.info("%s", line)
@@ -169,12 +169,12 @@ def _train(
         if learner.resumed:
             log.info("resumed at step %d, %.1f s of training behind it", learner.step, learner.seconds)
         learner.fit()
-        ranks.agreed("what was learnt is written")
+        ranks.barrier()
         results = {**learner.measure(), kind.learner: config[kind.learner]["name"], "seed": options.seed}
-        if ranks.first():
+        if ranks.is_main():
             _publish(kind, results, told, learner, board)
             run.finish(results, *learner.unsealed)
-    if ranks.first():
+    if ranks.is_main():
         print(summary(results))
     return results
 

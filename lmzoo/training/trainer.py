@@ -144,7 +144,7 @@ class Trainer:
     @contextmanager
     def _iterating(self) -> Iterator[None]:
         """A context in which iterations are saved. Of several ranks, which may not iterate alike, none does so."""
-        if ranks.ranks() > 1:
+        if ranks.world_size() > 1:
             yield
             return
         self.iterating = False
@@ -189,7 +189,7 @@ class Trainer:
                 progress.finished = stalled or progress.epoch == self.options.epochs
                 self.save()
             late = time.monotonic() - self.saved_at >= self.options.checkpoint_seconds
-            save, stop = ranks.anywhere(late and valid is None, stopped())
+            save, stop = ranks.any_rank(late and valid is None, stopped())
             if save or stop:
                 self.save()
             if stop:
@@ -230,12 +230,12 @@ class Trainer:
         progress = self.progress
         corpus = self.corpus
         valid = score(self.model, corpus.splits["valid"], corpus.context, corpus.conditions.get("valid")).perplexity
-        valid = ranks.agreed(valid)
+        valid = ranks.broadcast(valid)
         if self.descent is not None and not math.isfinite(valid):
             raise self._not_finite(f"validation perplexity is {valid}", progress.step)
         if valid < progress.best or self.descent is None:
             progress.best, progress.stale = valid, 0
-            if ranks.first():
+            if ranks.is_main():
                 self.run.save("best.pt", {"model": self.model.state_dict()})
         else:
             progress.stale += 1
@@ -250,7 +250,7 @@ class Trainer:
         random = {"cpu": torch.get_rng_state()}
         if device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(device)
-        random, *others = ranks.gathered(random)
+        random, *others = ranks.all_gather(random)
         descent = {"state": ()} if self.descent is None or self.loops else self.descent.state_dict()
         checkpoint = {"model": self.model.state_dict(), "progress": asdict(self.progress), "random": random}
         if others:
@@ -259,7 +259,7 @@ class Trainer:
             checkpoint["estimation"] = {
                 str(loop): {"done": done, **state} for loop, (done, state) in self.loops.items()
             }
-        if ranks.first():
+        if ranks.is_main():
             self.run.save("last.pt", checkpoint | descent)
         self.saved_at = time.monotonic()
 
@@ -278,14 +278,14 @@ class Trainer:
             self.progress = call(Progress, _SINCE | saved["progress"], "progress.")
             require_curve(self.progress.checks)
             if "estimation" in saved:
-                if ranks.ranks() == 1:
+                if ranks.world_size() == 1:
                     self.loops = _loops(saved["estimation"])
                 return
             if self.descent is not None:
                 if not self.progress.finished:
                     self._check_place(len(self.descent.windows))
                 self.descent.load_state_dict(saved, begun=self.progress.window > 0)
-            numbers = (saved["random"], *saved.get("other_ranks_random", ()))[: ranks.ranks()]
+            numbers = (saved["random"], *saved.get("other_ranks_random", ()))[: ranks.world_size()]
             _take_random(numbers[min(ranks.rank(), len(numbers) - 1)], self.model.device)
             if ranks.rank() >= len(numbers):
                 self._draw_apart()

@@ -151,9 +151,9 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        with ranks.joined():
+        with ranks.process_group():
             figures = measure(*json.loads(arguments.one))
-            if ranks.first():
+            if ranks.is_main():
                 print(json.dumps(figures))
         return
     rows = list(csv.reader(arguments.file.open())) if arguments.file.exists() else []

@@ -31,7 +31,7 @@ def test_a_name_is_a_device_that_is_there(gpus: int, mps: bool, names: dict[str,
 
 def test_a_rank_has_the_gpu_of_its_number_on_its_machine(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(ranks, "ranks", lambda: 4)
+    monkeypatch.setattr(ranks, "world_size", lambda: 4)
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert {name: str(resolve_device(name)) for name in ("auto", "cpu")} == {"auto": "cuda:1", "cpu": "cpu"}
     monkeypatch.delenv("LOCAL_RANK")

@@ -71,7 +71,7 @@ def forked(number: int, work: Callable[[int], object]) -> None:
 def _join(rank: int, number: int, port: int, work: Callable[[int], object]) -> None:
     meeting = {"RANK": rank, "WORLD_SIZE": number, "MASTER_ADDR": "localhost", "MASTER_PORT": port, "LOCAL_RANK": rank}
     os.environ.update({name: str(value) for name, value in meeting.items()})
-    with ranks.joined():
+    with ranks.process_group():
         work(rank)
 
 
@@ -180,9 +180,9 @@ def test_ranks_that_read_other_texts_are_refused(folder: Path):
 
 
 def test_one_process_needs_no_others():
-    assert (ranks.rank(), ranks.ranks(), ranks.first()) == (0, 1, True)
-    assert ranks.gathered("x") == ["x"]
-    assert ranks.anywhere(True, False) == [True, False]
+    assert (ranks.rank(), ranks.world_size(), ranks.is_main()) == (0, 1, True)
+    assert ranks.all_gather("x") == ["x"]
+    assert ranks.any_rank(True, False) == [True, False]
     ranks.require_same("text", "x")
 
 
@@ -202,10 +202,10 @@ def test_a_stopped_rank_is_named_and_not_waited_for_for_ever(
     monkeypatch.setattr(ranks, "NOTICE", 1)
 
     def work(rank: int) -> None:
-        ranks.summed(torch.ones(1))  # both are there
+        ranks.all_reduce(torch.ones(1))  # both are there
         if rank == stopped:
             os.kill(os.getpid(), signal.SIGSTOP)
-        ranks.summed(torch.ones(1))
+        ranks.all_reduce(torch.ones(1))
 
     def told(rank: int, port: int) -> None:
         with Path(f"{rank}.txt").open("w") as stream, contextlib.redirect_stderr(stream):

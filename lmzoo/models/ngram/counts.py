@@ -129,14 +129,16 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
             suffix[own].scatter_(0, inverse, index[place])
             ends[place] = inverse.to(small) + rows
             rows += len(found)
-        (keys, before), (suffix, _), (counts, _) = (ranks.stacked(part[:rows]) for part in (keys, suffix, counts))
+        (keys, before), (suffix, _), (counts, _) = (
+            ranks.all_gather_rows(part[:rows]) for part in (keys, suffix, counts)
+        )
         if before:
             ends[ends >= 0] += before
         begins = int(torch.searchsorted(keys, (first + begins) * vocabulary_size))
         contexts = len(orders[-1].keys)
         orders.append(NGrams(keys, suffix, counts, begins, contexts, first, vocabulary_size))
         first += contexts
-        index = ranks.largest(ends)
+        index = ranks.all_reduce(ends, "MAX")
     return orders
 
 
@@ -149,7 +151,7 @@ def places_between(numbers: Tensor, low: int, high: int) -> Tensor:
 def _own(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Those of the ranges that this process counts: neighbours, so that its n-grams are."""
     found = list(ranges)
-    begin, end = (len(found) * number // ranks.ranks() for number in (ranks.rank(), ranks.rank() + 1))
+    begin, end = (len(found) * number // ranks.world_size() for number in (ranks.rank(), ranks.rank() + 1))
     return found[begin:end]
 
 
