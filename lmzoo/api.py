@@ -173,11 +173,11 @@ def train(*overrides: str) -> Loaded:
     """
     folders: list[str] = []
 
-    def job(options: dict[str, Any], told: dict[str, Any], number: int | None) -> None:
+    def job(options: dict[str, Any], told: dict[str, Any], number: int | None) -> dict[str, Any]:
         if number is not None:
             raise UserError("a sweep has more than one model", "call this for each, or sweep from a shell")
-        session.train(options, told)
         folders.append(options["run_dir"])
+        return session.train(options, told)
 
     typed = sys.argv
     sys.argv = ["lmzoo.train", *overrides]
@@ -185,4 +185,4 @@ def train(*overrides: str) -> Loaded:
         run_hydra(job, "train")
     finally:
         sys.argv = typed
-    return load(folders[0])
+    return load(folders[-1])

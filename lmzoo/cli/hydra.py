@@ -18,7 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import OverrideType
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.cli.help import options_help
@@ -31,6 +31,10 @@ from lmzoo.runs.settings import flatten
 
 TAKEN = "taken"
 """The group of what a configuration takes from other runs. It lies between defaults and what is given."""
+
+STAGES, PREVIOUS = "stages", "previous"
+"""The option that lists the stages of a run before the last one, and the value that stands for the run of the stage
+before, or for null in the first."""
 
 Job = Callable[[dict[str, Any], dict[str, Any], int | None], Any]
 """What is done with a configuration: with the configuration, the options that tell it from others (see
@@ -64,11 +68,17 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
             return None
         sys.argv = typed  # which goes into the run's provenance
         try:
-            options, telling = _named(config, arguments.overrides)
-            if not _in_sweep():
-                return job(options, telling, None)
-            _keep_to_threads(HydraConfig.get().launcher)
-            return job(options, telling, HydraConfig.get().job.num)
+            number = HydraConfig.get().job.num if _in_sweep() else None
+            if number is not None:
+                _keep_to_threads(HydraConfig.get().launcher)
+            outcome = previous = None
+            for stage in _stages(config):
+                given, composed = _staged(config, stage, previous)
+                options, telling = _named(composed, given, arguments.overrides)
+                outcome, previous = job(options, telling, number), options["run_dir"]
+                if outcome is None:
+                    break
+            return outcome
         except Exception as error:
             if os.getpid() != process:  # of a launcher, which takes it to ours
                 raise
@@ -106,23 +116,56 @@ def _keep_to_threads(launcher: Any) -> None:
         torch.set_num_threads(own)
 
 
-def _named(config: DictConfig, overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of a job, with the folder of its run, and those that tell it from others: in a sweep what varies."""
+def _stages(config: DictConfig) -> list[dict[str, Any]]:
+    """What each stage of a run sets beside what is given; the last sets nothing.
+
+    Stages before the last have the folders that they have as runs by themselves; where the folder of the run is given,
+    ``RUN-stage-1`` and so on.
+    """
+    stages, run_dir = config.get(STAGES, OmegaConf.create([])), config.run_dir
+    if not isinstance(stages, ListConfig) or not all(isinstance(stage, DictConfig) for stage in stages):
+        raise UserError(f"{STAGES}: is no list of groups", "write it as stages=[{model:{states:1024}}]")
+    settings = [flatten(OmegaConf.to_container(stage)) for stage in stages]
+    folders = [{"run_dir": f"{run_dir}-stage-{number}"} if run_dir else {} for number in range(1, len(stages) + 1)]
+    return [*(stage | folder for stage, folder in zip(settings, folders, strict=True)), {}]
+
+
+def _staged(config: DictConfig, stage: dict[str, Any], previous: str | None) -> tuple[list[str], DictConfig]:
+    """The overrides and the configuration of a stage, in which the folder ``previous`` stands for `PREVIOUS`."""
+    given, file = list(HydraConfig.get().overrides.task), str(HydraConfig.get().job.config_name)
+    if not config.get(STAGES):
+        return given, config
+    given += [f"{key}={json.dumps(value)}" for key, value in stage.items()]
+    try:
+        options = flatten(OmegaConf.to_container(compose(file, given)))
+        given += [f"{key}={json.dumps(previous)}" for key, value in options.items() if value == PREVIOUS]
+        return given, compose(file, given)
+    except HydraException as error:
+        raise UserError(f"{STAGES}: {hydra_message(error)}") from None
+
+
+def _named(config: DictConfig, given: Sequence[str], overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of a job, with the folder of its run, and those that tell it from others: in a sweep what varies.
+
+    Args:
+        given: the overrides of the configuration, without sweeps.
+        overrides: those of the command line.
+    """
     with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
         from lmzoo.runs.kinds import kind_of
         from lmzoo.runs.naming import run_folder, telling
         from lmzoo.runs.taken import taken
     options: Any = OmegaConf.to_container(config, resolve=True)
     settings, source = HydraConfig.get(), None
+    file = str(settings.job.config_name)
     choices = _choices(settings)
     if TAKEN in settings.runtime.choices and (found := taken(options)):
         source = sha256(json.dumps(found).encode())
         ConfigStore.instance().store(source, found, TAKEN, "_global_")
-        config = compose(str(settings.job.config_name), [*settings.overrides.task, f"{TAKEN}={source}"])
-        options = OmegaConf.to_container(config, resolve=True)
+        options = OmegaConf.to_container(compose(file, [*given, f"{TAKEN}={source}"]), resolve=True)
+    options.pop(STAGES, None)
     kind = kind_of(options)
     parents = {group: choices[group] for group in (kind.text, kind.learner, "experiment") if group in choices}
-    file = str(settings.job.config_name)
     usual: Any = OmegaConf.to_container(_composed(file, (*choices.items(), (TAKEN, source))))
     usual_choices = _choices(_composed(file, tuple(parents.items())).hydra) | {"experiment": None}
     varied = []

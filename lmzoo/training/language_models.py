@@ -41,6 +41,8 @@ class Options(RunOptions):
 
     Args:
         deterministic: whether only algorithms are used that give the same bits every time, which are slower on a GPU.
+        stages: what is set in each stage before the last one, such as [{model: {states: 8192}}]. Each stage is a run;
+            ``previous`` in an option, such as model.parent or trainer.from, stands for the run of the stage before.
     """
 
     deterministic: bool
