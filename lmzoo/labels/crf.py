@@ -132,8 +132,7 @@ class Crf(LinearChain):
         return {"steps": torch.tensor(self.steps), "small": torch.tensor(self.small), **self.search.state()}
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
-        self.steps = int(progress["steps"].clamp(0, self.steps))
-        self.small = int(progress.get("small", torch.tensor(0)).clamp(0, PATIENCE))
+        self.steps, self.small = int(progress["steps"]), int(progress.get("small", 0))
         self.search.take(progress)
         self._be(self.search.point.x)
 
@@ -143,8 +142,7 @@ class Crf(LinearChain):
     def take(self, state: Mapping[str, Tensor]) -> None:
         super().take(state)
         self.dense.take(state)
-        dense = state.get("dense", torch.zeros(0, len(self.labels)))
-        self.dense_weights = dense.float().view(self.dense.width, len(self.labels))
+        self.dense_weights = state.get("dense", torch.zeros(0, len(self.labels)))
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
         return super().emission(sentences) + self.dense.rows(sentences) @ self.dense_weights

@@ -159,12 +159,10 @@ class Dense:
 
     def take(self, state: Mapping[str, Tensor]) -> None:
         """Make the features that another one made which has this state."""
-        kinds = sum(kind is not None for kind in (self.vectors, self.encoder))
-        self.scales = state.get("scales", torch.ones(0)).float().view(kinds)
+        self.scales = state.get("scales", torch.ones(0))
         if self.vectors is not None:
-            self.matrix = state["vectors.matrix"].float().view(len(state["vectors.matrix"]), -1)
-            rows = state["vectors.rows"].long().view(-1).clamp(0, len(self.matrix) - 1)
-            self.table = dict(zip(unpacked(state["vectors.words"]), rows.tolist(), strict=True))
+            self.matrix = state["vectors.matrix"]
+            self.table = dict(zip(unpacked(state["vectors.words"]), state["vectors.rows"].tolist(), strict=True))
         if self.encoder is not None:
             self.options = json.loads(unpacked(state["encoder.options"])[0])
             self.words = unpacked(state["encoder.words"])

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Size
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
@@ -157,11 +156,8 @@ class HmmTagger(Labeller):
         states = [*zip(unpacked(state["labels"]), state["capitals"].tolist(), strict=True)]
         words = unpacked(state["words"])
         table = np.zeros((len(words), len(states)))
-        table[state["word"].numpy(), state["state"].numpy()] = state["count"].clamp(min=1).numpy()
-        if not table.any(1).all():
-            raise UserError("a word has no count")
-        scores = state["scores"].double().view([len(states) + 1] * 3).numpy()
-        self._learn(states, dict(zip(words, table, strict=True)), scores)
+        table[state["word"].numpy(), state["state"].numpy()] = state["count"].numpy()
+        self._learn(states, dict(zip(words, table, strict=True)), state["scores"].numpy())
 
     def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The states of a word, and log p(word | state) but for a constant, from counts or shares (K,) of states."""

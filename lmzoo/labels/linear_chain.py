@@ -57,8 +57,8 @@ class LinearChain(Chained):
         self.labels = unpacked(state["labels"])
         F, K = len(self.lexical.numbers), len(self.labels)
         table = torch.zeros(F * K)
-        table[state["place"]] = state["weight"].float()
-        self.weights = (table.view(F, K), state["moves"].float().view(K, K), state["start"].float().view(K))
+        table[state["place"]] = state["weight"]
+        self.weights = table.view(F, K), state["moves"], state["start"]
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         _, moves, start = self.weights

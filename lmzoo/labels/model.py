@@ -113,18 +113,14 @@ class Labeller(ABC):
 
     @abstractmethod
     def take(self, state: Mapping[str, Tensor]) -> None:
-        """Label with what another one of the same options has learnt. No text need have been read.
-
-        Each tensor is given the type, the shape and the bounds that it must have, where labelling would fail without
-        them. So one that was another differs from `state` afterwards, and lmzoo refuses its file.
-        """
+        """Label with what another one of the same options has learnt. No text need have been read."""
 
     def progress(self) -> State:
         """All that later steps depend on, beside the text that was read."""
         return {}
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:  # noqa: B027 - nothing to do where there are no steps
-        """Let the next steps be those after `progress`; called after `start`. As `take`, it mends tensors."""
+        """Let the next steps be those after `progress`; called after `start`."""
 
     @abstractmethod
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:

@@ -81,8 +81,7 @@ class NGrams(Labeller):
     def take(self, state: Mapping[str, Tensor]) -> None:
         self.labels = unpacked(state["labels"])
         self.grams = {gram: i for i, gram in enumerate(unpacked(state["grams"]))}
-        F, K = len(self.grams), len(self.labels)
-        self.weights, self.bias = state["weights"].float().view(F, K), state["bias"].float().view(K)
+        self.weights, self.bias = state["weights"], state["bias"]
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         known = ([self.grams[x] for x in self._grams(s.words) if x in self.grams] for s in sentences)

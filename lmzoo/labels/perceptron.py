@@ -98,7 +98,7 @@ class Perceptron(LinearChain):
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
         numbers = sum(table.size for table in self.live)
-        self.done = int(progress["done"].clamp(0, self.steps * len(self.sentences)))
+        self.done = int(progress["done"])
         for name, tables in (("live", self.live), ("late", self.late)):
             joined = np.zeros(numbers)
             joined[progress["place"].numpy()] = progress[name].numpy()

@@ -17,7 +17,7 @@ from lmzoo.labels.model import Labeller, Learnt, labellers
 from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import LanguageModel, Trained
 from lmzoo.runs.directory import Run
-from lmzoo.runs.labellers import load_labeller, taken
+from lmzoo.runs.labellers import load_labeller, restore
 from lmzoo.runs.loading import load
 from lmzoo.training.session import log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
@@ -79,10 +79,7 @@ class Learning(SteppedLearner):
         return {"best": self.best, "progress": self.labeller.progress()}
 
     def go_on(self, saved: dict[str, Any]) -> None:
-        taken(self.run, "last.pt", saved["progress"], self.labeller.go_on, self.labeller.progress)
-        with self.run.reading("last.pt"):
-            if not isinstance(saved["best"], float):
-                raise UserError("does not say how good the best labels were")
+        restore(self.run, "last.pt", saved["progress"], self.labeller.go_on)
         self.best = saved["best"]
 
     def described(self) -> Iterator[str]:
@@ -120,7 +117,7 @@ class Learning(SteppedLearner):
             self.keep()
         checkpoint = self.run.restore("best.pt", torch.device("cpu"), "state")
         assert checkpoint is not None
-        taken(self.run, "best.pt", checkpoint["state"], self.labeller.take, self.labeller.state)
+        restore(self.run, "best.pt", checkpoint["state"], self.labeller.take)
         started, measured = time.monotonic(), {}
         for split in ("valid", "test"):
             if split in self.texts:

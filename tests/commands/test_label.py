@@ -183,7 +183,7 @@ def test_a_text_is_labelled_by_a_run(texts: Path):
     ("number", "told"),
     [
         (torch.nan, "r/best.pt: weights of moves are no numbers"),
-        (torch.inf, "r/best.pt: moves is not what this labeller saves"),
+        (torch.inf, "the model's scores of labels are no numbers"),
         (3e38, "log Z of a sentence is "),  # of finite scores
     ],
 )

@@ -1,6 +1,5 @@
 """What every labeller has to do: learn, go on where it stopped, and label with what another one has learnt."""
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, Learnt, labellers, packed, unpacked
 from lmzoo.labels.trees import Tree, parsed
 from lmzoo.runs.directory import Run
-from lmzoo.runs.labellers import taken
+from lmzoo.runs.labellers import restore
 
 ALL = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
 NAMES = [name for name in ALL if labellers.entries[name].kind != "tree"]
@@ -185,73 +184,19 @@ def test_averaged_weights_label_and_are_kept_and_learning_goes_on_from_its_own(n
     assert model.average is None
 
 
-def others(value: torch.Tensor) -> Iterator[torch.Tensor]:
-    """What may be in the place of a tensor that is saved: other shapes, types, numbers."""
-    yield from (
-        value.new_ones(()) if value.ndim else value.new_ones(1), value.new_zeros(0), value[None],
-        value.double() if value.dtype == torch.float32 else value.float(), value.to(torch.complex64),
-        ~value if value.dtype == torch.bool else -value - 1,
-    )  # fmt: skip
-    if value.ndim and value.numel() > 1:
-        yield from (value.reshape(-1)[1:].clone(), value[:1].clone())
-    if value.numel() and value.is_floating_point():
-        yield torch.full_like(value, torch.inf)
-    elif value.numel():
-        yield from (torch.full_like(value, 200 if value.dtype == torch.uint8 else 1), value + 10**6)
-
-
-def use(name: str, saved: dict[str, torch.Tensor], learns: bool) -> None:
-    """Label, or learn, with what a checkpoint holds."""
-    labeller = begun(name) if learns else built(name)
-    if learns:
-        taken(Run(Path("r")), "last.pt", saved, labeller.go_on, labeller.progress)
-        labeller.step(1)
-    else:
-        taken(Run(Path("r")), "best.pt", saved, labeller.take, labeller.state)
-        labeller.label(shown(labeller))
-
-
-@pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize("name", NAMES)
-def test_what_no_labeller_has_saved_is_refused_in_words_or_does_no_harm(name: str, learns: bool):
-    """An error of any other kind is a traceback."""
-    if learns and name in AT_ONCE:
-        return
-    labeller = begun(name) if learns else learnt(name)
-    if learns:
-        labeller.step(0)
-    saved = dict(labeller.progress() if learns else labeller.state())
-    use(name, {key: value.clone() for key, value in saved.items()}, learns)
-    tried = refused = 0
-    for key, value in saved.items():
-        for other in (*others(value), None):
-            tried += 1
-            try:
-                use(name, {k: v.clone() for k, v in (saved | {key: other}).items() if v is not None}, learns)
-            except UserError:
-                refused += 1
-    assert refused > 0.7 * tried
-
-
 @pytest.mark.parametrize(
     ("name", "key", "value", "message"),
     [
-        ("crf", "moves", torch.zeros(()), "shape '.5, 5.' is invalid for input of size 1"),
-        ("crf", "moves", torch.zeros(0, 0), "shape '.5, 5.' is invalid for input of size 0"),
-        ("crf", "moves", torch.zeros(25), "moves is not what this labeller saves"),
-        ("crf", "moves", torch.zeros(5, 5, dtype=torch.float64), "moves is not what this labeller saves"),
+        ("crf", "moves", torch.full((5, 5), torch.nan), "weights of moves are no numbers"),
         ("crf", "place", torch.tensor([10**9]), "shape mismatch"),
-        ("crf", "weight", torch.ones(1), "weight is not what this labeller saves"),
-        ("hmm_tagger", "count", torch.zeros(1, dtype=torch.float64), "count is not what this labeller saves"),
-        ("hmm_tagger", "words", packed(["a", "a"]), "out of bounds|is not what this labeller saves"),
-        ("naive_bayes", "weights", torch.zeros(0), "is invalid for input of size 0"),
+        ("hmm_tagger", "words", packed(["a", "a"]), "out of bounds"),
         ("majority", "labels", packed(["N"]), r"zip\(\) argument 2 is shorter"),
         ("majority", "labels", torch.full((9,), 200, dtype=torch.uint8), "UnicodeDecodeError"),
         ("birnn", "network.output.bias", None, 'Missing key.s. in state_dict: "output.bias"'),
     ],
 )
-def test_what_is_wrong_is_told(name: str, key: str, value: torch.Tensor | None, message: str):
+def test_what_another_labeller_has_saved_is_refused(name: str, key: str, value: torch.Tensor | None, message: str):
     saved = {k: v for k, v in (dict(learnt(name).state()) | {key: value}).items() if v is not None}
     with pytest.raises(UserError, match=message) as refused:
-        use(name, saved, learns=False)
+        restore(Run(Path("r")), "best.pt", saved, built(name).take)
     assert len(one_line(refused.value)) <= 300
