@@ -18,10 +18,10 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import chosen
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.condition import beginning, shares
 from lmzoo.protocol.lines import Line, as_read, beginning_of_line, file_parts, known, scored, scored_parts, told
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import Total, checked
+from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load as load_weights
@@ -61,7 +61,7 @@ class Loaded:
             condition: its label, where the run's lines have labels; without it p(x) = Σ_c p(c) p(x | c). So it is in
                 `surprisal` and `next_words`, too.
         """
-        line = self._line(text, condition)
+        line = self.line(text, condition)
         _warn(told(line.unknown, len(line.words), "text"))
         return line.logprob
 
@@ -71,25 +71,25 @@ class Loaded:
         A word that the model does not know is given with what is read in its place, as in ``xylophone→<unk>``; the bits
         are those of `<unk>`.
         """
-        line = self._line(text, condition)
+        line = self.line(text, condition)
         return list(zip(as_read(line.words, line.known), (-line.logprobs / math.log(2)).tolist(), strict=True))
 
-    @torch.no_grad()
     def next_words(self, text: str, number: int = 10, condition: str | None = None) -> list[tuple[str, float]]:
         """The likeliest words after the beginning of a sentence, written as in `surprisal`, and their probabilities."""
-        conditions, joint = self._conditions(condition)
+        reader = self._reader(condition)
         with evaluating(self.model):
-            state = beginning(self.model, len(joint), conditions)
             if (begun := self._beginning(text)) is not None:
-                logprobs, state = self.model(begun.expand(len(joint), -1).to(self.model.device), state)
-                joint = joint + checked(logprobs, self.run.path).double().sum(1).cpu()
-            after = checked(self.model.predict(state), self.run.path)
-            p = joint.softmax(0) @ after.double().exp().cpu()  # Σ_c p(c | text) p(w | c, text)
-        best = p.topk(min(number, len(p)))
-        words = [self.vocabulary.words[word] for word in best.indices.tolist()]
-        return list(
-            zip(as_read(words, known(self.model, self.vocabulary)[best.indices]), best.values.tolist(), strict=True)
-        )
+                reader.read(begun)
+            return self._likeliest(reader, number)
+
+    def expected(self, text: str, number: int = 3, condition: str | None = None) -> list[list[tuple[str, float]]]:
+        """For each word of a line that stands alone, and its `<eos>`: what `next_words` says before it is read."""
+        tokens, reader, found = self.vocabulary.encode([one_line_of(text)]), self._reader(condition), []
+        with evaluating(self.model):
+            for token in tokens:
+                found.append(self._likeliest(reader, number))
+                reader.read(token[None])
+        return found
 
     def sample(
         self,
@@ -126,25 +126,33 @@ class Loaded:
         _warn(told(unknown, total.tokens, str(text)))
         return total.score.perplexity
 
-    def _conditions(self, condition: str | None) -> tuple[Tensor | None, Tensor]:
-        """The (C,) conditions that a line may have, None without labels; and their (C,) log p(c)."""
-        if (number := chosen(condition, self.vocabulary)) is not None:
-            return torch.tensor([number]), torch.zeros(1, dtype=torch.float64)
-        if (p := shares(self.model)) is None:
-            return None, torch.zeros(1, dtype=torch.float64)
-        return torch.arange(len(p)), p.cpu().double().log()
+    def line(self, text: str, condition: str | None = None) -> Line:
+        """A line that stands alone, scored word by word."""
+        given = None if (number := chosen(condition, self.vocabulary)) is None else torch.tensor([number])
+        return next(scored(self.model, self.vocabulary, [one_line_of(text)], "sentence", conditions=given))
 
-    def _line(self, text: str, condition: str | None) -> Line:
-        if "\n" in text:
-            raise UserError("a line is asked for, not several", "call this for each, or `perplexity` with a file")
-        given = None if condition is None else self._conditions(condition)[0]
-        return next(scored(self.model, self.vocabulary, [text], "sentence", conditions=given))
+    def _reader(self, condition: str | None) -> Reader:
+        return Reader(self.model, self.run.path, chosen(condition, self.vocabulary))
+
+    def _likeliest(self, reader: Reader, number: int) -> list[tuple[str, float]]:
+        p = reader.next_words()
+        best = p.topk(min(number, len(p)))
+        words = [self.vocabulary.words[word] for word in best.indices.tolist()]
+        is_known = known(self.model, self.vocabulary)[best.indices]
+        return list(zip(as_read(words, is_known), best.values.tolist(), strict=True))
 
     def _beginning(self, text: str) -> Tensor | None:
         """(N,) words, without `<eos>`; None where there is none."""
         tokens, warning = beginning_of_line(self.model, self.vocabulary, text, "text")
         _warn(warning)
         return tokens
+
+
+def one_line_of(text: str) -> str:
+    """The text, which must be a single line."""
+    if "\n" in text:
+        raise UserError("a line is asked for, not several", "call this for each, or `perplexity` with a file")
+    return text
 
 
 def _warn(warning: str | None) -> None:

@@ -48,6 +48,19 @@ def test_the_likeliest_next_words(run: Path):
     assert len(lm.next_words("", 10_000)) == len(lm.vocabulary)
 
 
+def test_the_words_that_are_expected_at_each_place_are_those_that_come_next(run: Path):
+    lm = lmzoo.load(run)
+    words = lm.vocabulary.decode([3, 5, 4]).split()
+    for place, found in enumerate(expected := lm.expected(" ".join(words), 4)):
+        assert [word for word, _ in found] == [word for word, _ in lm.next_words(" ".join(words[:place]), 4)]
+        alone = [p for _, p in lm.next_words(" ".join(words[:place]), 4)]
+        assert [p for _, p in found] == pytest.approx(alone, rel=1e-5)
+    assert len(expected) == 4
+    bits = dict(lm.surprisal(" ".join(words)))
+    whole = dict(lm.expected(" ".join(words), len(lm.vocabulary))[1])
+    assert whole[words[1]] == pytest.approx(2 ** -bits[words[1]], rel=1e-5)
+
+
 def test_perplexity_is_evaluate_s(run: Path, tmp_path: Path):
     lm = lmzoo.load(run)
     assert lm.perplexity() == evaluate.evaluate(run, "test")["perplexity"]

@@ -18,7 +18,7 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import output_stream
 from lmzoo.core.progress import Bar, reading
 from lmzoo.corpus import EOS_ID, Vocabulary
-from lmzoo.protocol.encoder import Encoder, embed_lines
+from lmzoo.protocol.encoder import EmbeddedText, Encoder, embed_lines
 
 OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
 """How many tokens of a word are printed, how many neighbours of each, and how many words on either side of a token."""
@@ -150,44 +150,10 @@ def table_of(file: Path) -> Path:
     return file.with_suffix(".tsv")
 
 
-@dataclass(frozen=True)
-class EmbeddedText:
-    """The words of a text and the embedding of each, computed from its whole line.
-
-    Attributes:
-        words: N, as they stand in the text, even if the model reads them as `<unk>`.
-        lines: (N,) the number of each word's line, from 0.
-        embeddings: (N, h) float32, of unit length.
-    """
-
-    words: list[str]
-    lines: Tensor
-    embeddings: Tensor
-
-    @classmethod
-    def of(cls, encoder: Encoder, text: TextOnDisk) -> "EmbeddedText":
-        """All of a text in memory."""
-        lines, embeddings = map(np.concatenate, ([*text.line_arrays()], [*text.embedding_arrays(encoder)]))
-        return cls([*text.read_words()], torch.from_numpy(lines), torch.from_numpy(embeddings))
-
-    def neighbours(self, place: int, count: int) -> list[tuple[float, int]]:
-        """The cosine and the place of the ``count`` nearest tokens, nearest first; every word occurs once at most."""
-        cosines = self.embeddings @ self.embeddings[place]
-        found, seen = [], {self.words[place]}
-        for other in cosines.argsort(descending=True).tolist():
-            if self.words[other] not in seen:
-                seen.add(self.words[other])
-                found.append((float(cosines[other]), other))
-                if len(found) == count:
-                    break
-        return found
-
-    def passage(self, place: int) -> str:
-        """A token in brackets, with a few words of its line on either side."""
-        low, high = max(0, place - AROUND), place + AROUND + 1
-        line = self.lines[low:high] == self.lines[place]
-        words = [f"[{word}]" if low + i == place else word for i, word in enumerate(self.words[low:high])]
-        return " ".join(word for word, same in zip(words, line.tolist(), strict=True) if same)
+def embedded(encoder: Encoder, text: TextOnDisk) -> EmbeddedText:
+    """All of a text in memory."""
+    lines, embeddings = map(np.concatenate, ([*text.line_arrays()], [*text.embedding_arrays(encoder)]))
+    return EmbeddedText([*text.read_words()], torch.from_numpy(lines), torch.from_numpy(embeddings))
 
 
 def main() -> int:
@@ -220,14 +186,14 @@ def main() -> int:
             dimensions = on_disk.write(encoder, options.file)
             print(f"{on_disk.words:,} tokens of {on_disk.lines:,} lines, {dimensions} dimensions each")
             return 0
-        text = EmbeddedText.of(encoder, on_disk)
+        text = embedded(encoder, on_disk)
     places = [place for place, word in enumerate(text.words) if word == options.neighbours]
     if not places:
         raise UserError(f"{options.text}: does not contain '{options.neighbours}'")
     for place in places[:OCCURRENCES]:
-        print(f"line {int(text.lines[place]) + 1}: {printable(text.passage(place))}")
-        for cosine, other in text.neighbours(place, NEIGHBOURS):
-            print(f"  {cosine:.2f}  {printable(text.passage(other))}")
+        print(f"line {int(text.lines[place]) + 1}: {printable(text.passage(place, AROUND))}")
+        for cosine, other in text.neighbours(text.embeddings[place], NEIGHBOURS, text.words[place]):
+            print(f"  {cosine:.2f}  {printable(text.passage(other, AROUND))}")
     if len(places) > OCCURRENCES:
         print(f"… and {len(places) - OCCURRENCES:,} more of '{printable(options.neighbours)}'")
     return 0

@@ -11,7 +11,8 @@ from lmzoo.core.options import Count, Size
 from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
-from lmzoo.models.hmm.inference.paths import posterior, viterbi
+from lmzoo.models.hmm.inference.paths import posterior
+from lmzoo.models.hmm.reading import read
 from lmzoo.models.hmm.usage import entropy, expected_visits
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
@@ -55,26 +56,20 @@ class Inspector:
     @torch.no_grad()
     def sentence(self, text: str) -> list[str]:
         """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
-        read = self.vocabulary.encode([text], "--sentence")
-        words = as_read([*self.vocabulary.form.words(text), EOS], known(self.model, self.vocabulary)[read])
-        tokens = read.to(self.model.device)
-        logprobs, _ = self.model(tokens[None], self.model.initial_state(1))
-        whole = float(logprobs.sum())
-        if whole == -math.inf:
+        tokens = self.vocabulary.encode([text], "--sentence")
+        words = as_read([*self.vocabulary.form.words(text), EOS], known(self.model, self.vocabulary)[tokens])
+        found = read(self.model, tokens)
+        if found.logprob == -math.inf:
             raise UserError(
                 f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"
             )
-        chain = self.model.chain(tokens[None], self.model.initial_state(1))
-        lengths = torch.tensor([len(tokens)], device=tokens.device)
-        path, logprob = viterbi(chain, lengths)
-        on_path = chain.states[chain.block] == path[:, :, None]  # (1, T, S)
-        gamma, _ = posterior(chain, lengths)
+        on_path = found.states == found.path[:, None]  # (T, S)
+        gamma, _ = posterior(found.chain, torch.tensor([len(tokens)], device=self.model.device))
         lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} the state emits, in %"]
-        for word, z, p in zip(words, path[0].tolist(), gamma[on_path].tolist(), strict=True):
+        for word, z, p in zip(words, found.path.tolist(), gamma[0][on_path].tolist(), strict=True):
             emitted = self.words(self.model.words(z), 5)
             lines.append(f"{printable(word):>16}  {z:<7d} {p:<7.2f} {emitted}")
-        share = math.exp(min(0.0, float(logprob) - whole))
-        lines.append(f"log p(x) = {whole:.2f} nats, of which this path has {100 * share:.2g}%")
+        lines.append(f"log p(x) = {found.logprob:.2f} nats, of which this path has {100 * found.share:.2g}%")
         return lines
 
     def usage(self, tokens: torch.Tensor, split: str) -> list[str]:

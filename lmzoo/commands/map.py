@@ -5,13 +5,12 @@ from typing import Annotated
 
 from lmzoo.cli.command import CommandParser, bounded, check_output
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import printable, shortened
+from lmzoo.core.errors import printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
-from lmzoo.reports.map import PROJECTED, Map, projector, tsne
+from lmzoo.reports.map import PROJECTED, of_run, projector
 from lmzoo.runs.directory import Run
-from lmzoo.words.cache import cached_brown_clusters
-from lmzoo.words.vectors.formats import VECTORS, read_vectors
+from lmzoo.words.vectors.formats import read_vectors
 
 
 def main() -> int:
@@ -41,24 +40,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="where map.png and map.html go (the run)")
     options = parser.parse_args()
     run = Run(options.run)
-    config, vectors = run.config(), read_vectors(run.path)
+    run.config()  # what is no run is told first
+    vectors = read_vectors(run.path)
     files = [(options.out or run.path) / name for name in ("map.png", "map.html")]
     check_output(*files)
     for name in PROJECTED:
         run.place(name)
-    corpus = run.corpus()
-    words, matrix = vectors.words[: options.words], vectors.matrix[: options.words]
-    if absent := [word for word in words if word not in corpus.vocabulary.index]:
-        raise run.unusable(VECTORS, f"'{shortened(absent[0])}' is no word of corpus {corpus.name}")
-    rows = [corpus.vocabulary.index[word] for word in words]
-    counts = corpus.train.bincount(minlength=len(corpus.vocabulary))[rows].tolist()
-    places = tsne(matrix, options.perplexity, options.seed)
-    of_word = cached_brown_clusters(corpus.train, len(corpus.vocabulary), options.clusters, "--clusters")
-    clusters = of_word[rows].tolist()
-    drawn = Map(f"{config['method']['name']} on {corpus.name}", words, places, counts, clusters)
+    drawn = of_run(run, run.corpus(), vectors, options.words, options.clusters, options.perplexity, options.seed)
     for file, contents in zip(files, (drawn.png(), drawn.page()), strict=True):
         write_output(file, contents)
         print(printable(str(file)))
-    projector(run.path, matrix, words, counts, clusters)
+    projector(run.path, vectors.matrix[: options.words], drawn)
     print(printable(f"tensorboard --logdir {run.path}: PROJECTOR"))
     return 0

@@ -41,8 +41,7 @@ def neighbours(name: str, vectors: WordVectors, word: str, count: int) -> list[d
 
     Raises: UserError for a word without a vector.
     """
-    place = vectors.index.get(word, vectors.lower.get(word.lower()))
-    if place is None:
+    if (place := vectors.row(word)) is None:
         raise UserError(f"--neighbours {word}: has no vector in {name}", nearest(word, vectors.words))
     near = vectors.neighbours(place, count)
     rows = [(name, vectors.words[place], "cosine", cosine, None, None, other) for other, cosine in near]

@@ -1,5 +1,7 @@
 """Models that turn the tokens of a sentence into vectors, and the vectors of whole texts."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -41,3 +43,47 @@ def embed_lines(encoder: Encoder, tokens: Tensor) -> Tensor:
     if not bool(rows.isfinite().all()):
         raise UserError("the model's vectors of tokens are not finite", "train it again")
     return torch.empty_like(rows).index_copy_(0, torch.cat(places), rows)
+
+
+@dataclass(frozen=True)
+class EmbeddedText:
+    """The words of a text and the embedding of each, computed from its whole line.
+
+    Attributes:
+        words: N, as they stand in the text, even if the model reads them as `<unk>`.
+        lines: (N,) the number of each word's line, from 0.
+        embeddings: (N, h) float32, of unit length.
+    """
+
+    words: Sequence[str]
+    lines: Tensor
+    embeddings: Tensor
+
+    def neighbours(self, vector: Tensor, count: int, word: str) -> list[tuple[float, int]]:
+        """The cosine and the place of the ``count`` tokens nearest to the (h,) vector of a word, nearest first.
+
+        Every word occurs once at most, and the word itself does not.
+        """
+        cosines = self.embeddings @ vector
+        found, seen = [], {word}
+        for other in cosines.argsort(descending=True).tolist():
+            if self.words[other] not in seen:
+                seen.add(self.words[other])
+                found.append((float(cosines[other]), other))
+                if len(found) == count:
+                    break
+        return found
+
+    def around(self, place: int, words: int) -> tuple[list[str], str, list[str]]:
+        """A token's line: the last few words before it, the token, the first few after it."""
+        low, high = max(0, place - words), place + words + 1
+        same = (self.lines[low:high] == self.lines[place]).tolist()
+        inside = [number for number, own in enumerate(same, low) if own]
+        before = [self.words[number] for number in inside if number < place]
+        after = [self.words[number] for number in inside if number > place]
+        return before, self.words[place], after
+
+    def passage(self, place: int, words: int) -> str:
+        """`around` in a line, the token in brackets."""
+        before, word, after = self.around(place, words)
+        return " ".join([*before, f"[{word}]", *after])

@@ -4,7 +4,7 @@ import contextlib
 import html
 import importlib
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,12 @@ import numpy as np
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from lmzoo.core.errors import UserError, printable
-from lmzoo.words.vectors.word_vectors import unit
+from lmzoo.core.errors import UserError, printable, shortened
+from lmzoo.corpus import Corpus
+from lmzoo.runs.directory import Run
+from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.vectors.formats import VECTORS
+from lmzoo.words.vectors.word_vectors import WordVectors, unit
 
 LETTER, LINE = 0.0055, 0.011
 """Width of a letter and height of a line of the picture's names."""
@@ -71,37 +75,46 @@ class Map:
                 found.append(row)
         return found
 
-    def page(self) -> bytes:
-        """An HTML page without further files: points that tell their word, its count and its cluster on hover."""
+    def svg(self, marked: Collection[str] = ()) -> str:
+        """The points and, where there is room, their names; points tell word, count and cluster on hover.
+
+        Args:
+            marked: words of the class ``marked``, which are drawn last and have their names whatever is beneath.
+        """
         most, hue = max(self.counts), 360 / (max(self.clusters) + 1)
-        points = []
-        for word, (x, y), count, cluster in zip(self.words, self.places, self.counts, self.clusters, strict=True):
-            radius = 2 + 8 * (count / most) ** 0.5
-            told = html.escape(f"{printable(word)}: {count:,} times, cluster {cluster}")
+        named, points, names = {*self.named()}, [], []
+        for row in sorted(range(len(self.words)), key=lambda row: self.words[row] in marked):
+            word, (x, y) = html.escape(printable(self.words[row])), self.places[row]
+            radius = 2 + 8 * (self.counts[row] / most) ** 0.5
+            kind = ' class="marked"' if self.words[row] in marked else ""
             points.append(
-                f'<circle cx="{SIZE * x:.1f}" cy="{SIZE * (1 - y):.1f}" r="{radius:.1f}" '
-                f'fill="hsl({cluster * hue:.0f} 70% 50%)" data-word="{html.escape(printable(word))}">'
-                f"<title>{told}</title></circle>"
+                f'<circle{kind} cx="{SIZE * x:.1f}" cy="{SIZE * (1 - y):.1f}" r="{radius:.1f}" '
+                f'fill="hsl({self.clusters[row] * hue:.0f} 70% 50%)" data-word="{word}">'
+                f"<title>{word}: {self.counts[row]:,} times, cluster {self.clusters[row]}</title></circle>"
             )
-        return PAGE.format(
-            title=html.escape(printable(self.title)), extent=SIZE + 40, points="\n".join(points)
-        ).encode()
+            if kind or row in named:
+                names.append(f'<text{kind} x="{SIZE * x:.1f}" y="{SIZE * (1 - y) - radius - 1:.1f}">{word}</text>')
+        return f'<svg viewBox="-20 -20 {SIZE + 40} {SIZE + 40}">\n' + "\n".join([*points, *names]) + "\n</svg>"
+
+    def page(self) -> bytes:
+        """An HTML page without further files: the `svg`, and a field that finds words."""
+        return PAGE.format(title=html.escape(printable(self.title)), svg=self.svg()).encode()
 
 
 PAGE = """<!doctype html>
 <meta charset="utf-8">
 <title>{title}</title>
 <style>
+:root {{ color-scheme: light dark; }}
 body {{ font: 15px sans-serif; margin: 1em; }}
 svg {{ border: 1px solid #ccc; width: min(95vw, 90vh); display: block; margin-top: .5em; }}
 circle {{ fill-opacity: .6; }}
-circle:hover, circle.found {{ stroke: #000; stroke-width: 2; fill-opacity: 1; }}
+circle:hover, circle.found {{ stroke: currentColor; stroke-width: 2; fill-opacity: 1; }}
+text {{ font-size: 9px; text-anchor: middle; fill: currentColor; pointer-events: none; }}
 #told {{ font-weight: bold; margin-left: 1em; }}
 </style>
 <label>{title}. Find: <input id="find" placeholder="a word"></label><span id="told"></span>
-<svg viewBox="-20 -20 {extent} {extent}">
-{points}
-</svg>
+{svg}
 <script>
 const told = document.getElementById("told"), points = [...document.querySelectorAll("circle")];
 for (const point of points) point.onmouseover = () => told.textContent = point.textContent;
@@ -130,11 +143,28 @@ def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
     return (found - low) / (high - low)
 
 
-def projector(
-    folder: Path, matrix: Tensor, words: Sequence[str], counts: Sequence[int], clusters: Sequence[int]
-) -> None:
+def of_run(
+    run: Run, corpus: Corpus, vectors: WordVectors, words: int, clusters: int, perplexity: float, seed: int
+) -> Map:
+    """The map of the commonest words of a run of ``lmzoo vectors``, by `tsne`, in the colours of Brown clusters.
+
+    Raises: UserError as `tsne` does, and for a vector of a word that the run's corpus does not have.
+    """
+    shown = vectors.words[:words]
+    if absent := [word for word in shown if word not in corpus.vocabulary.index]:
+        raise run.unusable(VECTORS, f"'{shortened(absent[0])}' is no word of corpus {corpus.name}")
+    rows = [corpus.vocabulary.index[word] for word in shown]
+    counts = corpus.train.bincount(minlength=len(corpus.vocabulary))[rows].tolist()
+    places = tsne(vectors.matrix[:words], perplexity, seed)
+    of_word = cached_brown_clusters(corpus.train, len(corpus.vocabulary), clusters, "--clusters")
+    title = f"{run.config()['method']['name']} on {corpus.name}"
+    return Map(title, shown, places, counts, of_word[rows].tolist())
+
+
+def projector(folder: Path, matrix: Tensor, drawn: Map) -> None:
     """Write what TensorBoard's projector shows: the vectors, and of each its word, frequency and Brown cluster."""
-    rows = [[printable(word), str(n), str(c)] for word, n, c in zip(words, counts, clusters, strict=True)]
+    columns = zip(drawn.words, drawn.counts, drawn.clusters, strict=True)
+    rows = [[printable(word), str(n), str(c)] for word, n, c in columns]
     with SummaryWriter(str(folder)) as writer, contextlib.redirect_stdout(None):  # where it warns of an earlier map
         writer.add_embedding(matrix, rows, tag="words", metadata_header=["word", "frequency", "Brown cluster"])
 

@@ -260,9 +260,15 @@ class Run(Files):
         except ValueError as error:
             raise self.unusable("vocabulary.txt", f"damaged ({error})") from None
 
-    def corpus(self) -> Corpus:
-        """What the run reads of its corpus, which must still be the text that the run was trained on."""
+    def corpus(self, downloaded: bool = True) -> Corpus:
+        """What the run reads of its corpus, which must still be the text that the run was trained on.
+
+        Args:
+            downloaded: whether a public corpus is downloaded where it is not there; where not, this is a UserError.
+        """
         config = self.config()
+        if not downloaded and config["corpus"].get("urls"):
+            config["corpus"]["urls"] = []
         if config["corpus"].get("vocabulary"):  # another run or file, which may be gone
             config["corpus"]["vocabulary"] = str(self.path)
         corpus = configured_corpus(config)

@@ -14,9 +14,9 @@ from command_line import MODELS, QUICK, TEXT, command, edit
 
 from lmzoo import load
 from lmzoo.commands import embed
-from lmzoo.commands.embed import EmbeddedText
 from lmzoo.core import files
 from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.protocol.encoder import EmbeddedText
 
 LINES = ["w1 w2 w3", "w4", "", "w1 w5 w6 w7 w8 w1", "w2 w9"]
 
@@ -71,11 +71,15 @@ def test_neighbours_are_the_nearest_tokens_of_other_words():
         ["bank", "shore", "bank", "money", "shore", "river"], torch.tensor([0, 0, 1, 1, 1, 1]),
         torch.stack([angles.cos(), angles.sin()], dim=1),
     )  # fmt: skip
-    assert [place for _, place in text.neighbours(0, 3)] == [1, 5, 3]
-    assert [place for _, place in text.neighbours(0, 9)] == [1, 5, 3]
-    assert [cosine for cosine, _ in text.neighbours(0, 3)] == pytest.approx(angles[[1, 5, 3]].cos().tolist())
-    assert text.passage(2) == "[bank] money shore river"
-    assert text.passage(1) == "bank [shore]"
+    first = text.embeddings[0]
+    assert [place for _, place in text.neighbours(first, 3, "bank")] == [1, 5, 3]
+    assert [place for _, place in text.neighbours(first, 9, "bank")] == [1, 5, 3]
+    assert [place for _, place in text.neighbours(first, 3, "")] == [0, 1, 5]
+    nearest = text.neighbours(first, 3, "bank")
+    assert [cosine for cosine, _ in nearest] == pytest.approx(angles[[1, 5, 3]].cos().tolist())
+    assert text.passage(2, 3) == "[bank] money shore river"
+    assert text.passage(3, 1) == "bank [money] shore"
+    assert text.passage(1, 3) == "bank [shore]"
 
 
 def test_prints_the_neighbours_of_each_occurrence(run: Path, text: Path):

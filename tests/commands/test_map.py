@@ -20,7 +20,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A run, and the first two dimensions in place of t-SNE's."""
     options = ["method=ppmi", "method.dim=3", "method.min_count=1", "run_dir=ppmi"]
     assert command(*TEXT, *options, main=vectors.main).code == 0
-    monkeypatch.setattr(map_command, "tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
+    monkeypatch.setattr("lmzoo.reports.map.tsne", lambda matrix, *_: matrix[:, :2].sigmoid().numpy())
     return "ppmi"
 
 
@@ -50,6 +50,18 @@ def test_the_page_shows_all_of_the_plane_and_no_more():
 def test_names_cover_no_more_frequent_name():
     places = np.array([[0.5, 0.5], [0.52, 0.505], [0.5, 0.52], [0.6, 0.5], [0.501, 0.5]])
     assert Map("title", ["common", "covered", "above", "beside", "a"], places, [1] * 5, [0] * 5).named() == [0, 2, 3]
+
+
+def test_marked_words_have_their_names_and_lie_above_the_others():
+    places = np.array([[0.5, 0.5], [0.501, 0.5], [0.9, 0.9]])
+    drawn = Map("title", ["a", "under", "b"], places, [3, 2, 1], [0, 0, 1])
+    assert re.findall(r"<text(.*?) x=.*?>(.*?)</text>", drawn.svg()) == [("", "a"), ("", "b")]
+    marked = drawn.svg({"under"})
+    assert re.findall(r"<text(.*?) x=.*?>(.*?)</text>", marked) == [
+        ("", "a"), ("", "b"), (' class="marked"', "under"),
+    ]  # fmt: skip
+    assert re.findall(r'<circle class="marked".*data-word="(.*?)"', marked) == ["under"]
+    assert re.findall(r'data-word="(.*?)"', marked) == ["a", "b", "under"]
 
 
 def test_words_cannot_break_the_page():

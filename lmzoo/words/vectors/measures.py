@@ -133,14 +133,19 @@ class Questions:
         return [*found, Analogies("total", *total)]
 
 
-def answers(unit: Tensor, questions: Tensor) -> Tensor:
-    """(V, d) unit vectors and (Q, 3) words a, a*, b -> (Q, 2) words b*, by 3CosAdd and by 3CosMul.
+def scores(unit: Tensor, questions: Tensor) -> Tensor:
+    """(V, d) unit vectors and (Q, 3) words a, a*, b -> (2, Q, V) how well each word answers, as b*; -inf for the three.
 
-    3CosAdd: the largest cos(b*, b - a + a*) (Mikolov, Yih & Zweig, NAACL 2013). 3CosMul: the largest
+    3CosAdd: cos(b*, b - a + a*) times the length of that vector (Mikolov, Yih & Zweig, NAACL 2013). 3CosMul:
     cos(b*, b) cos(b*, a*) / (cos(b*, a) + ε) with cosines moved to 0 … 1 (Levy & Goldberg, CoNLL 2014).
     """
     a, a_star, b = (unit[questions[:, i]] @ unit.mT for i in range(3))  # (Q, V) cosines with every word
     add = b - a + a_star
     a, a_star, b = ((cosine + 1) / 2 for cosine in (a, a_star, b))
     mul = b * a_star / (a + EPSILON)
-    return torch.stack([score.scatter(1, questions, -torch.inf).argmax(1) for score in (add, mul)], dim=1)
+    return torch.stack([score.scatter(1, questions, -torch.inf) for score in (add, mul)])
+
+
+def answers(unit: Tensor, questions: Tensor) -> Tensor:
+    """The words of the highest `scores`: (Q, 2), by 3CosAdd and by 3CosMul."""
+    return scores(unit, questions).argmax(2).T

@@ -37,6 +37,10 @@ class WordVectors:
         """(V, d) vectors of length one; a vector of zeros stays as it is."""
         return unit(self.matrix)
 
+    def row(self, word: str) -> int | None:
+        """The row of a word, or of one that differs in its case alone; None where neither has a vector."""
+        return self.index.get(word, self.lower.get(word.lower()))
+
     def neighbours(self, row: int, count: int) -> list[tuple[str, float]]:
         """The ``count`` words with the largest cosine, and the cosine of each, nearest first; the word itself not."""
         cosines = self.unit @ self.unit[row]

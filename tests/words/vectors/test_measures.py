@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 from lmzoo.core.errors import UserError
 from lmzoo.words.vectors.formats import Format, encoded, read_vectors
-from lmzoo.words.vectors.measures import EPSILON, Questions, answers, spearman
+from lmzoo.words.vectors.measures import EPSILON, Questions, answers, scores, spearman
 from lmzoo.words.vectors.word_vectors import WordVectors, unit
 
 
@@ -29,6 +29,26 @@ def test_answers_are_the_best_words_but_those_of_the_question():
         shifted = (cos + 1) / 2
         assert add == max(others, key=lambda w: float(vectors[w] @ (vectors[b] - vectors[a] + vectors[a_])))
         assert mul == max(others, key=lambda w: float(shifted[w, b] * shifted[w, a_] / (shifted[w, a] + EPSILON)))
+
+
+def test_words_are_ranked_as_answers_by_their_scores():
+    vectors = unit(torch.randn(30, 5, generator=torch.Generator().manual_seed(0)))
+    a, a_star, b = 4, 9, 2
+    add, mul = scores(vectors, torch.tensor([[a, a_star, b]]))[:, 0]
+    cos = ((vectors @ vectors.T).double() + 1) / 2
+    for word in range(30):
+        if word in (a, a_star, b):
+            assert add[word] == mul[word] == -torch.inf
+        else:
+            target = vectors[b] - vectors[a] + vectors[a_star]
+            assert float(add[word]) == pytest.approx(float(vectors[word] @ target), abs=1e-5)
+            product = cos[word, b] * cos[word, a_star] / (cos[word, a] + EPSILON)
+            assert float(mul[word]) == pytest.approx(float(product), rel=1e-4)
+
+
+def test_a_word_is_found_as_it_is_or_in_another_case():
+    vectors = WordVectors(["US", "us", "The"], torch.eye(3))
+    assert [vectors.row(word) for word in ("us", "US", "Us", "the", "absent")] == [1, 0, 0, 2, None]
 
 
 def test_a_parallelogram_is_answered_right():

@@ -1,0 +1,62 @@
+"""How a hidden Markov model reads a sentence: its likeliest path, and what it believes of each word as it reads on."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+from lmzoo.models.hmm.inference.paths import Chain, posterior, viterbi
+
+MOST_TRANSITIONS = 1 << 24
+"""The most numbers log p(z_t | z_{t-1}) in memory at once, of several beginnings of a sentence."""
+
+
+class Reading(NamedTuple):
+    """A sentence of T tokens, read by a model."""
+
+    logprob: float
+    """log p(x) in nats; where it is -inf, there is no likeliest path."""
+    path: Tensor
+    """(T,) the states z that maximise p(z, x)."""
+    path_logprob: float
+    """log p(z, x) of that path in nats."""
+    chain: Chain
+    """What the functions of `lmzoo.models.hmm.inference.paths` need."""
+
+    @property
+    def states(self) -> Tensor:
+        """(T, S) the numbers of the states that each word may come from."""
+        return self.chain.states[self.chain.block[0]]
+
+    @property
+    def share(self) -> float:
+        """p(z | x) of the likeliest path."""
+        return math.exp(min(0.0, self.path_logprob - self.logprob))
+
+
+@torch.no_grad()
+def read(model: HiddenMarkovModel, tokens: Tensor) -> Reading:
+    """A (T,) sentence, from `initial_state`."""
+    text, state = tokens[None].to(model.device), model.initial_state(1)
+    logprobs, _ = model(text, state)
+    chain = model.chain(text, state)
+    path, logprob = viterbi(chain, torch.tensor([len(tokens)], device=model.device))
+    return Reading(float(logprobs.sum()), path[0], float(logprob), chain)
+
+
+def beliefs(chain: Chain) -> Tensor:
+    """(T, T, S) p(z_t | x_1 … x_k) at [k - 1, t - 1] of a chain of one text, 0 where t > k.
+
+    On the diagonal t = k is the filter, and the last row k = T is the smoother (Rabiner 1989, eq. 27).
+    """
+    T, S = chain.pair.shape[1], chain.states.shape[1]
+    found = []
+    for lengths in torch.arange(1, T + 1, device=chain.pair.device).split(max(1, MOST_TRANSITIONS // S**2)):
+        n, longest = len(lengths), int(lengths[-1])
+        rows = [part.expand(n, *part.shape[1:]) for part in (chain.belief, chain.pair, chain.emission, chain.block)]
+        belief, pair, emission, block = rows[0], *(part[:, :longest] for part in rows[1:])
+        gamma, _ = posterior(chain._replace(belief=belief, pair=pair, emission=emission, block=block), lengths)
+        found.append(torch.nn.functional.pad(gamma, (0, 0, 0, T - longest)))
+    return torch.cat(found)

@@ -1,0 +1,41 @@
+"""The beginning of a line, read bit by bit, and what comes next."""
+
+import torch
+from torch import Tensor
+
+from lmzoo.protocol.condition import beginning, shares
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.perplexity import checked
+
+
+class Reader:
+    """Reads the beginning of a line, and says at any place how likely each next word is.
+
+    Where the model has conditions and none is given, p(x_t | x_<t) = Σ_c p(c | x_<t) p(x_t | c, x_<t).
+
+    Args:
+        where: what the errors of `checked` begin with.
+        condition: that of the line.
+    """
+
+    def __init__(self, model: LanguageModel, where: object, condition: int | None = None):
+        self.model, self.where = model, where
+        conditions, self.joint = None, torch.zeros(1, dtype=torch.float64)  # (C,) log p(c, x_<t)
+        if condition is not None:
+            conditions = torch.tensor([condition])
+        elif (p := shares(model)) is not None:
+            conditions, self.joint = torch.arange(len(p)), p.cpu().double().log()
+        self.state = beginning(model, len(self.joint), conditions)
+
+    @torch.no_grad()
+    def read(self, tokens: Tensor) -> None:
+        """(N,) further words of the line."""
+        rows = tokens.expand(len(self.joint), -1).to(self.model.device)
+        logprobs, self.state = self.model(rows, self.state)
+        self.joint = self.joint + checked(logprobs, self.where).double().sum(1).cpu()
+
+    @torch.no_grad()
+    def next_words(self) -> Tensor:
+        """(V,) p(x_t | x_<t); float64. After what is impossible under each condition, all of them weigh alike."""
+        p = checked(self.model.predict(self.state), self.where).double().exp().cpu()  # (C, V)
+        return self.joint.softmax(0).nan_to_num(1 / len(self.joint)) @ p
