@@ -1,0 +1,84 @@
+"""The first picture and README's table are of one file of figures, which are those of evidence and sources."""
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+import penn_treebank
+import pytest
+from penn_treebank import HERE, MODELS, PAPER, README, Figure, draw, figures, fingerprint, written
+
+from lmzoo.core.configs import CONFIGS
+from lmzoo.reports import charts
+
+DOCS = HERE.parent
+FIGURES = figures()
+OURS = [figure for figure in FIGURES if figure.ours]
+
+
+def named(figure: Figure) -> str:
+    return f"{figure.model} {figure.perplexity}"
+
+
+def test_readme_has_the_table_that_the_figures_make():
+    page = README.read_text(encoding="utf-8")
+    assert penn_treebank.table(FIGURES) in page
+    assert written(page, FIGURES) == page
+
+
+def test_every_model_has_a_row():
+    assert {file.stem for file in (CONFIGS / "model").glob("*.yaml")} == set(MODELS)
+    assert {figure.model for figure in FIGURES} <= set(MODELS)
+
+
+@pytest.mark.parametrize("figure", OURS, ids=named)
+def test_our_figures_are_those_of_the_evidence(figure: Figure):
+    if figure.source == "history":
+        rows = [line for line in (DOCS / "history.md").read_text(encoding="utf-8").splitlines() if "|" in line]
+        text = "\n".join(rows) + (DOCS / "history.md").read_text(encoding="utf-8").partition("### HMMs mixed")[2]
+        assert re.search(rf"(?<![\d.]){re.escape(figure.perplexity)}(?!\d)", text)
+        return
+    found = DOCS / figure.source
+    files = [found / "results.json"] if (found / "results.json").exists() else sorted(found.glob("*/results.json"))
+    perplexities = [json.loads(file.read_text())["perplexity"]["test"] for file in files]
+    assert figure.perplexity in {f"{value:.2f}" for value in perplexities if value is not None}
+
+
+@pytest.mark.parametrize("figure", [figure for figure in FIGURES if not figure.ours], ids=named)
+def test_published_figures_are_those_of_their_source(figure: Figure):
+    page = (DOCS / "results.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| \[{figure.source}\] \|.*$", page, re.MULTILINE)
+    assert re.search(rf"(?<![\d.]){re.escape(figure.perplexity)}(?!\d)", row)
+
+
+def test_a_name_of_the_picture_is_of_one_model_and_year():
+    for name in {figure.name for figure in FIGURES if figure.place != "table"}:
+        together = [figure for figure in FIGURES if figure.name == name and figure.place != "table"]
+        assert len(together) <= 2
+        assert len({(figure.year, figure.family) for figure in together}) == 1
+        assert len({figure.ours for figure in together}) == len(together)
+
+
+@pytest.mark.parametrize("theme", PAPER)
+def test_pictures_are_of_the_figures_of_today(theme: str):
+    picture = (HERE / f"penn-treebank-{theme}.svg").read_text(encoding="utf-8")
+    assert fingerprint() in picture, "run: python docs/pictures/penn_treebank.py"
+
+
+def test_no_name_stands_on_another_or_outside(monkeypatch: pytest.MonkeyPatch):
+    boxes: list[tuple[str, Sequence[float]]] = []
+
+    def noted(figure, file: Path, about: str) -> bytes:
+        figure.draw_without_rendering()
+        renderer = figure.canvas.get_renderer()
+        boxes.extend((text.get_text(), text.get_window_extent(renderer).extents) for text in figure.axes[0].texts)
+        assert all(min(box) >= 0 and box[2] <= 800 and box[3] <= 520 for _, box in boxes)
+        return charts.rendered(figure, file, about=about)
+
+    monkeypatch.setattr(penn_treebank, "rendered", noted)
+    draw(FIGURES, "light", Path("picture.png"))
+    assert len(boxes) >= 25
+    for (one, a), (other, b) in combinations(boxes, 2):
+        assert min(a[2], b[2]) <= max(a[0], b[0]) + 1 or min(a[3], b[3]) <= max(a[1], b[1]) + 1, (one, other)
