@@ -79,6 +79,6 @@ def test_no_name_stands_on_another_or_outside(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(penn_treebank, "rendered", noted)
     draw(FIGURES, "light", Path("picture.png"))
-    assert len(boxes) >= 25
+    assert len(boxes) >= 26
     for (one, a), (other, b) in combinations(boxes, 2):
         assert min(a[2], b[2]) <= max(a[0], b[0]) + 1 or min(a[3], b[3]) <= max(a[1], b[1]) + 1, (one, other)
