@@ -18,7 +18,7 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import chosen
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.lines import Line, as_read, beginning_of_line, file_parts, known, scored, scored_parts, told
+from lmzoo.protocol.lines import Line, as_read, encode_prompt, file_parts, known, scored, scored_parts, told
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import Total, checked
 from lmzoo.protocol.reader import Reader
@@ -78,8 +78,8 @@ class Loaded:
         """The likeliest words after the beginning of a sentence, written as in `surprisal`, and their probabilities."""
         reader = self._reader(condition)
         with evaluating(self.model):
-            if (begun := self._beginning(text)) is not None:
-                reader.read(begun)
+            if (prefix := self._encode_prompt(text)) is not None:
+                reader.read(prefix)
             return self._likeliest(reader, number)
 
     def expected(self, text: str, number: int = 3, condition: str | None = None) -> list[list[tuple[str, float]]]:
@@ -107,13 +107,13 @@ class Loaded:
             condition: the label of all of them, where the run's lines have labels; without it, one is drawn for each.
             decoding: ``temperature``, ``top_k``, ``top_p``, ``typical``; see `lmzoo.protocol.sampling.Decoding`.
         """
-        begun = self._beginning(prompt)
+        prefix = self._encode_prompt(prompt)
         drawn = sample(
             self.model, tokens, seed,
-            context=self.context, decoding=Decoding(**decoding), prompt=begun, samples=samples,
+            context=self.context, decoding=Decoding(**decoding), prompt=prefix, samples=samples,
             condition=chosen(condition, self.vocabulary),
         )  # fmt: skip
-        first = [] if begun is None else begun.tolist()
+        first = [] if prefix is None else prefix.tolist()
         return [self.vocabulary.decode([*first, *text]) for text in drawn.tokens.tolist()]
 
     def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
@@ -141,9 +141,9 @@ class Loaded:
         is_known = known(self.model, self.vocabulary)[best.indices]
         return list(zip(as_read(words, is_known), best.values.tolist(), strict=True))
 
-    def _beginning(self, text: str) -> Tensor | None:
+    def _encode_prompt(self, text: str) -> Tensor | None:
         """(N,) words, without `<eos>`; None where there is none."""
-        tokens, warning = beginning_of_line(self.model, self.vocabulary, text, "text")
+        tokens, warning = encode_prompt(self.model, self.vocabulary, text, "text")
         _warn(warning)
         return tokens
 

@@ -11,8 +11,7 @@ from lmzoo.core.errors import printable
 from lmzoo.core.files import read_text, write_output
 from lmzoo.core.options import Size
 from lmzoo.corpus import Vocabulary, load_corpus
-from lmzoo.words.brown import average_mutual_information
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import average_mutual_information, cached_brown_clusters
 from lmzoo.words.merging import paths
 
 SHOWN = 12

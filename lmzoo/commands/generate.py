@@ -12,7 +12,7 @@ from lmzoo.core.options import Bounds, Size
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.conditions import chosen
 from lmzoo.corpus.vocabulary import ADDED, UNK
-from lmzoo.protocol.lines import beginning_of_line
+from lmzoo.protocol.lines import encode_prompt
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 
@@ -105,7 +105,7 @@ def _encoded(prompt: str, model: LanguageModel, vocabulary: Vocabulary) -> Tenso
             raise UserError(
                 f"--prompt: '{shortened(word)}' is not among the model's words", "use words of vocabulary.txt"
             )
-    tokens, warning = beginning_of_line(model, vocabulary, prompt, "--prompt")
+    tokens, warning = encode_prompt(model, vocabulary, prompt, "--prompt")
     warn(warning)
     return tokens
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from lmzoo.cli.command import CommandParser, bounded, check_output, warn
 from lmzoo.commands import COMMANDS
-from lmzoo.core.cache import kept
+from lmzoo.core.disk_cache import kept
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Size
@@ -20,12 +20,12 @@ from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stem
 from lmzoo.retrieval.evaluation import MEASURES, chosen, judged_queries, measured
 from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_prior, read_records, run_lines
 from lmzoo.retrieval.index import Index
-from lmzoo.retrieval.likelihood import Settings, ranked, score
+from lmzoo.retrieval.likelihood import RankingOptions, ranked, score
 
 GRID = {"mu": "--mu", "lam": "--lambda", "order": "--order", "nu": "--nu"} | {
     name: f"--{name}" for name in ("feedback", "terms", "weight")
 }
-"""The options that may have several values, by their names in `Settings`."""
+"""The options that may have several values, by their names in `RankingOptions`."""
 
 VERSION = 1
 """A part of the key of the index on disk. Raise it with every change of `analysis` or `Index.packed`."""
@@ -42,7 +42,7 @@ def main() -> int:
     warn(_without(judgements, queries, index.names))
     prior = _prior(arguments.prior, index)
 
-    def rank(query: str, settings: Settings) -> Ranking:
+    def rank(query: str, settings: RankingOptions) -> Ranking:
         return ranked(index, score(index, queries[query], settings, prior), arguments.depth)
 
     best = dict.fromkeys(queries, grid[0])
@@ -61,7 +61,7 @@ def main() -> int:
     return 0
 
 
-def _grid(arguments: argparse.Namespace) -> list[Settings]:
+def _grid(arguments: argparse.Namespace) -> list[RankingOptions]:
     """Every combination of the values asked for.
 
     Raises: UserError for what the command line has wrong.
@@ -69,7 +69,7 @@ def _grid(arguments: argparse.Namespace) -> list[Settings]:
     if arguments.run:
         files = (arguments.documents, arguments.queries, arguments.qrels, arguments.prior, arguments.stop)
         check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
-    grid = [Settings(*values) for values in itertools.product(*(getattr(arguments, name) for name in GRID))]
+    grid = [RankingOptions(*values) for values in itertools.product(*(getattr(arguments, name) for name in GRID))]
     if len(grid) > 1 and not arguments.qrels:
         raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
     return grid
@@ -157,8 +157,8 @@ def _prior(name: str, index: Index) -> np.ndarray:
 
 
 def _cross_validated(
-    grid: Sequence[Settings], figures: np.ndarray, queries: Sequence[str], folds: int
-) -> Mapping[str, Settings]:
+    grid: Sequence[RankingOptions], figures: np.ndarray, queries: Sequence[str], folds: int
+) -> Mapping[str, RankingOptions]:
     """The settings of each judged query; print the (S, Q, 3) figures of all, and which each fold has.
 
     Raises: UserError for more folds than queries.
@@ -173,7 +173,7 @@ def _cross_validated(
     return {query: grid[choice] for query, choice in zip(queries, best, strict=True)}
 
 
-def _shown(settings: Settings, grid: Sequence[Settings]) -> str:
+def _shown(settings: RankingOptions, grid: Sequence[RankingOptions]) -> str:
     """The options that vary."""
     varying = [name for name in GRID if len({getattr(each, name) for each in grid}) > 1]
     return " ".join(f"{GRID[name]} {getattr(settings, name):g}" for name in varying)

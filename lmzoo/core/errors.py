@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-LONGEST = 290
-"""Signs of an error message."""
+LONGEST_MESSAGE = 290
+"""Characters of an error message."""
 
 
 class UserError(ValueError):
@@ -103,6 +103,6 @@ def printable_json(value: Any) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an exception: one line of at most `LONGEST` signs, cut in the middle where it is longer."""
-    text = printable(" ".join(str(error).split())) or type(error).__name__
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[3 - LONGEST // 2 :]}"
+    """The message of an exception in one line, cut in the middle where it is longer than `LONGEST_MESSAGE`."""
+    text, half = printable(" ".join(str(error).split())) or type(error).__name__, LONGEST_MESSAGE // 2
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} … {text[3 - half :]}"

@@ -73,7 +73,7 @@ class Corpus:
             if found[before] & found[split]
         ]
 
-    def beginning(self, tokens: int) -> "Corpus":
+    def truncated(self, tokens: int) -> "Corpus":
         """The first whole lines of each split, of at most so many tokens; at least one line."""
         splits, conditions = {}, {}
         for split, text in self.splits.items():

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.cache import alone, cache_folder, kept, large_stream
+from lmzoo.core.disk_cache import alone, cache_folder, kept, large_stream
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import read_pieces, sha256, text_blocks
 from lmzoo.core.progress import MB, Bar

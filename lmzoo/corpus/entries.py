@@ -19,7 +19,7 @@ from lmzoo.corpus.form import Form, Tokenizer, Unit
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.own import named_after, read_vocabulary, text_files
 from lmzoo.corpus.sources import Pinned, fetch_splits
-from lmzoo.corpus.vocabulary import EOS, Text, Vocabulary
+from lmzoo.corpus.vocabulary import EOS, RawText, Vocabulary
 
 corpora = Registry("corpus")
 
@@ -59,7 +59,7 @@ def _encode(
     name: str,
     context: Context,
     vocabulary: Vocabulary,
-    texts: Mapping[str, Sequence[tuple[str, Text]]],
+    texts: Mapping[str, Sequence[tuple[str, RawText]]],
     checksums: dict[str, str],
     fixed: bool,
     form: Form = Form(),  # noqa: B008 - it is frozen

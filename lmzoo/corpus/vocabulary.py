@@ -20,7 +20,7 @@ ADDED = {EOS: "the end", "<s>": "the beginning", "</s>": "the end"}
 """Words that no text has, and where a line has them without being told: ours, and those of SRILM and KenLM."""
 
 
-Text = bytes | Iterable[str]
+RawText = bytes | Iterable[str]
 """UTF-8 in which each line ends with a line feed, or lines."""
 
 
@@ -43,7 +43,7 @@ class Vocabulary:
             raise ValueError(f"a vocabulary is a list of distinct words, {EOS} first")
 
     @classmethod
-    def of(cls, text: Text, min_count: int = 1, max_size: int | None = None, unknown: bool = False) -> "Vocabulary":
+    def of(cls, text: RawText, min_count: int = 1, max_size: int | None = None, unknown: bool = False) -> "Vocabulary":
         """`<eos>` and the words of a text, the most frequent first; among equals, the first seen is first.
 
         If a word is left out, or where ``unknown`` asks for it, the vocabulary has `<unk>`.
@@ -69,7 +69,7 @@ class Vocabulary:
         """(W,) int64 numbers of words; -1 for those that have none."""
         return self._table.find(words)
 
-    def encode(self, text: Text, where: str = "text", line: int = 1) -> Tensor:
+    def encode(self, text: RawText, where: str = "text", line: int = 1) -> Tensor:
         """A text -> the (N,) int64 numbers of its words, each line closed by `<eos>`; `<unk>` for unknown words.
 
         Args:
@@ -173,7 +173,7 @@ def _table(index: Mapping[str, int]) -> WordTable:
     return WordTable({**index, **dict.fromkeys(ADDED, EOS_ID)})
 
 
-def _utf8(text: Text) -> bytes:
+def _utf8(text: RawText) -> bytes:
     """A text in UTF-8, each of its lines closed by a line feed."""
     if isinstance(text, str):
         raise TypeError("a text is lines, such as ['one line'], or UTF-8 bytes, and not one string")

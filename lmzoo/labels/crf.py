@@ -17,7 +17,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
 from lmzoo.numerics.owlqn import Search
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.model import Trained
 
 BATCH = 8192
@@ -68,7 +68,7 @@ class Crf(LinearChain):
         self.vectors = self.dense.start(sentences)
         super().start(sentences, seed)
 
-    def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, rows: SparseRows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
         K = len(self.labels)
         self.rows, self.by_feature, self.gold = rows, rows.mT, gold
         begins = torch.tensor([0, *lengths]).cumsum(0)
@@ -129,11 +129,11 @@ class Crf(LinearChain):
         return {"loss/train": value / len(self.gold), "train/gradient_norm": float(gradient.norm())}
 
     def progress(self) -> State:
-        return {"steps": torch.tensor(self.steps), "small": torch.tensor(self.small), **self.search.state()}
+        return {"steps": torch.tensor(self.steps), "small": torch.tensor(self.small), **self.search.state_dict()}
 
     def go_on(self, progress: Mapping[str, Tensor]) -> None:
         self.steps, self.small = int(progress["steps"]), int(progress.get("small", 0))
-        self.search.take(progress)
+        self.search.load_state_dict(progress)
         self._be(self.search.point.x)
 
     def state(self) -> State:

@@ -10,7 +10,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import State, packed, unpacked
 from lmzoo.labels.templates import templates
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 from lmzoo.words.merging import read_paths
 
 
@@ -47,11 +47,11 @@ class Lexical:
         if not self.numbers:
             raise UserError(f"{self.option}={self.min_count}: no feature is so frequent", "set it to 1")
 
-    def rows(self, sentences: Sequence[Sentence]) -> Rows:
+    def rows(self, sentences: Sequence[Sentence]) -> SparseRows:
         """The features of all words of some sentences."""
         named = (names for sentence in sentences for names in templates(sentence, self.paths))
         known = ([self.numbers[name] for name in names if name in self.numbers] for names in named)
-        return Rows.of(known, len(self.numbers))
+        return SparseRows.of(known, len(self.numbers))
 
     def state(self) -> State:
         words = {"clusters.words": packed([*self.paths]), "clusters.paths": packed([*self.paths.values()])}

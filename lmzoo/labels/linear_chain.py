@@ -12,7 +12,7 @@ from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.model import State, packed, unpacked
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 
 
 class LinearChain(Chained):
@@ -38,7 +38,7 @@ class LinearChain(Chained):
         self.prepare(self.lexical.rows(sentences), gold, [len(sentence.words) for sentence in sentences], seed)
 
     @abstractmethod
-    def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, rows: SparseRows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
         """Get ready to learn from the N words of train, their labels (N,), and the lengths of its sentences."""
 
     def state(self) -> State:

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from lmzoo.labels.chain import Scores
 from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
 from lmzoo.models.neural.regularisers import Dropping
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 
 CELLS = {"rnn": RNN.cell, "gru": GRU.cell, "lstm": LSTM.cell}
 
@@ -38,7 +38,7 @@ class Inputs(NamedTuple):
     """(B, T) the number of each word among those."""
     lengths: Tensor
     """(B,)."""
-    rows: Rows | None = None
+    rows: SparseRows | None = None
     """The lexical features of the words, one sentence after the other, where the network scores them."""
 
 

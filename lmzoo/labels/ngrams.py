@@ -18,7 +18,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Depth, Probability, Seed, Size
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 
 Positive = Annotated[float, Bounds(low=1e-10, high=1e10)]
 
@@ -85,7 +85,7 @@ class NGrams(Labeller):
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         known = ([self.grams[x] for x in self._grams(s.words) if x in self.grams] for s in sentences)
-        scores = Rows.of(known, len(self.grams)) @ self.weights + self.bias  # (N, K)
+        scores = SparseRows.of(known, len(self.grams)) @ self.weights + self.bias  # (N, K)
         return [[self.labels[k]] for k in scores.argmax(1).tolist()]
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from lmzoo.core.options import Size, Source
 from lmzoo.labels.linear_chain import LinearChain
 from lmzoo.labels.model import State, labellers
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 
 Weights = list[np.ndarray]
 """(F, K) of features, (K, K) of neighbours, (K,) of the first label."""
@@ -46,7 +46,7 @@ class Perceptron(LinearChain):
         super().__init__(min_count=min_count, clusters=clusters)
         self.steps = epochs
 
-    def prepare(self, rows: Rows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, rows: SparseRows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
         F, K = len(self.lexical.numbers), len(self.labels)
         self.seed, self.done = seed, 0
         ends = np.cumsum(lengths)

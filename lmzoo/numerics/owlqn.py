@@ -52,7 +52,7 @@ class Search:
         f, gradient = self.function(x)
         return Point(x, f + float(self.l1 @ x.abs()), gradient)
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """All that later steps depend on, beside the arguments."""
         x, value, gradient = self.point
         s, y, rho = zip(*self.steps, strict=True) if self.steps else ((), (), ())
@@ -66,14 +66,14 @@ class Search:
             "rho": torch.tensor(rho, dtype=torch.float64),
         }
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
-        """Go on after the `state` of a search with the same arguments."""
+    def load_state_dict(self, saved: Mapping[str, Tensor]) -> None:
+        """Go on after the `state_dict` of a search with the same arguments."""
         # clones, as the place in memory decides the order in which a product's terms are added
         like, P = self.point.x, len(self.point.x)
-        x, gradient = (state[name].to(like).view(P).clone() for name in ("x", "gradient"))
-        self.point = Point(x, float(state["value"]), gradient)
-        sides = (state[name].to(like).view(-1, P) for name in ("s", "y"))
-        for s, y, rho in zip(*sides, state["rho"].view(-1).tolist(), strict=True):
+        x, gradient = (saved[name].to(like).view(P).clone() for name in ("x", "gradient"))
+        self.point = Point(x, float(saved["value"]), gradient)
+        sides = (saved[name].to(like).view(-1, P) for name in ("s", "y"))
+        for s, y, rho in zip(*sides, saved["rho"].view(-1).tolist(), strict=True):
             self.steps.append((s.clone(), y.clone(), rho))
 
     def step(self) -> float | None:
@@ -113,7 +113,7 @@ def minimise(
         memory: the number of steps that the quasi-Newton updates remember.
     """
     search = Search(function, x, l1=l1, curvature=curvature, memory=memory)
-    for iteration in iterations(max_iterations, "L-BFGS", search.state, search.take):
+    for iteration in iterations(max_iterations, "L-BFGS", search.state_dict, search.load_state_dict):
         decrease = search.step()
         here = search.point
         if decrease is None:

@@ -1,4 +1,4 @@
-"""Sparse matrices: those of PyTorch, and `Rows`, whose products are sums of few rows of a dense one."""
+"""Sparse matrices: those of PyTorch, and `SparseRows`, whose products are sums of few rows of a dense one."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ def by_rows(matrix: Tensor) -> Tensor:
     return csr(starts, column, matrix.values(), (matrix.shape[0], matrix.shape[1]))
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """An (N, F) matrix by the M numbers that are not 0."""
 
     columns: Tensor
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     """(M,) the numbers; None where all are 1."""
 
     @classmethod
-    def of(cls, rows: Iterable[Sequence[int]], width: int) -> "Rows":
+    def of(cls, rows: Iterable[Sequence[int]], width: int) -> "SparseRows":
         """Zeros and ones, from the columns of each row's ones."""
         columns, begins = [], []
         for row in rows:
@@ -68,13 +68,13 @@ class Rows(NamedTuple):
         return torch.arange(len(self.begins), device=self.begins.device).repeat_interleave((ends - self.begins).long())
 
     @property
-    def mT(self) -> "Rows":  # noqa: N802 - torch's name
+    def mT(self) -> "SparseRows":  # noqa: N802 - torch's name
         """The (F, N) transpose."""
         order = self.columns.argsort(stable=True)
         sizes = torch.bincount(self.columns, minlength=self.width)
         begins = (sizes.cumsum(0) - sizes).to(self.begins)
         values = None if self.values is None else self.values[order]
-        return Rows(self.owners()[order].to(self.columns), begins, len(self.begins), values)
+        return SparseRows(self.owners()[order].to(self.columns), begins, len(self.begins), values)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """(F,) or (F, K) -> (N,) or (N, K)."""

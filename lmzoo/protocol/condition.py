@@ -45,13 +45,13 @@ class Conditioned(LanguageModel):
         """The last part of `initial_state`, where there are conditions: number 0 in each row."""
         return () if self.condition_vectors is None else (torch.zeros(batch_size, dtype=torch.int64).to(self.device),)
 
-    def given(self, conditions: Tensor) -> State:
+    def initial_state_given(self, conditions: Tensor) -> State:
         """`initial_state` for rows with these (B,) conditions; a ValueError where the model has none."""
         if self.condition_vectors is None:
             raise ValueError("the model has no conditions")
         return (*self.initial_state(len(conditions))[:-1], conditions.to(self.device))
 
-    def joined(self, vectors: Tensor, conditions: Sequence[Tensor]) -> Tensor:
+    def add_condition(self, vectors: Tensor, conditions: Sequence[Tensor]) -> Tensor:
         """(B, T, d) vectors of words, and the last part of the state -> (B, T, d), with the vectors of conditions."""
         if self.condition_vectors is None:
             return vectors
@@ -63,7 +63,7 @@ def shares(model: LanguageModel) -> Tensor | None:
     return model.condition_shares if isinstance(model, Conditioned) else None
 
 
-def beginning(model: LanguageModel, rows: int, conditions: Tensor | None) -> State:
+def initial_state(model: LanguageModel, rows: int, conditions: Tensor | None) -> State:
     """`initial_state` of so many rows, which may have (rows,) conditions.
 
     Raises: ValueError for conditions where the model has none.
@@ -72,4 +72,4 @@ def beginning(model: LanguageModel, rows: int, conditions: Tensor | None) -> Sta
         return model.initial_state(rows)
     if not isinstance(model, Conditioned):
         raise ValueError("the model has no conditions")
-    return model.given(conditions)
+    return model.initial_state_given(conditions)

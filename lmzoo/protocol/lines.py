@@ -87,7 +87,7 @@ def told(unknown: int, tokens: int, where: str) -> str | None:
     return f"{where}: {unknown:,} of {tokens:,} tokens are unknown words, which the model reads as {UNK}"
 
 
-def beginning_of_line(
+def encode_prompt(
     model: LanguageModel, vocabulary: Vocabulary, text: str, where: str
 ) -> tuple[Tensor | None, str | None]:
     """The (N,) words of the beginning of a line, None where there is no word; and which of them are unknown, if any.

@@ -15,7 +15,7 @@ from lmzoo.corpus import Context
 from lmzoo.corpus.lines import line_numbers
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
-from lmzoo.protocol.condition import beginning, shares
+from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
 
 ROUNDED = 0.01
@@ -149,7 +149,7 @@ def _score(
     found = torch.empty(0)
     for window in islice(windows.epoch(0), own.start, None, own.step):
         if before is None:
-            state = beginning(model, len(window.tokens), window.conditions)
+            state = initial_state(model, len(window.tokens), window.conditions)
         logprobs, state = model(window.tokens.to(model.device), state)
         if not len(found):
             found = logprobs.new_zeros(len(tokens))

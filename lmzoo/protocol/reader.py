@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lmzoo.protocol.condition import beginning, shares
+from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import checked
 
@@ -25,7 +25,7 @@ class Reader:
             conditions = torch.tensor([condition])
         elif (p := shares(model)) is not None:
             conditions, self.joint = torch.arange(len(p)), p.cpu().double().log()
-        self.state = beginning(model, len(self.joint), conditions)
+        self.state = initial_state(model, len(self.joint), conditions)
 
     @torch.no_grad()
     def read(self, tokens: Tensor) -> None:

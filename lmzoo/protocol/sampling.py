@@ -10,7 +10,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.progress import Bar
 from lmzoo.corpus import EOS_ID, Context
-from lmzoo.protocol.condition import beginning, shares
+from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
 from lmzoo.protocol.perplexity import checked
 
@@ -127,7 +127,7 @@ def sample(
             scores.append(logprobs.gather(1, token).double())
             _, state = model(token.to(model.device), state)
             if context == "sentence" and bool((ended := token == EOS_ID).any()):
-                start = beginning(model, samples, conditions)
+                start = initial_state(model, samples, conditions)
                 state = _chosen(ended[:, 0].to(model.device), start, state)
     return Texts(torch.cat(drawn, 1), torch.cat(scores, 1), conditions)
 
@@ -147,7 +147,7 @@ ROWS, MORE_ROWS = 200, 5000
 MOST_CONTINUATIONS = 1 << 27
 """The most beginnings times words that a beam search compares, in float64."""
 
-LONGEST = 2000
+LONGEST_SENTENCE = 2000
 """Tokens of a sentence; a model that draws a longer one is no model of sentences."""
 
 
@@ -157,7 +157,7 @@ def sample_sentences(model: LanguageModel, sentences: int, random: torch.Generat
 
     A text of given length breaks off within a sentence, and this is likelier a long one; here none is lost.
 
-    Raises: UserError as `sample` does, and for a sentence that has not ended after `LONGEST` tokens.
+    Raises: UserError as `sample` does, and for a sentence that has not ended after `LONGEST_SENTENCE` tokens.
     """
     rows = torch.arange(min(MORE_ROWS if isinstance(model, Draws) else ROWS, sentences))
     """(R,) the numbers of the sentences that are being drawn."""
@@ -170,8 +170,8 @@ def sample_sentences(model: LanguageModel, sentences: int, random: torch.Generat
             numbers.append(rows)
             ended = token == EOS_ID
             length = (length + 1).where(~ended, 0)
-            if int(length.max()) >= LONGEST:
-                raise UserError(f"the model draws sentences of more than {LONGEST:,} tokens", "choose another run")
+            if int(length.max()) >= LONGEST_SENTENCE:
+                raise UserError(f"the model draws sentences of over {LONGEST_SENTENCE:,} tokens", "choose another run")
             if not (over := int(ended.sum())):
                 continue
             rows = rows.masked_scatter(ended, torch.arange(begun, begun + over))
@@ -254,14 +254,14 @@ def beam_search(
 def _posterior(model: LanguageModel, p: Tensor, prompt: Tensor) -> Tensor:
     """(K,) p(c | prompt) ∝ p(c) p(prompt | c), from p(c)."""
     with evaluating(model):
-        state = beginning(model, len(p), torch.arange(len(p)))
+        state = initial_state(model, len(p), torch.arange(len(p)))
         logprobs, _ = model(prompt.expand(len(p), -1).to(model.device), state)
     return (p.double().log() + checked(logprobs, "").double().sum(1)).softmax(0)
 
 
 def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: Tensor | None) -> State:
     """The state in which each of so many rows, with its condition, has read the prompt."""
-    state = beginning(model, rows, conditions)
+    state = initial_state(model, rows, conditions)
     if prompt is not None:
         _, state = model(prompt.expand(rows, -1).to(model.device), state)
     return state

@@ -16,7 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.corpus import Corpus
 from lmzoo.runs.directory import Run
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import cached_brown_clusters
 from lmzoo.words.vectors.formats import VECTORS
 from lmzoo.words.vectors.word_vectors import WordVectors, unit
 

@@ -28,11 +28,11 @@ BOUNDS = {
     "terms": (1, 1_000_000),
     "weight": (0, 1),
 }
-"""The least and the most of each of the `Settings`."""
+"""The least and the most of each of the `RankingOptions`."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class RankingOptions:
     """How documents are scored.
 
     Attributes:
@@ -63,7 +63,7 @@ class Settings:
             raise UserError("--mu 0 with --lambda 0 gives unseen words no probability", "let one of them be larger")
 
 
-def probability(index: Index, gram: Sequence[int], settings: Settings) -> np.ndarray:
+def probability(index: Index, gram: Sequence[int], settings: RankingOptions) -> np.ndarray:
     """(N,) p(w|h, d) of the last word of an n-gram after the others, in each document."""
     if len(gram) > 1:
         shorter = probability(index, gram[1:], settings)
@@ -73,7 +73,7 @@ def probability(index: Index, gram: Sequence[int], settings: Settings) -> np.nda
     return (1 - lam) * (index.count(gram) + mu * share) / length + lam * share
 
 
-def log_likelihood(index: Index, query: Sequence[int], settings: Settings) -> np.ndarray:
+def log_likelihood(index: Index, query: Sequence[int], settings: RankingOptions) -> np.ndarray:
     """(N,) log p(q|d) in nats; the first words of the query have shorter histories."""
     grams = Counter(tuple(query[max(0, end - settings.order) : end]) for end in range(1, len(query) + 1))
     return sum((n * np.log(probability(index, g, settings)) for g, n in grams.items()), np.zeros(len(index.names)))
@@ -102,7 +102,7 @@ def relevance_model(index: Index, scores: np.ndarray, documents: int, terms: int
     return dict(zip(kept.tolist(), (found[kept] / found[kept].sum()).tolist(), strict=True))
 
 
-def score(index: Index, query: Sequence[int], settings: Settings, prior: np.ndarray) -> np.ndarray:
+def score(index: Index, query: Sequence[int], settings: RankingOptions, prior: np.ndarray) -> np.ndarray:
     """(N,) the score of each document, and -inf where it has no word of the query.
 
     It is log p(q|d) p(d). With feedback it is that of RM3 (Abdul-Jaleel et al. 2004), a weighted sum, where |q| is the

@@ -65,7 +65,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 def configured_corpus(config: Mapping[str, Any]) -> Corpus:
     """What a run with this configuration reads of its corpus: ``trainer.first_tokens`` of each split, else all."""
     corpus, tokens = load_corpus(config["corpus"]), config.get("trainer", {}).get("first_tokens")
-    return corpus if tokens is None else corpus.beginning(tokens)
+    return corpus if tokens is None else corpus.truncated(tokens)
 
 
 class Run(Files):

@@ -16,7 +16,7 @@ from lmzoo.runs.settings import FREE_TO_CHANGE, decisive, differences, short_nam
 
 OUTPUTS = Path("outputs")
 
-LONGEST = 100
+LONGEST_NAME = 100
 """Signs of a folder's name."""
 
 _GROUPS = {group for kind in KINDS for group in (kind.text, kind.learner)}
@@ -61,9 +61,9 @@ def run_folder(config: Mapping[str, Any], told: Mapping[str, Any]) -> Path:
     text, model = config[kind.text], str(config[kind.learner].get("name"))
     name = ",".join([model, *(f"{key}={_spelled(value)}" for key, value in told.items())])
     hashed = f"-{_digest(sorted(decisive(config).items()))[:8]}"
-    if len(name) > LONGEST:
-        name = name[: LONGEST - len(hashed)].rpartition(",")[0] + hashed
-    folder = OUTPUTS / (re.sub(r"[^\w.+-]+", "-", corpus_label(text)).lstrip(".")[:LONGEST] or "text") / name
+    if len(name) > LONGEST_NAME:
+        name = name[: LONGEST_NAME - len(hashed)].rpartition(",")[0] + hashed
+    folder = OUTPUTS / (re.sub(r"[^\w.+-]+", "-", corpus_label(text)).lstrip(".")[:LONGEST_NAME] or "text") / name
     taken = Run(folder).config_file.exists()
     if taken and not differences(Run(folder).config(), config):
         return folder

@@ -16,7 +16,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
 from lmzoo.numerics.averaging import Average
-from lmzoo.protocol.condition import beginning
+from lmzoo.protocol.condition import initial_state
 from lmzoo.protocol.model import LanguageModel, State, number_kind, numbers_outside
 from lmzoo.runs.checkpoint import same_form
 from lmzoo.training.optimization import optimizers, schedules
@@ -88,7 +88,7 @@ class Descent:
             part = window.part(0, len(window.tokens))  # every rank takes every step
         tokens = part.tokens.to(device)
         if window.starts:
-            self.state = beginning(self.model, len(tokens), part.conditions)
+            self.state = initial_state(self.model, len(tokens), part.conditions)
         half = self.precision == "bfloat16"
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
             logprobs, state = self.scored(tokens, self.state)

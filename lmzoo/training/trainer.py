@@ -12,7 +12,7 @@ import torch
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import Interrupted, UserError, one_line, out_of_memory
-from lmzoo.core.iterations import State, kept_by
+from lmzoo.core.iterations import Keeper, StateDict, kept_by
 from lmzoo.core.options import call
 from lmzoo.core.progress import Bar
 from lmzoo.corpus import Corpus
@@ -36,7 +36,7 @@ _SINCE = {"nats": 0.0, "trained": 0, "checks": []}
 """What checkpoints of earlier versions do not say of a run's progress."""
 
 
-class Trainer:
+class Trainer(Keeper):
     """Fits one model to one corpus in one run directory.
 
     After every step ``observe(progress, metrics)`` is called with scalars tagged ``train/…``; after every check with
@@ -76,7 +76,7 @@ class Trainer:
         if options.from_ is not None and self.descent is None:
             raise UserError(f"trainer.from={options.from_}: needs a model that learns by gradient", "leave it out")
         self.resumed = False
-        self.loops: dict[int, tuple[int, State]] = {}  # of an estimation that is not over
+        self.loops: dict[int, tuple[int, StateDict]] = {}  # of an estimation that is not over
         self.stopped: Callable[[], bool] = lambda: False
         self.saved_at = time.monotonic()
 
@@ -121,7 +121,7 @@ class Trainer:
         if stopped:
             raise Interrupted
 
-    def begin(self, loop: int, take: Callable[[State], None]) -> int:
+    def begin(self, loop: int, load_state_dict: Callable[[StateDict], None]) -> int:
         """Let a loop of the estimation go on where it was saved; see `lmzoo.core.iterations`."""
         if self.stopped():  # in the last iteration of the loop before, which is done again
             raise Interrupted
@@ -132,7 +132,7 @@ class Trainer:
         log.info("the estimation goes on after iteration %d", done)
         with self.run.reading("last.pt"):
             try:
-                take(state)
+                load_state_dict(state)
             except (KeyError, TypeError, ValueError, RuntimeError) as error:
                 raise UserError(f"holds nothing of this estimation ({one_line(error)})") from None
         return done
@@ -151,11 +151,11 @@ class Trainer:
         with stop_signals(lambda: self.iterating) as self.stopped, kept_by(self):
             yield
 
-    def note(self, loop: int, done: int, state: Callable[[], State]) -> None:
+    def note(self, loop: int, done: int, state_dict: Callable[[], StateDict]) -> None:
         """An iteration of the estimation is done. Raises: Interrupted after a signal, when it is saved."""
         stop = self.stopped()
         if stop or time.monotonic() - self.saved_at >= self.options.checkpoint_seconds:
-            self.loops[loop] = done, dict(state())
+            self.loops[loop] = done, dict(state_dict())
             self.progress.seconds = time.monotonic() - self.started
             self.save()
         if stop:
@@ -303,7 +303,7 @@ class Trainer:
                 raise UserError(f"progress.{name}={place}: must be below {end}")
 
 
-def _loops(saved: Any) -> dict[int, tuple[int, State]]:
+def _loops(saved: Any) -> dict[int, tuple[int, StateDict]]:
     """The loops of an estimation in a checkpoint; a UserError where it has none."""
     loops = {}
     for loop, state in saved.items() if isinstance(saved, dict) and saved else [("", {})]:

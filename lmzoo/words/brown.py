@@ -19,9 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lmzoo.core.disk_cache import kept
 from lmzoo.core.errors import UserError
 from lmzoo.core.progress import tracked
 from lmzoo.corpus.vocabulary import EOS_ID
+
+VERSION = 1
+"""A part of the key on disk. Raise it with every change of the clusters that `brown_clusters` finds."""
 
 ANNEALING_SWEEPS = 20
 START_TEMPERATURE = 0.2
@@ -181,3 +185,13 @@ def average_mutual_information(tokens: Tensor, cluster: Tensor) -> float:
         return -torch.xlogy(p, p).sum()
 
     return float(entropy(joint.sum(0)) + entropy(joint.sum(1)) - entropy(joint))
+
+
+def cached_brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: str = "clusters") -> Tensor:
+    """`brown_clusters`, kept on disk as `kept` does."""
+    key = f"{VERSION} {vocabulary_size} {clusters} ".encode() + tokens.cpu().numpy().tobytes()
+
+    def compute() -> bytes:
+        return brown_clusters(tokens, vocabulary_size, clusters, option).cpu().numpy().astype("<i8").tobytes()
+
+    return torch.from_numpy(np.frombuffer(kept("brown", key, compute), dtype="<i8").copy()).to(tokens.device)

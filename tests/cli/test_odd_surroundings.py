@@ -10,7 +10,7 @@ import pytest
 from command_line import QUICK, ROOT, TEXT, command
 
 from lmzoo.commands import compare, evaluate, export, generate, score
-from lmzoo.core.errors import LONGEST, UserError, one_line, printable
+from lmzoo.core.errors import LONGEST_MESSAGE, UserError, one_line, printable
 
 NGRAM = ["model=ngram", "model.order=2", "model.discount_fallback=true"]
 
@@ -121,7 +121,7 @@ def test_words_cannot_control_the_terminal(run: Path, tmp_path: Path):
 
 def test_a_message_is_one_line_of_bounded_length():
     message = one_line(UserError("x\n" * 4000, "choose another"))
-    assert len(message) <= LONGEST
+    assert len(message) <= LONGEST_MESSAGE
     assert "\n" not in message
     assert message.endswith("choose another")
     refused = command(*TEXT, "seed=" + "q" * 5000).refused()

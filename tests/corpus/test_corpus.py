@@ -186,11 +186,11 @@ def test_the_beginning_of_a_corpus_has_whole_lines():
     splits = {"train": [1, 2, 0, 3, 0, 4, 5, 0], "valid": [1, 0], "test": [1, 2, 3, 4, 5, 0, 1, 0]}
     tensors = {split: torch.tensor(tokens) for split, tokens in splits.items()}
     corpus = Corpus("text", "stream", Vocabulary(["<eos>", *"abcde"]), tensors, {}, {"test": 2.0})
-    beginning = corpus.beginning(5)
-    assert {split: tokens.tolist() for split, tokens in beginning.splits.items()} == {
+    truncated = corpus.truncated(5)
+    assert {split: tokens.tolist() for split, tokens in truncated.splits.items()} == {
         "train": [1, 2, 0, 3, 0], "valid": [1, 0], "test": [1, 2, 3, 4, 5, 0]
     }  # fmt: skip
-    assert beginning.vocabulary is corpus.vocabulary
-    assert not beginning.true_perplexity
-    assert corpus.beginning(7).train.tolist() == [1, 2, 0, 3, 0]
-    assert corpus.beginning(8).train.tolist() == splits["train"]
+    assert truncated.vocabulary is corpus.vocabulary
+    assert not truncated.true_perplexity
+    assert corpus.truncated(7).train.tolist() == [1, 2, 0, 3, 0]
+    assert corpus.truncated(8).train.tolist() == splits["train"]

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.numerics.ragged import ranges
-from lmzoo.numerics.sparse import Rows, by_rows, coo, transposed
+from lmzoo.numerics.sparse import SparseRows, by_rows, coo, transposed
 
 COLUMNS = [[2, 0], [], [1, 1, 3], [], [3]]
 """Of five rows of a matrix of six columns; the third has a column twice, and no row has the last two."""
@@ -21,7 +21,7 @@ def table(values: Tensor | None) -> Tensor:
 
 @pytest.mark.parametrize("values", [None, torch.tensor([1.0, 2, 3, 4, 5, 6])])
 def test_rows_multiply_as_the_dense_matrix(values: Tensor | None):
-    rows, dense = Rows.of(COLUMNS, 6)._replace(values=values), table(values)
+    rows, dense = SparseRows.of(COLUMNS, 6)._replace(values=values), table(values)
     W = torch.arange(18.0).view(6, 3)
     assert rows.shape == (5, 6)
     assert torch.equal(rows @ W, dense @ W)
@@ -31,8 +31,8 @@ def test_rows_multiply_as_the_dense_matrix(values: Tensor | None):
 
 
 def test_rows_without_numbers_multiply_to_zero():
-    assert torch.equal(Rows.of([[], []], 0) @ torch.zeros(0, 3), torch.zeros(2, 3))
-    assert torch.equal(Rows.of([[], []], 4).mT @ torch.ones(2), torch.zeros(4))
+    assert torch.equal(SparseRows.of([[], []], 0) @ torch.zeros(0, 3), torch.zeros(2, 3))
+    assert torch.equal(SparseRows.of([[], []], 4).mT @ torch.ones(2), torch.zeros(4))
 
 
 def test_a_sparse_matrix_by_rows_and_its_transpose_are_the_dense_ones():

@@ -11,7 +11,7 @@ import torch
 from lmzoo.core.configs import defaults
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.lines import by_line
-from lmzoo.protocol.condition import Conditioned, beginning
+from lmzoo.protocol.condition import Conditioned, initial_state
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
@@ -62,8 +62,8 @@ def test_with_vectors_of_zeros_a_model_is_the_one_without_labels(name: str):
 
 def test_predictions_follow_the_label_from_word_to_word(name: str):
     model, tokens, conditions = build(name), torch.tensor([[1, 0, 4], [1, 0, 4], [2, 2, 0]]), torch.tensor([0, 2, 1])
-    whole, after = model(tokens, model.given(conditions))
-    state = model.given(conditions)
+    whole, after = model(tokens, model.initial_state_given(conditions))
+    state = model.initial_state_given(conditions)
     for t in range(3):
         logprobs = model.predict(state)
         torch.testing.assert_close(logprobs.exp().sum(1), torch.ones(3))
@@ -93,7 +93,7 @@ def test_as_a_vector_joined_to_each_input():
     model, c = build("rnn").double(), 1
     W = model.recurrent.weight_ih_l0
     joined = torch.cat([model.embedding.weight[TEXT], model.condition_vectors[c].expand(len(TEXT), -1)], 1)
-    added = model.joined(model.embedding(TEXT)[None], [torch.tensor([c])])[0]
+    added = model.add_condition(model.embedding(TEXT)[None], [torch.tensor([c])])[0]
     torch.testing.assert_close(added @ W.T, joined @ torch.cat([W, W], 1).T)
 
 
@@ -103,7 +103,10 @@ def test_without_labels_probability_is_the_sum_over_them(name: str):
     for i, line in enumerate(by_line(TEXT, TEXT)):
         for length in range(1, len(line) + 1):
             begun = line[None, :length]
-            total = sum(p[c] * float(model(begun, model.given(torch.tensor([c])))[0].sum().exp()) for c in range(3))
+            total = sum(
+                p[c] * float(model(begun, model.initial_state_given(torch.tensor([c])))[0].sum().exp())
+                for c in range(3)
+            )
             assert float(by_line(found, TEXT)[i][:length].sum()) == pytest.approx(math.log(total), abs=1e-5)
 
 
@@ -126,7 +129,7 @@ def test_shares_are_those_of_the_lines_of_train():
     model.estimate(one)  # where a label is in no line, the sum is over the others
     expected = text_logprobs(model, TEXT, "sentence", one.conditions["train"]).double()
     torch.testing.assert_close(text_logprobs(model, TEXT, "sentence"), expected, atol=1e-5, rtol=0)
-    assert [len(part) for part in corpus.beginning(4).conditions.values()] == [2]
+    assert [len(part) for part in corpus.truncated(4).conditions.values()] == [2]
 
 
 def test_texts_are_of_their_labels():
@@ -170,7 +173,7 @@ def test_conditions_are_for_models_that_have_some():
     ngram = models.build(defaults("model", "ngram"), vocabulary_size=5)
     for model in (build("lstm", labels=0), ngram):
         with pytest.raises(ValueError, match="the model has no conditions"):
-            beginning(model, 1, torch.tensor([0]))
+            initial_state(model, 1, torch.tensor([0]))
     with pytest.raises(ValueError, match="by itself, given its label; leave out the context stream"):
         text_logprobs(build("lstm"), TEXT, "stream")
     with pytest.raises(ValueError, match="a beam search is for the sentences of one label; give --condition LABEL"):
@@ -181,7 +184,7 @@ def test_a_prompt_tells_the_label_of_what_is_drawn_after_it():
     model = build("nnlm")
     prompt, p = torch.tensor([3] * 8), model.condition_shares.clone()
     for label in range(LABELS):
-        p[label] *= model(prompt[None], model.given(torch.tensor([label])))[0].sum().exp()
+        p[label] *= model(prompt[None], model.initial_state_given(torch.tensor([label])))[0].sum().exp()
     drawn = sample(model, 1, 0, context="sentence", samples=4000, prompt=prompt).conditions
     assert drawn is not None
     torch.testing.assert_close(drawn.bincount(minlength=LABELS) / 4000, p / p.sum(), atol=0.03, rtol=0)

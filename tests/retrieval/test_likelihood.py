@@ -9,13 +9,13 @@ import pytest
 
 from lmzoo.core.errors import UserError
 from lmzoo.retrieval.index import Index
-from lmzoo.retrieval.likelihood import Settings, log_likelihood, probability, ranked, relevance_model, score
+from lmzoo.retrieval.likelihood import RankingOptions, log_likelihood, probability, ranked, relevance_model, score
 
 PLAIN = {"mu": 3.0, "lam": 0.0, "order": 1, "nu": 2.0, "feedback": 0, "terms": 4, "weight": 0.3}
 
 
-def settings(**changed) -> Settings:
-    return Settings(**(PLAIN | changed))
+def settings(**changed) -> RankingOptions:
+    return RankingOptions(**(PLAIN | changed))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from lmzoo.commands.evaluate import evaluate
 from lmzoo.core.configs import defaults
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.runs.directory import Run
-from lmzoo.runs.naming import LONGEST, run_folder, telling
+from lmzoo.runs.naming import LONGEST_NAME, run_folder, telling
 from lmzoo.runs.settings import flatten
 
 USUAL = {
@@ -102,7 +102,7 @@ def test_long_names_keep_what_varies():
     long = {f"model.option{i}": i for i in range(40)}
     name = Path(folder_of(long, "seed")).name
     assert name.startswith("toy,seed=0,option0=0,option1=1,")
-    assert 80 < len(name) <= LONGEST
+    assert 80 < len(name) <= LONGEST_NAME
     assert name != Path(folder_of(long | {"model.option39": 0}, "seed")).name
 
 

@@ -16,7 +16,7 @@ from command_line import MODELS, QUICK, SMALL, TEXT, Outcome, command
 
 from lmzoo.commands import evaluate
 from lmzoo.training.trainer import Trainer
-from lmzoo.words import cache
+from lmzoo.words import brown
 
 FLOAT32 = "trainer.precision=float32"
 """Other processes do not know that tests have bfloat16 nowhere."""
@@ -130,7 +130,7 @@ def test_an_evaluation_during_training_has_the_weights_of_a_check(processes: Pro
 def train_with_an_empty_cache(folder: Path, *arguments: str) -> Outcome:
     """Nobody computes clusters before both have seen that there are none."""
     torch.set_num_threads(1)
-    compute = cache.brown_clusters
+    compute = brown.brown_clusters
 
     def together(*given: Any) -> torch.Tensor:
         meet(folder / "gate")
@@ -138,7 +138,7 @@ def train_with_an_empty_cache(folder: Path, *arguments: str) -> Outcome:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMZOO_CACHE", str(folder / "cache"))
-        patch.setattr(cache, "brown_clusters", together)
+        patch.setattr(brown, "brown_clusters", together)
         return command(*arguments)
 
 
@@ -151,5 +151,5 @@ def test_two_first_users_of_the_cache(processes: ProcessPoolExecutor, tmp_path: 
     assert first == second
     assert len(list((tmp_path / "cache").iterdir())) == 1
     monkeypatch.setenv("LMZOO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "brown_clusters", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(brown, "brown_clusters", lambda *_: pytest.fail("computed again"))
     assert command(*options, f"run_dir={tmp_path / 'third'}").code == 0

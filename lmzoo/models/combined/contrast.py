@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.numerics.owlqn import minimise
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.partition import LogZ
 
 TOLERANCE = 1e-5
@@ -26,7 +26,7 @@ class Contrast:
     of which the minimum estimates p(x) / p_noise(x) = exp(w·φ(x) − c): c is log Z (Gutmann & Hyvärinen, equation 8).
     """
 
-    def __init__(self, text: Rows, noise: Rows):
+    def __init__(self, text: SparseRows, noise: SparseRows):
         self.parts = [(part, part.mT, sign) for part, sign in ((text, 1.0), (noise, -1.0))]
         self.log_k = math.log(noise.shape[0] / text.shape[0])
         share = text.shape[0] * noise.shape[0] / (text.shape[0] + noise.shape[0]) ** 2  # σ (1 − σ) where w is 0

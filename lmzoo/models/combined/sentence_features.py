@@ -9,7 +9,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID
 from lmzoo.corpus.lines import line_numbers
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 
 LENGTHS = 100
 """Longer sentences share a feature."""
@@ -115,7 +115,7 @@ def frequent(features: SentenceFeatures, texts: list[Tensor], min_count: int) ->
     return torch.cat(found)
 
 
-def matrix(features: SentenceFeatures, keys: Tensor, tokens: Tensor) -> Rows:
+def matrix(features: SentenceFeatures, keys: Tensor, tokens: Tensor) -> SparseRows:
     """(S, F) how often each sentence of a text has each feature; F are the (F,) ascending keys."""
     rows, columns = [tokens.new_empty(0)], [tokens.new_empty(0)]
     for own, sentences in features.of(tokens):
@@ -127,13 +127,13 @@ def matrix(features: SentenceFeatures, keys: Tensor, tokens: Tensor) -> Rows:
     width = max(len(keys), 1)
     cells, counts = (torch.cat(rows) * width + torch.cat(columns)).unique(return_counts=True)
     begins = torch.searchsorted(cells, torch.arange(int((tokens == EOS_ID).sum())) * width)
-    return Rows(cells % width, begins, len(keys), counts.float())
+    return SparseRows(cells % width, begins, len(keys), counts.float())
 
 
-def with_column(rows: Rows, column: Tensor) -> Rows:
+def with_column(rows: SparseRows, column: Tensor) -> SparseRows:
     """(S, F) counts -> (S, F + 1) with the (S,) numbers of one more column."""
     assert rows.values is not None
     order = torch.cat([rows.owners(), torch.arange(len(column))]).argsort(stable=True)
     columns = torch.cat([rows.columns, torch.full((len(column),), rows.width)])[order]
     values = torch.cat([rows.values, column])[order]
-    return Rows(columns, rows.begins + torch.arange(len(column)), rows.width + 1, values)
+    return SparseRows(columns, rows.begins + torch.arange(len(column)), rows.width + 1, values)

@@ -17,12 +17,12 @@ from lmzoo.corpus.lines import line_sums
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
 from lmzoo.models.combined.sentence_features import SentenceFeatures, frequent, matrix, with_column
 from lmzoo.models.combined.trained import OfTrained
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.model import LanguageModel, State, models, sized_by_estimate
 from lmzoo.protocol.partition import LogZ
 from lmzoo.protocol.perplexity import Score, text_logprobs
 from lmzoo.protocol.sampling import sample_sentences
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import cached_brown_clusters
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class WholeSentence(OfTrained):
                      l2, reached, log_z.value, log_z.error, float(x[-1]))  # fmt: skip
         return max(found, key=lambda each: each[0])[1]
 
-    def _matrix(self, tokens: Tensor) -> Rows:
+    def _matrix(self, tokens: Tensor) -> SparseRows:
         """(S, F) φ of the sentences of a (N,) text, on the CPU."""
         features = matrix(self.features, self.keys.cpu(), tokens)
         if len(self.component_options) == 1:

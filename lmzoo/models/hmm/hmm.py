@@ -6,14 +6,14 @@ from typing import Literal
 import torch
 from torch import nn
 
-from lmzoo.core.iterations import State, iterations
+from lmzoo.core.iterations import StateDict, iterations
 from lmzoo.core.options import Count, NonNegative, Size
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables
 from lmzoo.models.hmm.inference import baum_welch
 from lmzoo.protocol.model import models
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import cached_brown_clusters
 
 log = logging.getLogger(__name__)
 
@@ -81,14 +81,14 @@ class HMM(DenseHMM):
         else:
             windows = StreamWindows(corpus.train, max(1, min(WINDOW_TOKENS, len(tokens)) // ROW_TOKENS), ROW_TOKENS)
 
-        def state() -> State:
+        def state_dict() -> StateDict:
             return tables._asdict()
 
-        def take(saved: State) -> None:
+        def load_state_dict(saved: StateDict) -> None:
             nonlocal tables
             tables = baum_welch.Parameters(**{name: table.to(self.start) for name, table in saved.items()})
 
-        for iteration in iterations(self.iterations, "EM", state, take):
+        for iteration in iterations(self.iterations, "EM", state_dict, load_state_dict):
             counts, loglikelihood = baum_welch.expected_counts(tables, windows.epoch(0))
             mean = loglikelihood / float(counts.emission.sum())  # every token is emitted once
             log.info("EM iteration %d began at a log-likelihood of %.6f nats per token", iteration + 1, mean)

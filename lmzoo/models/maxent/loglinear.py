@@ -11,7 +11,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Exponential, require_strengths
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
 from lmzoo.protocol.model import WindowModel, models, numbered_below
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import cached_brown_clusters
 
 
 @models.register("loglinear")

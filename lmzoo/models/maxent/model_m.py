@@ -8,7 +8,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Exponential, require_strengths
 from lmzoo.models.maxent.features import Template, attributes, contexts, ngram_templates, parse_templates
 from lmzoo.protocol.model import WindowModel, models, numbered_below
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import cached_brown_clusters
 
 CLASS: Template = (0,)
 """Every feature of the word looks at the word's own class, c0."""

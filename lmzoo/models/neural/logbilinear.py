@@ -70,4 +70,4 @@ class LogBilinear(NeuralWindowModel):
 
     def features(self, words: Tensor, *condition: Tensor) -> Tensor:
         """(B, T + n - 2) words -> (B, T, embedding) r̂, one after every n - 1 words."""
-        return self.dropout(self.C(self.joined(self.dropout(self.R(words)), condition)))
+        return self.dropout(self.C(self.add_condition(self.dropout(self.R(words)), condition)))

@@ -106,7 +106,7 @@ class NNLM(NeuralWindowModel):
 
     def features(self, words: Tensor, *condition: Tensor) -> Tensor:
         """(B, T + n - 2) words -> a, or [a x] where ``direct``, times PD where tied: (B, T, columns of U and W)."""
-        x = self.context(self.joined(self.dropout(self.C(words)), condition))  # (B, T, width)
+        x = self.context(self.add_condition(self.dropout(self.C(words)), condition))  # (B, T, width)
         a = torch.tanh(self.norm(self.H(x)))  # (B, T, h)
         if self.G is not None:
             a = a * torch.sigmoid(self.G(x))

@@ -165,7 +165,7 @@ class Recurrent(Conditioned):
             embedded = drop_words(embedded, inputs, self.vocabulary_size, self.options["dropout_words"])
         own = len(memory) - (self.condition_vectors is not None)
         memory, condition = memory[:own], memory[own:]
-        embedded = self.joined(self.dropout_input(embedded), condition)
+        embedded = self.add_condition(self.dropout_input(embedded), condition)
         hidden, after = self._in_cells(embedded, memory)
         return hidden, (*after, *condition)
 

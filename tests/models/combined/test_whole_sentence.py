@@ -23,7 +23,7 @@ from lmzoo.models.combined.sentence_features import KIND, SentenceFeatures, freq
 from lmzoo.models.combined.whole_sentence import WholeSentence
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import estimate
-from lmzoo.numerics.sparse import Rows
+from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.model import LanguageModel, models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Draws, sample_sentences
@@ -61,7 +61,7 @@ def every_sentence() -> Tensor:
     return torch.tensor(list(itertools.chain.from_iterable([*words, EOS_ID] for words in found)))
 
 
-def dense(rows: Rows) -> Tensor:
+def dense(rows: SparseRows) -> Tensor:
     table = torch.zeros(rows.shape)
     table[rows.owners(), rows.columns] = 1 if rows.values is None else rows.values
     return table

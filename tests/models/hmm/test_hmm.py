@@ -13,7 +13,7 @@ from lmzoo.models.hmm.hmm import ROW_TOKENS
 from lmzoo.models.hmm.inference.baum_welch import cluster_start, random_start
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import cached_brown_clusters
 
 
 @pytest.mark.parametrize("context", ["stream", "sentence"])

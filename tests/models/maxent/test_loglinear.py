@@ -18,7 +18,7 @@ from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.training.session import train
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import cached_brown_clusters
 
 V = 5
 OPTIONS = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "loglinear.yaml")) | {

@@ -13,7 +13,7 @@ from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.maxent.model_m import ModelM
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import cached_brown_clusters
 
 
 def options(name: str, **changed) -> dict:

@@ -10,7 +10,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.neural import softmax
 from lmzoo.models.neural.output import Output, WordClasses
 from lmzoo.protocol.model import models
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.words.brown import cached_brown_clusters
 
 N, D, V = 23, 4, 11
 CLASSES = torch.tensor([2, 0, 1, 0, 2, 2, 3, 0, 1, 1, 2])  # the words' own; word 6 is alone, class 4 is empty

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.core.iterations import State
+from lmzoo.core.iterations import StateDict
 from lmzoo.core.iterations import iterations as kept
 from lmzoo.models.lds.estimation.asos import Expectations, e_step, m_step, of_words
 from lmzoo.models.lds.estimation.projection import project, vector_gains, whiten_vectors, with_mean
@@ -74,16 +74,16 @@ def fit(
     fitted = Fit(*next(steps), mu, Y)
     _report(0, fitted)
 
-    def state() -> State:
+    def state_dict() -> StateDict:
         return fitted.lds._asdict()
 
-    def take(saved: State) -> None:
+    def load_state_dict(saved: StateDict) -> None:
         nonlocal steps, fitted
         begun = LDS(**{name: part.to(mu.device) for name, part in saved.items()})
         steps = em(observed, dimensions, hidden, blocks, lags, begun)
         fitted = Fit(*next(steps), mu, Y)
 
-    for iteration in kept(iterations, "EM", state, take):
+    for iteration in kept(iterations, "EM", state_dict, load_state_dict):
         fitted = Fit(*next(steps), mu, Y)
         _report(iteration + 1, fitted)
     return fitted

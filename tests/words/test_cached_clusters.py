@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from lmzoo.core.cache import cache_folder
-from lmzoo.words import cache as cache_module
-from lmzoo.words.brown import brown_clusters
-from lmzoo.words.cache import cached_brown_clusters
+from lmzoo.core.disk_cache import cache_folder
+from lmzoo.words import brown
+from lmzoo.words.brown import brown_clusters, cached_brown_clusters
 
 
 def random_text(seed: int) -> Tensor:
@@ -26,7 +25,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forbid_computing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "brown_clusters", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(brown, "brown_clusters", lambda *_: pytest.fail("computed again"))
 
 
 def test_cache_is_read_and_keyed_by_all_that_matters(cache: Path, monkeypatch: pytest.MonkeyPatch):
@@ -38,7 +37,7 @@ def test_cache_is_read_and_keyed_by_all_that_matters(cache: Path, monkeypatch: p
     assert len(list(cache.iterdir())) == len(cases)
     forbid_computing(monkeypatch)
     assert [cached_brown_clusters(*case).tolist() for case in cases] == [f.tolist() for f in found]
-    monkeypatch.setattr(cache_module, "VERSION", cache_module.VERSION + 1)
+    monkeypatch.setattr(brown, "VERSION", brown.VERSION + 1)
     with pytest.raises(pytest.fail.Exception):
         cached_brown_clusters(*cases[0])
 
