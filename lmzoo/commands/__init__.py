@@ -9,6 +9,7 @@ COMMANDS = {
     "compare": "Compare runs in a table, or two language models word by word",
     "score": "Print log p of each word or sentence of a text under a language model",
     "pairs": "Measure how often a language model prefers the grammatical sentence of a minimal pair",
+    "reading": "Measure how well the surprisal of words predicts how long people read them",
     "rerank": "Rerank the hypotheses of n-best lists with a language model",
     "retrieve": "Rank documents by the likelihood of a query under their language models",
     "generate": "Generate text from a language model, by sampling or beam search",

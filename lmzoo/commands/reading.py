@@ -1,0 +1,131 @@
+"""Measure how well surprisal predicts reading times: ``lmzoo reading RUN… TABLE``."""
+
+import argparse
+import csv
+import io
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lmzoo.cli.command import CommandParser, check_output, open_run, warn
+from lmzoo.commands import COMMANDS
+from lmzoo.core.errors import UserError, printable
+from lmzoo.core.files import write_output
+from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.reports.reading import Gain, Surprisal, Times, compared, gain, picture, rarity, read_times, surprisal
+from lmzoo.runs.directory import Run
+
+COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "slope")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A run as a model of readers.
+
+    Attributes:
+        perplexity: per word as shown, over the words whose times are compared.
+    """
+
+    run: Path
+    model: str
+    words: int
+    perplexity: float
+    gain: Gain
+
+    def row(self) -> list[str]:
+        """Its cells, by `COLUMNS`; gains in thousandths of a nat."""
+        gains = [1000 * value for value in (self.gain.nats, self.gain.low, self.gain.high)]
+        cells = [f"{value:.2f}" for value in (self.perplexity, *gains, self.gain.slope)]
+        return [printable(str(self.run)), printable(self.model), str(self.words), *cells]
+
+
+def main() -> int:
+    """The command: returns its exit code."""
+    parser = CommandParser(
+        prog="lmzoo reading",
+        description=f"{COMMANDS['reading']}: for each run the gain in log-likelihood of held-out times over word "
+        "length and frequency, in thousandths of a nat per word, with its 95% interval; and how much longer a word is "
+        "read for each bit.",
+        epilog="example: lmzoo reading outputs/ptb/ngram outputs/ptb/lstm processed_wordinfo.tsv --tokenize ptb",
+    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run directories of language models")
+    parser.add_plugins()
+    parser.add_argument("table", type=Path, help="a word a line with its reading time, under a header; tabs or .csv")
+    parser.add_argument("--word", default="word", metavar="COLUMN", help="the words as they were shown (word)")
+    parser.add_argument("--time", default="meanItemRT", metavar="COLUMN", help="their reading times (meanItemRT)")
+    parser.add_argument("--story", default="item", metavar="COLUMN", help="the text that a word is from (item)")
+    parser.add_argument("--place", default="zone", metavar="COLUMN", help="the place of a word in its text (zone)")
+    parser.add_argument("--sentence", metavar="COLUMN", help="its sentence; where not given, sentences end with . ? !")
+    parser.add_tokenize()
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the gain against the perplexity")
+    parser.add_device()
+    arguments = parser.parse_args()
+    check_output(arguments.csv, arguments.plot, inputs=[arguments.table])
+    times = read_times(
+        arguments.table, word=arguments.word, time=arguments.time, story=arguments.story, place=arguments.place,
+        sentence=arguments.sentence,
+    )  # fmt: skip
+    readers = compare_readers(arguments, times)
+    print(_as_text(readers))
+    if arguments.csv:
+        stream = io.StringIO()
+        csv.writer(stream, lineterminator="\n").writerows([COLUMNS, *(reader.row() for reader in readers)])
+        write_output(arguments.csv, stream.getvalue().encode())
+    if arguments.plot:
+        points = [(reader.model, reader.perplexity, reader.gain) for reader in readers]
+        write_output(arguments.plot, picture(points, arguments.plot))
+    return 0
+
+
+def compare_readers(arguments: argparse.Namespace, times: Times) -> list[Reader]:
+    """The readers of all runs, on the words that all of them know."""
+    found: dict[Path, tuple[str, Surprisal]] = {}
+    rare, frequencies_of, texts = None, None, {}
+    for folder in dict.fromkeys(arguments.runs):
+        run, model, vocabulary = open_run(folder, arguments.device)
+        if model.whole_sentences or vocabulary.conditions:
+            what = "a probability of whole sentences alone" if model.whole_sentences else "labels of its lines"
+            raise UserError(f"{folder}: has {what}", "give a run that scores each word by itself")
+        warn(run.unfinished())
+        tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None
+        context = run.config()["corpus"]["context"]
+        found[folder] = _name(run), surprisal(model, vocabulary, times, context, tokenize)
+        texts[folder] = run.trained_on()["sha256"].get("train")
+        if rare is None and vocabulary.form.of_words:
+            rare, frequencies_of = rarity(run.split("train").tokens, vocabulary, times, tokenize), folder
+    if rare is None:
+        raise UserError("no run reads words, so that their frequencies are not known", "add one, such as model=ngram")
+    if len(set(texts.values())) > 1:
+        warn(f"the runs have learnt from different texts; frequencies are those of {frequencies_of}")
+    known = np.logical_and.reduce([known for _, (_, known) in found.values()])
+    rows = compared(times, known)
+    warn(
+        f"{rows.sum():,} of {len(rows):,} words are compared; of the others {(~known).sum():,} are not known to every "
+        f"model, {(known & ~rows).sum():,} have no time or follow such a word or the beginning of a text"
+    )
+    return [
+        Reader(folder, name, int(rows.sum()), math.exp2(bits[rows].mean()), gain(times, rare, bits, rows))
+        for folder, (name, (bits, _)) in found.items()
+    ]
+
+
+def _name(run: Run) -> str:
+    """The model, and the order of an n-gram model."""
+    model = run.config()["model"]
+    return f"{model['order']}-gram" if model["name"] == "ngram" else model["name"]
+
+
+def _as_text(readers: list[Reader]) -> str:
+    """A table whose columns are as wide as they need to be."""
+    rows = [list(COLUMNS), *(reader.row() for reader in readers)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i < 2 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

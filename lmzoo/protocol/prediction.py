@@ -1,0 +1,58 @@
+"""What a model expects at each token of a text: functions of the distribution of the next word."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from lmzoo.corpus import Context
+from lmzoo.protocol.model import LanguageModel, State, evaluating
+
+ROWS = 64
+"""How many sentences are read side by side."""
+
+Measure = Callable[[Tensor, Tensor], Tensor]
+"""(B, V) log p of the next words in nats, and the (B,) words that follow -> (B, k)."""
+
+
+@torch.no_grad()
+def at_each_token(model: LanguageModel, lines: Sequence[Tensor], context: Context, measure: Measure) -> Tensor:
+    """(N, k) a measure of the distribution before each token of some lines, in their order.
+
+    The model reads a token at a time, since the whole distribution is needed. So this is slow beside scoring.
+
+    Args:
+        lines: (n,) words each, the last of which is `<eos>`.
+    """
+    with evaluating(model):
+        if context == "stream":
+            return _side_by_side(model, [torch.cat([*lines])], measure)[0]
+        order = sorted(range(len(lines)), key=lambda number: -len(lines[number]))
+        measured: dict[int, Tensor] = {}
+        for begin in range(0, len(order), ROWS):
+            rows = order[begin : begin + ROWS]
+            measured |= zip(rows, _side_by_side(model, [lines[number] for number in rows], measure), strict=True)
+    return torch.cat([measured[number] for number in range(len(lines))])
+
+
+def _side_by_side(model: LanguageModel, rows: Sequence[Tensor], measure: Measure) -> list[Tensor]:
+    """(n, k) for each of some rows of words, the longest first. A row that has ended is dropped."""
+    state: State = model.initial_state(len(rows))
+    found: list[list[Tensor]] = [[] for _ in rows]
+    for t in range(len(rows[0])):
+        going = sum(len(row) > t for row in rows)
+        words = torch.stack([row[t] for row in rows[:going]]).to(model.device)
+        state = tuple(part[:going] for part in state)
+        for row, value in zip(found, measure(model.predict(state), words).cpu(), strict=False):
+            row.append(value)
+        _, state = model(words[:, None], state)
+    return [torch.stack(values) for values in found]
+
+
+def entropy_and_rank(logprobs: Tensor, words: Tensor) -> Tensor:
+    """(B, 2): the entropy of the next word in bits, and the rank of the word that follows; the likeliest has rank 1."""
+    logprobs = logprobs.double()
+    entropy = torch.special.entr(logprobs.exp()).sum(1) / math.log(2)
+    rank = 1 + (logprobs > logprobs.gather(1, words[:, None])).sum(1)
+    return torch.stack([entropy, rank], 1)

@@ -1,0 +1,295 @@
+"""How well the surprisal of words predicts how long people read them.
+
+A word takes longer to read the less it was expected: Hale (2001), "A probabilistic Earley parser as a psycholinguistic
+model"; Smith & Levy (2013), "The effect of word predictability on reading time is logarithmic". What a language model
+is worth as a model of readers is the gain in log-likelihood of their times: Goodkind & Bicknell (2018), "Predictive
+power of word surprisal for reading times is a linear function of language model quality".
+"""
+
+import csv
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError, nearest, shortened
+from lmzoo.core.files import read_lines
+from lmzoo.corpus import EOS, Context, Vocabulary
+from lmzoo.corpus.form import NAMES
+from lmzoo.protocol.difference import block_length
+from lmzoo.protocol.lines import scored
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.prediction import at_each_token
+from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
+
+SPILLOVER = 2
+"""So many words before a word still slow its reader down."""
+
+FOLDS = 10
+
+DRAWS = 2000
+"""Samples of the bootstrap."""
+
+SPACE = NAMES[" "]
+
+_END = re.compile(r"[.?!]['\"’”)\]]*$")
+_ABBREVIATION = re.compile(r"^\W*(?:mr|mrs|ms|dr|st)\.$", re.IGNORECASE)
+
+Tokenize = Callable[[str], str]
+
+
+class Times(NamedTuple):
+    """Words in the order of reading.
+
+    Attributes:
+        words: n words as they were shown.
+        stories: (n,) the number of each word's text, from 0, rising.
+        sentences: (n,) the number of its sentence, likewise.
+        times: (n,) in the unit of the table, such as ms; NaN where none was measured.
+    """
+
+    words: list[str]
+    stories: np.ndarray
+    sentences: np.ndarray
+    times: np.ndarray
+
+
+def read_times(file: Path, *, word: str, time: str, story: str, place: str, sentence: str | None = None) -> Times:
+    """Reading times from a table with a header, whose columns are parted by tabs, or by commas in a ``.csv``.
+
+    Args:
+        word, time, story, place, sentence: names of columns: the word; its reading time, empty or NA where there is
+            none; the text that it is from; its place there; its sentence. Without the last, a sentence ends with a word
+            that ends with a full stop, a question mark or an exclamation mark.
+
+    Raises: UserError naming a column that is not there, or the line of a value that is no number.
+    """
+    header, *rows = list(csv.reader(read_lines(file), delimiter="," if file.suffix == ".csv" else "\t")) or [[]]
+    if not rows:
+        raise UserError(f"{file}: has no words", "give a table with a header, a word a line")
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise UserError(f"{file}, line {number}: has {len(row)} columns, and the header has {len(header)}")
+    asked = [column for column in (word, time, story, place, sentence) if column is not None]
+    for column in asked:
+        if column not in header:
+            raise UserError(f"{file}: has no column {shortened(column)}", nearest(column, header))
+    columns = {column: [row[header.index(column)] for row in rows] for column in asked}
+    places, times = _numbers(columns[place], place, file), _numbers(columns[time], time, file, missing=("", "NA"))
+    names = {name: number for number, name in enumerate(dict.fromkeys(columns[story]))}
+    stories = np.array([names[name] for name in columns[story]])
+    order = np.lexsort((places, stories))
+    stories, places, words = stories[order], places[order], [columns[word][i] for i in order]
+    new_story = stories[1:] != stories[:-1]
+    if (twice := np.flatnonzero((places[1:] == places[:-1]) & ~new_story)).size:
+        name = columns[story][order[twice[0]]]
+        raise UserError(f"{file}: {story} {name} has two words at {place} {places[twice[0]]:g}", "one row a word")
+    if sentence is None:
+        ends = np.array([bool(_END.search(shown)) and not _ABBREVIATION.match(shown) for shown in words])
+    else:
+        marks = np.array([columns[sentence][i] for i in order])
+        ends = np.append(marks[1:] != marks[:-1], True)
+    ends |= np.append(new_story, True)
+    return Times(words, stories, np.cumsum(ends) - ends, times[order])
+
+
+def _numbers(values: Sequence[str], column: str, file: Path, missing: Sequence[str] = ()) -> np.ndarray:
+    """(n,) the numbers of a column; NaN for what stands for none."""
+    numbers = np.full(len(values), np.nan)
+    for i, value in enumerate(values):
+        if value not in missing:
+            try:
+                numbers[i] = float(value)
+            except ValueError:
+                numbers[i] = np.nan
+            if not math.isfinite(numbers[i]):
+                raise UserError(f"{file}, line {i + 2}: {column} is {shortened(value)}, which is no number")
+    return numbers
+
+
+class Surprisal(NamedTuple):
+    """What a model expects of each of n words.
+
+    Attributes:
+        bits: (n,) -log2 p of the word given those before it.
+        known: (n,) whether the model knows all that it reads in place of the word, and reads something.
+    """
+
+    bits: np.ndarray
+    known: np.ndarray
+
+
+def surprisal(
+    model: LanguageModel, vocabulary: Vocabulary, times: Times, context: Context, tokenize: Tokenize | None = None
+) -> Surprisal:
+    """The surprisal of words as they were shown; each text by itself.
+
+    A word that the model reads as several tokens (*country* and *,*) has the sum of theirs. A model of characters is
+    asked for whole words, as a word is over only where a space or the end of the line follows: Pimentel & Meister
+    (2024), "How to compute the probability of a word". With w_k the characters of word k, s a space and e the end,
+
+        p(w_k | w_<k) = p(s | …) / [p(s | …) + p(e | …)] · p(w_k | …) · [p(s | … w_k) + p(e | … w_k)],
+
+    where the first factor, that the line goes on, is 1 for the first word.
+
+    Args:
+        tokenize: cuts a word into those of the vocabulary; None: nothing but the run's own form.
+
+    Raises: UserError for a word that is read otherwise beside its neighbours, and as `scored` does.
+    """
+    of_words, form = vocabulary.form.of_words, vocabulary.form
+    bits, is_known = np.zeros(len(times.words)), np.zeros(len(times.words), dtype=bool)
+    pieces = [tokenize(word) if tokenize else word for word in times.words]
+    counts = np.array([len(form.words(piece)) for piece in pieces])
+    for story in range(times.stories[-1] + 1):
+        sentences = np.unique(times.sentences[times.stories == story])
+        members = [np.flatnonzero(times.sentences == sentence) for sentence in sentences]
+        texts = [" ".join(pieces[i] for i in each if counts[i]) for each in members]
+        ends = [torch.zeros(0)] * len(texts) if of_words else _ends(model, vocabulary, texts, context)
+        for each, line, end in zip(members, scored(model, vocabulary, texts, context), ends, strict=True):
+            each = each[counts[each] > 0]
+            begins = np.cumsum([0, *(counts[each] + (0 if of_words else 1))])
+            without_end = 1 if of_words or not len(each) else 0
+            if begins[-1] != len(line.words) - without_end:
+                raise UserError(f"'{shortened(' '.join(line.words))}': words are cut otherwise beside their neighbours")
+            logprobs = line.logprobs.numpy()
+            for i, begin in zip(each, begins, strict=False):
+                stop = begin + counts[i]
+                nats = logprobs[begin:stop].sum()
+                if not of_words:
+                    nats += end[stop] + (logprobs[begin - 1] - end[begin - 1] if begin else 0)
+                bits[i], is_known[i] = -nats / math.log(2), bool(line.known[begin:stop].all())
+    return Surprisal(bits, is_known)
+
+
+def _ends(model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], context: Context) -> list[Tensor]:
+    """For each text of characters, (n,) log p that a word is over before each of them: a space follows, or the end."""
+    over = torch.tensor([vocabulary.index[name] for name in (SPACE, EOS) if name in vocabulary.index])
+    lines = [vocabulary.encode([text]) for text in texts]
+    logprobs = at_each_token(
+        model, lines, context, lambda logprobs, _: logprobs.double()[:, over.to(logprobs.device)].logsumexp(1)[:, None]
+    )
+    return list(logprobs[:, 0].split([len(line) for line in lines]))
+
+
+def rarity(train: Tensor, vocabulary: Vocabulary, times: Times, tokenize: Tokenize | None = None) -> np.ndarray:
+    """(n,) -log2 of the share that each word has of a text, (c + 1) / (N + V); of several tokens the sum.
+
+    Args:
+        train: (N,) the words of the text.
+    """
+    shares = (train.bincount(minlength=len(vocabulary)) + 1).double() / (len(train) + len(vocabulary))
+    own = -shares.log2()
+    pieces = (tokenize(word) if tokenize else word for word in times.words)
+    return np.array([float(own[vocabulary.encode([piece])[:-1]].sum()) for piece in pieces])
+
+
+class Gain(NamedTuple):
+    """What a model's surprisal adds to length and frequency.
+
+    Attributes:
+        nats: mean gain in log-likelihood of a word's reading time, on stories that the regression has not seen.
+        low, high: the ends of its 95% confidence interval.
+        slope: how much longer a word is read for each bit, in the unit of the times; by the regression on all stories.
+    """
+
+    nats: float
+    low: float
+    high: float
+    slope: float
+
+
+def compared(times: Times, known: np.ndarray) -> np.ndarray:
+    """(n,) bool: the words whose times are compared. They and those of `SPILLOVER` are known and of one text."""
+    timed, same = np.isfinite(times.times), np.ones(len(known), dtype=bool)
+    for lag in range(SPILLOVER + 1):
+        same &= _before(known, lag, False) & (_before(times.stories, lag, -1) == times.stories)
+    return timed & same
+
+
+def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, seed: int = 0) -> Gain:
+    """The gain of linear regression with surprisal over one with length and frequency alone.
+
+    Both have those of the `SPILLOVER` words before, too. Errors are normal, their variance that of the stories learnt
+    from. Stories are dealt out to `FOLDS` folds, each of which is predicted by a regression on the others. The interval
+    is a circular block bootstrap over neighbouring words; see `lmzoo.protocol.difference.bootstrap`.
+
+    Args:
+        rarity, bits: (n,) as `rarity` and `surprisal` have them.
+        rows: (n,) bool, as `compared` has it.
+
+    Raises: UserError where there are too few stories or words.
+    """
+    length = np.array([len(word) for word in times.words], dtype=float)
+    baseline = np.column_stack([np.ones(len(rows)), *_lags(length), *_lags(rarity)])[rows]
+    whole = np.column_stack([baseline, np.column_stack(_lags(bits))[rows]])
+    y, stories = times.times[rows], times.stories[rows]
+    if len(np.unique(stories)) < 2 or len(y) < 10 * whole.shape[1]:
+        raise UserError(f"{len(y)} words of {len(np.unique(stories))} texts are too few for a regression",
+                        "give more words, of two texts or more")  # fmt: skip
+    gains = np.zeros(len(y))
+    folds = stories % FOLDS
+    for fold in np.unique(folds):
+        seen, new = folds != fold, folds == fold
+        gains[new] = _held_out(whole, y, seen, new) - _held_out(baseline, y, seen, new)
+    slope = np.linalg.lstsq(whole, y, rcond=None)[0][-1 - SPILLOVER]
+    return Gain(gains.mean(), *_interval(gains, seed), slope)
+
+
+def _before(values: np.ndarray, lag: int, missing: float) -> np.ndarray:
+    """(n,) the value of the word so many places before."""
+    return np.concatenate([np.full(lag, missing, values.dtype), values[: len(values) - lag]])
+
+
+def _lags(values: np.ndarray) -> list[np.ndarray]:
+    """Those of each word, of the one before, and so on."""
+    return [_before(values, lag, 0) for lag in range(SPILLOVER + 1)]
+
+
+def _held_out(X: np.ndarray, y: np.ndarray, seen: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """(m,) log-likelihoods of the new times by least squares on those that were seen."""
+    weights = np.linalg.lstsq(X[seen], y[seen], rcond=None)[0]
+    variance = np.square(y[seen] - X[seen] @ weights).mean()
+    return -0.5 * (np.log(2 * np.pi * variance) + np.square(y[new] - X[new] @ weights) / variance)
+
+
+def _interval(gains: np.ndarray, seed: int) -> tuple[float, float]:
+    """The percentiles 2.5 and 97.5 of the mean of blocks drawn with replacement."""
+    n, generator = len(gains), np.random.default_rng(seed)
+    block = block_length(torch.from_numpy(gains))
+    begins = generator.integers(n, size=(DRAWS, math.ceil(n / block), 1))
+    means = [gains[(begin + np.arange(block)).ravel()[:n] % n].mean() for begin in begins]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return low, high
+
+
+def picture(readers: Sequence[tuple[str, float, Gain]], file: Path) -> bytes:
+    """The gain of each model against its perplexity per word, as Goodkind & Bicknell (2018) draw it.
+
+    Args:
+        readers: the name, the perplexity per word and the gain of each.
+        file: its ending is the format.
+
+    Raises: UserError where Matplotlib is missing, or does not know the format.
+    """
+    with charts(f"--plot {file}") as pyplot:
+        figure, axes = pyplot.subplots(figsize=(6, 4))
+        names, intervals = [], []
+        for number, (name, perplexity, gain) in enumerate(readers):
+            low, nats, high = (1000 * value for value in (gain.low, gain.nats, gain.high))
+            colour = f"C{number % 8}"
+            axes.plot([perplexity, perplexity], [low, high], color=colour, linewidth=1, alpha=0.6)
+            axes.plot(perplexity, nats, "o", color=colour)
+            names.append(Name(name, [(perplexity, nats)], colour))
+            intervals.append(((perplexity, low), (perplexity, high)))
+        axes.axhline(0, color="0.4", linewidth=0.7)
+        axes.set(xlabel="perplexity per word", ylabel="gain in log-likelihood, nats per 1,000 words",
+                 title="What surprisal tells of reading times")  # fmt: skip
+        logarithmic(axes, "x")
+        place(axes, names, intervals)
+        return rendered(figure, file)

@@ -1,0 +1,306 @@
+"""Reading times and surprisal: regressions and whole words beside independent computations."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from command_line import QUICK, TEXT, command
+from scipy.stats import norm
+
+from lmzoo import api
+from lmzoo.commands import reading
+from lmzoo.core.errors import UserError
+from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
+from lmzoo.reports.reading import Times, compared, gain, rarity, read_times, surprisal
+
+HEADER = "word\tzone\titem\tmeanItemRT"
+NAMES = {"word": "word", "time": "meanItemRT", "story": "item", "place": "zone"}
+
+
+def table(file: Path, rows: list[tuple[object, ...]], header: str = HEADER) -> Path:
+    file.write_text("\n".join([header, *("\t".join(map(str, row)) for row in rows)]) + "\n")
+    return file
+
+
+def times_of(*stories: list[list[str]]) -> Times:
+    """Stories of sentences of words, all read in a second."""
+    sentences = [(s, sentence) for s, story in enumerate(stories) for sentence in story]
+    each = [(word, s, n) for n, (s, sentence) in enumerate(sentences) for word in sentence]
+    words, of_story, of_sentence = zip(*each, strict=True)
+    return Times([*words], np.array(of_story), np.array(of_sentence), np.ones(len(words)))
+
+
+# The table
+
+
+def test_words_come_in_the_order_of_reading_and_sentences_end_with_their_signs(tmp_path: Path):
+    rows = [("b.", 2, "x", 20), ("a", 1, "x", 10), ("Mr.", 1, "y", "NA"), ("C", 2, "y", ""), ("d?'", 10, "y", 40),
+            ("e", 11, "y", 50), ("c", 3, "x", 30)]  # fmt: skip
+    found = read_times(table(tmp_path / "t.tsv", rows), **NAMES)
+    assert found.words == ["a", "b.", "c", "Mr.", "C", "d?'", "e"]
+    assert found.stories.tolist() == [0, 0, 0, 1, 1, 1, 1]
+    assert found.sentences.tolist() == [0, 0, 1, 2, 2, 2, 3]
+    np.testing.assert_equal(found.times, [10, 20, 30, np.nan, np.nan, 40, 50])
+
+
+def test_sentences_may_have_a_column(tmp_path: Path):
+    rows = [("a.", 1, 1, 1, "s"), ("b", 2, 1, 1, "s"), ("c", 3, 1, 1, "t"), ("d", 1, 2, 1, "t")]
+    found = read_times(table(tmp_path / "t.tsv", rows, f"{HEADER}\tmark"), **NAMES, sentence="mark")
+    assert found.sentences.tolist() == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "has no words"),
+        ([("a", 1, 1)], "line 2: has 3 columns, and the header has 4"),
+        ([("a", 1, 1, 1), ("a", 1, 1, "fast")], "line 3: meanItemRT is fast, which is no number"),
+        ([("a", 1, 1, "inf")], "line 2: meanItemRT is inf, which is no number"),
+        ([("a", "", 1, 1)], "line 2: zone is , which is no number"),
+        ([("a", 1, 1, 1), ("b", 1, 1, 1)], "item 1 has two words at zone 1"),
+    ],
+)
+def test_a_bad_table_is_refused(rows: list[tuple[object, ...]], message: str, tmp_path: Path):
+    with pytest.raises(UserError, match=message):
+        read_times(table(tmp_path / "t.tsv", rows), **NAMES)
+
+
+def test_a_column_that_is_not_there_is_told_with_the_nearest(tmp_path: Path):
+    with pytest.raises(UserError, match=r"has no column meanRT.*meanItemRT"):
+        read_times(table(tmp_path / "t.tsv", [("a", 1, 1, 1)]), **NAMES | {"time": "meanRT"})
+
+
+# The surprisal of whole words
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> api.Loaded:
+    """A bigram model of a text of one's own, each line by itself."""
+    folder = tmp_path_factory.mktemp("words")
+    (folder / "text").write_text("a b , c\nb a . a\nc c b , a b\n" * 9)
+    options = [
+        "corpus=text",
+        f"corpus.train={folder}/text",
+        f"corpus.valid={folder}/text",
+        "corpus.context=sentence",
+        "corpus.unknown=true",
+    ]
+    return api.train(*options, "model=ngram", "model.order=2", "model.smoothing=witten_bell", f"run_dir={folder}/run")
+
+
+@pytest.fixture(scope="module")
+def characters(tmp_path_factory: pytest.TempPathFactory) -> api.Loaded:
+    """A trigram model of characters."""
+    folder = tmp_path_factory.mktemp("characters")
+    (folder / "text").write_text("a ab b\nb ba\nab a aa\nbb b\n" * 9)
+    options = ["corpus=text", f"corpus.train={folder}/text", f"corpus.valid={folder}/text", "corpus.context=sentence"]
+    options += [
+        "corpus.unknown=true",
+        "corpus.unit=char",
+        "model=ngram",
+        "model.smoothing=witten_bell",
+        "model.order=3",
+    ]
+    return api.train(*options, f"run_dir={folder}/run")
+
+
+def apart(word: str) -> str:
+    return word.replace(",", " ,").replace(".", " .")
+
+
+def test_a_word_has_the_bits_of_all_that_is_read_for_it(words: api.Loaded):
+    times = times_of([["a", "b,", "zzz"], ["c."]], [["-b", "c"]])
+    found = surprisal(words.model, words.vocabulary, times, "sentence", lambda word: apart(word).replace("-", ""))
+    expected = [dict(enumerate(bits for _, bits in words.surprisal(line))) for line in ("a b , zzz", "c .", "b c")]
+    first, second, third = expected
+    assert found.bits == pytest.approx(
+        [first[0], first[1] + first[2], first[3], second[0] + second[1], third[0], third[1]]
+    )
+    assert found.known.tolist() == [True, True, False, True, True, True]
+
+
+def test_texts_do_not_know_of_each_other_and_sentences_of_a_stream_do(trained_stream: api.Loaded):
+    lm, vocabulary = trained_stream
+    one, two = [["w1", "w2"], ["w3"]], [["w1", "w2"]]
+    found = surprisal(lm, vocabulary, times_of(one, two), "stream").bits
+    assert found[:2] == pytest.approx(found[3:])
+    alone = surprisal(lm, vocabulary, times_of([["w3"]]), "stream").bits
+    assert found[2] != pytest.approx(alone[0], rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def trained_stream(tmp_path_factory: pytest.TempPathFactory) -> api.Loaded:
+    folder = tmp_path_factory.mktemp("stream")
+    return api.train(*TEXT, *QUICK, "model=lstm", "model.embedding=8", "model.hidden=8", f"run_dir={folder}/run")
+
+
+def probability(lm: api.Loaded, words: tuple[str, ...], over: bool) -> float:
+    """p that a line begins with these words; and that the last one ends there, if ``over``."""
+    text, vocabulary = " ".join(words), lm.vocabulary
+    state, total = lm.model.initial_state(1), 0.0
+    for token in vocabulary.encode([text])[:-1]:
+        total += float(lm.model.predict(state)[0, token])
+        state = lm.model(token[None, None], state)[1]
+    ends = lm.model.predict(state)[0, [vocabulary.index["<space>"], vocabulary.index["<eos>"]]]
+    return math.exp(total + float(ends.logsumexp(0)) * over)
+
+
+def test_a_word_of_characters_has_the_share_of_lines_that_go_on_with_it(characters: api.Loaded):
+    line = ("a", "ab", "ba")
+    bits = surprisal(characters.model, characters.vocabulary, times_of([[*line]]), "sentence").bits
+    for k in range(3):
+        begun = probability(characters, line[:k], over=True) if k else 1.0
+        assert bits[k] == pytest.approx(-math.log2(probability(characters, line[: k + 1], over=True) / begun), rel=1e-5)
+
+
+def test_the_words_that_may_follow_and_the_end_have_probability_one(characters: api.Loaded):
+    lengths = [["".join(letters) for letters in itertools.product("ab", repeat=n)] for n in range(1, 8)]
+    p = 0.0
+    for word in itertools.chain(*lengths):
+        p += 2 ** -surprisal(characters.model, characters.vocabulary, times_of([["ab", word]]), "sentence").bits[1]
+    begun = probability(characters, ("ab",), over=True)
+    ends = math.exp(characters.score("ab")) / begun
+    longer = sum(probability(characters, ("ab", word), over=False) for word in lengths[-1]) / begun
+    after_longest = sum(probability(characters, ("ab", word), over=True) for word in lengths[-1]) / begun
+    strange = 1 - p - ends - (longer - after_longest)  # a space after a space, which no line of the text has
+    assert 0 <= strange < 0.05
+
+
+# What is expected at each token
+
+
+@pytest.mark.parametrize("context", ["sentence", "stream"])
+def test_entropy_and_rank_are_those_of_each_prefix(trained_stream: api.Loaded, context):
+    model, vocabulary = trained_stream
+    lines = [vocabulary.encode([text]) for text in ("w3 w1", "w2", "w4 w4 w0 w7")]
+    found = at_each_token(model, lines, context, entropy_and_rank)
+    expected, before = [], torch.zeros(0, dtype=torch.int64)
+    for line in lines:
+        before = before if context == "stream" else before[:0]
+        for token in line:
+            state = model.initial_state(1)
+            if len(before):
+                _, state = model(before[None], state)
+            p = model.predict(state)[0].detach().double().exp()
+            expected.append([-sum(q * math.log2(q) for q in p.tolist()), 1 + sum(q > p[token] for q in p)])
+            before = torch.cat([before, token[None]])
+    torch.testing.assert_close(found, torch.tensor(expected).double(), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_impossible_adds_nothing_to_the_entropy():
+    logprobs = torch.tensor([[0.5, 0.5, 0.0]]).log()
+    assert entropy_and_rank(logprobs, torch.tensor([2]))[0].tolist() == pytest.approx([1.0, 3.0], rel=1e-8)
+
+
+# The regression
+
+
+def made_up(stories: int = 12, words: int = 150) -> tuple[Times, np.ndarray, np.ndarray]:
+    """Words whose times follow from their length, their rarity and the surprisal of this and the last word."""
+    random = np.random.default_rng(1)
+    n = stories * words
+    shown = ["x" * int(length) for length in random.integers(1, 9, n)]
+    rare, bits = random.gamma(4, 2, n), random.gamma(3, 2, n)
+    last = np.concatenate([[0], bits[:-1]])
+    times = 200 + 5 * np.array(list(map(len, shown))) + 2 * rare + 4 * bits + 3 * last + random.normal(0, 20, n)
+    of_story = np.repeat(np.arange(stories), words)
+    return Times(shown, of_story, of_story, times), rare, bits
+
+
+def test_the_gain_is_that_of_regressions_written_out():
+    times, rare, bits = made_up()
+    rows = compared(times, np.ones(len(bits), dtype=bool))
+    found = gain(times, rare, bits, rows)
+    length, gains = [len(word) for word in times.words], []
+    places = [i for i in range(len(bits)) if i % 150 >= 2]
+    assert np.flatnonzero(rows).tolist() == places
+
+    def columns(i: int, whole: bool) -> list[float]:
+        kinds = [length, rare, bits] if whole else [length, rare]
+        return [1.0, *(kind[i - lag] for kind in kinds for lag in range(3))]
+
+    for fold in range(10):
+        new = [i for i in places if i // 150 % 10 == fold]
+        seen = [i for i in places if i // 150 % 10 != fold]
+        likelihoods = []
+        for whole in (True, False):
+            X, y = np.array([columns(i, whole) for i in seen]), times.times[seen]
+            weights = np.linalg.solve(X.T @ X, X.T @ y)
+            scale = math.sqrt(np.mean((y - X @ weights) ** 2))
+            means = np.array([columns(i, whole) for i in new]) @ weights
+            likelihoods.append(norm.logpdf(times.times[new], means, scale).sum())
+        gains.append(likelihoods[0] - likelihoods[1])
+    assert found.nats == pytest.approx(sum(gains) / len(places))
+    assert found.slope == pytest.approx(4, abs=0.5)
+    assert found.low < found.nats < found.high
+
+
+def test_the_interval_is_as_wide_as_the_gains_vary():
+    times, rare, bits = made_up()
+    rows = compared(times, np.ones(len(bits), dtype=bool))
+    nothing = gain(times, rare, np.random.default_rng(5).gamma(3, 2, len(bits)), rows)
+    assert nothing.low < 0 < nothing.high
+    assert abs(nothing.nats) < 0.01
+    assert gain(times, rare, bits, rows).low > 0.05
+
+
+def test_words_after_one_that_is_not_known_are_left_out():
+    times = Times(list("abcdefg"), np.array([0, 0, 0, 0, 0, 1, 1]), np.zeros(7), np.array([1, 1, 1, np.nan, 1, 1, 1]))
+    assert compared(times, np.array([1, 1, 1, 1, 1, 1, 1], dtype=bool)).tolist() == [
+        False,
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert compared(times, np.array([1, 0, 1, 1, 1, 1, 1], dtype=bool)).tolist() == [False] * 4 + [True, False, False]
+
+
+def test_rarity_is_the_share_of_a_text(words: api.Loaded):
+    train = words.run.split("train").tokens
+    index, V = words.vocabulary.index, len(words.vocabulary)
+    found = rarity(train, words.vocabulary, times_of([["a", "b,"]]), apart)
+    own = [-math.log2((int((train == index[word]).sum()) + 1) / (len(train) + V)) for word in ("a", "b", ",")]
+    assert found == pytest.approx([own[0], own[1] + own[2]])
+
+
+# The command
+
+
+def test_runs_are_compared_on_the_words_that_all_of_them_know(
+    words: api.Loaded, characters: api.Loaded, tmp_path: Path
+):
+    random = np.random.default_rng(0)
+    rows = [(str(random.choice(["a", "b", "c"], p=[0.45, 0.45, 0.1])), place, story, f"{random.normal(300, 20):.1f}")
+            for story in range(4) for place in range(120)]  # fmt: skip
+    file, written = table(tmp_path / "t.tsv", rows), tmp_path / "out.csv"
+    runs = str(words.run.path), str(characters.run.path)
+    outcome = command(*runs, str(file), "--csv", str(written), "--plot", str(tmp_path / "plot.svg"), main=reading.main)
+    assert outcome.code == 0, outcome
+    lines = outcome.out.splitlines()
+    assert lines[0].split() == ["run", "model", "words", "perplexity", "gain", "low", "high", "slope"]
+    assert [line.split()[:2] for line in lines[1:]] == [
+        [run, model] for run, model in zip(runs, ("2-gram", "3-gram"), strict=True)
+    ]
+    known = sum(all(rows[i - lag][0] != "c" for lag in range(3)) for i in range(len(rows)) if i % 120 >= 2)
+    assert [line.split()[2] for line in lines[1:]] == [str(known)] * 2
+    assert "the runs have learnt from different texts" in outcome.err
+    assert f"{known} of 480 words are compared" in outcome.err
+    assert written.read_text().splitlines()[1].split(",") == lines[1].split()
+    assert "3-gram" in (tmp_path / "plot.svg").read_text()
+
+
+def test_a_table_of_few_words_and_a_run_without_words_are_refused(
+    words: api.Loaded, characters: api.Loaded, tmp_path: Path
+):
+    file = str(table(tmp_path / "t.tsv", [("a", 1, 1, 1), ("b", 2, 1, 1), ("a", 3, 1, 1)]))
+    refused = command(str(words.run.path), file, main=reading.main)
+    assert refused.code == 2
+    assert "error: 1 words of 1 texts are too few for a regression" in refused.err
+    refused = command(str(characters.run.path), file, main=reading.main)
+    assert "error: no run reads words" in refused.err
