@@ -1,0 +1,51 @@
+"""Pages as the site has them: some are files beside ``docs``, links to folders of evidence lead to the page that tells
+it and those to modules to their docstrings, and ``{modules} PACKAGE`` stands for all modules in a package."""
+
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = {"index": "README.md", "changes": "CHANGELOG.md"}
+"""The files that are the beginnings of pages."""
+
+EVIDENCE = re.compile(r"\]\(((?:results|labels|history)/[\w./-]+)\)")
+MODULE = re.compile(r"\]\(\.\./(lmzoo/[\w/]+)\.py\)")
+MODULES = re.compile(r"^```\{modules\} ([\w.]+)\n```$", re.MULTILINE)
+
+
+def beside_docs(text: str) -> str:
+    """A file of the folder above with links and pictures as from ``docs``."""
+    text = re.sub(r"\]\((?!\w+:|#|docs/)([^)]+)\)", r"](../\1)", text)
+    return text.replace("](docs/", "](").replace('"docs/pictures/', '"_static/')
+
+
+def modules(package: str) -> str:
+    """The docstrings of the modules right in a package, or of one module."""
+    place = ROOT.joinpath(*package.split("."))
+    files = sorted(file for file in place.glob("*.py") if file.stem != "__init__")
+    names = [f"{package}.{file.stem}" for file in files] or [package]
+    parts = [
+        f"## {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :show-inheritance:\n```\n"
+        for name in names
+    ]
+    return "\n".join(parts)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """What Sphinx calls."""
+
+    def read(app: Sphinx, page: str, source: list[str]) -> None:
+        text = source[0]
+        if page in ELSEWHERE:
+            file = ROOT / ELSEWHERE[page]
+            app.env.note_dependency(file)
+            text = f"{beside_docs(file.read_text('utf-8'))}\n{text}"
+        text = re.sub(r"\]\((results|labels|history)\)", "](evidence.md)", text)
+        text = EVIDENCE.sub(lambda link: f"](#{link[1].replace('/', '-')})", text)
+        text = MODULE.sub(lambda link: f"](#{link[1].replace('/', '.')})", text)
+        source[0] = MODULES.sub(lambda found: modules(found[1]), text)
+
+    app.connect("source-read", read)
+    return {"parallel_read_safe": True}
