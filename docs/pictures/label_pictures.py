@@ -93,7 +93,7 @@ def draw_tree(tree: Tree, predicted: Sequence[str], path: Path) -> None:
 def labelled(folder: Path) -> tuple[list[Sentence], list[list[str]]]:
     """The test of a run, and the labels that it predicts."""
     run = load_labeller(folder)
-    texts = load_task(run.task, run.labeller, type(run.labeller).__name__).texts
+    _, texts, _ = load_task(run.task, run.labeller, type(run.labeller).__name__)
     if "test" not in texts:
         raise UserError(f"{folder}: has no test text")
     return texts["test"].sentences, run.labeller.label(texts["test"].sentences)

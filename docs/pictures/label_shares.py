@@ -38,7 +38,7 @@ def curve(runs: list[Path]) -> Curve:
         results = Run(folder).results()
         if not results or "test" not in results["figures"]:
             raise UserError(f"{folder}: no finished run with a test text is there")
-        train = load_task(run.task, run.labeller, results["labeller"]).texts["train"]
+        train = load_task(run.task, run.labeller, results["labeller"])[1]["train"]
         found[len(train.sentences)].append(100 * results["figures"]["test"])
     return dict(sorted(found.items()))
 

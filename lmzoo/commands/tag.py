@@ -35,7 +35,7 @@ def main() -> int:
     run = load_labeller(arguments.run)
     labeller = run.labeller
     task: Task = tasks.build(run.task)
-    task.form = run.form
+    task.layout = run.layout
     text = task.read(text_file(arguments), labelled=False)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.labels.formats import Form, Parted, Place, Sentence, Text, is_stranger, whole_lines
+from lmzoo.labels.formats import LabelledText, Layout, Parted, Place, Sentence, is_stranger, whole_lines
 
 UNIVERSAL_NAME = re.compile(r"\.conllu(\.gz|\.zst)?$", re.IGNORECASE)
 
@@ -39,7 +39,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class ColumnText(Text):
+class ColumnText(LabelledText):
     """A text in columns.
 
     Attributes:
@@ -61,7 +61,7 @@ class ColumnText(Text):
         path: Path,
         columns: Columns,
         name: str = "",
-        like: Form | None = None,
+        like: Layout | None = None,
         labelled: bool = True,
         is_label: Callable[[str], object] = lambda label: False,
     ) -> "ColumnText":
@@ -105,7 +105,7 @@ class ColumnText(Text):
 class _Table:
     """The lines of a file, without their ends, and their columns."""
 
-    def __init__(self, path: Path, lines: list[str], columns: Columns, like: Form | None, labelled: bool):
+    def __init__(self, path: Path, lines: list[str], columns: Columns, like: Layout | None, labelled: bool):
         self.path, self.lines, self.columns, self.labelled = path, lines, columns, labelled
         self.like = like if like and like.parted else None
         filled = [number for number, line in enumerate(lines) if line.strip(" \t") and not DOCUMENT.match(line)]

@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.options import NonNegative, Size, Source
-from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import LinearChain
-from lmzoo.labels.model import State, labellers
+from lmzoo.labels.model import StateDict, labellers
 from lmzoo.numerics.owlqn import Search
 from lmzoo.numerics.sparse import SparseRows
-from lmzoo.protocol.model import Trained
 
 BATCH = 8192
 """Words and padding of which log Z is computed at once."""
@@ -57,15 +55,8 @@ class Crf(LinearChain):
         self.small = 0
         """The last iterations in a row that lowered the loss by less."""
 
-    @property
-    def reads_with(self) -> tuple[str, str] | None:
-        return self.dense.reads_with
-
-    def read_with(self, run: Trained, vocabulary: Vocabulary) -> None:
-        self.dense.read_with(run, vocabulary)
-
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
-        self.vectors = self.dense.start(sentences)
+        self.vectors = self.dense.start(sentences, self.opener)
         super().start(sentences, seed)
 
     def prepare(self, rows: SparseRows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
@@ -128,20 +119,20 @@ class Crf(LinearChain):
             self.steps = number + 1
         return {"loss/train": value / len(self.gold), "train/gradient_norm": float(gradient.norm())}
 
-    def progress(self) -> State:
+    def progress(self) -> StateDict:
         return {"steps": torch.tensor(self.steps), "small": torch.tensor(self.small), **self.search.state_dict()}
 
-    def go_on(self, progress: Mapping[str, Tensor]) -> None:
+    def resume(self, progress: Mapping[str, Tensor]) -> None:
         self.steps, self.small = int(progress["steps"]), int(progress.get("small", 0))
         self.search.load_state_dict(progress)
         self._be(self.search.point.x)
 
-    def state(self) -> State:
-        return super().state() | self.dense.state() | {"dense": self.dense_weights}
+    def state_dict(self) -> StateDict:
+        return super().state_dict() | self.dense.state_dict() | {"dense": self.dense_weights}
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
-        super().take(state)
-        self.dense.take(state)
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self.dense.load_state_dict(state)
         self.dense_weights = state.get("dense", torch.zeros(0, len(self.labels)))
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:

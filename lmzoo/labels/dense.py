@@ -14,13 +14,12 @@ import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds
-from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry
-from lmzoo.labels.model import State, packed, unpacked
+from lmzoo.labels.model import Opener, StateDict, packed, unpacked
 from lmzoo.protocol.encoder import Encoder, embed_lines
-from lmzoo.protocol.model import LanguageModel, Trained, evaluating, models, restored
+from lmzoo.protocol.model import LanguageModel, evaluating, models, restored
 from lmzoo.words.vectors.formats import read_vectors
 
 log = logging.getLogger(__name__)
@@ -58,7 +57,7 @@ class Dense:
     Args:
         vectors: a run of ``lmzoo vectors``, or a file of word vectors, whose components are features; None: none.
         encoder: a run of model=lds or of a hidden Markov model, which reads the sentence and whose vectors of its words
-            are features; it is given to `read_with`. None: none.
+            are features. None: none.
         around: how many words on either side whose vectors count as well.
         scale: the root mean square of the components of vectors over train.
     """
@@ -70,26 +69,10 @@ class Dense:
         self.scales = torch.ones(0)
         self.model: LanguageModel | None = None
 
-    @property
-    def reads_with(self) -> tuple[str, str] | None:
-        """What `lmzoo.labels.model.Labeller` says."""
-        return None if self.encoder is None else ("labeller.encoder", self.encoder)
+    def start(self, sentences: Sequence[Sentence], opener: Opener) -> Tensor:
+        """Read the vectors, open the encoder, and find the scales. Returns: (N, D) the features of the words.
 
-    def read_with(self, run: Trained, vocabulary: Vocabulary) -> None:
-        """Take the model of the run.
-
-        Raises: UserError where it makes no vectors of words.
-        """
-        if not isinstance(run.model, Encoder):
-            name = run.options["name"]
-            raise UserError(f"labeller.encoder={self.encoder}: model={name} makes no vectors of the words of a line",
-                            "choose a run of model=lds or of a hidden Markov model")  # fmt: skip
-        self.model, self.options, self.words = run.model, run.options, vocabulary.words
-
-    def start(self, sentences: Sequence[Sentence]) -> Tensor:
-        """Read the vectors, and find the scales. Returns: (N, D) the features of the words.
-
-        Raises: UserError where the vectors cannot be read, and as `rows` does.
+        Raises: UserError where the vectors cannot be read or the encoder makes none, and as `rows` does.
         """
         if self.vectors is not None:
             try:
@@ -98,8 +81,14 @@ class Dense:
                 raise UserError(f"labeller.vectors: {error}") from None
             self.table, self.matrix = read.lower | read.index, read.matrix
             _tell_known(self.vectors, self.table, sentences)
-        if self.model is not None:
-            _tell_known(str(self.encoder), self.words, sentences)
+        if self.encoder is not None:
+            run, vocabulary = opener.language_model("labeller.encoder", self.encoder)
+            if not isinstance(run.model, Encoder):
+                problem = f"model={run.options['name']} makes no vectors of the words of a line"
+                advice = "choose a run of model=lds or of a hidden Markov model"
+                raise UserError(f"labeller.encoder={self.encoder}: {problem}", advice)
+            self.model, self.options, self.words = run.model, run.options, vocabulary.words
+            _tell_known(self.encoder, self.words, sentences)
         parts = self._parts(sentences)
         squares = [float(part.double().square().mean()) for part in parts]
         if self.vectors is not None and squares[0] == 0:
@@ -143,9 +132,9 @@ class Dense:
                             "choose a run of a text with rare words, or with corpus.unknown=true")  # fmt: skip
         return [*chain.from_iterable([*(found[word] or 0 for word in s.words), EOS_ID] for s in sentences)]
 
-    def state(self) -> State:
+    def state_dict(self) -> StateDict:
         """All that `rows` needs."""
-        state: State = {}
+        state: StateDict = {}
         if self.vectors is not None:
             by_row = sorted(self.table.items(), key=lambda item: item[1])
             rows = torch.tensor([row for _, row in by_row])
@@ -157,7 +146,7 @@ class Dense:
             state |= {WEIGHTS + name: value for name, value in self.model.state_dict().items()}
         return state | ({"scales": self.scales} if state else {})
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Make the features that another one made which has this state."""
         self.scales = state.get("scales", torch.ones(0))
         if self.vectors is not None:
@@ -171,7 +160,7 @@ class Dense:
             model: LanguageModel = restored(
                 lambda: models.build(options, vocabulary_size=size), lambda model: model.load_state_dict(weights)
             )
-            self.read_with(Trained(self.encoder, self.options, model.eval()), Vocabulary(self.words))
+            self.model = model.eval()
 
     @property
     def width(self) -> int:

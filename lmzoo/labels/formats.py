@@ -30,8 +30,8 @@ class Sentence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
-    """What train is like, which a run keeps so that it labels no text of another form.
+class Layout:
+    """What train is like, which a run keeps so that it labels no text of another layout.
 
     Attributes:
         labels: those that train has.
@@ -58,7 +58,7 @@ class Place(NamedTuple):
     after: str = ""
 
 
-class Text(ABC):
+class LabelledText(ABC):
     """A labelled text, and what is needed to write it again with other labels.
 
     Attributes:
@@ -95,7 +95,7 @@ def is_stranger(label: str, known: Collection[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class LineText(Text):
+class LineText(LabelledText):
     """Texts with one label each, a line each."""
 
     lines: list[str]

@@ -1,17 +1,22 @@
-"""What labellers that are networks have in common: what is kept of them, and the vectors that they start from."""
+"""What labellers that are networks have in common: gradient descent, and the word vectors that they start from."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import SGD, Adagrad, Adam, Optimizer
 
+from lmzoo.core.options import BelowOne, NonNegative, Size
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
-from lmzoo.labels.model import Labeller, State
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import Labeller, StateDict
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.numerics.averaging import Average
 from lmzoo.protocol.model import restored
@@ -20,59 +25,121 @@ PREFIX = "network."
 AVERAGE = "average"
 
 N = TypeVar("N", bound=nn.Module)
-Read = TypeVar("Read")
+
+
+class DescentOptions(TypedDict):
+    """The options of gradient descent.
+
+    Args:
+        epochs: how often train is read.
+        batch: sentences of a step.
+        optimizer: what takes the steps, with PyTorch's options but for the rate.
+        lr: the optimizer's rate in the first step, from which it falls to 0 in a straight line.
+        average: the decay of the exponential average of the weights that labels; None: the weights label themselves.
+    """
+
+    epochs: Size
+    batch: Size
+    optimizer: Literal["adagrad", "adam", "sgd"]
+    lr: NonNegative
+    average: BelowOne | None
 
 
 class NetworkLabeller(Labeller, Generic[N]):
-    """A network that an optimizer learns. The random numbers of a step depend on the seed and its number alone.
+    """A network that learns by gradient descent; a step is a batch.
+
+    The random numbers of a step depend on the seed and its number alone.
 
     Attributes:
-        network, optimizer, seed: set by `start`; the network by `know` as well.
-        sums: what the optimizer keeps of each parameter, of its shape, beside the number of its steps.
-        drawn: the order of an epoch, and which epoch that is.
+        falling: whether the rate falls to 0 in a straight line; else it stays.
+        clip: the largest norm of a gradient; None: any.
+        network: set by `start` and `load_state_dict`.
+        optimizer, seed: set by `start`.
+        order: an epoch, and its batches.
         average: of the weights over the steps, which labels in their place; None: they label themselves.
     """
 
     checked = True
     any_device = True
-    sums: Sequence[str] = ("exp_avg", "exp_avg_sq")
+    falling: bool = True
+    clip: float | None = None
     average: Average | None = None
-    drawn: tuple[int, Sequence[Any]] | None = None
     network: N
-    optimizer: torch.optim.Optimizer
+    optimizer: Optimizer
     seed: int
+    order: tuple[int, Sequence[Any]]
+
+    def __init__(self, **options: Unpack[DescentOptions]):
+        self.options = options
+        self.batch, self.lr = options["batch"], options["lr"]
 
     @abstractmethod
-    def known(self) -> State:
+    def read(self, sentences: Sequence[Sentence]) -> None:
+        """Read the sentences of train, and make all that `build` and `batches` need."""
+
+    @abstractmethod
+    def build(self) -> N:
+        """A network with random weights for what `read` has read."""
+
+    @abstractmethod
+    def batches(self, random: np.random.Generator) -> Sequence[Any]:
+        """What the steps of an epoch read one after the other, in a random order."""
+
+    @abstractmethod
+    def loss(self, batch: Any) -> tuple[Tensor, int]:
+        """The loss of the network on a batch, a sum or a mean, and how many terms it is the sum of."""
+
+    @abstractmethod
+    def vocabularies(self) -> StateDict:
         """The words, labels and so on that the numbers of the network's inputs and outputs stand for."""
 
     @abstractmethod
-    def know(self, state: Mapping[str, Tensor]) -> None:
-        """Take those, and build a network for them."""
+    def load_vocabularies(self, state: Mapping[str, Tensor]) -> None:
+        """Take those over, so that `build` builds a network for them."""
 
-    def in_order(self, epoch: int, draw: Callable[[np.random.Generator], Sequence[Read]]) -> Sequence[Read]:
-        """What the steps of an epoch read one after the other, drawn for each epoch."""
-        if self.drawn is None or self.drawn[0] != epoch:
-            self.drawn = epoch, draw(np.random.default_rng([self.seed, epoch]))
-        return self.drawn[1]
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """The weights that are learnt and their rates, as optimizers of PyTorch take them."""
+        return [{"params": self.learnt(), "lr": self.lr}]
 
-    def draw(self, number: int) -> None:
-        """Let random numbers be those of a step."""
-        torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
-
-    def follow(self, decay: float | None) -> None:
-        """Label with an exponential average of the weights from now on; None: with the weights."""
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        self.seed = seed
+        self.read(sentences)
+        torch.manual_seed(seed)
+        self.network = self.build().to(self.device)
+        self.order = 0, self.batches_of(0)
+        self.epoch = len(self.order[1])
+        self.steps = self.options["epochs"] * self.epoch
+        self.optimizer = _optimizer(self.options["optimizer"], self.parameter_groups(), self.device)
+        decay = self.options["average"]
         self.average = None if decay is None else Average(self.learnt(), decay)
 
     def learnt(self) -> list[nn.Parameter]:
         """The parameters of the network that change."""
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
-    def descend(self) -> None:
-        """Take the optimizer's step."""
+    def batches_of(self, epoch: int) -> Sequence[Any]:
+        """The `batches` of an epoch."""
+        return self.batches(np.random.default_rng([self.seed, epoch]))
+
+    def step(self, number: int) -> dict[str, float]:
+        epoch, place = divmod(number, self.epoch)
+        if self.order[0] != epoch:
+            self.order = epoch, self.batches_of(epoch)
+        torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
+        self.network.train()
+        loss, terms = self.loss(self.order[1][place])
+        self.optimizer.zero_grad()
+        loss.backward()
+        metrics = {"loss/train": float(loss.detach()) / terms}
+        if self.clip is not None:
+            metrics["train/gradient_norm"] = float(clip_grad_norm_(self.learnt(), self.clip))
+        if self.falling:
+            rate = self.lr * (1 - number / self.steps)
+            self.optimizer.param_groups[0]["lr"] = metrics["train/learning_rate"] = rate
         self.optimizer.step()
         if self.average is not None:
             self.average.note()
+        return metrics
 
     @contextmanager
     def labelling(self) -> Iterator[None]:
@@ -81,46 +148,52 @@ class NetworkLabeller(Labeller, Generic[N]):
         with nullcontext() if self.average is None else self.average.in_place(), torch.no_grad():
             yield
 
-    def state(self) -> State:
+    def state_dict(self) -> StateDict:
         with self.labelling():
-            return self.known() | self._weights()
+            return self.vocabularies() | self._weights()
 
-    def _weights(self) -> State:
+    def _weights(self) -> StateDict:
         return {PREFIX + name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.average = None
-        restored(lambda: self.know(state), lambda _: self._load(state))
-        self.network.to(self.device)
+        self.load_vocabularies(state)
+        self.network = restored(self.build, lambda network: _load(network, state)).to(self.device)
 
-    def _load(self, state: Mapping[str, Tensor]) -> None:
-        weights = {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}
-        self.network.load_state_dict(weights)
-
-    def progress(self) -> State:
-        sums = {f"{name}.{i}": value for i, kept in self.optimizer.state_dict()["state"].items()
-                for name, value in kept.items()}  # fmt: skip
-        return self._weights() | sums | self._averaged()
-
-    def _averaged(self) -> State:
-        if self.average is None:
-            return {}
-        values = {f"{AVERAGE}{i}": value.clone() for i, value in enumerate(self.average.values)}
-        return {AVERAGE: torch.tensor(self.average.steps), **values}
-
-    def go_on(self, progress: Mapping[str, Tensor]) -> None:
-        self._load(progress)
+    def progress(self) -> StateDict:
+        sums = {
+            f"{name}.{i}": value
+            for i, kept in self.optimizer.state_dict()["state"].items()
+            for name, value in kept.items()
+        }
         if self.average is not None:
-            values = [progress[f"{AVERAGE}{i}"].view_as(weight).to(weight, copy=True)
-                      for i, weight in enumerate(self.average.weights)]  # fmt: skip
-            steps = int(progress[AVERAGE].clamp(0, self.steps))
+            sums[AVERAGE] = torch.tensor(self.average.steps)
+            sums |= {f"{AVERAGE}{i}": value.clone() for i, value in enumerate(self.average.values)}
+        return self._weights() | sums
+
+    def resume(self, progress: Mapping[str, Tensor]) -> None:
+        _load(self.network, progress)
+        if self.average is not None:
+            steps = int(progress[AVERAGE])
+            values = [progress[f"{AVERAGE}{i}"] for i in range(len(self.average.weights) if steps else 0)]
             self.average.load_state_dict({"steps": steps, "values": values})
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        for i, parameter in enumerate(parameters):
-            if f"step.{i}" in progress:
-                step = progress[f"step.{i}"].float().view(()).clamp(min=0)
-                sums = {name: progress[f"{name}.{i}"].view_as(parameter).to(parameter, copy=True) for name in self.sums}
-                self.optimizer.state[parameter] = {"step": step, **sums}
+        sums: dict[int, StateDict] = defaultdict(dict)
+        for key, value in progress.items():
+            name, _, parameter = key.rpartition(".")
+            if parameter.isdecimal() and not key.startswith(PREFIX):
+                sums[int(parameter)][name] = value
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": sums})
+
+
+def _optimizer(name: str, groups: list[dict[str, Any]], device: torch.device) -> Optimizer:
+    if name == "adagrad":
+        return Adagrad(groups, fused=device.type == "cpu")
+    return Adam(groups) if name == "adam" else SGD(groups)
+
+
+def _load(network: nn.Module, state: Mapping[str, Tensor]) -> None:
+    weights = {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}
+    network.load_state_dict(weights)
 
 
 def placed(value: Any, device: torch.device) -> Any:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lmzoo.core.options import Depth, Size
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
+from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
 
 LEAST = 1e-3
 """A tag of an unknown word is not tried where another one is so much more probable (Brants's beam)."""
@@ -141,7 +141,7 @@ class HmmTagger(Labeller):
             if of_case:
                 self.endings[capital] = Suffixes(rare or of_case, self.suffix, theta)
 
-    def state(self) -> State:
+    def state_dict(self) -> StateDict:
         table = np.stack([*self.counts.values()])
         word, state = np.nonzero(table)
         found = {"word": word, "state": state, "count": table[word, state], "scores": self.scores}
@@ -152,7 +152,7 @@ class HmmTagger(Labeller):
             **{name: torch.from_numpy(values) for name, values in found.items()},
         }
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         states = [*zip(unpacked(state["labels"]), state["capitals"].tolist(), strict=True)]
         words = unpacked(state["words"])
         table = np.zeros((len(words), len(states)))

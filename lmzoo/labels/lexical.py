@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import State, packed, unpacked
+from lmzoo.labels.model import StateDict, packed, unpacked
 from lmzoo.labels.templates import templates
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.words.merging import read_paths
@@ -53,11 +53,11 @@ class Lexical:
         known = ([self.numbers[name] for name in names if name in self.numbers] for names in named)
         return SparseRows.of(known, len(self.numbers))
 
-    def state(self) -> State:
+    def state_dict(self) -> StateDict:
         words = {"clusters.words": packed([*self.paths]), "clusters.paths": packed([*self.paths.values()])}
         return (words if self.paths else {}) | {"features": packed([*self.numbers])}
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         if self.clusters is not None:
             words, paths = unpacked(state["clusters.words"]), unpacked(state["clusters.paths"])
             self.paths = dict(zip(words, paths, strict=True))

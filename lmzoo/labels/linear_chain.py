@@ -11,7 +11,7 @@ from lmzoo.labels.chain import Scores
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
-from lmzoo.labels.model import State, packed, unpacked
+from lmzoo.labels.model import StateDict, numbered, packed, unpacked
 from lmzoo.numerics.sparse import SparseRows
 
 
@@ -32,19 +32,17 @@ class LinearChain(Chained):
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.lexical.start(sentences)
-        self.labels = sorted({label for sentence in sentences for label in sentence.labels})
-        number = {label: i for i, label in enumerate(self.labels)}
-        gold = torch.tensor([number[label] for sentence in sentences for label in sentence.labels])
-        self.prepare(self.lexical.rows(sentences), gold, [len(sentence.words) for sentence in sentences], seed)
+        self.labels, gold = numbered(sentences)
+        self.prepare(self.lexical.rows(sentences), torch.cat(gold), [len(labels) for labels in gold], seed)
 
     @abstractmethod
     def prepare(self, rows: SparseRows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
         """Get ready to learn from the N words of train, their labels (N,), and the lengths of its sentences."""
 
-    def state(self) -> State:
+    def state_dict(self) -> StateDict:
         table, moves, start = self.weights
         place = table.flatten().nonzero()[:, 0]
-        return self.lexical.state() | {
+        return self.lexical.state_dict() | {
             "labels": packed(self.labels),
             "place": place,
             "weight": table.flatten()[place],
@@ -52,8 +50,8 @@ class LinearChain(Chained):
             "start": start,
         }
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
-        self.lexical.take(state)
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.lexical.load_state_dict(state)
         self.labels = unpacked(state["labels"])
         F, K = len(self.lexical.numbers), len(self.labels)
         table = torch.zeros(F * K)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
+from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
 
 
 @labellers.register("majority")
@@ -21,10 +21,10 @@ class Majority(Labeller):
         self.labels = {word: counted.most_common(1)[0][0] for word, counted in counts.items()}
         self.default = sum(counts.values(), Counter()).most_common(1)[0][0]
 
-    def state(self) -> State:
+    def state_dict(self) -> StateDict:
         return {"words": packed([*self.labels]), "labels": packed([*self.labels.values(), self.default])}
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         *labels, self.default = unpacked(state["labels"])
         self.labels = dict(zip(unpacked(state["words"]), labels, strict=True))
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Depth, Probability, Seed, Size
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, State, labellers, packed, unpacked
+from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
 from lmzoo.numerics.sparse import SparseRows
 
 Positive = Annotated[float, Bounds(low=1e-10, high=1e10)]
@@ -70,7 +70,7 @@ class NGrams(Labeller):
         )  # n-grams end in no blank
         return list(dict.fromkeys([*grams, *beginnings]))
 
-    def state(self) -> State:
+    def state_dict(self) -> StateDict:
         return {
             "grams": packed([*self.grams]),
             "labels": packed(self.labels),
@@ -78,7 +78,7 @@ class NGrams(Labeller):
             "bias": self.bias,
         }
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.labels = unpacked(state["labels"])
         self.grams = {gram: i for i, gram in enumerate(unpacked(state["grams"]))}
         self.weights, self.bias = state["weights"], state["bias"]

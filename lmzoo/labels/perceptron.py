@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lmzoo.core.options import Size, Source
 from lmzoo.labels.linear_chain import LinearChain
-from lmzoo.labels.model import State, labellers
+from lmzoo.labels.model import StateDict, labellers
 from lmzoo.numerics.sparse import SparseRows
 
 Weights = list[np.ndarray]
@@ -90,13 +90,13 @@ class Perceptron(LinearChain):
         np.add.at(moves, (path[:-1], path[1:]), change)
         start[path[0]] += change
 
-    def progress(self) -> State:
+    def progress(self) -> StateDict:
         live, late = (np.concatenate([table.reshape(-1) for table in tables]) for tables in (self.live, self.late))
         (place,) = np.nonzero((live != 0) | (late != 0))
         kept = {"place": place, "live": live[place], "late": late[place]}
         return {"done": torch.tensor(self.done)} | {name: torch.from_numpy(values) for name, values in kept.items()}
 
-    def go_on(self, progress: Mapping[str, Tensor]) -> None:
+    def resume(self, progress: Mapping[str, Tensor]) -> None:
         numbers = sum(table.size for table in self.live)
         self.done = int(progress["done"])
         for name, tables in (("live", self.live), ("late", self.late)):

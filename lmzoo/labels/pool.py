@@ -15,7 +15,7 @@ from lmzoo.core.options import Source
 from lmzoo.labels.chain import Scores
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Learnt, State, labellers, packed, unpacked
+from lmzoo.labels.model import StateDict, labellers, packed, unpacked
 
 
 @labellers.register("pool")
@@ -34,30 +34,24 @@ class Pool(Chained):
             raise UserError("labeller.runs=[]: a pool needs trained runs", "set 'labeller.runs=[FOLDER,FOLDER]'")
         self.runs = runs
 
-    @property
-    def made_of(self) -> tuple[str, Sequence[str]]:
-        return "labeller.runs", self.runs
-
-    def join(self, parts: Sequence[Learnt]) -> None:
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        trained = [self.opener.labeller("labeller.runs", folder) for folder in self.runs]
         chains = []
-        for part in parts:
+        for part in trained:
             labeller = part.labeller
             if not (isinstance(labeller, Chained) and labeller.probabilistic):
                 raise UserError(f"labeller.runs: {part.folder} has no probabilities of all labels of a sentence",
                                 "name runs of labeller=crf, birnn or pool")  # fmt: skip
             chains.append(labeller)
             if {*labeller.labels} != {*chains[0].labels}:
-                raise UserError(f"labeller.runs: {part.folder} has other labels than {parts[0].folder}",
+                raise UserError(f"labeller.runs: {part.folder} has other labels than {trained[0].folder}",
                                 "name runs of one text")  # fmt: skip
-        self._be([part.options for part in parts], chains)
+        self._be([part.options for part in trained], chains)
 
     def _be(self, options: Sequence[Mapping[str, Any]], parts: Sequence[Chained]) -> None:
         """Be made of these, each of which was built from its options."""
         self.options, self.parts, self.labels = options, parts, parts[0].labels
         self.order = [torch.tensor([part.labels.index(label) for label in self.labels]) for part in parts]
-
-    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
-        """There is nothing to learn."""
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         each = [part.scores(sentences) for part in self.parts]
@@ -67,16 +61,18 @@ class Pool(Chained):
         start = torch.stack([scores.start[order] for scores, order in ordered]).mean(0)
         return Scores(emission, moves, start, each[0].lengths)
 
-    def state(self) -> State:
-        found = {"options": packed([json.dumps(chosen) for chosen in self.options])}
+    def state_dict(self) -> StateDict:
+        state = {"options": packed([json.dumps(chosen) for chosen in self.options])}
         for k, part in enumerate(self.parts):
-            found |= {f"{k}.{name}": value for name, value in part.state().items()}
-        return found
+            state |= {f"{k}.{name}": value for name, value in part.state_dict().items()}
+        return state
 
-    def take(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         options = [json.loads(line) for line in unpacked(state["options"])]
         parts: list[Chained] = [labellers.build(completed(chosen, "labeller")) for chosen in options]
         for k, part in enumerate(parts):
-            own = f"{k}."
-            part.take({name.removeprefix(own): value for name, value in state.items() if name.startswith(own)})
+            prefix = f"{k}."
+            part.load_state_dict(
+                {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+            )
         self._be(options, parts)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from lmzoo.core.registry import Registry
 from lmzoo.corpus import EOS, Corpus, Vocabulary
 from lmzoo.corpus.sources import data_folders
 from lmzoo.labels.columns import Columns, ColumnText
-from lmzoo.labels.formats import Form, LineText, Sentence, Text
+from lmzoo.labels.formats import LabelledText, Layout, LineText, Sentence
 from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
-from lmzoo.labels.model import Kind, Labeller, labellers
+from lmzoo.labels.model import LabelKind, Labeller, labellers
 from lmzoo.labels.schemes import IOB, IOB2, IOBES, LABEL, SCHEMES, Scheme, family
 from lmzoo.labels.trees import TreeText, root_accuracy
 
@@ -31,54 +31,60 @@ STDIN = Path("/dev/stdin")
 tasks = Registry("task")
 
 
-class Task(ABC):
-    """What is labelled, where it is read, and how good labels are.
+class Files(TypedDict):
+    """The files of a task.
 
     Args:
         train: a file, looked for as it is named, then under $LMZOO_DATA and data/. It is needed, and valid or test.
         valid: likewise; the best epoch is chosen by it.
         test: likewise.
+    """
+
+    train: str | None
+    valid: str | None
+    test: str | None
+
+
+class Task(ABC):
+    """What is labelled, where it is read, and how good labels are.
 
     Attributes:
         kind: what has a label.
         measure: the one of `figures` that results and the choice of the best epoch are of.
         example: a line of a file, in words.
         files: by split, as they are named.
-        form: what train is like, once it is read or a run tells it.
+        layout: of train, once it is read or a run tells it.
         notes: what a user should know of the texts.
     """
 
-    kind: Kind
+    kind: LabelKind
     measure: Measure = "accuracy"
     example: str
-    form: Form | None = None
+    layout: Layout | None = None
 
-    def __init__(self, *, train: str | None, valid: str | None, test: str | None):
-        """Train is needed, and one of the others."""
-        named = {"train": train, "valid": valid, "test": test}
-        self.files = {split: file for split, file in named.items() if file}
+    def __init__(self, **files: Unpack[Files]):
+        self.files = {split: str(file) for split, file in files.items() if file}
         self.notes: list[str] = []
 
     @abstractmethod
-    def read(self, path: Path, labelled: bool = True) -> Text:
-        """A file in the form of train. Labels may be missing in one that is not ``labelled``."""
+    def read(self, path: Path, labelled: bool = True) -> LabelledText:
+        """A file in the layout of train. Labels may be missing in one that is not ``labelled``."""
 
-    def texts(self, found: Mapping[str, Path]) -> dict[str, Text]:
+    def texts(self, paths: Mapping[str, Path]) -> dict[str, LabelledText]:
         """The text of each split, by the paths of the files, train first."""
-        if "train" not in found or len(found) < 2:
+        if "train" not in paths or len(paths) < 2:
             raise UserError("task.train=FILE and task.test=FILE (or task.valid) are needed", self.example)
-        texts: dict[str, Text] = {}
-        for split in ("train", *found):
-            if split not in texts:
-                texts[split] = text = self.read(found[split])
-                self.form = self.form or self.form_of(text)
-                if text.left_out:
-                    self.notes.append(f"{found[split]}: {text.left_out} are no words")
+        texts: dict[str, LabelledText] = {}
+        for split in dict.fromkeys(("train", *paths)):
+            texts[split] = text = self.read(paths[split])
+            self.layout = self.layout or self.layout_of(text)
+            if text.left_out:
+                self.notes.append(f"{paths[split]}: {text.left_out} are no words")
         return texts
 
-    def form_of(self, train: Any) -> Form:
+    def layout_of(self, train: Any) -> Layout:
         """What a run keeps of train."""
-        return Form(labels=sorted({label for sentence in train.sentences for label in sentence.labels}))
+        return Layout(labels=sorted({label for sentence in train.sentences for label in sentence.labels}))
 
     def coded(self, labels: Sequence[str]) -> list[str]:
         """The labels of a sentence as a model learns them."""
@@ -95,16 +101,10 @@ class Task(ABC):
         return {"accuracy": accuracy(sentences, predicted)}
 
 
-class Loaded(NamedTuple):
-    """A task, its labelled texts by split, and the words as a corpus that a run can record."""
-
-    task: Task
-    texts: dict[str, Text]
-    corpus: Corpus
-
-
-def load_task(options: Mapping[str, Any], labeller: Labeller, name: str) -> Loaded:
-    """The task that a configuration's ``task`` group describes.
+def load_task(
+    options: Mapping[str, Any], labeller: Labeller, name: str
+) -> tuple[Task, dict[str, LabelledText], Corpus]:
+    """The task that a configuration's ``task`` group describes, its text by split, and its words for a run to record.
 
     Args:
         labeller, name: what is to learn it.
@@ -115,19 +115,19 @@ def load_task(options: Mapping[str, Any], labeller: Labeller, name: str) -> Load
     if labeller.kind != task.kind:
         labels = {"words": "words", "text": "texts", "tree": "trees"}[labeller.kind]
         has = {"words": "a label for each word", "text": "one label for a text", "tree": "labels in trees"}[task.kind]
-        others = sorted(x for x, entry in labellers.entries.items() if getattr(entry, "kind", None) == task.kind)
+        able = sorted(x for x, entry in labellers.entries.items() if getattr(entry, "kind", None) == task.kind)
         problem = f"labeller={name} labels {labels}, and task={options['name']} has {has}"
         pooled = ", or set labeller.pooling" * (task.kind == "text" and hasattr(labeller, "pooling"))
-        raise UserError(problem, f"choose labeller={' or '.join(others)}{pooled}")
-    found = {split: _found(file) for split, file in task.files.items()}
-    for split, path in found.items():
+        raise UserError(problem, f"choose labeller={' or '.join(able)}{pooled}")
+    paths = {split: _path(file) for split, file in task.files.items()}
+    for split, path in paths.items():
         if path.is_fifo():
             raise UserError(f"task.{split}={path}: a pipe can be read only once", "write its text into a file")
-    texts = task.texts(found)
-    checksums = {split: sha256(text_bytes(path)) for split, path in found.items()}
+    texts = task.texts(paths)
+    checksums = {split: sha256(text_bytes(path)) for split, path in paths.items()}
     counts = Counter(word for sentence in texts["train"].sentences for word in sentence.words)
     words = Vocabulary([EOS, *(word for word, _ in counts.most_common() if word != EOS)])
-    return Loaded(task, texts, Corpus(options["name"], "sentence", words, {}, checksums))
+    return task, texts, Corpus(options["name"], "sentence", words, {}, checksums)
 
 
 @tasks.register("pos")
@@ -153,16 +153,14 @@ class LabelledWords(Task):
     def __init__(
         self,
         *,
-        train: str | None,
-        valid: str | None,
-        test: str | None,
         word: Count,
         label: Count,
         features: list[Count],
         measure: Measure,
         scheme: Literal["iobes"] | None,
+        **files: Unpack[Files],
     ):
-        super().__init__(train=train, valid=valid, test=test)
+        super().__init__(**files)
         if scheme and measure != "f1":
             raise UserError(
                 f"task.scheme={scheme}: labels stand for no entities", "set task.measure=f1, or leave it out"
@@ -172,22 +170,20 @@ class LabelledWords(Task):
     def read(self, path: Path, labelled: bool = True) -> ColumnText:
         name = self.files.get("train", "") if path == STDIN else path.name
         is_label = LABEL.fullmatch if self.measure == "f1" else lambda label: False
-        text = ColumnText.read(path, self.columns, name, self.form, labelled, is_label)
+        text = ColumnText.read(path, self.columns, name, self.layout, labelled, is_label)
         universal = self.files.get("train", "").endswith(".conllu")
-        if (
-            not (labelled or self.form) and (text.parted == "CoNLL-U") != universal
-        ):  # runs of before knew it by its name
+        if not (labelled or self.layout) and (text.parted == "CoNLL-U") != universal:  # older runs keep no layout
             raise UserError(f"{path}: is {'no ' * universal}CoNLL-U, unlike train", "give a text of the same form")
         return text
 
-    def form_of(self, train: Any) -> Form:
-        return replace(super().form_of(train), parted=train.parted, width=train.width)
+    def layout_of(self, train: Any) -> Layout:
+        return replace(super().layout_of(train), parted=train.parted, width=train.width)
 
-    def texts(self, found: Mapping[str, Path]) -> dict[str, Text]:
-        texts = super().texts(found)
-        if self.measure == "f1" and self.form:
-            scheme = self._scheme_of({found[split]: text for split, text in texts.items()})
-            self.form = replace(self.form, scheme=scheme.name)
+    def texts(self, paths: Mapping[str, Path]) -> dict[str, LabelledText]:
+        texts = super().texts(paths)
+        if self.measure == "f1" and self.layout:
+            scheme = self._scheme_of({paths[split]: text for split, text in texts.items()})
+            self.layout = replace(self.layout, scheme=scheme.name)
         return texts
 
     def _scheme_of(self, texts: Mapping[Path, Any]) -> Scheme:
@@ -195,23 +191,23 @@ class LabelledWords(Task):
 
         Raises: UserError that names the line of a label which stands for no entity, or is of another scheme.
         """
-        known: dict[str, None] = {}
+        met: dict[str, None] = {}
         for path, text in texts.items():
-            for numbers, sentence in zip(text.rows, text.sentences, strict=True):
-                for number, label in zip(numbers, sentence.labels, strict=True):
-                    if label in known:
+            for lines, sentence in zip(text.rows, text.sentences, strict=True):
+                for line, label in zip(lines, sentence.labels, strict=True):
+                    if label in met:
                         continue
-                    where = f"{path}: line {number + 1} has the label '{shortened(label, 40)}'"
+                    where = f"{path}: line {line + 1} has the label '{shortened(label, 40)}'"
                     if not LABEL.fullmatch(label):
                         raise UserError(f"{where}, which stands for no entity", "set task.label to a column of labels "
                                         "such as B-PER, I-PER and O, or task.measure=accuracy")  # fmt: skip
-                    if not family({each[0] for each in [*known, label]}):
-                        others = shortened(", ".join(each for each in known if each != "O"), 80)
-                        raise UserError(f"{where}, and before it there are {others}", "labels must be of one scheme: "
+                    if not family({each[0] for each in [*met, label]}):
+                        before = shortened(", ".join(each for each in met if each != "O"), 80)
+                        raise UserError(f"{where}, and before it there are {before}", "labels must be of one scheme: "
                                         "IOB, IOE, IOBES, BILOU or BMES")  # fmt: skip
-                    known[label] = None
+                    met[label] = None
         sentences = [sentence.labels for text in texts.values() for sentence in text.sentences]
-        schemes = family({label[0] for label in known})
+        schemes = family({label[0] for label in met})
         scheme = min(schemes, key=lambda scheme: sum(len(scheme.outside(labels)) for labels in sentences))
         for path, text in texts.items() if scheme not in IOB else ():
             lines = [numbers[place] + 1 for numbers, sentence in zip(text.rows, text.sentences, strict=True)
@@ -222,28 +218,28 @@ class LabelledWords(Task):
         return scheme
 
     @property
-    def _own(self) -> Scheme:
-        """The scheme of the texts; runs of before do not tell it, and wrote IOB2."""
-        return SCHEMES[self.form.scheme] if self.form and self.form.scheme else IOB2
+    def _text_scheme(self) -> Scheme:
+        """The scheme of the texts. Older runs do not tell it, and had IOB2."""
+        return SCHEMES[self.layout.scheme] if self.layout and self.layout.scheme else IOB2
 
     def coded(self, labels: Sequence[str]) -> list[str]:
-        return self._own.translated(labels, IOBES) if self.scheme else super().coded(labels)
+        return self._text_scheme.translated(labels, IOBES) if self.scheme else super().coded(labels)
 
     def plain(self, labels: Sequence[str]) -> list[str]:
-        return IOBES.translated(labels, self._own) if self.scheme else super().plain(labels)
+        return IOBES.translated(labels, self._text_scheme) if self.scheme else super().plain(labels)
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
     ) -> dict[str, float | None]:
-        found: dict[str, float | None] = {
+        figures: dict[str, float | None] = {
             "accuracy": accuracy(sentences, predicted),
             "unknown_accuracy": unknown_accuracy(sentences, predicted, known),
         }
         if self.measure == "f1":
-            found |= entity_f1(sentences, predicted, self._own.entities)
-            if self._own == IOB2:
-                found["strict_f1"] = entity_f1(sentences, predicted, IOB2.strict)["f1"]
-        return found
+            figures |= entity_f1(sentences, predicted, self._text_scheme.entities)
+            if self._text_scheme == IOB2:
+                figures["strict_f1"] = entity_f1(sentences, predicted, IOB2.strict)["f1"]
+        return figures
 
 
 @tasks.register("classify")
@@ -264,22 +260,20 @@ class LabelledTexts(Task):
     def __init__(
         self,
         *,
-        train: str | None,
-        valid: str | None,
-        test: str | None,
         folds: Folds | None,
         fold: Count | None,
         valid_fold: Count | None,
         seed: Seed,
+        **files: Unpack[Files],
     ):
-        super().__init__(train=train, valid=valid, test=test)
+        super().__init__(**files)
         self.folds, self.seed = folds, seed
         self.held = {split: part for split, part in (("valid", valid_fold), ("test", fold)) if part is not None}
         if folds is None:
             if self.held:
                 raise UserError("task.fold and task.valid_fold need task.folds", "set it to 10, say")
             return
-        if valid or test:
+        if {*self.files} - {"train"}:
             raise UserError("task.folds parts train, so that it needs no task.valid and task.test", "leave them out")
         if not self.held:
             raise UserError(f"task.folds={folds}: task.fold or task.valid_fold is needed", "such as task.fold=0")
@@ -291,16 +285,16 @@ class LabelledTexts(Task):
             raise UserError(f"task.folds={folds}: valid and test leave no part to train", "choose more folds")
 
     def read(self, path: Path, labelled: bool = True) -> LineText:
-        return LineText.read(path, labelled, self.form.labels if self.form else ())
+        return LineText.read(path, labelled, self.layout.labels if self.layout else ())
 
-    def texts(self, found: Mapping[str, Path]) -> dict[str, Text]:
-        if self.folds is None or "train" not in found:
-            return super().texts(found)
-        whole = self.read(found["train"])
-        self.form = self.form_of(whole)
+    def texts(self, paths: Mapping[str, Path]) -> dict[str, LabelledText]:
+        if self.folds is None or "train" not in paths:
+            return super().texts(paths)
+        whole = self.read(paths["train"])
+        self.layout = self.layout_of(whole)
         number = len(whole.lines)
         if number < self.folds:
-            raise UserError(f"task.folds={self.folds}: {found['train']} has {number} lines", "choose fewer folds")
+            raise UserError(f"task.folds={self.folds}: {paths['train']} has {number} lines", "choose fewer folds")
         part = np.empty(number, dtype=np.int64)
         part[np.random.default_rng(self.seed).permutation(number)] = np.arange(number) % self.folds
         lines = {split: np.flatnonzero(part == fold).tolist() for split, fold in self.held.items()}
@@ -315,7 +309,7 @@ class LabelledTrees(Task):
     kind = "tree"
     example = "a tree a line, such as (3 (2 A) (2 film))"
 
-    def read(self, path: Path, labelled: bool = True) -> Text:
+    def read(self, path: Path, labelled: bool = True) -> LabelledText:
         return TreeText.read(path)
 
     def figures(
@@ -324,11 +318,11 @@ class LabelledTrees(Task):
         return {"accuracy": root_accuracy(sentences, predicted), "node_accuracy": accuracy(sentences, predicted)}
 
 
-def _found(file: str) -> Path:
+def _path(file: str) -> Path:
     """A file as it is named, or under the first folder of data that has it."""
     paths = [Path(file), *(folder / file for folder in data_folders())]
-    found = next((path for path in paths if path.exists()), None)
-    if found is None:
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
         raise UserError(f"{file}: no such file, here or under {' or '.join(str(folder) for folder in data_folders())}",
                         "name your own by task.train, task.valid and task.test, or set LMZOO_DATA")  # fmt: skip
-    return found
+    return path

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.labels.formats import Place, Sentence, Text, whole_lines
+from lmzoo.labels.formats import LabelledText, Place, Sentence, whole_lines
 
 TOKEN = re.compile(r"(\([ \t]*[^ \t()]*)|([^ \t()]+)|(\))")
 """A bracket with its label, a word, or the bracket that closes a node. A word may hold a no-break space."""
@@ -71,7 +71,7 @@ class Tree(Sentence):
 
 
 @dataclass(frozen=True)
-class TreeText(Text):
+class TreeText(LabelledText):
     """A tree a line, each line as it stands."""
 
     lines: list[str]

@@ -10,8 +10,8 @@ import lmzoo.labels  # noqa: F401 - its import registers them
 from lmzoo.core.errors import UserError, out_of_memory, own_place
 from lmzoo.core.options import call
 from lmzoo.core.plugins import require_plugins
-from lmzoo.labels.formats import Form
-from lmzoo.labels.model import Labeller, Learnt, labellers
+from lmzoo.labels.formats import Layout
+from lmzoo.labels.model import Labeller, TrainedLabeller, labellers
 from lmzoo.runs.checkpoint import require_numbers
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, kind_of
@@ -21,7 +21,7 @@ def restore(run: Run, name: str, tensors: Mapping[str, Tensor], load: Callable[[
     """Let a labeller load what a checkpoint of the run holds.
 
     Args:
-        load: `Labeller.take` or `Labeller.go_on`.
+        load: `Labeller.load_state_dict` or `Labeller.resume`.
 
     Raises: UserError where that is not of this labeller. An error of ``load`` may be one of its code, so its line is
         named.
@@ -41,7 +41,7 @@ def restore(run: Run, name: str, tensors: Mapping[str, Tensor], load: Callable[[
         ) from error
 
 
-def load_labeller(folder: Path) -> Learnt:
+def load_labeller(folder: Path) -> TrainedLabeller:
     """The labeller of a run, with its best weights.
 
     Raises: UserError where the folder is no run of labels, or holds no weights yet.
@@ -54,11 +54,9 @@ def load_labeller(folder: Path) -> Learnt:
     checkpoint = run.restore("best.pt", torch.device("cpu"), "state")
     if checkpoint is None:
         raise UserError(f"{folder}: has no best.pt yet", "train it first")
-    restore(run, "best.pt", checkpoint["state"], labeller.take)
-    form = None
-    if "form" in checkpoint:  # runs of before do not tell it
+    restore(run, "best.pt", checkpoint["state"], labeller.load_state_dict)
+    layout = None
+    if "form" in checkpoint:  # which older runs lack
         with run.reading("best.pt"):
-            if not isinstance(checkpoint["form"], dict):
-                raise UserError("does not say what text it was learnt from")
-            form = call(Form, checkpoint["form"], "form.")
-    return Learnt(str(folder), labeller, config["labeller"], config["task"], config["plugins"], form)
+            layout = call(Layout, checkpoint["form"], "form.")
+    return TrainedLabeller(str(folder), labeller, config["labeller"], config["task"], config["plugins"], layout)

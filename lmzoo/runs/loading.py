@@ -1,8 +1,9 @@
 """Models of trained runs."""
 
+import contextlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,18 @@ def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
                     if ours.get(name, value) != value)  # fmt: skip
 
 
+@contextlib.contextmanager
+def named_by(option: str) -> Iterator[None]:
+    """A context in which an error about a run names the option that names the run.
+
+    Its advice is for those who train or evaluate that run.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{option}: {error.problem}", "choose another run") from None
+
+
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
     """The model of a run of the same words and, where that is asked for, of the same text.
 
@@ -110,13 +123,11 @@ def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) ->
     Raises: UserError as `load` does, and for a run of another text or other words.
     """
     run = Run(Path(folder))
-    try:
+    with named_by(option):
         model, vocabulary = load(folder)
         if same_text:
             run.check_text(corpus)
         config, unfinished = run.config(), run.unfinished()
-    except UserError as error:  # whose advice is for those who train or evaluate that run
-        raise UserError(f"{option}: {error.problem}", "choose another run") from None
     other_words = vocabulary.words != corpus.vocabulary.words
     if other_words or vocabulary.conditions != corpus.vocabulary.conditions:
         raise UserError(

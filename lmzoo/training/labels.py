@@ -1,6 +1,5 @@
 """A labeller that learns in a run."""
 
-import contextlib
 import math
 import time
 from collections.abc import Iterator
@@ -13,12 +12,12 @@ import torch
 import lmzoo.labels  # noqa: F401 - its import registers the models
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
-from lmzoo.labels.model import Labeller, Learnt, labellers
+from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
 from lmzoo.labels.tasks import load_task
-from lmzoo.protocol.model import LanguageModel, Trained
+from lmzoo.protocol.model import Trained
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, restore
-from lmzoo.runs.loading import load
+from lmzoo.runs.loading import load, named_by
 from lmzoo.training.session import log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
@@ -59,27 +58,18 @@ class Learning(SteppedLearner):
         return self.words * min(number, self.steps) // self.labeller.epoch
 
     def start(self) -> None:
-        labeller = self.labeller
-        labeller.device = self.device
-        if labeller.reads_with is not None:
-            option, folder = labeller.reads_with
-            model, vocabulary = _opened(option, folder)
-            labeller.read_with(Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary)
-        if labeller.made_of is not None:
-            option, folders = labeller.made_of
-            labeller.join([_learnt(option, folder, self.options) for folder in folders])
-        coded = self.task.coded
-        labeller.start([replace(sentence, labels=coded(sentence.labels)) for sentence in self.train], self.options.seed)
+        self.labeller.device, self.labeller.opener = self.device, RunOpener(self.options)
+        coded = [replace(sentence, labels=self.task.coded(sentence.labels)) for sentence in self.train]
+        self.labeller.start(coded, self.options.seed)
 
     def begin(self) -> None:
-        if self.labeller.starts_from is not None:
-            self.labeller.inherit(*_opened(*self.labeller.starts_from))
+        self.labeller.begin()
 
     def state(self) -> dict[str, Any]:
         return {"best": self.best, "progress": self.labeller.progress()}
 
     def go_on(self, saved: dict[str, Any]) -> None:
-        restore(self.run, "last.pt", saved["progress"], self.labeller.go_on)
+        restore(self.run, "last.pt", saved["progress"], self.labeller.resume)
         self.best = saved["best"]
 
     def described(self) -> Iterator[str]:
@@ -101,8 +91,8 @@ class Learning(SteppedLearner):
 
     def keep(self) -> None:
         """Let the labeller of now be the best one."""
-        form = {} if self.task.form is None else {"form": vars(self.task.form)}
-        self.run.save("best.pt", {"state": self.labeller.state(), **form})
+        form = {} if self.task.layout is None else {"form": vars(self.task.layout)}
+        self.run.save("best.pt", {"state": self.labeller.state_dict(), **form})
 
     def measured(self, split: str) -> tuple[dict[str, Any], bytes]:
         """The figures of a text, and the text with the labels that the model gives."""
@@ -117,7 +107,7 @@ class Learning(SteppedLearner):
             self.keep()
         checkpoint = self.run.restore("best.pt", torch.device("cpu"), "state")
         assert checkpoint is not None
-        restore(self.run, "best.pt", checkpoint["state"], self.labeller.take)
+        restore(self.run, "best.pt", checkpoint["state"], self.labeller.load_state_dict)
         started, measured = time.monotonic(), {}
         for split in ("valid", "test"):
             if split in self.texts:
@@ -136,37 +126,29 @@ class Learning(SteppedLearner):
         }
 
 
-@contextlib.contextmanager
-def _naming(option: str) -> Iterator[None]:
-    """A context in which an error names the option that names a run; its advice is for those who train that run."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{option}: {error.problem}", "choose another run") from None
+class RunOpener(Opener):
+    """Opens the runs that a labeller's options name, for a run with these options."""
 
+    def __init__(self, options: Options):
+        self.options = options
 
-def _opened(option: str, folder: str) -> tuple[LanguageModel, Vocabulary]:
-    """The language model of a run that an option names."""
-    with _naming(option):
-        return load(folder)
+    def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
+        with named_by(option):
+            model, vocabulary = load(folder)
+            return Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary
 
-
-def _learnt(option: str, folder: str, options: Options) -> Learnt:
-    """The labeller of a run that an option names.
-
-    Raises: UserError as `load_labeller` does, where it was learnt from another form of text than that of the task, and
-    where it needs plugins that the options lack.
-    """
-    with _naming(option):
-        found = load_labeller(Path(folder))
-    for name, value in options.task.items():
-        theirs = found.task.get(name)
-        if name not in ("train", "valid", "test") and theirs != value:
-            there, here = ("null" if given is None else given for given in (theirs, value))
-            raise UserError(f"{option}: {folder} has task.{name}={there}, and here it is {here}",
-                            "repeat its options of task, or choose another run")  # fmt: skip
-    if missing := [name for name in found.plugins if name not in options.plugins]:
-        raise UserError(f"{option}: {folder} needs plugins", f"add {', '.join(missing)} to plugins")
-    if warning := Run(Path(folder)).unfinished():
-        log.warning("%s", warning)
-    return found
+    def labeller(self, option: str, folder: str) -> TrainedLabeller:
+        """A labeller, if it was learnt from the same form of text and all its plugins are there."""
+        with named_by(option):
+            found = load_labeller(Path(folder))
+        for name, value in self.options.task.items():
+            theirs = found.task.get(name)
+            if name not in ("train", "valid", "test") and theirs != value:
+                there, here = ("null" if given is None else given for given in (theirs, value))
+                raise UserError(f"{option}: {folder} has task.{name}={there}, and here it is {here}",
+                                "repeat its options of task, or choose another run")  # fmt: skip
+        if missing := [name for name in found.plugins if name not in self.options.plugins]:
+            raise UserError(f"{option}: {folder} needs plugins", f"add {', '.join(missing)} to plugins")
+        if warning := Run(Path(folder)).unfinished():
+            log.warning("%s", warning)
+        return found

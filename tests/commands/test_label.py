@@ -216,7 +216,7 @@ def test_an_error_of_a_labeller_s_code_is_told_with_its_line(
     def take(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(Majority, "take", take)
+    monkeypatch.setattr(Majority, "load_state_dict", take)
     refused = command("r", "test.txt", main=tag.main).refused()
     assert f"test_label.py:{take.__code__.co_firstlineno + 1}: {type(error).__name__}: " in refused
     assert "why" in refused
@@ -336,10 +336,10 @@ class Wavering(Labeller):
         self.number = number
         return {}
 
-    def state(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         return {"number": torch.tensor(self.number)}
 
-    def take(self, state: Mapping[str, torch.Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         self.number = int(state["number"])
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:

@@ -37,6 +37,7 @@ def begun(texts: list[Sentence] = SENTENCES, **options: object) -> BiRNN:
     chosen = defaults("labeller", "birnn") | SMALL | options
     model: BiRNN = labellers.build(chosen)
     model.start(texts, seed=0)
+    model.begin()
     return model
 
 
@@ -117,7 +118,7 @@ def test_words_that_train_has_once_are_unknown_at_the_rate():
 
 def test_every_epoch_reads_each_sentence_once_in_another_order():
     model = begun(batch=1)
-    groups = [model._groups(epoch) for epoch in range(8)]
+    groups = [model.batches_of(epoch) for epoch in range(8)]
     assert all(sorted(group) == [[0], [1]] for group in groups)
     assert groups[0] in groups[1:]
     assert any(group != groups[0] for group in groups)
@@ -217,7 +218,7 @@ def test_labels_of_texts_are_learnt(pooling: str):
         model.step(number)
     assert model.label(TEXTS) == [["x"], ["y"], ["y"]]
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"pooling": pooling})
-    other.take(model.state())
+    other.load_state_dict(model.state_dict())
     assert other.label(TEXTS) == [["x"], ["y"], ["y"]]
 
 
@@ -225,7 +226,7 @@ def test_eleven_columns_beside_words_keep_their_places():
     columns = [[*"abcdefghijk"], [*"kjihgfedcba"]]
     model = begun([Sentence(["The", "walk"], ["D", "N"], columns)])
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL)
-    other.take(model.state())
+    other.load_state_dict(model.state_dict())
     assert other.tables == model.tables
 
 
@@ -291,7 +292,7 @@ def test_what_is_learnt_has_the_lexical_features():
         model.step(number)
     assert model.network.get_parameter("lexical").any()
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"lexical": 1, "crf": True})
-    other.take(model.state())
+    other.load_state_dict(model.state_dict())
     assert features(other) == features(model)
     assert torch.equal(other.network.get_parameter("lexical"), model.network.get_parameter("lexical"))
     assert other.label(SENTENCES) == model.label(SENTENCES)
@@ -304,7 +305,7 @@ def test_the_beginnings_of_paths_in_a_tree_of_clusters_are_lexical_features(tmp_
     assert not any(name.startswith("c") for name in features(begun(lexical=1)))
     model.step(0)
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"lexical": 1, "clusters": "gone.txt"})
-    other.take(model.state())
+    other.load_state_dict(model.state_dict())
     assert torch.equal(other.scores(SENTENCES).emission, model.scores(SENTENCES).emission)
     with pytest.raises(UserError, match=r"labeller.clusters=c: is read for lexical features alone; set labeller.lex"):
         begun(clusters="c")

@@ -97,7 +97,7 @@ def test_one_small_step_alone_does_not_end_learning(monkeypatch: pytest.MonkeyPa
     for number in range(6):
         model.step(number)
     again = begun(tolerance=0.1)
-    again.go_on(model.progress())
+    again.resume(model.progress())
     monkeypatch.setattr(again.search, "step", lambda: 0.0)
     assert again.steps == 200
     again.step(6)
@@ -108,7 +108,7 @@ def test_learning_goes_on_bit_for_bit_also_after_its_end():
     whole, first, second = begun(), begun(), begun()
     for number in range(7):
         first.step(number)
-    second.go_on(first.progress())
+    second.resume(first.progress())
     second.steps = whole.steps = 15
     for number in range(15):
         whole.step(number)
@@ -117,7 +117,7 @@ def test_learning_goes_on_bit_for_bit_also_after_its_end():
     for name, tensor in whole.progress().items():
         assert torch.equal(second.progress()[name], tensor), name
     ended, again = learnt(begun(tolerance=0.1)), begun(tolerance=0.1)
-    again.go_on(ended.progress())
+    again.resume(ended.progress())
     assert again.steps == ended.steps
 
 
@@ -134,7 +134,7 @@ def test_what_is_learnt_holds_vectors_and_clusters(tmp_path: Path, vectors: str)
         scores = model.scores(new).emission
         assert not torch.allclose(scores, model.scores(other_word).emission, atol=0.1)
         other: Crf = labellers.build(defaults("labeller", "crf") | options)
-        other.take(model.state())
+        other.load_state_dict(model.state_dict())
         assert torch.equal(other.scores(new).emission, scores)
 
 

@@ -1,6 +1,7 @@
 """Dense features of words beside loops over words and their neighbours."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.labels.dense import Dense, windows
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry
+from lmzoo.labels.model import Opener
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.model import Trained, models
 
@@ -23,6 +25,17 @@ OPTIONS = defaults("model", "lds") | {"hidden": 3}
 def vectors(tmp_path: Path) -> str:
     (tmp_path / "v.txt").write_text("4 2\nthe 1 2\nCat 3 4\nN 5 6\n<eos> 7 8\n")
     return str(tmp_path / "v.txt")
+
+
+class Opened(Opener):
+    """Has a language model open, where it is given one."""
+
+    def __init__(self, *given: Any):
+        self.given = given
+
+    def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
+        options, model, vocabulary = self.given
+        return Trained(folder, options, model), vocabulary
 
 
 def system(unknown: bool = True) -> tuple[LinearDynamicalSystem, Vocabulary]:
@@ -54,8 +67,7 @@ def test_windows_end_with_the_sentence():
 def test_features_are_vectors_and_what_the_model_makes_of_the_sentence(vectors: str):
     dense = Dense(vectors, "lds", around=0, scale=0.5)
     model, vocabulary = system()
-    dense.read_with(Trained("lds", OPTIONS, model), vocabulary)
-    found = dense.start(SENTENCES)
+    found = dense.start(SENTENCES, Opened(OPTIONS, model, vocabulary))
     of = {"the": [1, 2], "cat": [3, 4], "12": [5, 6], "1,000.5": [5, 6]}
     words = torch.tensor([of.get(w.lower(), [0, 0]) for s in SENTENCES for w in s.words]).double()
     lines = ["the cat saw N <unk>", "<unk>", "saw the N"]
@@ -67,27 +79,26 @@ def test_features_are_vectors_and_what_the_model_makes_of_the_sentence(vectors: 
 
     other = Dense(vectors, "lds", around=1, scale=0.5)
     Path(vectors).write_text("1 1\nx 0\n")  # neither is read again
-    other.take({name: value.clone() for name, value in dense.state().items()})
+    other.load_state_dict({name: value.clone() for name, value in dense.state_dict().items()})
     assert torch.allclose(other.rows(SENTENCES), windows(found, [5, 1, 3], 1), atol=1e-6)
 
 
 def test_without_vectors_there_are_no_features():
     dense = Dense(None, None, around=1, scale=1.0)
-    assert dense.start(SENTENCES).shape == dense.rows(SENTENCES).shape == (9, 0)
-    assert dense.state() == {}
+    assert dense.start(SENTENCES, Opened()).shape == dense.rows(SENTENCES).shape == (9, 0)
+    assert dense.state_dict() == {}
 
 
 def test_mistakes_are_told(tmp_path: Path, vectors: str):
     with pytest.raises(UserError, match="has none of the words of train"):
-        Dense(vectors, None, 0, 1.0).start([Sentence(["dog"], [], [[]])])
+        Dense(vectors, None, 0, 1.0).start([Sentence(["dog"], [], [[]])], Opened())
     with pytest.raises(UserError, match=r"labeller.vectors: .*none: no such file"):
-        Dense(str(tmp_path / "none"), None, 0, 1.0).start(SENTENCES)
+        Dense(str(tmp_path / "none"), None, 0, 1.0).start(SENTENCES, Opened())
     dense = Dense(None, "lds", 0, 1.0)
     model, vocabulary = system(unknown=False)
-    dense.read_with(Trained("lds", OPTIONS, model), vocabulary)
     with pytest.raises(UserError, match=r"labeller.encoder=lds: 'a' is not among its words, nor is <unk>; choose"):
-        dense.start(SENTENCES)
+        dense.start(SENTENCES, Opened(OPTIONS, model, vocabulary))
     options = defaults("model", "lstm")
     lstm = models.build(options, vocabulary_size=len(vocabulary))
     with pytest.raises(UserError, match="encoder=lds: model=lstm makes no vectors of the words of a line; choose"):
-        dense.read_with(Trained("lstm", options, lstm), vocabulary)
+        dense.start(SENTENCES, Opened(options, lstm, vocabulary))

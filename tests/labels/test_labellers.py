@@ -10,7 +10,7 @@ import torch
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, Learnt, labellers, packed, unpacked
+from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers, packed, unpacked
 from lmzoo.labels.trees import Tree, parsed
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import restore
@@ -60,10 +60,16 @@ def built(name: str) -> Labeller:
     return labellers.build(options(name))
 
 
+class Learnt(Opener):
+    """Opens a labeller by its name."""
+
+    def labeller(self, option: str, folder: str) -> TrainedLabeller:
+        return TrainedLabeller(folder, learnt(folder), options(folder), {})
+
+
 def begun(name: str) -> Labeller:
     labeller = built(name)
-    if labeller.made_of is not None:
-        labeller.join([Learnt(part, learnt(part), options(part), {}) for part in labeller.made_of[1]])
+    labeller.opener = Learnt()
     labeller.start(shown(labeller), seed=3)
     return labeller
 
@@ -82,7 +88,7 @@ def learnt(name: str) -> Labeller:
 def test_another_one_labels_alike_with_what_is_learnt(name: str):
     labeller = learnt(name)
     other = built(name)
-    other.take({key: value.clone() for key, value in labeller.state().items()})
+    other.load_state_dict({key: value.clone() for key, value in labeller.state_dict().items()})
     texts = [*shown(labeller), Sentence(["An", "unseen", "walk", "27"], [], [[], [], [], []])]
     found = other.label(texts)
     assert found == labeller.label(texts)
@@ -110,7 +116,7 @@ def test_a_network_that_is_larger_than_its_checkpoint_is_not_built(
     made = torch.nn.Embedding.__init__
     monkeypatch.setattr(torch.nn.Embedding, "__init__", embedding)
     with pytest.raises(RuntimeError, match="size mismatch"):
-        larger.take(labeller.state())
+        larger.load_state_dict(labeller.state_dict())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,12 +134,67 @@ def test_learning_goes_on_bit_for_bit(name: str):
     first, second = begun(name), begun(name)
     for number in range(2):
         first.step(number)
-    second.go_on({key: value.clone() for key, value in first.progress().items()})
+    second.resume({key: value.clone() for key, value in first.progress().items()})
     torch.manual_seed(8)  # another process has other random numbers
     for number in range(2, learnt(name).steps):
         second.step(number)
-    for key, value in learnt(name).state().items():
-        assert torch.equal(second.state()[key], value), key
+    for key, value in learnt(name).state_dict().items():
+        assert torch.equal(second.state_dict()[key], value), key
+
+
+NETWORKS = [("birnn", SENTENCES), ("local", SENTENCES), ("treelstm", TREES)]
+OPTIMIZERS = ("adagrad", "adam", "sgd")
+
+
+def network(name: str, sentences: list[Sentence], optimizer: str, **chosen: object) -> Any:
+    without_noise = {key: 0.0 for key in ("dropout", "unknown") if key in options(name)}
+    labeller = labellers.build(options(name) | without_noise | {"optimizer": optimizer, **chosen})
+    labeller.start(sentences, seed=3)
+    return labeller
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("name", "sentences"), NETWORKS)
+def test_each_optimizer_takes_the_step_of_its_paper(name: str, sentences: list[Sentence], optimizer: str):
+    """Adam: Kingma & Ba (2015), algorithm 1; AdaGrad: Duchi et al. (2011). The first rates are those of the options."""
+    labeller = network(name, sentences, optimizer)
+    batch = labeller.batches_of(0)[0]
+    weights = {key: value.detach().clone() for key, value in labeller.network.named_parameters()}
+    loss, _ = labeller.loss(batch)
+    loss.backward()
+    parameters = dict(labeller.network.named_parameters())
+    gradients = {key: parameter.grad for key, parameter in parameters.items() if parameter.grad is not None}
+    norm = torch.cat([g.flatten() for g in gradients.values()]).norm()
+    labeller.step(0)
+    for key, gradient in gradients.items():
+        g = gradient * min(1, labeller.clip / norm) if labeller.clip else gradient
+        words = key == "embedding.weight" and name == "treelstm"
+        if name == "treelstm" and not words:
+            g = g + labeller.l2 * weights[key]
+        direction = {"sgd": g, "adam": g / (g.abs() + 1e-8), "adagrad": g / (g.abs() + 1e-10)}[optimizer]
+        expected = weights[key] - (labeller.lr_words if words else labeller.lr) * direction
+        torch.testing.assert_close(parameters[key], expected, rtol=1e-4, atol=1e-5)
+    assert any(gradient.any() for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("name", "sentences"), NETWORKS)
+def test_each_optimizer_goes_on_bit_for_bit(name: str, sentences: list[Sentence], optimizer: str):
+    first, second = (network(name, sentences, optimizer, average=0.5) for _ in range(2))
+    for number in range(6):
+        first.step(number)
+        if number == 2:
+            second.resume({key: value.clone() for key, value in first.progress().items()})
+        if number > 2:
+            second.step(number)
+    for key, value in first.state_dict().items():
+        assert torch.equal(second.state_dict()[key], value), key
+
+
+@pytest.mark.parametrize("name", ["birnn", "local", "rntn"])
+def test_an_optimizer_that_is_not_there_is_refused(name: str):
+    with pytest.raises(UserError, match=r"labeller.optimizer=lbfgs: must be one of adagrad, adam, sgd"):
+        labellers.build(options(name) | {"optimizer": "lbfgs"})
 
 
 def test_texts_are_packed():
@@ -162,16 +223,18 @@ def test_averaged_weights_label_and_are_kept_and_learning_goes_on_from_its_own(n
         for key, value in plain.network.state_dict().items():
             expected[key] = decay * expected.get(key, value) + (1 - decay) * value
         if number == 5:
-            resumed.go_on({key: value.clone() for key, value in model.progress().items()})
+            resumed.resume({key: value.clone() for key, value in model.progress().items()})
         if number > 5:
             resumed.step(number)
-    kept = {key.removeprefix("network."): value for key, value in model.state().items() if key in plain.state()}
+    kept = {
+        key.removeprefix("network."): value for key, value in model.state_dict().items() if key in plain.state_dict()
+    }
     for key, value in expected.items():
         torch.testing.assert_close(kept[key], value)
         assert torch.equal(model.network.state_dict()[key], plain.network.state_dict()[key])
-        assert torch.equal(resumed.state()[f"network.{key}"], kept[key])
+        assert torch.equal(resumed.state_dict()[f"network.{key}"], kept[key])
     averaged = begun(None)
-    averaged.take(model.state())
+    averaged.load_state_dict(model.state_dict())
     torch.testing.assert_close(averaged.network.state_dict(), expected)
     assert averaged.label(sentences) == model.label(sentences)
     seen = []
@@ -180,7 +243,7 @@ def test_averaged_weights_label_and_are_kept_and_learning_goes_on_from_its_own(n
     )
     model.label(sentences)
     torch.testing.assert_close(seen[0], expected)
-    model.take(averaged.state())
+    model.load_state_dict(averaged.state_dict())
     assert model.average is None
 
 
@@ -196,7 +259,7 @@ def test_averaged_weights_label_and_are_kept_and_learning_goes_on_from_its_own(n
     ],
 )
 def test_what_another_labeller_has_saved_is_refused(name: str, key: str, value: torch.Tensor | None, message: str):
-    saved = {k: v for k, v in (dict(learnt(name).state()) | {key: value}).items() if v is not None}
+    saved = {k: v for k, v in (dict(learnt(name).state_dict()) | {key: value}).items() if v is not None}
     with pytest.raises(UserError, match=message) as refused:
-        restore(Run(Path("r")), "best.pt", saved, built(name).take)
+        restore(Run(Path("r")), "best.pt", saved, built(name).load_state_dict)
     assert len(one_line(refused.value)) <= 300

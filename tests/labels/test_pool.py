@@ -15,7 +15,7 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, Learnt, labellers
+from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
 from lmzoo.labels.pool import Pool
 
 ROWS = ["a/X b/Y c/Z", "b/X b/Y", "c/Y a/X a/Y c/Z", "a/Y"]
@@ -35,23 +35,28 @@ def sentences(rows: list[str]) -> list[Sentence]:
     return found
 
 
-def learnt(name: str, rows: list[str] = ROWS, **options: object) -> Learnt:
+def learnt(name: str, rows: list[str] = ROWS, **options: object) -> TrainedLabeller:
     chosen = defaults("labeller", name) | OPTIONS[name] | options
     model: Labeller = labellers.build(chosen)
     model.start(sentences(rows), seed=0)
     for number in range(model.steps):
         model.step(number)
-    return Learnt(f"runs/{name}", model, chosen, {})
+    return TrainedLabeller(f"runs/{name}", model, chosen, {})
 
 
-def pooled(*parts: Learnt) -> Pool:
+def pooled(*parts: TrainedLabeller) -> Pool:
+    class Parts(Opener):
+        def labeller(self, option: str, folder: str) -> TrainedLabeller:
+            return next(part for part in parts if part.folder == folder)
+
     pool: Pool = labellers.build({"name": "pool", "runs": [part.folder for part in parts]})
-    pool.join(parts)
+    pool.opener = Parts()
+    pool.start([], seed=0)
     return pool
 
 
 @pytest.fixture(scope="module")
-def parts() -> list[Learnt]:
+def parts() -> list[TrainedLabeller]:
     """Of which the second one has its labels in another order."""
     found = [learnt("crf"), learnt("birnn")]
     network = found[1].labeller
@@ -72,7 +77,7 @@ def all_logprobs(model: Chained, sentence: Sentence) -> dict[tuple[str, ...], fl
     return {path: value - total for path, value in found.items()}
 
 
-def test_a_labelling_has_the_product_of_its_probabilities(parts: list[Learnt]):
+def test_a_labelling_has_the_product_of_its_probabilities(parts: list[TrainedLabeller]):
     pool = pooled(*parts)
     for sentence in sentences(ROWS):
         each = [all_logprobs(part.labeller, sentence) for part in parts if isinstance(part.labeller, Chained)]
@@ -86,7 +91,7 @@ def test_a_labelling_has_the_product_of_its_probabilities(parts: list[Learnt]):
         assert abs(each[0][tuple(best[0][1])] - each[1][tuple(best[0][1])]) > 1e-3
 
 
-def test_a_pool_of_one_is_that_one(parts: list[Learnt]):
+def test_a_pool_of_one_is_that_one(parts: list[TrainedLabeller]):
     crf = parts[0].labeller
     assert isinstance(crf, Chained)
     for sentence in sentences(ROWS):
@@ -96,14 +101,14 @@ def test_a_pool_of_one_is_that_one(parts: list[Learnt]):
 def test_a_pool_has_its_parts_in_what_it_has_learnt():
     pool = pooled(learnt("crf"), pooled_as_part())
     other: Pool = labellers.build({"name": "pool", "runs": ["gone"]})
-    other.take(pool.state())
+    other.load_state_dict(pool.state_dict())
     for sentence in sentences(ROWS):
         assert other.k_best(sentence, 5) == pool.k_best(sentence, 5)
 
 
-def pooled_as_part() -> Learnt:
+def pooled_as_part() -> TrainedLabeller:
     pool = pooled(learnt("birnn"), learnt("crf", l2=3.0))
-    return Learnt("runs/pool", pool, {"name": "pool", "runs": ["runs/birnn", "runs/crf"]}, {})
+    return TrainedLabeller("runs/pool", pool, {"name": "pool", "runs": ["runs/birnn", "runs/crf"]}, {})
 
 
 @pytest.mark.parametrize("name", ["perceptron", "majority"])

@@ -21,7 +21,7 @@ class Reader:
 
 def loaded(file: Path, **options: Any) -> dict[str, LineText]:
     options = defaults("task", "classify") | {"train": str(file)} | options
-    return load_task(options, Reader(), "reader").texts  # pyright: ignore
+    return load_task(options, Reader(), "reader")[1]  # pyright: ignore
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_labels_that_count_for_no_entity_are_told(tmp_path: Path):
     assert task.notes == [
         f"{tmp_path}/a.txt: 2 labels, the first in line 2, belong to no whole entity of BMES and do not count"
     ]
-    assert entities_of(tmp_path, "a I-X|b O", "a B-X").task.notes == []
+    assert entities_of(tmp_path, "a I-X|b O", "a B-X")[0].notes == []
 
 
 @pytest.mark.parametrize("label", ["B_PER", "PER-B", "PER", "NNP", "b-PER", "B-", "O-PER", "-", "B PER"])
@@ -152,7 +152,7 @@ def test_labels_that_stand_for_no_entity_are_refused_with_their_line(tmp_path: P
     lines = "a\tO||b\tB-PER|c\t"
     with pytest.raises(UserError, match=rf"b.txt: line 4 has the label '{label}', which stands for no entity"):
         entities_of(tmp_path, "a\tO|b\tB-PER", lines + label)
-    assert entities_of(tmp_path, "a\tO|b\tB-PER", lines + label, measure="accuracy").task.form.scheme is None
+    assert entities_of(tmp_path, "a\tO|b\tB-PER", lines + label, measure="accuracy")[0].layout.scheme is None
 
 
 def test_labels_of_two_schemes_are_refused_with_the_line(tmp_path: Path):
@@ -175,14 +175,14 @@ def test_labels_of_two_schemes_are_refused_with_the_line(tmp_path: Path):
 )
 def test_models_learn_iobes_from_any_scheme_and_texts_get_their_own(tmp_path: Path, train: str, coded: str):
     lines = "".join(f"w {label}\n" for label in train.split())
-    task = entities_of(tmp_path, lines, lines, scheme="iobes").task
+    task = entities_of(tmp_path, lines, lines, scheme="iobes")[0]
     assert task.coded(train.split()) == coded.split()
     assert task.plain(coded.split()) == train.split()
 
 
 def test_the_words_of_a_run_may_have_spaces(tmp_path: Path):
     text = "New York\tB-X|Rome\tB-X|Rome\tO"
-    assert entities_of(tmp_path, text, text).corpus.vocabulary.words == ["<eos>", "Rome", "New York"]
+    assert entities_of(tmp_path, text, text)[2].vocabulary.words == ["<eos>", "Rome", "New York"]
 
 
 @pytest.mark.parametrize(("kind", "task", "message"), [

@@ -119,10 +119,10 @@ def test_learning_goes_on_bit_for_bit_and_another_one_labels_alike(name: str):
     whole, second, other = begun(), begun(), labellers.build(options)
     for number in range(3):
         whole.step(number)
-    second.go_on({key: value.clone() for key, value in whole.progress().items()})
+    second.resume({key: value.clone() for key, value in whole.progress().items()})
     torch.manual_seed(8)
     for number in range(3, 8):
         assert whole.step(number) == second.step(number)
-    other.take(whole.state())
+    other.load_state_dict(whole.state_dict())
     assert other.label(trees) == whole.label(trees) == second.label(trees)
     assert [len(labels) for labels in other.label(trees)] == [1, 7, 9]
