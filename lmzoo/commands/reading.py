@@ -4,8 +4,10 @@ import argparse
 import csv
 import io
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,11 +61,17 @@ def main() -> int:
     parser.add_argument("--place", default="zone", metavar="COLUMN", help="the place of a word in its text (zone)")
     parser.add_argument("--sentence", metavar="COLUMN", help="its sentence; where not given, sentences end with . ? !")
     parser.add_tokenize()
+    parser.add_argument(
+        "--words",
+        type=Path,
+        metavar="FILE",
+        help="write each word with its ids and time, the bits of its share of train, and those of each run, as TSV",
+    )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the gain against the perplexity")
     parser.add_device()
     arguments = parser.parse_args()
-    check_output(arguments.csv, arguments.plot, inputs=[arguments.table])
+    check_output(arguments.words, arguments.csv, arguments.plot, inputs=[arguments.table])
     times = read_times(
         arguments.table, word=arguments.word, time=arguments.time, story=arguments.story, place=arguments.place,
         sentence=arguments.sentence,
@@ -106,10 +114,31 @@ def compare_readers(arguments: argparse.Namespace, times: Times) -> list[Reader]
         f"{rows.sum():,} of {len(rows):,} words are compared; of the others {(~known).sum():,} are not known to every "
         f"model, {(known & ~rows).sum():,} have no time or follow such a word or the beginning of a text"
     )
+    if arguments.words:
+        columns = {
+            arguments.story: [story for story, _ in times.ids],
+            arguments.place: [place for _, place in times.ids],
+        }
+        columns |= {arguments.word: times.words, arguments.time: times.times, "compared": rows, "rarity": rare}
+        columns |= {printable(str(folder)): bits for folder, (_, (bits, _)) in found.items()}
+        write_output(arguments.words, _as_tsv(columns).encode())
     return [
         Reader(folder, name, int(rows.sum()), math.exp2(bits[rows].mean()), gain(times, rare, bits, rows))
         for folder, (name, (bits, _)) in found.items()
     ]
+
+
+def _as_tsv(columns: Mapping[str, Iterable[Any]]) -> str:
+    """Columns under their names."""
+    cells = [map(_cell, column) for column in columns.values()]
+    return "".join("\t".join(row) + "\n" for row in [[*columns], *zip(*cells, strict=True)])
+
+
+def _cell(value: Any) -> str:
+    """A number with up to four decimals, NA for none; whether something is so as true or false."""
+    if isinstance(value, float):
+        return "NA" if math.isnan(value) else f"{value:.4f}".rstrip("0").rstrip(".")
+    return str(value).lower() if isinstance(value, np.bool_) else printable(str(value))
 
 
 def _name(run: Run) -> str:

@@ -3,15 +3,23 @@
 import argparse
 import math
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
+from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.lines import by_line
 from lmzoo.corpus.tokenizer import TOKENIZERS
-from lmzoo.protocol.lines import Line, file_parts, scored_lines
+from lmzoo.protocol.lines import Line, Part, file_parts, scored_lines
+from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
+from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
 
 UNITS = {"nats": 1.0, "bits": 1 / math.log(2), "log10": 1 / math.log(10)}
@@ -38,13 +46,23 @@ def main() -> int:
         action="store_true",
         help="print for each line log p, log p without unknown words, tokens, unknown words, and the line",
     )
+    parser.add_argument(
+        "--table",
+        action="store_true",
+        help="print a table with a header, in bits: sentence, position, word, known, surprisal, entropy of the next "
+        "word, rank of the word, and its log frequency in train; slower, as each next word is predicted",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
     parser.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
     parser.add_argument("--log10", dest="unit", action="store_const", const="log10", help="not in nats")
     parser.add_device()
     arguments = parser.parse_args()
+    if arguments.table and (arguments.sums or arguments.json or arguments.unit == "log10"):
+        raise UserError("--table: has a form and a unit of its own", "leave out --sums, --json and --log10")
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     check_tokenize(arguments, vocabulary)
+    if arguments.table and vocabulary.conditions:
+        raise UserError(f"--table: the lines of {run.path} have labels", "give a run without corpus.condition")
     unfinished = run.unfinished()
     if model.whole_sentences and not arguments.sums:
         raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "add --sums")
@@ -60,11 +78,44 @@ def main() -> int:
     warn(unfinished)
     warn(None if of_split else run.trained_text(text_file(arguments)))
     sums = Sums()
+    if arguments.table:
+        for row in _table(run, model, vocabulary, list(parts), context, arguments.text, sums):
+            print("\t".join(row))
+        print(sums.told("bits"), file=sys.stderr)
+        return 0
     for line in scored_lines(model, vocabulary, parts, context, arguments.text):
         sys.stdout.write((_as_json(line, arguments) if arguments.json else _as_table(line, arguments)) + "\n")
         sums.add(line)
     print(sums.told(arguments.unit), file=sys.stderr)
     return 0
+
+
+HEADER = ("sentence", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")
+
+
+def _table(
+    run: Run,
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    parts: Sequence[Part],
+    context: Context,
+    where: str,
+    sums: "Sums",
+) -> Iterator[Sequence[str]]:
+    """The header, then a row for each word; sentences and positions count from 1."""
+    tokens, train = torch.cat([part.tokens for part in parts]), run.split("train").tokens
+    log_shares = ((train.bincount(minlength=len(vocabulary)) + 1).double() / (len(train) + len(vocabulary))).log2()
+    lines = by_line(tokens, tokens)
+    expected = at_each_token(model, lines, context, entropy_and_rank)
+    yield HEADER
+    scored = scored_lines(model, vocabulary, parts, context, where)
+    for number, (line, words, each) in enumerate(zip(scored, lines, by_line(expected, tokens), strict=True), start=1):
+        sums.add(line)
+        columns = (line.logprobs * -UNITS["bits"], *each.T, log_shares[words])
+        rows = zip(line.words, line.known.tolist(), *(column.tolist() for column in columns), strict=True)
+        for position, (word, known, surprisal, entropy, rank, frequency) in enumerate(rows, start=1):
+            figures = f"{surprisal:.4f}", f"{entropy:.4f}", f"{rank:.0f}", f"{frequency:.4f}"
+            yield str(number), str(position), printable(word), str(known).lower(), *figures
 
 
 def _as_table(line: Line, arguments: argparse.Namespace) -> str:

@@ -51,12 +51,14 @@ class Times(NamedTuple):
         stories: (n,) the number of each word's text, from 0, rising.
         sentences: (n,) the number of its sentence, likewise.
         times: (n,) in the unit of the table, such as ms; NaN where none was measured.
+        ids: n pairs of what the table calls the word's text and its place there.
     """
 
     words: list[str]
     stories: np.ndarray
     sentences: np.ndarray
     times: np.ndarray
+    ids: Sequence[tuple[str, str]] = ()
 
 
 def read_times(file: Path, *, word: str, time: str, story: str, place: str, sentence: str | None = None) -> Times:
@@ -95,7 +97,8 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
         marks = np.array([columns[sentence][i] for i in order])
         ends = np.append(marks[1:] != marks[:-1], True)
     ends |= np.append(new_story, True)
-    return Times(words, stories, np.cumsum(ends) - ends, times[order])
+    ids = [(columns[story][i], columns[place][i]) for i in order]
+    return Times(words, stories, np.cumsum(ends) - ends, times[order], ids)
 
 
 def _numbers(values: Sequence[str], column: str, file: Path, missing: Sequence[str] = ()) -> np.ndarray:

@@ -58,6 +58,30 @@ def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str
     assert done.err.endswith(f", {math.exp(-known / 6):.2f}\n")
 
 
+@pytest.mark.parametrize("context", ["sentence", "stream"])
+def test_a_table_has_what_is_expected_of_each_word(run: Path, tmp_path: Path, context: str):
+    (tmp_path / "text").write_text("the zebra ran\n\na dog\n")
+    done = command(str(run), str(tmp_path / "text"), "--context", context, "--table", main=score.main)
+    header, *rows = [line.split("\t") for line in done.out.splitlines()]
+    assert header == ["sentence", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency"]
+    words = ["the", "zebra", "ran", "<eos>", "<eos>", "a", "dog", "<eos>"]
+    assert [row[:4] for row in rows] == [
+        [*place.split(), word, str(word not in ("zebra", "ran")).lower()]
+        for place, word in zip(["1 1", "1 2", "1 3", "1 4", "2 1", "3 1", "3 2", "3 3"], words, strict=True)
+    ]
+    model, vocabulary = lmzoo.load(run)
+    train, state = TRAIN.replace("ran", "<unk>").replace("\n", " <eos> ").split(), model.initial_state(1)
+    for word, row in zip(words, rows, strict=True):
+        p = model.predict(state)[0].double().exp()
+        own = float(p[vocabulary.index.get(word, vocabulary.index["<unk>"])])
+        entropy = -sum(q * math.log2(q) for q in p.tolist())
+        share = (train.count(word if word in vocabulary.index else "<unk>") + 1) / (len(train) + len(vocabulary))
+        expected = [-math.log2(own), entropy, 1 + int((p > own).sum()), math.log2(share)]
+        assert [float(cell) for cell in row[4:]] == pytest.approx(expected, abs=1e-4)
+        _, state = model(vocabulary.encode([word])[:1][None] if word != "<eos>" else torch.zeros(1, 1).long(), state)
+        state = model.initial_state(1) if word == "<eos>" and context == "sentence" else state
+
+
 def test_sums_are_those_of_evaluate(run: Path, tmp_path: Path):
     (tmp_path / "text").write_text(TRAIN + "a zebra saw the dog\n")
     text = [str(run), str(tmp_path / "text")]

@@ -280,7 +280,17 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
             for story in range(4) for place in range(120)]  # fmt: skip
     file, written = table(tmp_path / "t.tsv", rows), tmp_path / "out.csv"
     runs = str(words.run.path), str(characters.run.path)
-    outcome = command(*runs, str(file), "--csv", str(written), "--plot", str(tmp_path / "plot.svg"), main=reading.main)
+    outcome = command(
+        *runs,
+        str(file),
+        "--csv",
+        str(written),
+        "--plot",
+        str(tmp_path / "plot.svg"),
+        "--words",
+        str(tmp_path / "words"),
+        main=reading.main,
+    )
     assert outcome.code == 0, outcome
     lines = outcome.out.splitlines()
     assert lines[0].split() == ["run", "model", "words", "perplexity", "gain", "low", "high", "slope"]
@@ -292,6 +302,12 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
     assert "the runs have learnt from different texts" in outcome.err
     assert f"{known} of 480 words are compared" in outcome.err
     assert written.read_text().splitlines()[1].split(",") == lines[1].split()
+    header, *each = [line.split("\t") for line in (tmp_path / "words").read_text().splitlines()]
+    assert header == ["item", "zone", "word", "meanItemRT", "compared", "rarity", *runs]
+    assert [[row[2], row[1], row[0], f"{float(row[3]):.1f}"] for row in each] == [[*map(str, row)] for row in rows]
+    assert sum(row[4] == "true" for row in each) == known
+    (a, bits), *_ = words.surprisal(f"{rows[0][0]} a")
+    assert (each[0][2], float(each[0][6])) == (a.partition("→")[0], pytest.approx(bits, abs=1e-4))
     assert "3-gram" in (tmp_path / "plot.svg").read_text()
 
 
