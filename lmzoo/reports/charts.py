@@ -16,6 +16,12 @@ from lmzoo.core.errors import UserError, printable
 
 STYLE = Path(__file__).with_name("paper.mplstyle")
 
+TIMES = {
+    0.001: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h",
+    36_000: "10 h", 360_000: "100 h",
+}  # fmt: skip
+"""Ticks of an axis of seconds."""
+
 Point = tuple[float, float]
 
 
@@ -69,17 +75,23 @@ def told(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
-def logarithmic(axes: Any, which: str, most: int = 7) -> None:
+def logarithmic(axes: Any, which: str, most: int = 7, times: bool = False) -> None:
     """Make the axis x or y logarithmic, with at most ``most`` ticks, each with its number.
 
     Call it when all is drawn: the ticks are those of the limits.
+
+    Args:
+        times: whether the axis is of seconds, and its ticks at 1 s, 1 min, 1 h and between.
     """
     ticker = importlib.import_module("matplotlib.ticker")
     axis = getattr(axes, f"{which}axis")
     getattr(axes, f"set_{which}scale")("log")
     low, high = sorted(axis.get_view_interval())
-    axis.set_major_locator(ticker.FixedLocator(round_numbers(low, high, most)))
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: told(value)))
+    ticks = {tick: told(tick) for tick in round_numbers(low, high, most)}
+    if times and len(between := {tick: name for tick, name in TIMES.items() if low <= tick <= high}) > 1:
+        ticks = between
+    axis.set_major_locator(ticker.FixedLocator(list(ticks)))
+    axis.set_major_formatter(ticker.FixedFormatter(list(ticks.values())))
     axis.set_minor_locator(ticker.NullLocator())
 
 

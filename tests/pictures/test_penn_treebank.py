@@ -40,10 +40,8 @@ def test_our_figures_are_those_of_the_evidence(figure: Figure):
         text = "\n".join(rows) + (DOCS / "history.md").read_text(encoding="utf-8").partition("### HMMs mixed")[2]
         assert re.search(rf"(?<![\d.]){re.escape(figure.perplexity)}(?!\d)", text)
         return
-    found = DOCS / figure.source
-    files = [found / "results.json"] if (found / "results.json").exists() else sorted(found.glob("*/results.json"))
-    perplexities = [json.loads(file.read_text())["perplexity"]["test"] for file in files]
-    assert figure.perplexity in {f"{value:.2f}" for value in perplexities if value is not None}
+    results = json.loads((DOCS / figure.source / "results.json").read_text())
+    assert figure.perplexity == f"{results['perplexity']['test']:.2f}"
 
 
 @pytest.mark.parametrize("figure", [figure for figure in FIGURES if not figure.ours], ids=named)
