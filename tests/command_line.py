@@ -77,6 +77,7 @@ def configuration(run_dir: Path, *overrides: str) -> dict[str, Any]:
     """What the command ``lmzoo train OVERRIDES run_dir=RUN_DIR`` trains."""
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         config = compose("train", [*overrides, "run_dir=unset"])  # a folder's name may hold signs that Hydra reads
+    del config.stages  # each is a run by itself
     return OmegaConf.to_container(config, resolve=True) | {"run_dir": str(run_dir)}  # pyright: ignore
 
 
