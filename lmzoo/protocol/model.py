@@ -207,16 +207,6 @@ def _check_kinds(model: "LanguageModel", saved: dict[str, Any], prefix: str, *ot
             others[-1].append(f"{name} has {number_kind(value)} numbers, and this model has {number_kind(own)} ones")
 
 
-def numbered_below(module: nn.Module, name: str, limit: int) -> None:
-    """Say that a tensor of whole numbers has 0, …, limit - 1. A checkpoint with other ones is refused."""
-
-    def check(module: nn.Module, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
-        if problem := numbers_outside(saved.get(prefix + name), limit):
-            others[-1].append(f"{name} {problem}")
-
-    module.register_load_state_dict_pre_hook(check)
-
-
 def numbers_outside(value: Any, limit: int) -> str | None:
     """That a tensor of whole numbers has other ones than 0, …, limit - 1; None if not, or for another value."""
     if not isinstance(value, Tensor) or not value.numel() or number_kind(value) != "whole":

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from lmzoo.core.configs import CONFIGS
 from lmzoo.corpus import load_corpus
-from lmzoo.models.maxent.exponential import Exponential, Text
+from lmzoo.models.maxent.exponential import Events, Exponential
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates
 from lmzoo.models.maxent.lattice import outcome_logprobs
 from lmzoo.models.maxent.loglinear import LogLinear
@@ -69,15 +69,15 @@ def optimum(sizes: list[int], types: list[int]) -> None:
             words = torch.arange(V)
             nothing = attributes(words.new_full((V, 1), V), V)
             every = attributes(words.repeat_interleave(V)[:, None], V)
-            seen: Text = nothing, words
-            listed: Text = torch.cat([nothing, every]), torch.cat([words, words.repeat(V)])
+            seen: Events = nothing, words
+            listed: Events = torch.cat([nothing, every]), torch.cat([words, words.repeat(V)])
             ours, quick = (
                 Exponential(
                     seen, size=V + 1, templates=[(), *ngram_templates("w", 2)], l2=[L2], l1=[0.0], trainable=False
                 ).double()
                 for _ in range(2)
             )
-            text: Text = attributes(x[:, None], V), y
+            text: Events = attributes(x[:, None], V), y
             until = {"tolerance": 1e-12, "max_iterations": 10_000}
             fast = seconds(lambda: ours.fit(text, listed, **until))  # noqa: B023
             faster = seconds(lambda: quick.fit(text, seen, **until))  # noqa: B023

@@ -19,7 +19,7 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.usage import expected_visits, first_lines
-from lmzoo.protocol.model import State, evaluating, numbered_below
+from lmzoo.protocol.model import State, evaluating
 from lmzoo.words.clusters import Clustering, word_clusters
 
 LINES_READ = 1000
@@ -105,7 +105,6 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         self.clustering: Clustering = options["clustering"]
         self.state_dropout = options["state_dropout"]
         self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
-        numbered_below(self, "cluster", clusters)
 
     @abstractmethod
     def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
@@ -163,8 +162,8 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
 
     def words(self, z: int) -> Tensor:
         tables = self.current()
-        own = self.cluster == z // self.size
-        return tables.emission[:, z % self.size].masked_fill(~own, -torch.inf)
+        emitted = self.cluster == z // self.size
+        return tables.emission[:, z % self.size].masked_fill(~emitted, -torch.inf)
 
     def successors(self, z: int) -> Tensor:
         tables = self.current()

@@ -13,9 +13,9 @@ from lmzoo.core.options import Dropout, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, Transitions
 from lmzoo.models.hmm.inference.emissions import emission_table
-from lmzoo.models.hmm.inference.precision import single
 from lmzoo.models.hmm.splitting import check_parent, split_states
 from lmzoo.models.hmm.state_vectors import FactoredEmbedding, Residual
+from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import Trained
 
 

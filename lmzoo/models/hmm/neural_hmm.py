@@ -8,8 +8,8 @@ from torch import nn
 
 from lmzoo.core.options import Dropout, Size
 from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables
-from lmzoo.models.hmm.inference.precision import single
 from lmzoo.models.hmm.state_vectors import Residual
+from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import models
 
 

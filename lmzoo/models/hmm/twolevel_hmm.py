@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lmzoo.models.hmm.inference.precision import single
 from lmzoo.models.hmm.inference.tiles import local_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
+from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import models
 
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
 from lmzoo.models.hmm.inference.emissions import within_cluster
-from lmzoo.models.hmm.inference.precision import single
 from lmzoo.models.hmm.inference.tiles import normalised_tiles, normaliser, transition_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
+from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import models
 
 

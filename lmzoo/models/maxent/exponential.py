@@ -1,8 +1,7 @@
 """An exponential model of one kind of outcome: its features, its weights, and how they are set."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +10,11 @@ from lmzoo.core.errors import UserError
 from lmzoo.models.maxent.features import Features, Template, coarse_to_fine, collect
 from lmzoo.models.maxent.lattice import exponentials, outcome_logprobs
 from lmzoo.numerics.owlqn import minimise
-from lmzoo.protocol.model import number_kind, numbers_outside, sized_by_estimate
+from lmzoo.protocol.model import sized_by_estimate
 
 log = logging.getLogger("lmzoo")
 
-Text = tuple[Tensor, Tensor]
+Events = tuple[Tensor, Tensor]
 """The (N, columns) attributes of histories, see `lmzoo.models.maxent.features`, and the (N,) outcomes after them."""
 
 
@@ -48,7 +47,7 @@ class Exponential(nn.Module):
 
     def __init__(
         self,
-        possible: Text,
+        possible: Events,
         *,
         size: int,
         templates: Sequence[Template],
@@ -72,37 +71,32 @@ class Exponential(nn.Module):
         if not x.is_meta:  # where a checkpoint is to be compared alone, which has the features
             self.collect((x[:0], y[:0]), possible)
         sized_by_estimate(self, "nodes", "pairs", "place", "weights")
-        self.register_load_state_dict_pre_hook(_check_features)
 
     @property
     def features(self) -> Features:
         """The buffers as features."""
         return Features(self.templates, self.size, self.columns, self.outcomes, self.nodes, self.pairs)
 
-    def collect(self, text: Text, possible: Text) -> Tensor:
-        """Take the features of a text and of every possible outcome; returns the (F,) occurrences of each.
+    def collect(self, events: Events, possible: Events) -> Tensor:
+        """Take the features of a text's events and of every possible outcome; returns the (F,) occurrences of each.
 
         The weights of the coarsest features begin at their log counts, less the mean. From uniform probabilities, the
         first steps would move rare outcomes too far. All other weights begin at zero.
         """
-        x, y = (torch.cat(parts) for parts in zip(text, possible, strict=True))
+        x, y = (torch.cat(parts) for parts in zip(events, possible, strict=True))
         features, counts, self.place = collect(x, y, self.templates, self.size, self.outcomes)
         self.nodes, self.pairs = features.nodes, features.pairs
-        self.tokens = torch.tensor(len(text[0]), device=y.device)
+        self.tokens = torch.tensor(len(events[0]), device=y.device)
         coarsest = self.place == 0
         frequency = counts.to(self.weights.dtype).log()
         # The data only: an optimizer holds the parameter.
         self.weights.data = (frequency - frequency[coarsest].mean()).where(coarsest, 0.0)
         return counts
 
-    def fit(self, text: Text, possible: Text, *, tolerance: float, max_iterations: int) -> None:
-        """Take a text's features, and the weights that minimise its penalised negative log-likelihood (OWL-QN).
-
-        Args:
-            tolerance, max_iterations: when the search ends, see `minimise`.
-        """
-        counts = self.collect(text, possible)
-        lattice = self.features.lattice(*text)
+    def fit(self, events: Events, possible: Events, *, tolerance: float, max_iterations: int) -> None:
+        """`collect`, and take the weights of the least penalised negative log-likelihood; see `minimise`."""
+        counts = self.collect(events, possible)
+        lattice = self.features.lattice(*events)
         l2, l1 = self.strengths(torch.float64)
 
         def objective(weights: Tensor) -> tuple[float, Tensor]:
@@ -113,7 +107,7 @@ class Exponential(nn.Module):
 
         # At the optimum, the expected count of a feature is about the observed one, and the count of a rare feature
         # varies as a Poisson count does.
-        found = minimise(
+        optimum = minimise(
             objective,
             self.weights.detach().double(),
             l1=l1,
@@ -121,12 +115,12 @@ class Exponential(nn.Module):
             tolerance=tolerance,
             max_iterations=max_iterations,
         )
-        self.weights.data = found.x.to(self.weights.dtype)
+        self.weights.data = optimum.x.to(self.weights.dtype)
         sizes = torch.bincount(self.place, minlength=len(self.templates)).tolist()
-        used = torch.bincount(self.place[found.x != 0], minlength=len(self.templates)).tolist()
+        used = torch.bincount(self.place[optimum.x != 0], minlength=len(self.templates)).tolist()
         log.info(
             "objective %.6f nats a token after %d iterations%s, %s pairs; weights not zero: %s",
-            found.value / len(text[0]), found.iterations, "" if found.converged else ", not converged",
+            optimum.value / len(events[0]), optimum.iterations, "" if optimum.converged else ", not converged",
             f"{lattice.levels[-1].end:,}", ", ".join(f"{u:,} of {k:,}" for u, k in zip(used, sizes, strict=True)),
         )  # fmt: skip
 
@@ -160,40 +154,3 @@ class Exponential(nn.Module):
             where = (level.context // share, features.outcome(level.feature))
             logprobs[where] = e[level.begin : level.end] - Z[level.context]
         return logprobs
-
-
-def _check_features(model: Exponential, saved: Mapping[str, Any], prefix: str, *others: Any) -> None:
-    """Refuse a checkpoint of another model, whose sizes `sized_by_estimate` lets in."""
-    values = [saved.get(prefix + name) for name in ("nodes", "pairs", "place", "weights")]
-    vectors = [value for value in values if isinstance(value, Tensor) and value.ndim == 1]
-    whole = all(number_kind(vector) == "whole" for vector in vectors[:3])
-    if len(vectors) == len(values) and whole and (problem := _mismatch(model, *vectors)):
-        others[-1].append(problem)  # to the errors of load_state_dict
-
-
-def _mismatch(model: Exponential, nodes: Tensor, pairs: Tensor, place: Tensor, weights: Tensor) -> str | None:
-    """What shows that the features of a checkpoint have other outcomes, templates or attributes than a model."""
-    if not len(pairs) == len(place) == len(weights):
-        return f"the checkpoint has {len(pairs)} features, and numbers for {len(place)} and {len(weights)}"
-    if (outcomes := int((place == 0).sum())) != model.outcomes:  # the coarsest template lists each once
-        return f"the checkpoint has {outcomes} outcomes, and this model has {model.outcomes}"
-    if (templates := int(place.max()) + 1) > len(model.templates):
-        return f"the checkpoint has {templates} templates, and this model has {len(model.templates)}"
-    above = nodes // model.size  # (R,) parent's row · columns + column
-    if (above // model.columns > torch.arange(len(above), device=above.device)).any():  # a parent comes first
-        return f"the checkpoint has attributes of another size than this model's {model.size}"
-    outside = numbers_outside(pairs, (len(nodes) + 1) * model.outcomes) or numbers_outside(place, len(model.templates))
-    if outside or (nodes < 0).any() or not all((keys.diff() > 0).all() for keys in (nodes, pairs)):
-        return "the checkpoint's features are in no order"
-    root = above.new_full((1,), -1)  # it looks at no column
-    column = torch.cat([root, above % model.columns])  # (R + 1,) by row
-    parent = torch.cat([root, above // model.columns])
-    for number, template in enumerate(model.templates):
-        row = pairs[place == number] // model.outcomes
-        for expected in (*reversed(template), -1):
-            if len(other := column[row][column[row] != expected]):
-                return (
-                    f"template {number} of the checkpoint looks at column {int(other[0])}, this model's at {expected}"
-                )
-            row = parent[row]
-    return None

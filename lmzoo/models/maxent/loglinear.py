@@ -8,9 +8,9 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, NonNegative, Size
 from lmzoo.corpus import Corpus
-from lmzoo.models.maxent.exponential import Exponential, require_strengths
+from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
-from lmzoo.protocol.model import WindowModel, models, numbered_below
+from lmzoo.protocol.model import WindowModel, models
 from lmzoo.words.brown import cached_brown_clusters
 
 
@@ -56,13 +56,12 @@ class LogLinear(WindowModel):
         self.order = order
         self.classes = classes
         self.gradual = training == "minibatch"
-        self.tolerance, self.max_iterations = tolerance, max_iterations
+        self.search = {"tolerance": tolerance, "max_iterations": max_iterations}
         require_strengths(l2=l2, l1=l1)
         extra = parse_templates(templates, order, "model.templates")
         if classes is None and any(column % 2 == 0 for template in extra for column in template):
             raise UserError(f"model.templates={templates}: they name classes (c), so model.classes must be a number")
         self.register_buffer("word_class", torch.zeros(vocabulary_size, dtype=torch.int64))
-        numbered_below(self, "word_class", classes or 1)
         self.exponential = Exponential(
             self._unigrams(),
             size=vocabulary_size + 1,
@@ -75,7 +74,7 @@ class LogLinear(WindowModel):
     def _attributes(self, context: Tensor) -> Tensor:
         return attributes(context, self.vocabulary_size, self.word_class if self.classes else None)
 
-    def _unigrams(self) -> tuple[Tensor, Tensor]:
+    def _unigrams(self) -> Events:
         """Every word after an empty history, so that a word that the text lacks is possible."""
         words = torch.arange(self.vocabulary_size, device=self.device)
         return words.new_full((len(words), 2 * self.order), self.vocabulary_size), words
@@ -84,11 +83,11 @@ class LogLinear(WindowModel):
         tokens = corpus.train.to(self.device)
         if self.classes:
             self.word_class = cached_brown_clusters(tokens, self.vocabulary_size, self.classes, "model.classes")
-        text = self._attributes(contexts(tokens, self.order)), tokens
+        events = self._attributes(contexts(tokens, self.order)), tokens
         if self.gradual:
-            self.exponential.collect(text, self._unigrams())
+            self.exponential.collect(events, self._unigrams())
         else:
-            self.exponential.fit(text, self._unigrams(), tolerance=self.tolerance, max_iterations=self.max_iterations)
+            self.exponential.fit(events, self._unigrams(), **self.search)
 
     def penalty(self) -> Tensor | float:
         return self.exponential.penalty() if self.gradual else 0.0

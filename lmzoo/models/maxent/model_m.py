@@ -5,9 +5,9 @@ from torch import Tensor
 
 from lmzoo.core.options import Depth, NonNegative, Size
 from lmzoo.corpus import Corpus
-from lmzoo.models.maxent.exponential import Exponential, require_strengths
+from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
 from lmzoo.models.maxent.features import Template, attributes, contexts, ngram_templates, parse_templates
-from lmzoo.protocol.model import WindowModel, models, numbered_below
+from lmzoo.protocol.model import WindowModel, models
 from lmzoo.words.brown import cached_brown_clusters
 
 CLASS: Template = (0,)
@@ -60,7 +60,6 @@ class ModelM(WindowModel):
         self.search = {"tolerance": tolerance, "max_iterations": max_iterations}
         require_strengths(class_l2=class_l2, class_l1=class_l1, word_l2=word_l2, word_l1=word_l1)
         self.register_buffer("word_class", torch.tensor([word % classes for word in range(vocabulary_size)]))
-        numbered_below(self, "word_class", classes)
         of_class = [*ngram_templates("cw", order), *parse_templates(class_templates, order, "model.class_templates")]
         of_word = [*ngram_templates("w", order), *parse_templates(word_templates, order, "model.word_templates")]
         self.class_model = Exponential(
@@ -83,11 +82,11 @@ class ModelM(WindowModel):
     def _attributes(self, context: Tensor, outcome_class: Tensor | None = None) -> Tensor:
         return attributes(context, self.vocabulary_size, self.word_class, outcome_class)
 
-    def _possible_classes(self) -> tuple[Tensor, Tensor]:
+    def _possible_classes(self) -> Events:
         classes = torch.arange(self.classes, device=self.device)
         return classes.new_full((self.classes, 2 * self.order), self.vocabulary_size), classes
 
-    def _possible_words(self) -> tuple[Tensor, Tensor]:
+    def _possible_words(self) -> Events:
         words = torch.arange(self.vocabulary_size, device=self.device)
         x = words.new_full((self.vocabulary_size, 2 * self.order), self.vocabulary_size)
         x[:, 0] = self.word_class

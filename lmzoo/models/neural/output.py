@@ -5,8 +5,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.models.neural.softmax import in_autocast_type, token_logprobs
-from lmzoo.protocol.model import numbered_below
+from lmzoo.models.neural.softmax import token_logprobs
+from lmzoo.numerics.precision import in_autocast_type, single
 from lmzoo.words.clusters import Clustering, word_clusters
 
 FORMER_NAMES = {"output.classes.": "classes."}
@@ -40,7 +40,6 @@ class WordClasses(nn.Module):
             raise UserError(f"model.classes={classes}: there are only {vocabulary_size} words", "choose fewer")
         self.S = nn.Linear(features, classes)  # its bias is s
         self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
-        numbered_below(self, "word_class", classes)
 
     def estimate(self, tokens: Tensor) -> None:
         """Find the classes in a (N,) text.
@@ -100,20 +99,19 @@ class Output(nn.Module):
         classes = self.classes
         if classes is None:
             return token_logprobs(*in_autocast_type(hidden, self.weight, self.bias), tokens)
-        own_class = classes.word_class[tokens]
-        of_class = token_logprobs(*in_autocast_type(hidden, classes.S.weight, classes.S.bias), own_class)
+        c = classes.word_class[tokens]
+        of_class = token_logprobs(*in_autocast_type(hidden, classes.S.weight, classes.S.bias), c)
         with torch.autocast(hidden.device.type, enabled=False):
             hidden = hidden.to(self.weight.dtype)
             return of_class + token_logprobs(hidden, self.weight, self.bias, tokens, classes.word_class)
 
     def predict(self, hidden: Tensor) -> Tensor:
         """(N, d) h -> (N, V) log p(x | h) of every word x in nats."""
-        scores = F.linear(hidden, self.weight, self.bias)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        scores = single(F.linear(hidden, self.weight, self.bias))
         if self.classes is None:
             return scores.log_softmax(1)
         of_class = self.classes.S(hidden).to(scores.dtype).log_softmax(1)  # (N, C)
-        own = self.classes.word_class.expand_as(scores)
-        largest = torch.full_like(of_class, -torch.inf).scatter_reduce(1, own, scores, "amax")  # (N, C)
-        totals = torch.zeros_like(of_class).scatter_add(1, own, (scores - largest.gather(1, own)).exp())
-        return scores + (of_class - largest - totals.log()).gather(1, own)
+        c = self.classes.word_class.expand_as(scores)  # (N, V)
+        largest = torch.full_like(of_class, -torch.inf).scatter_reduce(1, c, scores, "amax")  # (N, C)
+        totals = torch.zeros_like(of_class).scatter_add(1, c, (scores - largest.gather(1, c)).exp())
+        return scores + (of_class - largest - totals.log()).gather(1, c)

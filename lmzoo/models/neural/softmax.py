@@ -40,15 +40,6 @@ def token_logprobs(
     return _score(hidden, weight, bias, tokens, word_class, None)[0]
 
 
-def in_autocast_type(hidden: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The tensors in the type of autocast where that is on, else as they are."""
-    device = hidden.device.type
-    if not torch.is_autocast_enabled(device):
-        return hidden, weight, bias
-    half = torch.get_autocast_dtype(device)
-    return hidden.to(half), weight.to(half), bias.to(half)
-
-
 class _TokenLogprobs(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -67,10 +58,10 @@ class _TokenLogprobs(torch.autograd.Function):
             return *_score(hidden, weight, bias, tokens, word_class, g)[1], None, None, None
         common = g.median()
         to_hidden, to_weight, to_bias = (part * common.to(part.dtype) for part in gradients)
-        others = (g != common).nonzero()[:, 0]
-        if len(others):
-            more = _score(hidden[others], weight, bias, tokens[others], word_class, g[others] - common)[1]
-            to_hidden.index_add_(0, others, more[0])
+        unlike = (g != common).nonzero()[:, 0]
+        if len(unlike):
+            more = _score(hidden[unlike], weight, bias, tokens[unlike], word_class, g[unlike] - common)[1]
+            to_hidden.index_add_(0, unlike, more[0])
             to_weight += more[1]
             to_bias += more[2]
         return to_hidden, to_weight, to_bias, None, None, None
@@ -104,15 +95,15 @@ def _score_blocks(
         tokens: (N,) int64 place of x among the words of its block.
     """
     whole = torch.promote_types(hidden.dtype, torch.float32)
-    own, largest = hidden.new_zeros(2, len(hidden), 1, dtype=whole)
-    total = torch.ones_like(own)
+    chosen, largest = hidden.new_zeros(2, len(hidden), 1, dtype=whole)
+    total = torch.ones_like(chosen)
     to_hidden, to_weight, to_bias = (
         torch.zeros_like(part, dtype=whole) if g is not None else part for part in (hidden, weight, bias)
     )
     for n, m in _chunks(blocks):
         h, W, x = hidden[n], weight[m], tokens[n, None]
         scores = torch.addmm(bias[m], h, W.T).to(whole)  # (rows, words)
-        torch.gather(scores, 1, x, out=own[n])
+        torch.gather(scores, 1, x, out=chosen[n])
         torch.amax(scores, 1, keepdim=True, out=largest[n])
         odds = scores.sub_(largest[n]).exp_()
         torch.sum(odds, 1, keepdim=True, out=total[n])
@@ -122,7 +113,7 @@ def _score_blocks(
             to_hidden[n] = (push @ W) * weighed
             to_weight[m] += push.T @ (h * weighed)
             to_bias[m] += (push.T @ weighed)[:, 0]
-    logprobs = (own - largest - total.log())[:, 0]
+    logprobs = (chosen - largest - total.log())[:, 0]
     if g is None:
         return logprobs, []
     return logprobs, [to_hidden.to(hidden.dtype), to_weight.to(weight.dtype), to_bias.to(bias.dtype)]

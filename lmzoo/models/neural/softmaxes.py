@@ -7,10 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lmzoo.models.neural.softmax import in_autocast_type, token_logprobs
+from lmzoo.models.neural.output import Output
+from lmzoo.models.neural.softmax import token_logprobs
+from lmzoo.numerics.precision import in_autocast_type
 
 
-class MixtureOfSoftmaxes(nn.Module):
+class MixtureOfSoftmaxes(Output):
     """p(x | h) = Σ_k π_k(h) softmax(W tanh(U_k h + u_k) + b)_x with π(h) = softmax(P h + p).
 
     Args:
@@ -21,13 +23,9 @@ class MixtureOfSoftmaxes(nn.Module):
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, features: int, softmaxes: int):
-        super().__init__()
-        self.weight, self.bias = weight, bias
+        super().__init__(weight, bias, classes=None)
         self.P = nn.Linear(features, softmaxes)
         self.U = nn.Linear(features, softmaxes * weight.shape[1])
-
-    def estimate(self, tokens: Tensor) -> None:
-        """Nothing is learnt from a text but by gradient."""
 
     def _parts(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """(N, d) h -> (N, K) log π and (N K, e) vectors, all of a row together."""

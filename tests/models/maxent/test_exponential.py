@@ -5,12 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from maxent_oracle import NGRAMS, TEMPLATES, Dense, V, columns, draw, exponential, lines, possible, stream, text_of
+from maxent_oracle import NGRAMS, TEMPLATES, Dense, V, draw, exponential, lines, possible, stream, text_of
 from scipy.optimize import minimize
 from torch import Tensor
 
 from lmzoo.corpus import Corpus
-from lmzoo.models.maxent.exponential import Exponential
 
 
 @settings(deadline=None, max_examples=60)
@@ -95,36 +94,3 @@ def test_a_checkpoint_with_the_same_features_is_taken():
     trained.collect(text_of(stream([[1, 2, 3, 1], [4]])), possible())
     fresh.load_state_dict(trained.state_dict())
     assert torch.equal(fresh.pairs, trained.pairs)
-
-
-def untrained(outcomes: int, size: int, templates: list[str]) -> Exponential:
-    x = torch.full((outcomes, 8), size - 1)
-    ours = [columns(text.split()) for text in ["", *templates]]
-    return Exponential((x, torch.arange(outcomes)), size=size, templates=ours, l2=[0.0], l1=[0.0], trainable=False)
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "size", "templates", "problem"),
-    [
-        (2, V + 1, ["w1", "w1 w3"], "has 5 outcomes, and this model has 2$"),
-        (V, V + 1, ["w1"], "has 3 templates, and this model has 2$"),
-        (V, V + 1, ["w2", "w1 w3"], "template 1 of the checkpoint looks at column 3, this model's at 5$"),
-        (V, V + 1, ["w1", "w1 w2", "w3"], "template 2 of the checkpoint looks at column 7, this model's at 5$"),
-        (V, V + 1, ["w1", "w1 w2 w3"], "template 2 of the checkpoint looks at column 3, this model's at 5$"),
-        (V, V + 1, ["w1", "w3"], "template 2 of the checkpoint looks at column 3, this model's at -1$"),
-        (V, 3, ["w1", "w1 w3"], "of another size than this model's 3$"),
-        (V, 9, ["w1", "w1 w3"], "template 1 of the checkpoint looks at column 2, this model's at 3$"),
-    ],
-)
-def test_a_checkpoint_with_other_features_is_refused(outcomes: int, size: int, templates: list[str], problem: str):
-    trained = untrained(V, V + 1, ["w1", "w1 w3"])
-    trained.collect(text_of(stream([[1, 2, 3, 1], [4, 4, 4]])), possible())
-    with pytest.raises(RuntimeError, match=problem):
-        untrained(outcomes, size, templates).load_state_dict(trained.state_dict())
-
-
-def test_a_checkpoint_without_features_is_refused_by_their_names():
-    model = untrained(V, V + 1, ["w1"])
-    saved = {name: value for name, value in model.state_dict().items() if name != "place"}
-    with pytest.raises(RuntimeError, match=r'Missing key.*"place"'):
-        untrained(2, V + 1, ["w1"]).load_state_dict(saved)

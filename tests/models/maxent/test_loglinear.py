@@ -77,17 +77,6 @@ def test_templates_of_classes_need_their_number():
         LogLinear(vocabulary_size=V, **OPTIONS | {"templates": ["c1 w2"]})
 
 
-@pytest.mark.parametrize(
-    ("vocabulary_size", "changed", "problem"),
-    [(2, {}, "has 5 outcomes, and this model has 2"), (V, {"order": 2}, "has 3 templates, and this model has 2")],
-)
-def test_a_checkpoint_of_another_model_is_refused(vocabulary_size: int, changed: dict, problem: str):
-    trained = LogLinear(vocabulary_size=V, **OPTIONS)
-    trained.estimate(SimpleNamespace(train=torch.tensor([1, 2, 3, 0, 4, 0])))
-    with pytest.raises(RuntimeError, match=problem):
-        LogLinear(vocabulary_size=vocabulary_size, **OPTIONS | changed).load_state_dict(trained.state_dict())
-
-
 def test_more_features_than_memory_holds_are_one_line(corpus: Corpus, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("lmzoo.models.maxent.features.MOST_PAIRS", 3000)
     model = LogLinear(vocabulary_size=len(corpus.vocabulary), **OPTIONS | {"templates": ["w2"]})

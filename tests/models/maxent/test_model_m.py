@@ -74,19 +74,6 @@ def test_distributions_sum_to_one(model: ModelM, context: list[int]):
     torch.testing.assert_close(token_by_token, logprobs[0], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("vocabulary_size", "changed", "problem"),
-    [
-        (50, {}, r"\[150\].*\[50\]"),
-        (150, {"classes": 5}, "has 7 outcomes, and this model has 5"),
-    ],
-)
-def test_a_checkpoint_of_another_model_is_refused(model: ModelM, vocabulary_size: int, changed: dict, problem: str):
-    other = ModelM(vocabulary_size=vocabulary_size, **options("model_m", **SMALL | changed))
-    with pytest.raises(RuntimeError, match=problem):
-        other.load_state_dict(model.state_dict())
-
-
 def test_one_class_is_the_log_linear_model(corpus: Corpus):
     strengths = {"l2": [0.1, 2.0], "l1": [0.0]}
     kept = {"tolerance": 1e-9, "order": 3}

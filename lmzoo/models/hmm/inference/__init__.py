@@ -6,5 +6,5 @@
 - `emissions`: log-softmaxes over the words of a cluster.
 - `paths`: which states a text went through: the likeliest path, posteriors, samples.
 - `underflow`: sums of probabilities, exact where they underflow.
-- `grouping`, `precision`: what several of these share.
+- `grouping`: what several of these share.
 """

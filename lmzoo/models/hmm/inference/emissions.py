@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.models.hmm.inference.grouping import group
-from lmzoo.models.hmm.inference.precision import single
+from lmzoo.numerics.precision import single
 
 
 def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tensor:

@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import by_source
-from lmzoo.models.hmm.inference.precision import single
 from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_product, log_sums
+from lmzoo.numerics.precision import autocast_type, single
 
 
 def orthogonal_rows(rows: int, dim: int) -> Tensor:
@@ -112,9 +112,8 @@ def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    device = P.device.type
-    half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else P.dtype
-    with torch.autocast(device, enabled=False):
+    half = autocast_type(P)
+    with torch.autocast(P.device.type, enabled=False):
         result: Any = _Tiles.apply(P, Q, source, target, half)
     return result
 

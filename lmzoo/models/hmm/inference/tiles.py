@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import by_source
-from lmzoo.models.hmm.inference.precision import single
+from lmzoo.numerics.precision import in_autocast_type, single
 
 CHUNK = {"cpu": 2**21, "cuda": 2**26}
 """How many transition logits exist at a time: enough to keep matrix products busy."""
@@ -28,14 +28,6 @@ KEPT = 2**27
 def _chunk(x: Tensor) -> int:
     """`CHUNK` of a tensor's device."""
     return CHUNK.get(x.device.type, CHUNK["cpu"])
-
-
-def _in_autocast_dtype(*vectors: Tensor) -> list[Tensor]:
-    """The vectors in autocast's type where it is on: autocast does not reach into the backward pass of a function."""
-    device = vectors[0].device.type
-    if not torch.is_autocast_enabled(device):
-        return list(vectors)
-    return [x.to(torch.get_autocast_dtype(device)) for x in vectors]
 
 
 class _TransitionTiles(torch.autograd.Function):
@@ -100,7 +92,7 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    tiles: Any = _TransitionTiles.apply(*_in_autocast_dtype(U, V), source, target)
+    tiles: Any = _TransitionTiles.apply(*in_autocast_type(U, V), source, target)
     return tiles
 
 
@@ -158,5 +150,5 @@ def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: T
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
-    tiles: Any = _LocalTiles.apply(arrival, *_in_autocast_dtype(U, V), source, target)
+    tiles: Any = _LocalTiles.apply(arrival, *in_autocast_type(U, V), source, target)
     return tiles
