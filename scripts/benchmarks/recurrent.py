@@ -30,7 +30,7 @@ from lmzoo.core.options import call
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.recurrent import LSTM
-from lmzoo.models.neural.regularisers import PLAIN
+from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.training.descent import Descent
 from lmzoo.training.options import TrainerOptions
@@ -93,10 +93,8 @@ def plain_evaluation(module: Plain, text: Tensor, length: int) -> float:
 
 
 def our_model(words: int, hidden: int, layers: int, classes: int | None) -> LSTM:
-    return LSTM(
-        vocabulary_size=words, embedding=hidden, tied=False, hidden=hidden, layers=layers, dropout=0.0, init=0.1,
-        classes=classes, clustering="brown", embedding_from=None, embedding_frozen=False, **PLAIN,
-    )  # fmt: skip
+    sizes = {"embedding": hidden, "hidden": hidden, "layers": layers, "classes": classes}
+    return models.build(defaults("model", "lstm") | sizes | {"tied": False, "dropout": 0.0}, vocabulary_size=words)
 
 
 def our_losses(model: LSTM, text: Tensor, rows: int, length: int) -> Iterator[float]:

@@ -8,14 +8,13 @@ from typing import Literal, Unpack
 import torch
 from torch import Tensor, nn
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import Count
 from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
-from lmzoo.models.neural.output import Output
 from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
-from lmzoo.models.neural.regularisers import PLAIN
 from lmzoo.protocol.model import models
 
 RMS = 0.5
@@ -53,9 +52,9 @@ class LDSRNN(Recurrent):
         head: for how many steps the output layer is learnt first, while all other weights are frozen; 300 is plenty.
         hidden: h, the size of embeddings and states, and the dimensions of the linear system.
         init: weights that do not start from the system are drawn uniformly from ±init.
-    """
 
-    output: Output  # pyright: ignore[reportIncompatibleVariableOverride]
+    Raises: UserError where the first layer has another size than the system.
+    """
 
     def __init__(
         self,
@@ -67,14 +66,16 @@ class LDSRNN(Recurrent):
         head: Count,
         **options: Unpack[LDSRNNOptions],
     ):
+        hidden, last = options["hidden"], options["last"]
+        if options["layers"] == 1 and last not in (None, hidden):
+            raise UserError(f"model.last={last}: the only layer has the size of the system, {hidden}", "set it to null")
         self.cell, self.gates = CELLS[cell], GATES[cell]
         super().__init__(
-            vocabulary_size=vocabulary_size, embedding=options["hidden"], tied=False, hidden=options["hidden"],
-            embedding_from=None, embedding_frozen=False,
-            layers=options["layers"], dropout=options["dropout"], init=options["init"],
-            classes=options["classes"], clustering=options["clustering"], **PLAIN,
+            vocabulary_size=vocabulary_size, embedding=hidden, tied=False, embedding_from=None, embedding_frozen=False,
+            **options,  # pyright: ignore[reportCallIssue] - those of the system as well
         )  # fmt: skip
-        self.dynamics, self.input, self.head, self.system = dynamics, input, head, options
+        self.system: LDSOptions = options
+        self.dynamics, self.input, self.head = dynamics, input, head
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:
@@ -83,16 +84,17 @@ class LDSRNN(Recurrent):
             return
         fitted = fit_text(self, corpus, self.system)
         S = RMS * state_whitener(fitted)
+        first = next(part for part in self.recurrent.modules() if isinstance(part, nn.RNNBase))
         memory = self.gates.index(None)
-        own = slice(memory * len(S), (memory + 1) * len(S))
+        block = slice(memory * len(S), (memory + 1) * len(S))
         if self.dynamics:
-            self.recurrent.get_parameter("weight_hh_l0")[own] = torch.linalg.solve(S, S @ fitted.steady.H, left=False)
+            first.get_parameter("weight_hh_l0")[block] = torch.linalg.solve(S, S @ fitted.steady.H, left=False)
         if self.input:
             words = fitted.gains() @ S
             norms = words.norm(dim=1, keepdim=True)
             self.embedding.weight.copy_(words * (len(S) ** 0.5 / norms).clamp(max=1))
-            nn.init.eye_(self.recurrent.get_parameter("weight_ih_l0")[own])
-        biases = self.recurrent.get_parameter("bias_ih_l0").chunk(len(self.gates))
+            nn.init.eye_(first.get_parameter("weight_ih_l0")[block])
+        biases = first.get_parameter("bias_ih_l0").chunk(len(self.gates))
         for gate, bias in zip(biases, self.gates, strict=True):
             gate.fill_(bias or 0.0)
         self.output.start_from_frequencies(fitted.mu)

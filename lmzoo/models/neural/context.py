@@ -46,31 +46,14 @@ class NeuralWindowModel(Conditioned, WindowModel):
         return self.output.predict(self.features(context, *condition)[:, 0])
 
 
-class Concatenated(nn.Module):
-    """[v_{t-n+1} … v_{t-1}]: (B, T + n - 2, m) vectors -> (B, T, (n - 1) m)."""
-
-    def __init__(self, places: int):
-        super().__init__()
-        self.places = places
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        return concatenated(vectors, self.places)
-
-
 def concatenated(vectors: Tensor, places: int) -> Tensor:
-    """`Concatenated` as a function."""
+    """[v_{t-n+1} … v_{t-1}]: (B, T + n - 2, m) vectors, and n - 1 places -> (B, T, (n - 1) m)."""
     return vectors.unfold(1, places, 1).transpose(2, 3).flatten(2)
 
 
-class Averaged(nn.Module):
-    """Σ_i v_{t-i} / (n - 1): (B, T + n - 2, m) vectors -> (B, T, m)."""
-
-    def __init__(self, places: int):
-        super().__init__()
-        self.places = places
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        return vectors.unfold(1, self.places, 1).sum(3) / max(1, self.places)
+def averaged(vectors: Tensor, places: int) -> Tensor:
+    """Σ_i v_{t-i} / (n - 1): (B, T + n - 2, m) vectors, and n - 1 places -> (B, T, m)."""
+    return vectors.unfold(1, places, 1).sum(3) / max(1, places)
 
 
 class Fading(nn.Module):

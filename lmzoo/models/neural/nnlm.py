@@ -1,13 +1,14 @@
 """The feed-forward neural language model."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size, Source
-from lmzoo.models.neural.context import Averaged, Concatenated, Fading, NeuralWindowModel
+from lmzoo.models.neural.context import Fading, NeuralWindowModel, averaged, concatenated
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.protocol.model import models
@@ -31,7 +32,7 @@ class NNLM(NeuralWindowModel):
         embedding: m, the size of C's rows, the feature vectors.
         hidden: h, the size of the hidden layers.
         layers: how many hidden layers there are; the first is that of the paper.
-        context: how x is made of the context's n - 1 vectors: see `Concatenated`, `Averaged` and `Fading`.
+        context: how x is made of the context's n - 1 vectors: see `concatenated`, `averaged` and `Fading`.
         memory: see `Fading`.
         direct: whether there is W, by which x reaches the output past the hidden layers.
         tied: whether input and output words share their vectors through a projection: U = C P and W = C D. P is m × h;
@@ -80,7 +81,7 @@ class NNLM(NeuralWindowModel):
         if context == "fading":
             self.context = Fading(order - 1, embedding, memory)
         else:
-            self.context = Concatenated(order - 1) if context == "concatenated" else Averaged(order - 1)
+            self.context = partial(concatenated if context == "concatenated" else averaged, places=order - 1)
         self.H = nn.Linear(width, hidden)  # its bias is d
         self.deeper = nn.ModuleList(
             nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.Tanh(), nn.Dropout(dropout))

@@ -22,12 +22,12 @@ def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[i
         vectors = read_vectors(Path(source))
     except UserError as error:
         raise UserError(f"{option}: {error}") from None
-    known = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
-    rows = [row for row, place in enumerate(known) if place is not None]
+    places = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
+    rows = [row for row, place in enumerate(places) if place is not None]
     if not rows:
         raise UserError(f"{option}={source}: has none of the words of the corpus")
-    log.info("%s has vectors of %s of %s words", source, f"{len(rows):,}", f"{len(known):,}")
-    return rows, vectors.matrix[[place for place in known if place is not None]]
+    log.info("%s has vectors of %s of %s words", source, f"{len(rows):,}", f"{len(places):,}")
+    return rows, vectors.matrix[[place for place in places if place is not None]]
 
 
 class Pretrained:
@@ -41,7 +41,6 @@ class Pretrained:
         frozen: whether the embedding, and all that is tied to it, stays as it is in training.
         weight: the (V, d) embedding, or more rows after those of the words.
         options: the names of the options of the source and of d.
-
     """
 
     def __init__(self, source: str | None, frozen: bool, weight: Tensor,
@@ -61,9 +60,9 @@ class Pretrained:
         if self.source is None:
             return
         option, dimension = self.options
-        rows, given = vectors_of(self.source, vocabulary, option)
-        if (found := given.shape[1]) != (size := self.weight.shape[1]):
-            raise UserError(f"{dimension}={size}: the vectors of {self.source} have {found}", f"set it to {found}")
-        given = given.to(self.weight)
-        given *= self.weight[rows].square().mean().sqrt() / given.square().mean().sqrt().clamp(min=1e-12)
-        self.weight[rows] = given
+        rows, vectors = vectors_of(self.source, vocabulary, option)
+        if (d := vectors.shape[1]) != (size := self.weight.shape[1]):
+            raise UserError(f"{dimension}={size}: the vectors of {self.source} have {d}", f"set it to {d}")
+        vectors = vectors.to(self.weight)
+        vectors *= self.weight[rows].square().mean().sqrt() / vectors.square().mean().sqrt().clamp(min=1e-12)
+        self.weight[rows] = vectors

@@ -7,7 +7,7 @@ Vinyals (2014), https://arxiv.org/abs/1409.2329. Tied input and output embedding
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -16,37 +16,48 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Dropout, NonNegative, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.models.neural.initialisation import initialise
+from lmzoo.models.neural.initialisation import Start, initialise
 from lmzoo.models.neural.output import FORMER_NAMES, Output
 from lmzoo.models.neural.pretrained import Pretrained
-from lmzoo.models.neural.regularisers import Dropping, Recipe, Stack, activation_penalty, drop_words, needs_stack
+from lmzoo.models.neural.regularisers import Dropping, RegulariserOptions, Stack, activation_penalty, drop_words
 from lmzoo.models.neural.softmaxes import MixtureOfSoftmaxes
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import State, models
 from lmzoo.words.clusters import Clustering
 
 
-class RecurrentOptions(TypedDict):
+class RecurrentOptions(RegulariserOptions):
     """The options of every recurrent network, whatever its word vectors are.
 
     Args:
         hidden: the size of h_t, the units of a layer.
         layers: how many cells are stacked.
+        last: the size of the last layer, such as that of tied vectors below larger layers; None: that of the others.
+        residual: whether a layer's output is added to its input, where they have one size; He et al. (2016).
         dropout: the rate of dropout before, between and after the layers.
         classes, clustering: see `Output`.
+        softmaxes: how many are mixed, with weights that depend on the history, see `MixtureOfSoftmaxes`; Yang et al.
+            (2018).
         init: weights are drawn uniformly from ±init; biases start at zero.
+        init_recurrent: how recurrent weights begin: orthogonal, as a matrix for each gate that keeps lengths; identity,
+            so that a state keeps itself; graded, so that units keep 0 to 0.95 of themselves and memories are of all
+            lengths. See `Start`; the last two are for networks without gates. None: as all other weights do.
     """
 
     hidden: Size
     layers: Depth
+    last: Size | None
+    residual: bool
     dropout: Dropout
     classes: Size | None
     clustering: Clustering
+    softmaxes: Size
     init: NonNegative
+    init_recurrent: Start | None
 
 
-class NetworkOptions(RecurrentOptions, Recipe):
-    """The options of a recurrent network and of its regularisers.
+class NetworkOptions(RecurrentOptions):
+    """The options of a recurrent network with word vectors of its own.
 
     Args:
         embedding: the size of E's rows, the word vectors; tied, the last layer's, unless softmaxes are mixed.
@@ -99,7 +110,7 @@ class Recurrent(Conditioned):
         self.recurrent = self._network(options)
         linear = nn.Linear(embedding if mixed else last, vocabulary_size)
         weight = self.embedding.weight if tied else linear.weight
-        self.output: Output | MixtureOfSoftmaxes
+        self.output: Output
         if mixed:
             self.output = MixtureOfSoftmaxes(weight, linear.bias, last, options["softmaxes"])
         else:
@@ -122,7 +133,7 @@ class Recurrent(Conditioned):
         """The layers: PyTorch's own where they do."""
         embedding, hidden, layers = options["embedding"], options["hidden"], options["layers"]
         between = options["dropout"] if options["dropout_between"] is None else options["dropout_between"]
-        if not needs_stack(options):
+        if not (options["locked"] or options["weight_drop"] or options["residual"] or options["last"]):
             between = between if layers > 1 else 0.0
             return self.cell(embedding, hidden, layers, batch_first=True, dropout=between)
         sizes = [embedding, *[hidden] * (layers - 1), options["last"] or hidden]
@@ -163,8 +174,8 @@ class Recurrent(Conditioned):
         embedded = self.embedding(inputs)  # (B, T, embedding)
         if self.training and self.options["dropout_words"]:
             embedded = drop_words(embedded, inputs, self.vocabulary_size, self.options["dropout_words"])
-        own = len(memory) - (self.condition_vectors is not None)
-        memory, condition = memory[:own], memory[own:]
+        parts = len(memory) - (self.condition_vectors is not None)
+        memory, condition = memory[:parts], memory[parts:]
         embedded = self.add_condition(self.dropout_input(embedded), condition)
         hidden, after = self._in_cells(embedded, memory)
         return hidden, (*after, *condition)

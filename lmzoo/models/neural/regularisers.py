@@ -1,4 +1,4 @@
-"""What keeps a recurrent network from learning its text by heart: the parts of AWD-LSTM, each off by default.
+"""What keeps a recurrent network from learning its text by heart: the parts of AWD-LSTM.
 
 Merity, Keskar & Socher, "Regularizing and optimizing LSTM language models", ICLR 2018,
 https://arxiv.org/abs/1708.02182, where nothing else is named.
@@ -12,13 +12,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from lmzoo.core.options import Dropout, NonNegative, Size
-from lmzoo.models.neural.initialisation import Start
+from lmzoo.core.options import Dropout, NonNegative
 from lmzoo.protocol.model import State
 
 
-class Recipe(TypedDict):
-    """The options of a recurrent network beyond those that all have.
+class RegulariserOptions(TypedDict):
+    """What is dropped and penalised in a recurrent network.
 
     Args:
         locked: whether dropout has one mask for all steps of a row in a window, before, between and after the layers;
@@ -29,15 +28,8 @@ class Recipe(TypedDict):
             (2016).
         weight_drop: the rate at which recurrent weights are 0, the same at all steps of a window, so that it acts from
             the second step on; Wan et al. (2013).
-        residual: whether a layer's output is added to its input, where they have one size; He et al. (2016).
-        last: the size of the last layer, such as that of tied vectors below larger layers; None: that of the others.
         ar: α of the penalty on large outputs, see `activation_penalty`; padding and empty lines do not count.
         tar: β of the penalty on outputs that change from step to step.
-        softmaxes: how many are mixed, with weights that depend on the history, see `MixtureOfSoftmaxes`; Yang et al.
-            (2018).
-        init_recurrent: how recurrent weights begin: orthogonal, as a matrix for each gate that keeps lengths; identity,
-            so that a state keeps itself; graded, so that units keep 0 to 0.95 of themselves and memories are of all
-            lengths. See `Start`; the last two are for model=rnn alone. None: as all other weights do.
     """
 
     locked: bool
@@ -45,24 +37,8 @@ class Recipe(TypedDict):
     dropout_between: Dropout | None
     dropout_words: Dropout
     weight_drop: Dropout
-    residual: bool
-    last: Size | None
     ar: NonNegative
     tar: NonNegative
-    softmaxes: Size
-    init_recurrent: Start | None
-
-
-PLAIN: Recipe = {
-    "locked": False, "dropout_input": None, "dropout_between": None, "dropout_words": 0.0, "weight_drop": 0.0,
-    "residual": False, "last": None, "ar": 0.0, "tar": 0.0, "softmaxes": 1, "init_recurrent": None,
-}  # fmt: skip
-"""No regulariser, for a model that has no such options."""
-
-
-def needs_stack(recipe: Recipe) -> bool:
-    """Whether a recipe needs a `Stack`: PyTorch's own layers do without."""
-    return bool(recipe["locked"] or recipe["weight_drop"] or recipe["residual"] or recipe["last"])
 
 
 class Dropping(nn.Module):
@@ -105,7 +81,7 @@ class Stack(nn.Module):
         cell: PyTorch's network, of which each layer is one.
         sizes: of the input and of each layer.
         between: dropout between the layers.
-        weight_drop, residual: see `Recipe`.
+        weight_drop, residual: see `RegulariserOptions` and `lmzoo.models.neural.recurrent.RecurrentOptions`.
     """
 
     def __init__(

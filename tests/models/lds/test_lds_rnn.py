@@ -7,16 +7,18 @@ from typing import Any, Literal
 import pytest
 import torch
 
+from lmzoo.core.configs import defaults
+from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.models.lds.lds_rnn import LDSRNN
-from lmzoo.models.neural.recurrent import RNN
-from lmzoo.models.neural.regularisers import PLAIN
-from lmzoo.protocol.model import State
+from lmzoo.protocol.model import State, models
 
 SYSTEM: dict[str, Any] = {"hidden": 3, "blocks": 4, "lags": 7, "pseudocount": 1.0, "iterations": 3, "vectors": None,
                           "classes": None, "clustering": "brown"}  # fmt: skip
-NETWORK: dict[str, Any] = {"cell": "rnn", "layers": 1, "dropout": 0.0, "init": 0.1}
+NETWORK: dict[str, Any] = defaults("model", "lds_rnn") | {"dropout": 0.0}
+for option in ("name", "dynamics", "input", "head"):
+    del NETWORK[option]
 
 
 def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:
@@ -64,20 +66,8 @@ def test_with_gates_wide_open_or_shut_a_cell_is_the_rnn(hmm_corpus: Corpus, cell
 def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dynamics: bool, input: bool):
     whole, model = network(hmm_corpus), network(hmm_corpus, dynamics, input)
     torch.manual_seed(0)
-    plain = RNN(
-        activation="tanh",
-        vocabulary_size=20,
-        embedding=3,
-        tied=False,
-        hidden=3,
-        layers=1,
-        dropout=0.0,
-        classes=None,
-        clustering="brown",
-        init=0.1,
-        embedding_from=None,
-        embedding_frozen=False,
-        **PLAIN,
+    plain = models.build(
+        defaults("model", "rnn") | {"embedding": 3, "hidden": 3, "dropout": 0.0, "tied": False}, vocabulary_size=20
     ).double()
     for name, mine in {
         "recurrent.weight_hh_l0": dynamics,
@@ -101,6 +91,22 @@ def test_the_vector_of_a_rare_word_is_cut(hmm_corpus: Corpus):
     assert float(free[19].norm()) > 1.5 * 8**0.5
     torch.testing.assert_close(cut[19], free[19] * (8**0.5 / free[19].norm()))
     torch.testing.assert_close(cut[:19], free[:19])
+
+
+def test_regularised_layers_start_from_the_system_as_plain_ones_do(hmm_corpus: Corpus):
+    plain, model = network(hmm_corpus, layers=2), network(hmm_corpus, layers=2, weight_drop=0.5, locked=True, last=5)
+    for name in ("weight_hh_l0", "weight_ih_l0", "bias_ih_l0"):
+        torch.testing.assert_close(model.recurrent.cells[0].get_parameter(name), plain.recurrent.get_parameter(name))
+    torch.testing.assert_close(model.embedding.weight, plain.embedding.weight)
+
+
+def test_mixed_softmaxes_start_from_the_frequencies_of_words(hmm_corpus: Corpus):
+    torch.testing.assert_close(network(hmm_corpus, softmaxes=2).output.bias, network(hmm_corpus).output.bias)
+
+
+def test_a_first_layer_of_another_size_than_the_system_is_refused(hmm_corpus: Corpus):
+    with pytest.raises(UserError, match=r"model\.last=5: the only layer has the size of the system, 3"):
+        network(hmm_corpus, last=5)
 
 
 def test_a_fitted_head_predicts_better_and_leaves_the_rest_alone(hmm_corpus: Corpus):

@@ -99,7 +99,7 @@ def test_dropout_acts_in_training_alone():
 
 def test_dropout_is_after_the_words_and_after_every_hidden_layer():
     torch.manual_seed(0)
-    model = NNLM(**SMALL | {"dropout": 0.5, "layers": 2, "direct": False, "hidden": 20})
+    model = NNLM(**SMALL | {"context": "fading", "dropout": 0.5, "layers": 2, "direct": False, "hidden": 20})
     seen = watched(model, "C", "context", "H", "deeper.0", "deeper.0.2")
     model(torch.tensor([[1, 2, 3, 4]]), model.initial_state(1))
     assert_dropped(seen["C"][1], seen["context"][0])

@@ -10,23 +10,18 @@ from layers import assert_dropped, watched
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.models.neural.recurrent import GRU, LSTM, RNN, Recurrent
-from lmzoo.models.neural.regularisers import PLAIN
 from lmzoo.protocol.model import models
 
-SMALL = {
+SMALL = defaults("model", "lstm") | {
     "vocabulary_size": 7,
-    "embedding_from": None,
-    "embedding_frozen": False,
     "embedding": 5,
     "hidden": 5,
     "layers": 2,
     "dropout": 0.0,
     "tied": False,
-    "classes": None,
-    "clustering": "brown",
     "init": 0.5,
-    **PLAIN,
 }
+del SMALL["name"]
 
 
 KINDS = [
