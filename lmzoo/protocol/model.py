@@ -67,7 +67,6 @@ class LanguageModel(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.register_load_state_dict_pre_hook(_take_former_names)
-        self.register_load_state_dict_pre_hook(_check_kinds)
         self.register_forward_pre_hook(_check_arguments, with_kwargs=True)
 
     @abstractmethod
@@ -197,14 +196,6 @@ def _take_former_names(model: "LanguageModel", saved: dict[str, Any], prefix: st
 def number_kind(tensor: Tensor) -> str:
     """``whole``, ``real`` or ``complex``."""
     return "complex" if tensor.is_complex() else "real" if tensor.is_floating_point() else "whole"
-
-
-def _check_kinds(model: "LanguageModel", saved: dict[str, Any], prefix: str, *others: Any) -> None:
-    """Refuse numbers of another kind, which PyTorch would convert without a word."""
-    for name, own in model.state_dict().items():
-        value = saved.get(prefix + name)
-        if isinstance(own, Tensor) and isinstance(value, Tensor) and number_kind(value) != number_kind(own):
-            others[-1].append(f"{name} has {number_kind(value)} numbers, and this model has {number_kind(own)} ones")
 
 
 def numbers_outside(value: Any, limit: int) -> str | None:

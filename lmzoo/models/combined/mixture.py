@@ -65,11 +65,6 @@ class Mixture(OfTrained):
         self.forgets_at_eos = all(model.forgets_at_eos for model in self.components)
         self.whole_sentences = any(model.whole_sentences for model in self.components)
 
-    def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
-        if isinstance(state, list) and len(state) != len(self.weights):
-            raise UserError(f"the mixture has {len(state)} models and {len(self.weights)} weights")
-        super().set_extra_state(state)
-
     def estimate(self, corpus: Corpus) -> None:
         if not self.component_options:
             raise UserError("model.runs=[]: a mixture needs trained runs", "set 'model.runs=[FOLDER,FOLDER]'")

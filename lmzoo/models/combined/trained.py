@@ -49,8 +49,6 @@ class OfTrained(LanguageModel):
 
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
         """Build the models of a checkpoint; PyTorch then loads their tensors."""
-        if not isinstance(state, list) or not all(isinstance(saved, dict) for saved in state):
-            raise UserError("the models that it is made of have no options")
         options = [completed(saved) for saved in state]
         self.take(options, [models.build(chosen, vocabulary_size=self.vocabulary_size) for chosen in options])
 
@@ -79,8 +77,3 @@ class OfOneRun(OfTrained):
         if not self.component_options:
             raise UserError("model.run=null: a trained run is needed", "set model.run=FOLDER")
         return next(iter(self.components))
-
-    def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
-        if isinstance(state, list) and len(state) != 1:
-            raise UserError(f"it is made of one model, and there are {len(state)}")
-        super().set_extra_state(state)

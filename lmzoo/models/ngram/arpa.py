@@ -13,9 +13,9 @@ from lmzoo.core.options import Source
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.vocabulary import ADDED, EOS, EOS_ID, UNK
 from lmzoo.models.ngram.arpa_file import read_arpa
-from lmzoo.models.ngram.ngram import BackoffModel, saved_table
+from lmzoo.models.ngram.ngram import BackoffModel
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.model import State, models, number_kind, numbers_outside
+from lmzoo.protocol.model import State, models
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ class Arpa(BackoffModel):
         self.order = 1
         self.register_buffer("entry", torch.arange(vocabulary_size))
         self.register_buffer("listed", torch.ones(vocabulary_size, dtype=torch.bool))
-        self.register_load_state_dict_pre_hook(_check_entries)
-        self.register_load_state_dict_post_hook(_measure)
+        self.register_load_state_dict_pre_hook(_take_listed)
+        self.register_load_state_dict_post_hook(_take_order)
 
     def estimate(self, corpus: Corpus) -> None:
         if self.path is None:
@@ -98,14 +98,14 @@ def check_sums(path: str, words: Sequence[str], table: NGramTable) -> None:
     sums = torch.cat([table.predict(part).double().logsumexp(1).exp() for part in contexts.split(at_once)])
     highest, farthest = int(sums.argmax()), int((sums - 1).abs().argmax())
 
-    def told(place: int) -> str:
+    def problem(place: int) -> str:
         after = " ".join("<s>" if word == EOS_ID else words[int(word)] for word in contexts[place].tolist())
         return f"{path}: the probabilities of all words after '{after}' sum to {float(sums[place]):.4g}"
 
     if not sums[highest] <= NO_MODEL:
-        raise UserError(told(highest), "those of a model sum to 1; make the file again")
+        raise UserError(problem(highest), "those of a model sum to 1; make the file again")
     if abs(sums[farthest] - 1) > NOT_ONE:
-        log.warning("%s, not to 1", told(farthest))
+        log.warning("%s, not to 1", problem(farthest))
 
 
 def check_words(path: str, words: Sequence[str], table: NGramTable, vocabulary: Vocabulary) -> None:
@@ -113,39 +113,31 @@ def check_words(path: str, words: Sequence[str], table: NGramTable, vocabulary: 
     listed = {*words} if table.logprob[words.index(UNK)] > -torch.inf else {*words} - {UNK}
     if missing := [word for word in vocabulary.words[1:] if word not in listed]:
         if UNK in listed:
-            log.info("%s: does not have %s, which it reads as %s", path, _told(missing, "the corpus"), UNK)
+            log.info("%s: does not have %s, which it reads as %s", path, _some(missing, "the corpus"), UNK)
         else:
-            log.warning("%s: has no %s, so it gives probability 0 to %s", path, UNK, _told(missing, "the corpus"))
-    own = [word for word in words[1:] if word != UNK and word not in vocabulary.index]
-    if never := [word for word in own if word in ADDED or not vocabulary.form.makes(word)]:
+            log.warning("%s: has no %s, so it gives probability 0 to %s", path, UNK, _some(missing, "the corpus"))
+    foreign = [word for word in words[1:] if word != UNK and word not in vocabulary.index]
+    if never := [word for word in foreign if word in ADDED or not vocabulary.form.makes(word)]:
         why = ", ".join(vocabulary.form.changes()) or "white space parts words"
-        log.warning("%s: no text can have %s: %s", path, _told(never, "the file"), why)
-    if absent := sorted({*own} - {*never}):
+        log.warning("%s: no text can have %s: %s", path, _some(never, "the file"), why)
+    if absent := sorted({*foreign} - {*never}):
         log.warning("%s: the corpus does not have %s, so in any text they are unknown; corpus.vocabulary=%s takes them",
-                    path, _told(absent, "the file"), path)  # fmt: skip
+                    path, _some(absent, "the file"), path)  # fmt: skip
 
 
-def _told(words: Sequence[str], where: str) -> str:
+def _some(words: Sequence[str], where: str) -> str:
     """How many words there are, and some of them."""
     number = "1 word" if len(words) == 1 else f"{len(words):,} words"
     return f"{number} of {where} ({printable(', '.join(words[:SHOWN]))}{', …' if len(words) > SHOWN else ''})"
 
 
-def _check_entries(model: Arpa, saved: dict[str, Any], prefix: str, *others: Any) -> None:
-    """Refuse a checkpoint with words that its table does not have.
-
-    One of before `listed` was kept has the words that score alike as unlisted.
-    """
-    table, entry = saved_table(saved, prefix), saved.get(prefix + "entry")
-    if table is None or not isinstance(entry, Tensor):
-        return
-    if problem := numbers_outside(entry, table.vocabulary_size):
-        others[-1].append(f"entry {problem}")  # to the errors of load_state_dict
-    elif entry.shape == model.entry.shape and number_kind(entry) == "whole":
+def _take_listed(model: Arpa, saved: dict[str, Any], prefix: str, *_: Any) -> None:
+    """In a checkpoint of before `listed` was kept, words that score alike are taken as unlisted."""
+    if isinstance(entry := saved.get(prefix + "entry"), Tensor):
         saved.setdefault(prefix + "listed", (entry.bincount() == 1)[entry])
 
 
-def _measure(model: Arpa, *_: Any) -> None:
+def _take_order(model: Arpa, incompatible: Any) -> None:
     """Take N from the n-grams of a checkpoint."""
-    if not model.entry.is_meta and model.table.problem() is None:  # else PyTorch tells what `BackoffModel` has found
+    if not model.entry.is_meta and not incompatible.missing_keys:
         model.order = model.table.order

@@ -27,12 +27,13 @@ the interpolation (section 3.4) of Heafield et al. (2013).
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Count, NonNegative
 from lmzoo.models.ngram.counts import PIECE, NGrams, Numbers, Order, adjusted_counts, count_ngrams
 from lmzoo.models.ngram.discounts import (
     FALLBACK,
@@ -50,6 +51,33 @@ NOTHING = 1e-12
 """A sum of float64 probabilities below this is taken for zero."""
 
 Smoothing = Literal["mle", "additive", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"]
+
+
+class SmoothingOptions(TypedDict):
+    """How n-grams are counted, and how counts become probabilities.
+
+    Args:
+        smoothing: how counts become probabilities; mle does not smooth.
+        interpolated: whether a seen word, too, gets a share of the lower order. Else only words unseen after the
+            context back off.
+        interpolate_unigrams: whether the probability that is discounted from the unigrams goes to all types alike. Else
+            it goes to the unseen types alone, if there are any (lmplz's ``--interpolate_unigrams``).
+        pseudocount: δ that additive smoothing adds to each count.
+        discount_fallback: whether an order takes the discounts 0.5, 1 and 1.5 if the text is too small or too regular
+            to give any. Else that is an error, as in lmplz.
+        prune: a threshold for each order, not decreasing, 0 for unigrams; the last one is also that of all higher
+            orders. An n-gram with this count or a lower one is left out (lmplz's ``--prune``).
+        memory: GiB that counting may take beside the finished table; the n-grams are sorted in parts in temporary files
+            (TMPDIR) then, and merged, to the same bits (lmplz's ``-S``). None: they are counted in memory.
+    """
+
+    smoothing: Smoothing
+    interpolated: bool
+    interpolate_unigrams: bool
+    pseudocount: NonNegative
+    discount_fallback: bool
+    prune: list[Count]
+    memory: NonNegative | None
 
 
 def smoothing_counts(orders: Sequence[Order], smoothing: Smoothing) -> list[Numbers]:
@@ -86,48 +114,39 @@ def discounts(
     return result
 
 
-def estimate(
-    tokens: Tensor,
-    *,
-    vocabulary_size: int,
-    order: int,
-    smoothing: Smoothing,
-    interpolated: bool,
-    interpolate_unigrams: bool,
-    pseudocount: float,
-    discount_fallback: bool,
-    prune: Sequence[int],
-    memory: float | None,
-) -> NGramTable:
+def estimate(tokens: Tensor, *, vocabulary_size: int, order: int, **options: Unpack[SmoothingOptions]) -> NGramTable:
     """Count the n-grams of a text and estimate a model of it.
 
     Args:
         tokens: (T,) whole numbers, T >= 1, each sentence closed by word 0.
         vocabulary_size: V, the number of types that share probability, seen or not.
-        order, …, memory: the options of `lmzoo.models.ngram.ngram.NGram`.
+        order: N.
 
     Raises: UserError where discounts cannot be computed, and as `count_in_files` does.
     """
-    counted = (tokens, vocabulary_size, order)
-    orders: list[Order] = [*(count_ngrams(*counted) if memory is None else count_in_files(*counted, memory))]
-    counts = smoothing_counts(orders, smoothing)
-    D = discounts(tokens, vocabulary_size, counts, smoothing, discount_fallback)
-    if not any(prune[:order]):  # else raw counts are asked for again
+    text, memory = (tokens, vocabulary_size, order), options["memory"]
+    orders: list[Order] = [*(count_ngrams(*text) if memory is None else count_in_files(*text, memory))]
+    counts = smoothing_counts(orders, options["smoothing"])
+    D = discounts(tokens, vocabulary_size, counts, options["smoothing"], options["discount_fallback"])
+    pruned = any(options["prune"][:order])
+    if not pruned:  # else raw counts are asked for again
         orders = [replace(grams, counts=a) for grams, a in zip(orders, counts, strict=True)]
     keys = [grams.keys for grams in orders[1:]]
     rows = sum(len(grams.keys) for grams in orders)
     recursion = _Recursion(
-        vocabulary_size, order, smoothing, interpolated, interpolate_unigrams, pseudocount, prune,
+        vocabulary_size,
+        order,
+        options,
         logprob=torch.empty(rows, device=tokens.device),
         backoff=torch.empty(rows - len(orders[-1].keys), device=tokens.device),
-        kept=torch.ones(rows if any(prune[:order]) else 0, dtype=torch.bool, device=tokens.device),
-    )  # fmt: skip
+        kept=torch.ones(rows if pruned else 0, dtype=torch.bool, device=tokens.device),
+    )
     p = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)  # below the unigrams
     for n in range(1, order + 1):
         p = recursion.step(n, orders.pop(0), counts.pop(0), D[n - 1], p)
-    if not len(recursion.kept):
-        joined = _joined(_pieces(keys), rows - vocabulary_size, tokens.device)
-        return NGramTable(vocabulary_size, joined, recursion.logprob, recursion.backoff)
+    if not pruned:
+        whole = _filled(_pieces(keys), rows - vocabulary_size, tokens.device)
+        return NGramTable(vocabulary_size, whole, recursion.logprob, recursion.backoff)
     return _pruned(vocabulary_size, keys, recursion.logprob, recursion.backoff, recursion.kept)
 
 
@@ -136,18 +155,14 @@ class _Recursion:
     """The recursion over the orders, a part of the contexts at a time.
 
     Args:
-        vocabulary_size, …, prune: see `estimate`.
+        vocabulary_size, order, options: see `estimate`.
         logprob, backoff: those of an `NGramTable`, which are filled.
         kept: whether each n-gram stays; empty where all do.
     """
 
     vocabulary_size: int
     order: int
-    smoothing: Smoothing
-    interpolated: bool
-    interpolate_unigrams: bool
-    pseudocount: float
-    prune: Sequence[int]
+    options: SmoothingOptions
     logprob: Tensor
     backoff: Tensor
     kept: Tensor
@@ -160,37 +175,38 @@ class _Recursion:
         """
         p = lower.new_empty(len(grams.keys) if n < self.order else 0)
         first = grams.first + grams.contexts if n > 1 else 0  # row of the first n-gram
-        threshold = self.prune[min(n, len(self.prune)) - 1]
+        threshold = self.options["prune"][:n][-1]
         for rows, part in grams.parts():
             stays = part.counts > threshold
             share, gamma = self._shares_and_backoffs(
                 n, part, counts[rows], lower.index_select(0, part.suffix), D, stays
             )
-            own = slice(first + rows.start, first + rows.stop)
-            self.logprob[own] = share.float().log()
+            in_table = slice(first + rows.start, first + rows.stop)
+            self.logprob[in_table] = share.float().log()
             if n < self.order:
                 p[rows] = share
             if n > 1:
                 self.backoff[part.first : part.first + part.contexts] = gamma.float().log()
             if n > 1 and len(self.kept):  # all unigrams stay, those without a count, too
-                self.kept[own] = stays
+                self.kept[in_table] = stays
         return p
 
     def _shares_and_backoffs(
         self, n: int, part: NGrams, a: Tensor, below: Tensor, D: list[float], stays: Tensor
     ) -> tuple[Tensor, Tensor]:
         """(K,) p(w | h) and (contexts,) γ or α of a part, from the (K,) counts and p(w | h')."""
-        if n == 1 and not self.interpolate_unigrams and (a == 0).any():
+        smoothing, interpolated = self.options["smoothing"], self.options["interpolated"]
+        if n == 1 and not self.options["interpolate_unigrams"] and (a == 0).any():
             below = (a == 0) / (a == 0).sum()
-        e = self.pseudocount * self.vocabulary_size if self.smoothing == "additive" else 0.0
-        if self.smoothing == "witten_bell":
+        e = self.options["pseudocount"] * self.vocabulary_size if smoothing == "additive" else 0.0
+        if smoothing == "witten_bell":
             e = part.total(a > 0)
         u, gamma = _shares(part, a, _discount(a, D, stays), e)
-        if n == 1 or self.interpolated or self.smoothing == "additive":
+        if n == 1 or interpolated or smoothing == "additive":
             p = u + gamma.index_select(0, part.prefix) * below  # (3)
         else:
             p, gamma = _back_off(part, u, gamma, below)  # (4)
-        if self.smoothing == "additive" and not self.interpolated and n < self.order:
+        if smoothing == "additive" and not interpolated and n < self.order:
             initial = torch.arange(len(a), device=a.device) < part.initial  # Lidstone: uniform without all the context
             p = torch.where(initial, p, 1 / self.vocabulary_size)
             gamma = torch.where(part.total(initial) > 0, gamma, 1.0)
@@ -205,7 +221,7 @@ def _pieces(parts: list[Numbers]) -> Iterator[Tensor]:
             yield part[begin : begin + PIECE]
 
 
-def _joined(pieces: Iterable[Tensor], size: int, device: torch.device) -> Tensor:
+def _filled(pieces: Iterable[Tensor], size: int, device: torch.device) -> Tensor:
     """Keys in one tensor of this size."""
     tensor, begin = torch.empty(size, dtype=torch.int64, device=device), 0
     for piece in pieces:
@@ -257,5 +273,5 @@ def _pruned(V: int, keys: list[Numbers], logprob: Tensor, backoff: Tensor, kept:
             yield row[stay // V] * V + stay % V
             begin += len(piece)
 
-    joined = _joined(pieces(), int(kept[V:].sum()), kept.device)
-    return NGramTable(V, joined, logprob[kept], backoff[kept[: len(backoff)]])
+    whole = _filled(pieces(), int(kept[V:].sum()), kept.device)
+    return NGramTable(V, whole, logprob[kept], backoff[kept[: len(backoff)]])

@@ -14,7 +14,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from lmzoo.models.ngram.counts import PIECE
 from lmzoo.numerics.hashing import HashTable
 from lmzoo.numerics.ragged import ranges
 
@@ -53,23 +52,6 @@ class NGramTable:
             end = torch.searchsorted(self.keys, first[-1] * self.vocabulary_size)
             first.append(self.vocabulary_size + int(end))
         return first
-
-    def problem(self, order: int | None = None) -> str | None:
-        """What shows that the tensors, which are vectors, are no table for queries of N words; None if nothing does."""
-        V = self.vocabulary_size
-        if V < 1:
-            return f"there are {V} unigrams"
-        for begin in range(0, len(self.keys), PIECE):
-            keys = self.keys[begin : begin + PIECE + 1]
-            rows = torch.arange(V + begin, V + begin + len(keys), device=keys.device)
-            shorter = keys // V < rows  # an n-gram comes after its first n - 1 words
-            if not shorter.all() or not (keys.diff() > 0).all() or (keys[:1] < 0).any():
-                return "the n-grams are in no order"
-        first = self.first_rows()
-        contexts = first[-2] if order is None else first[min(order, len(first)) - 1]
-        if len(self.backoff) < contexts:
-            return f"there are {len(self.backoff)} backoffs for {contexts} contexts"
-        return None
 
     @cached_property
     def _places(self) -> HashTable:
@@ -122,11 +104,11 @@ class NGramTable:
             place = place[:-1] if len(place) and place[-1] == len(words) - 1 else place
             place, context = place + 1, context[: len(place)]
             backed_off = scores.index_select(0, place) + self.backoff.index_select(0, context)
-            found = child(context, words.index_select(0, place))
-            logprob = self.logprob.index_select(0, found.clamp(min=0))
-            scores.index_copy_(0, place, torch.where(found < 0, backed_off, logprob))
-            listed = (found >= 0).nonzero()[:, 0]
-            place, context = place.index_select(0, listed), found.index_select(0, listed)
+            ngram = child(context, words.index_select(0, place))
+            logprob = self.logprob.index_select(0, ngram.clamp(min=0))
+            scores.index_copy_(0, place, torch.where(ngram < 0, backed_off, logprob))
+            listed = (ngram >= 0).nonzero()[:, 0]
+            place, context = place.index_select(0, listed), ngram.index_select(0, listed)
         return scores.view(batch, length)[:, context_length:]
 
     def predict(self, context: Tensor) -> Tensor:
@@ -140,15 +122,15 @@ class NGramTable:
             suffixes.append(rows[:, -1])  # (B,) rows of the contexts' last m words
             rows = self.child(rows[:, :-1], context[:, m:])  # (B, N - 1 - m) of the m + 1 words up to each column
         backoff = self.logprob.new_zeros(batch)  # (B,) of all the longer contexts together
-        found = []
+        listed = []
         for row in reversed(suffixes):
             begin = torch.searchsorted(self.keys, row * self.vocabulary_size)
             count = torch.searchsorted(self.keys, (row + 1) * self.vocabulary_size) - begin
             which, place = ranges(begin, count)  # (listed words,)
             word = self.keys[place] % self.vocabulary_size
-            found.append((which, word, self.logprob[place + self.vocabulary_size] + backoff[which]))
+            listed.append((which, word, self.logprob[place + self.vocabulary_size] + backoff[which]))
             backoff = backoff + self.backoff[row].where(row >= 0, 0.0)
         logprobs = self.logprob[: self.vocabulary_size] + backoff[:, None]  # (B, V)
-        for which, word, logprob in reversed(found):
+        for which, word, logprob in reversed(listed):
             logprobs[which, word] = logprob
         return logprobs

@@ -2,17 +2,14 @@
 
 import math
 from itertools import product
-from pathlib import Path
 
 import pytest
 import torch
-from command_line import command
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngram_oracle import BOS, EOS, Oracle
 from omegaconf import OmegaConf
 
-from lmzoo import load
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
@@ -173,29 +170,6 @@ def test_a_model_without_a_text_is_uniform():
     for unknown in (False, True):
         model = NGram(vocabulary_size=5, order=3, unknown=unknown, **DEFAULTS)
         torch.testing.assert_close(model.predict(model.initial_state(2)).exp(), torch.full((2, 5), 1 / (5 + unknown)))
-
-
-def test_a_checkpoint_of_another_vocabulary_is_refused():
-    trained, other = (NGram(vocabulary_size=V, order=2, unknown=True, **DEFAULTS) for V in (50, 2))
-    trained.table = estimate(stream([[1, 2], [49]]), vocabulary_size=51, order=2, **DEFAULTS)
-    with pytest.raises(RuntimeError, match=r"51 unigrams, .* 3$"):
-        other.load_state_dict(trained.state_dict())
-
-
-def test_best_weights_of_another_vocabulary_are_refused(tmp_path: Path):
-    """In a run folder with the same configuration, if an earlier version saved them without the words' checksum."""
-    paths = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid", "test")]
-    for run, text in (("few", "a b a\n"), ("many", "a b c d e\n")):
-        (tmp_path / "text").write_text(text)
-        options = ["corpus=text", *paths, "model=ngram", "model.order=2", "device=cpu"]
-        assert command(*options, f"run_dir={tmp_path / run}").code == 0
-    for run in ("few", "many"):
-        load(tmp_path / run)
-    checkpoint = torch.load(tmp_path / "many" / "best.pt", weights_only=True)
-    torch.save({key: checkpoint[key] for key in ("model", "config")}, tmp_path / "few" / "best.pt")
-    with pytest.raises(UserError, match=r"few/best\.pt: .*6 unigrams, and this model has 3") as refused:
-        load(tmp_path / "few")
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("prune", [[], [1], [0, 2, 1], [0, 0, 0, 0]])
