@@ -66,12 +66,11 @@ def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
         raise UserError(f"model.hidden={hidden}: there are only {V} words", "set model.hidden below that")
     source, vectors = options["vectors"], None
     if source is not None:
-        rows, given = vectors_of(source, corpus.vocabulary, "model.vectors")
-        if hidden > (d := given.shape[1]):
+        vectors = vectors_of(source, corpus.vocabulary, "model.vectors")
+        if hidden > (d := vectors[1].shape[1]):
             raise UserError(
                 f"model.hidden={hidden}: the vectors of {source} have {d} dimensions", f"set it to {d} or less"
             )
-        vectors = rows, given
     if len(corpus.train) < lags:
         raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.train)} tokens")
     device = torch.device("cpu") if model.device.type == "mps" else model.device

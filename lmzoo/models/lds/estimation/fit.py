@@ -116,18 +116,14 @@ def em(
 
     Raises: ValueError as `identify` does.
     """
-    lds = begun or identified(psi, hidden, blocks)
+    if (lds := begun) is None:
+        device = psi[0].device
+        generator = torch.Generator(device).manual_seed(0)  # the decomposition hardly depends on its start
+        shape = (blocks * len(psi[0]), hidden + OVERSAMPLING)
+        start = torch.randn(shape, dtype=torch.float64, device=device, generator=generator)
+        lds = identify(psi[: 2 * blocks - 1], start, hidden, blocks)
     while True:
         steady = steady_state(lds)
         expectations = e_step(psi[:lags], lds, steady, dimensions)
         yield lds, steady, expectations
         lds = m_step(expectations)
-
-
-def identified(psi: Sequence[CrossCovariance] | Sequence[Tensor], hidden: int, blocks: int) -> LDS:
-    """The system of subspace identification."""
-    device = psi[0].device
-    generator = torch.Generator(device).manual_seed(0)  # the decomposition hardly depends on its start
-    shape = (blocks * len(psi[0]), hidden + OVERSAMPLING)
-    start = torch.randn(shape, dtype=torch.float64, device=device, generator=generator)
-    return identify(psi[: 2 * blocks - 1], start, hidden, blocks)

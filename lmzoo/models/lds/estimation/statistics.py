@@ -16,71 +16,27 @@ from torch import Tensor
 from lmzoo.numerics.sparse import coo
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """How often each word occurs in a text, and each pair of words k apart for k = 1 … K.
 
-    ``a + b`` are the counts of b's text written after a's. So parts of a text can be counted in a stream or in
-    parallel.
-
-    Attributes:
-        words: (V,) int64.
-        pairs: for each k (P,) ascending codes iV + j, where word i comes k after word j, and (P,) counts; int64.
-        head, tail: the first and the last K tokens of the text, or all of a shorter text.
+    The text is a circle: its first word follows its last.
     """
 
     words: Tensor
+    """(V,) int64."""
     pairs: tuple[tuple[Tensor, Tensor], ...]
-    head: Tensor
-    tail: Tensor
+    """For each k (P,) ascending codes iV + j, where word i comes k after word j, and (P,) counts; int64."""
 
     @classmethod
     def of(cls, tokens: Tensor, size: int, lags: int) -> "Counts":
-        """Count (N,) int64 tokens below V = ``size``, and pairs for K = ``lags`` lags."""
-        pairs = tuple(_tally(tokens[k:] * size + tokens[:-k]) for k in range(1, lags + 1))
-        tail = tokens[max(0, len(tokens) - lags) :]
-        return cls(tokens.bincount(minlength=size), pairs, tokens[:lags].clone(), tail.clone())
-
-    def __add__(self, after: "Counts") -> "Counts":
-        lags = len(self.pairs)
-        pairs = tuple(
-            _tally(torch.cat([first[0], across, second[0]]), torch.cat([first[1], torch.ones_like(across), second[1]]))
-            for first, second, across in zip(self.pairs, after.pairs, self._across(after), strict=True)
-        )
-        tail = torch.cat([self.tail, after.tail])
-        head = torch.cat([self.head, after.head])[:lags]
-        return Counts(self.words + after.words, pairs, head, tail[max(0, len(tail) - lags) :])
-
-    def closed(self) -> "Counts":
-        """The counts of the text as a circle, where the first word follows the last.
+        """Count (N,) int64 tokens below V = ``size``, and pairs for K = ``lags`` lags.
 
         Raises: ValueError for a text that is shorter than K.
         """
-        if len(self.head) < len(self.pairs):
-            raise ValueError(f"a circle for {len(self.pairs)} lags needs at least as many tokens")
-        pairs = tuple(
-            _tally(torch.cat([codes, across]), torch.cat([counts, torch.ones_like(across)]))
-            for (codes, counts), across in zip(self.pairs, self._across(self), strict=True)
-        )
-        return Counts(self.words, pairs, self.head, self.tail)
-
-    def _across(self, after: "Counts") -> list[Tensor]:
-        """For each lag the codes of the pairs that begin in this text and end in the text ``after`` it."""
-        joint, border = torch.cat([self.tail, after.head]), len(self.tail)
-        codes = []
-        for k in range(1, len(self.pairs) + 1):
-            start = max(0, border - k)
-            stop = max(start, min(border, len(joint) - k))
-            codes.append(joint[start + k : stop + k] * len(self.words) + joint[start:stop])
-        return codes
-
-
-def _tally(codes: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Distinct codes, ascending, and the sum of the counts of each."""
-    if counts is None:
-        return torch.unique(codes, return_counts=True)
-    distinct, place = torch.unique(codes, return_inverse=True)
-    return distinct, torch.zeros_like(distinct).index_add_(0, place, counts)
+        if len(tokens) < lags:
+            raise ValueError(f"a circle for {lags} lags needs at least as many tokens")
+        codes = (tokens.roll(-k) * size + tokens for k in range(1, lags + 1))
+        return cls(tokens.bincount(minlength=size), tuple(torch.unique(code, return_counts=True) for code in codes))
 
 
 @dataclass(frozen=True)
@@ -130,7 +86,6 @@ def whiten(counts: Counts, pseudocount: float) -> Statistics:
 
     Raises: ValueError for a word that never occurs where ``pseudocount`` is 0.
     """
-    counts = counts.closed()
     V, N = len(counts.words), int(counts.words.sum())
     share = pseudocount * V / (N + pseudocount * V)  # λ
     mu = (1 - share) / N * counts.words.double() + share / V
