@@ -72,8 +72,8 @@ class Cache(OfOneRun):
         return words, self.weight.new_zeros(batch_size, self.size, d), *start
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        words, vectors, *own = state
-        logprobs, new, after = self._scored(tokens, tuple(own))
+        words, vectors, *inner = state
+        logprobs, new, after = self._scored(tokens, tuple(inner))
         words, vectors = torch.cat([words, tokens], 1), torch.cat([vectors, new], 1)  # (B, N + T), (B, N + T, d)
         shares = self._shares(new, words, vectors)
         hits = (shares * (words[:, None] == tokens[..., None])).sum(2)  # (B, T)
@@ -81,8 +81,8 @@ class Cache(OfOneRun):
         return self._mixed(logprobs, cached), (words[:, -self.size :], vectors[:, -self.size :], *after)
 
     def predict(self, state: State) -> Tensor:
-        words, vectors, *own = state
-        logprobs, query = self._next(tuple(own))
+        words, vectors, *inner = state
+        logprobs, query = self._next(tuple(inner))
         words = torch.nn.functional.pad(words, (0, 1), value=-1)  # the place of the next word
         shares = self._shares(query[:, None], words, torch.cat([vectors, query[:, None]], 1))[:, 0]  # (B, N + 1)
         totals = torch.zeros_like(logprobs).scatter_add(1, words.clamp(min=0), shares)

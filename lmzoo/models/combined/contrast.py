@@ -55,11 +55,11 @@ class Contrast:
     def minimum(self, x: Tensor, l2: float) -> Tensor:
         """(F + 1,) w and c, searched from x."""
         curvature = self.curvature + l2
-        found = minimise(
+        optimum = minimise(
             lambda x: self.objective(x, l2), x, l1=torch.zeros_like(x), curvature=curvature,
             tolerance=TOLERANCE, max_iterations=ITERATIONS,
         )  # fmt: skip
-        return found.x
+        return optimum.x
 
 
 def log_normaliser(log_ratios: Tensor) -> LogZ:

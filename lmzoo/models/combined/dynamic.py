@@ -70,7 +70,7 @@ class Dynamic(OfOneRun):
     ):
         super().__init__(vocabulary_size, run)
         self.rule, self.rate, self.decay, self.segment, self.epsilon = rule, rate, decay, segment, epsilon
-        self.kept: _Rule | None = None  # while the model is frozen
+        self.frozen_rule: _Rule | None = None  # while the model is frozen
         self.register_buffer("rms", torch.empty(0))
         sized_by_estimate(self, "rms")
 
@@ -113,8 +113,8 @@ class Dynamic(OfOneRun):
             for row in range(len(tokens))
         ]
         logprobs, pending, states = zip(*rows, strict=True)
-        own = (torch.cat(parts) for parts in zip(*states, strict=True))
-        return torch.stack(logprobs), (torch.stack(pending), weights, *own)
+        start = [torch.cat(parts) for parts in zip(*states, strict=True)]
+        return torch.stack(logprobs), (torch.stack(pending), weights, *start)
 
     def _row_(self, tokens: Tensor, pending: Tensor, weights: Tensor, start: State) -> tuple[Tensor, Tensor, State]:
         """The (T,) scores of a row, the tokens pending after it, and the model's state; changes its (P,) weights."""
@@ -125,7 +125,7 @@ class Dynamic(OfOneRun):
             named = self._named(weights)
             with torch.enable_grad():
                 logprobs, after = _call(self.inner, named, read[None], start)
-            scores.append(_numbers(logprobs[0, -len(part) :].detach()))
+            scores.append(_checked(logprobs[0, -len(part) :].detach()))
             if len(read) == self.segment:
                 self._learn_(weights, self._gradient(logprobs, named))
                 start, read = tuple(part.detach() for part in after), read[:0]
@@ -150,7 +150,8 @@ class Dynamic(OfOneRun):
             with torch.no_grad():
                 if read.numel():
                     _, now = _call(self.inner, named, read, now)
-                predictions.append(_numbers(_call(_Predicting(self.inner), _below(named), now)))
+                below = {f"model.{name}": weight for name, weight in named.items()}
+                predictions.append(_checked(_call(_Predicting(self.inner), below, now)))
         return torch.cat(predictions) if predictions else state[1].new_zeros(0, self.vocabulary_size)
 
     @torch.enable_grad()
@@ -164,8 +165,8 @@ class Dynamic(OfOneRun):
         return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
 
     def _rule(self) -> "_Rule":
-        if self.kept is not None:
-            return self.kept
+        if self.frozen_rule is not None:
+            return self.frozen_rule
         if self.rule == "sgd":
             return _Rule(self._trained(), self.decay, None)
         back = (self.decay * self.rms / self.rms.mean()).clamp(max=1)
@@ -173,21 +174,21 @@ class Dynamic(OfOneRun):
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
         """(P,) weights as the parameters of the model, ready for a gradient."""
-        own = dict(self.inner.named_parameters())
-        parts = weights.split([parameter.numel() for parameter in own.values()])
+        parameters = dict(self.inner.named_parameters())
+        parts = weights.split([parameter.numel() for parameter in parameters.values()])
         return {
             name: part.detach().view_as(parameter).requires_grad_()
-            for (name, parameter), part in zip(own.items(), parts, strict=True)
+            for (name, parameter), part in zip(parameters.items(), parts, strict=True)
         }
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """The model itself is not frozen: its weights change."""
-        before, self.kept = self.kept, self._rule()
+        before, self.frozen_rule = self.frozen_rule, self._rule()
         try:
             yield
         finally:
-            self.kept = before
+            self.frozen_rule = before
 
     @property
     def window_tokens(self) -> int:
@@ -223,7 +224,7 @@ def _call(module: torch.nn.Module, named: dict[str, Tensor], *arguments: Tensor 
         return functional_call(module, named, arguments)
 
 
-def _numbers(logprobs: Tensor) -> Tensor:
+def _checked(logprobs: Tensor) -> Tensor:
     """The same log-probabilities.
 
     Raises: UserError where one is no number.
@@ -232,7 +233,3 @@ def _numbers(logprobs: Tensor) -> Tensor:
         raise UserError("model=dynamic: steps are so large that a probability is no number any more",
                         "set a smaller model.rate, or a larger model.epsilon")  # fmt: skip
     return logprobs
-
-
-def _below(named: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {f"model.{name}": value for name, value in named.items()}

@@ -82,7 +82,7 @@ class Mixture(OfTrained):
         return self.weights.log().expand(batch_size, -1), *itertools.chain.from_iterable(states)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        results = [model(tokens, own) for model, own in self._with_states(state)]
+        results = [model(tokens, inner) for model, inner in self._with_states(state)]
         scores = torch.stack([logprobs for logprobs, _ in results], 2)  # (B, T, K)
         mixed, weights = self._mix(scores, tokens, state[0])
         return mixed, (weights, *itertools.chain.from_iterable(after for _, after in results))
@@ -100,7 +100,7 @@ class Mixture(OfTrained):
         return torch.stack(mixed, 1), weights
 
     def predict(self, state: State) -> Tensor:
-        scores = torch.stack([model.predict(own) for model, own in self._with_states(state)], 2)  # (B, V, K)
+        scores = torch.stack([model.predict(inner) for model, inner in self._with_states(state)], 2)  # (B, V, K)
         return (scores + state[0][:, None]).logsumexp(2)
 
     @property

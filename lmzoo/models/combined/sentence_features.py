@@ -108,22 +108,22 @@ def _size(of_word: Tensor) -> int:
 
 def frequent(features: SentenceFeatures, texts: list[Tensor], min_count: int) -> Tensor:
     """(F,) the keys, ascending, of the features that occur at least so often in one of the texts."""
-    found = []
+    frequent_keys = []
     for occurrences in zip(*(features.of(text) for text in texts), strict=True):
         counted = [keys.unique(return_counts=True) for keys, _ in occurrences]
-        found.append(torch.cat([keys[counts >= min_count] for keys, counts in counted]).unique())
-    return torch.cat(found)
+        frequent_keys.append(torch.cat([keys[counts >= min_count] for keys, counts in counted]).unique())
+    return torch.cat(frequent_keys)
 
 
 def matrix(features: SentenceFeatures, keys: Tensor, tokens: Tensor) -> SparseRows:
     """(S, F) how often each sentence of a text has each feature; F are the (F,) ascending keys."""
     rows, columns = [tokens.new_empty(0)], [tokens.new_empty(0)]
-    for own, sentences in features.of(tokens):
+    for occurring, sentences in features.of(tokens):
         if len(keys):
-            place = torch.searchsorted(keys, own).clamp(max=len(keys) - 1)
-            known = keys[place] == own
-            rows.append(sentences[known])
-            columns.append(place[known])
+            place = torch.searchsorted(keys, occurring).clamp(max=len(keys) - 1)
+            listed = keys[place] == occurring
+            rows.append(sentences[listed])
+            columns.append(place[listed])
     width = max(len(keys), 1)
     cells, counts = (torch.cat(rows) * width + torch.cat(columns)).unique(return_counts=True)
     begins = torch.searchsorted(cells, torch.arange(int((tokens == EOS_ID).sum())) * width)

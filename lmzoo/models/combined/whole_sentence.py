@@ -125,16 +125,16 @@ class WholeSentence(OfTrained):
     def _strongest(self, contrast: Contrast, valid: Tensor, trial: Tensor) -> Tensor:
         """(F,) w of the strength with the highest probability of valid, Z being from samples for the choice alone."""
         base = float(text_logprobs(self._model(0), valid, "sentence").double().sum())
-        on_valid, on_trial, x, found = self._matrix(valid), self._matrix(trial), contrast.begin(), []
+        on_valid, on_trial, x, fits = self._matrix(valid), self._matrix(trial), contrast.begin(), []
         for l2 in sorted(self.l2, reverse=True):
             x = contrast.minimum(x, l2)
             log_z = log_normaliser(on_trial @ x[:-1])
             logprob = base + float((on_valid @ x[:-1]).double().sum()) - on_valid.shape[0] * log_z.value
-            found.append((logprob, x[:-1]))
+            fits.append((logprob, x[:-1]))
             reached = Score(logprob, len(valid), 0).perplexity
             log.info("l2 %g: valid perplexity %.2f, log Z %.4f ± %.4f, in the contrast %.4f",
                      l2, reached, log_z.value, log_z.error, float(x[-1]))  # fmt: skip
-        return max(found, key=lambda each: each[0])[1]
+        return max(fits, key=lambda fit: fit[0])[1]
 
     def _matrix(self, tokens: Tensor) -> SparseRows:
         """(S, F) φ of the sentences of a (N,) text, on the CPU."""

@@ -93,5 +93,5 @@ class HMM(DenseHMM):
             mean = loglikelihood / float(counts.emission.sum())  # every token is emitted once
             log.info("EM iteration %d began at a log-likelihood of %.6f nats per token", iteration + 1, mean)
             tables = baum_welch.maximise(counts, self.pseudocount, tables)
-        for own, table in zip((self.start, self.transition, self.emission), tables, strict=True):
-            own.copy_(table)
+        for name, table in tables._asdict().items():
+            getattr(self, name).copy_(table)

@@ -56,7 +56,7 @@ def split_rows(vectors: Tensor, rows: int) -> Tensor:
 def split_states(parent: nn.Module, child: nn.Module) -> None:
     """Copy all weights of a model to a larger one of its class; tensors with more rows there go by `split_rows`."""
     weights = parent.state_dict()
-    for name, own in child.state_dict().items():
-        if own.shape != weights[name].shape:
-            weights[name] = split_rows(weights[name], len(own))
+    for name, weight in child.state_dict().items():
+        if weight.shape != weights[name].shape:
+            weights[name] = split_rows(weights[name], len(weight))
     child.load_state_dict(weights)

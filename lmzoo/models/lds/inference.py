@@ -28,11 +28,11 @@ def smooth(J: Tensor, A: Tensor, filtered: Tensor, mask: Tensor | None = None) -
     Args:
         mask: (B, T), False on padding. A row ends with its last token; the means of padding stay as they are.
     """
-    own = filtered - filtered @ (J @ A).mT
+    rest = filtered - filtered @ (J @ A).mT  # (I - JA) f_t
     s = filtered[:, -1]
     smoothed = [s]
     for t in reversed(range(filtered.shape[1] - 1)):
-        s = torch.addmm(own[:, t], s, J.mT)
+        s = torch.addmm(rest[:, t], s, J.mT)
         if mask is not None:
             s = s.where(mask[:, t + 1, None], filtered[:, t])
         smoothed.append(s)

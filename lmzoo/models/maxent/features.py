@@ -164,14 +164,14 @@ def finest(levels: list[Level], pairs: list[Tensor], context: Tensor, y: Tensor,
         context: (K,) contexts of the last level.
         outcomes: the number of all outcomes.
     """
-    found = torch.full_like(y, -1)
-    sought = torch.arange(len(y), device=y.device)
+    pair = torch.full_like(y, -1)
+    remaining = torch.arange(len(y), device=y.device)
     for level, keys in zip(reversed(levels), reversed(pairs), strict=True):
         place = find(keys, context * outcomes + y)
-        found[sought] = torch.where(place >= 0, place + level.begin, -1)
+        pair[remaining] = torch.where(place >= 0, place + level.begin, -1)
         missing = place < 0
-        sought, y, context = sought[missing], y[missing], level.shorter[context[missing]]
-    return found
+        remaining, y, context = remaining[missing], y[missing], level.shorter[context[missing]]
+    return pair
 
 
 def find(keys: Tensor, wanted: Tensor) -> Tensor:
@@ -212,7 +212,7 @@ def collect(
         count += len(nodes[-1])
     keys = torch.stack([rows[template] * outcomes + y for template in templates])  # (templates, N)
     place = torch.arange(len(templates), device=x.device)[:, None].expand_as(keys)
-    known = torch.stack([rows[template] for template in templates]) >= 0
-    pairs, inverse, counts = torch.unique(keys[known], return_inverse=True, return_counts=True)
-    place = torch.empty_like(pairs).scatter_(0, inverse, place[known])
+    present = torch.stack([rows[template] for template in templates]) >= 0
+    pairs, inverse, counts = torch.unique(keys[present], return_inverse=True, return_counts=True)
+    place = torch.empty_like(pairs).scatter_(0, inverse, place[present])
     return Features(templates, size, columns, outcomes, torch.cat(nodes), pairs), counts, place

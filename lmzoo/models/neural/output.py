@@ -98,9 +98,9 @@ class Output(nn.Module):
         """
         classes = self.classes
         if classes is None:
-            return token_logprobs(*in_autocast_type(hidden, self.weight, self.bias), tokens)
+            return token_logprobs(*in_autocast_type(hidden, self.weight, self.bias), tokens=tokens)
         c = classes.word_class[tokens]
-        of_class = token_logprobs(*in_autocast_type(hidden, classes.S.weight, classes.S.bias), c)
+        of_class = token_logprobs(*in_autocast_type(hidden, classes.S.weight, classes.S.bias), tokens=c)
         with torch.autocast(hidden.device.type, enabled=False):
             hidden = hidden.to(self.weight.dtype)
             return of_class + token_logprobs(hidden, self.weight, self.bias, tokens, classes.word_class)

@@ -37,7 +37,7 @@ class MixtureOfSoftmaxes(Output):
         """(N, d) h and (N,) int64 x -> (N,) log p(x | h) in nats."""
         prior, vectors = self._parts(hidden)
         tensors = in_autocast_type(vectors, self.weight, self.bias)
-        each = token_logprobs(*tensors, tokens.repeat_interleave(prior.shape[1]), alike=False)
+        each = token_logprobs(*tensors, tokens=tokens.repeat_interleave(prior.shape[1]), alike=False)
         return (prior + each.view_as(prior)).logsumexp(1)
 
     def predict(self, hidden: Tensor) -> Tensor:

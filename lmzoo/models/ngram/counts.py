@@ -115,20 +115,20 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
         ends, rows = torch.full_like(index, -1), 0
         keys = tokens.new_empty(len(tokens), dtype=torch.int64)  # the end is never written, so it takes no memory
         suffix, counts = index.new_empty(len(tokens)), index.new_empty(len(tokens))
-        for low, high in _own(_ranges(orders[-1].counts)):
+        for low, high in _of_rank(_ranges(orders[-1].counts)):
             place = places_between(index[:-1], low, high) + 1  # where the n-grams end
             if n > 2:  # beyond <s> alone, no context ends with word 0
                 place = place[words[place - 1] != EOS_ID]
-            found, inverse, occurrences = torch.unique(
+            ngrams, inverse, occurrences = torch.unique(
                 (index[place - 1].long() + first) * vocabulary_size + words[place],
                 return_inverse=True,
                 return_counts=True,
             )
-            own = slice(rows, rows + len(found))
-            keys[own], counts[own] = found, occurrences
-            suffix[own].scatter_(0, inverse, index[place])
+            part = slice(rows, rows + len(ngrams))
+            keys[part], counts[part] = ngrams, occurrences
+            suffix[part].scatter_(0, inverse, index[place])
             ends[place] = inverse.to(small) + rows
-            rows += len(found)
+            rows += len(ngrams)
         (keys, before), (suffix, _), (counts, _) = (
             ranks.all_gather_rows(part[:rows]) for part in (keys, suffix, counts)
         )
@@ -148,11 +148,11 @@ def places_between(numbers: Tensor, low: int, high: int) -> Tensor:
     return torch.cat([places + i * PIECE for i, places in enumerate(parts)])
 
 
-def _own(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _of_rank(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Those of the ranges that this process counts: neighbours, so that its n-grams are."""
-    found = list(ranges)
-    begin, end = (len(found) * number // ranks.world_size() for number in (ranks.rank(), ranks.rank() + 1))
-    return found[begin:end]
+    every = list(ranges)
+    begin, end = (len(every) * number // ranks.world_size() for number in (ranks.rank(), ranks.rank() + 1))
+    return every[begin:end]
 
 
 def _ranges(counts: Tensor) -> Iterator[tuple[int, int]]:

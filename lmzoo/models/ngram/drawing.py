@@ -39,11 +39,11 @@ class Drawing:
 
     def _suffixes(self, context: Tensor) -> Tensor:
         """(B, N - 1) contexts -> (B, N - 1) rows of their last 1, 2, … words; -1 where they are not listed."""
-        rows, found = context, []
+        rows, suffixes = context, []
         for m in range(1, context.shape[1] + 1):
-            found.append(rows[:, -1:])
+            suffixes.append(rows[:, -1:])
             rows = self.table.child(rows[:, :-1], context[:, m:])
-        return torch.cat([context[:, :0], *found], 1)
+        return torch.cat([context[:, :0], *suffixes], 1)
 
     def _after(self, levels: Tensor, level: Tensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
         """(B,) words drawn at some level or, where no listed one was, at a lower one, which is returned."""

@@ -69,9 +69,9 @@ class Runs:
 
     def sort(self, keys: Tensor, suffix: Tensor) -> Tensor:
         """Append a run of (P,) n-grams, in any order, and return which n-gram of the run each is."""
-        found, inverse, counts = torch.unique(keys, return_inverse=True, return_counts=True)
-        self.keys.append(found)
-        self.suffix.append(suffix.new_empty(len(found)).scatter_(0, inverse, suffix))
+        distinct, inverse, counts = torch.unique(keys, return_inverse=True, return_counts=True)
+        self.keys.append(distinct)
+        self.suffix.append(suffix.new_empty(len(distinct)).scatter_(0, inverse, suffix))
         self.counts.append(counts)
         self.begins.append(len(self.keys))
         return inverse
@@ -92,18 +92,18 @@ class Runs:
             taken = [int(torch.searchsorted(head, bound, right=True)) for head in heads]
             slices = [slice(place, place + size) for place, size in zip(places, taken, strict=True)]
             keys = torch.cat([head[:size] for head, size in zip(heads, taken, strict=True)])
-            found, inverse = torch.unique(keys, return_inverse=True)
-            suffix = torch.cat([self.suffix[own] for own in slices])
-            counts = torch.cat([self.counts[own] for own in slices])
+            distinct, inverse = torch.unique(keys, return_inverse=True)
+            suffix = torch.cat([self.suffix[head] for head in slices])
+            counts = torch.cat([self.counts[head] for head in slices])
             yield (
-                found,
-                suffix.new_empty(len(found)).scatter_(0, inverse, suffix),
-                counts.new_zeros(len(found)).scatter_add_(0, inverse, counts),
+                distinct,
+                suffix.new_empty(len(distinct)).scatter_(0, inverse, suffix),
+                counts.new_zeros(len(distinct)).scatter_add_(0, inverse, counts),
             )
-            for own, rows in zip(slices, inverse.split(taken), strict=True):
-                self.keys[own] = rows + row
-            row += len(found)
-            places = [own.stop for own in slices]
+            for head, rows in zip(slices, inverse.split(taken), strict=True):
+                self.keys[head] = rows + row
+            row += len(distinct)
+            places = [head.stop for head in slices]
 
 
 def count_in_files(tokens: Tensor, vocabulary_size: int, order: int, memory: float) -> list[Order]:
@@ -156,9 +156,9 @@ def _counted(tokens: Tensor, vocabulary_size: int, order: int, piece: int, small
             for column, values in zip(columns, merged, strict=True):
                 column.append(values)
         for part, run in zip(pieces, pairwise(runs.begins), strict=True):
-            own = slice(part.start + 1, part.stop + 1)
+            after = slice(part.start + 1, part.stop + 1)
             rows = torch.cat([runs.keys[slice(*run)], torch.tensor([-1])])  # that of n-gram -1 is -1
-            ends[own] = rows[ends[own]]
+            ends[after] = rows[ends[after]]
         contexts = len(orders[-1].keys)
         orders.append(Order(*columns, initial, contexts, first, vocabulary_size))
         first, begins, index = first + contexts, initial, ends

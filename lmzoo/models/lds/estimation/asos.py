@@ -127,12 +127,12 @@ def _observations_with_filtered(
     return YX, XY, last
 
 
-def _last_lag(A: Tensor, H: Tensor, W: Tensor, GA: Tensor, power: Tensor, known: Tensor) -> Tensor:
+def _last_lag(A: Tensor, H: Tensor, W: Tensor, GA: Tensor, power: Tensor, constant: Tensor) -> Tensor:
     """XX_L, which by (3) and (4) is A XX_L Hᵀ + XY_L Kᵀ.
 
-    XY_L Kᵀ contains XX_L as well: it is ``known`` + H^{2L+1} XX_Lᵀ (CA)ᵀ Kᵀ. ``power`` is H^{2L+1}.
+    XY_L Kᵀ contains XX_L as well: it is ``constant`` + H^{2L+1} XX_Lᵀ (CA)ᵀ Kᵀ. ``power`` is H^{2L+1}.
     """
-    X = term = sylvester(A, H, known)
+    X = term = sylvester(A, H, constant)
     for _ in range(60):
         term = sylvester(A, H, power @ (GA @ term).mT @ W)
         X = X + term

@@ -28,15 +28,15 @@ def whiten_vectors(vectors: Tensor, mu: Tensor) -> Tensor:
     return centred @ (directions[:, vary] * variances[vary].rsqrt())
 
 
-def with_mean(rows: Sequence[int], given: Tensor, mu: Tensor) -> Tensor:
-    """(n, d) vectors ``given`` for some of V words -> (V, d) for all: other words have their mean over the text.
+def with_mean(rows: Sequence[int], vectors: Tensor, mu: Tensor) -> Tensor:
+    """(n, d) vectors of some of V words -> (V, d) of all: the other words have their mean over the text.
 
     So an observation of a word without a vector is 0, and tells nothing.
     """
     share = mu[list(rows)] / mu[list(rows)].sum()
-    vectors = (share @ given.to(mu)).repeat(len(mu), 1)
-    vectors[list(rows)] = given.to(mu)
-    return vectors
+    whole = (share @ vectors.to(mu)).repeat(len(mu), 1)
+    whole[list(rows)] = vectors.to(mu)
+    return whole
 
 
 def project(psi: Sequence[Operator], Y: Tensor, mu: Tensor) -> list[Tensor]:
