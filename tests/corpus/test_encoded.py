@@ -16,7 +16,7 @@ from command_line import command
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lmzoo.core import cache, files
+from lmzoo.core import disk_cache, files
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text, text_bytes
@@ -211,15 +211,15 @@ class Full:
 def test_a_full_disk_is_told_and_leaves_nothing(kept: Path, writes: int, monkeypatch: pytest.MonkeyPatch):
     Path("train").write_text("b a\na\n" * 8_000)
     monkeypatch.setattr(files, "LONGEST_WORD", 6000)
-    opened = cache.atomic_stream
+    opened = disk_cache.atomic_stream
 
-    @cache.contextlib.contextmanager
+    @disk_cache.contextlib.contextmanager
     def full(path: Path):
         with opened(path) as stream:
             yield Full(stream, writes)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "atomic_stream", full)
+        patch.setattr(disk_cache, "atomic_stream", full)
         with pytest.raises(UserError) as told:
             load()
     room = "cannot be written (No space left on device), and the encoded text takes about 0.00016 GB"
@@ -272,7 +272,7 @@ def test_who_starts_at_once_waits_for_the_first(kept: Path):
     first = encoded.encoded([Path("train")], known, *given)
     (entry,) = set(kept.glob("text-*[0-9a-f]"))
     moved = entry.rename(kept / "moved")
-    with cache.alone(entry.name):  # as another process would
+    with disk_cache.alone(entry.name):  # as another process would
         waiting = threading.Thread(target=lambda: found.append(encoded.encoded([Path("absent")], known, *given)))  # type: ignore[arg-type]
         waiting.start()
         waiting.join(0.1)
