@@ -39,15 +39,18 @@ def main() -> int:
     grid = _grid(arguments)
     judgements = read_judgements(arguments.qrels) if arguments.qrels else {}
     index, queries = _read(arguments, judgements)
-    warn(_without(judgements, queries, index.names))
     prior = _prior(arguments.prior, index)
+    judged = judged_queries(judgements, queries) if judgements else []
+    if len(grid) > 1 and arguments.folds > len(judged):
+        raise UserError(f"--folds: there are {len(judged)} judged queries", "ask for fewer")
+    print(_read_told(index, queries), file=sys.stderr)
+    warn(_without(judgements, queries, index.names))
 
     def rank(query: str, settings: RankingOptions) -> Ranking:
         return ranked(index, score(index, queries[query], settings, prior), arguments.depth)
 
     best = dict.fromkeys(queries, grid[0])
     if len(grid) > 1:
-        judged = judged_queries(judgements, queries)
         tried = [measured(judgements, {query: rank(query, settings) for query in judged}) for settings in grid]
         best |= _cross_validated(grid, np.stack(tried), judged, arguments.folds)
     rankings = {query: rank(query, settings) for query, settings in best.items()}
@@ -88,13 +91,15 @@ def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index
     index = Index.unpacked(found)
     if not len(index.tokens):
         raise UserError(f"{arguments.documents}: has stop words alone", "ask for --stop none")
-    numbers = {name: index.numbers(words(text)) for name, text in queries.items()}
-    print(
+    return index, {name: index.numbers(words(text)) for name, text in queries.items()}
+
+
+def _read_told(index: Index, queries: Mapping[str, list[int]]) -> str:
+    """How much was read."""
+    return (
         f"{len(index.names):,} documents of {len(index.tokens):,} words, {len(index.words):,} different; "
-        f"{len(numbers):,} queries, {sum(not query for query in numbers.values())} of them without a known word",
-        file=sys.stderr,
+        f"{len(queries):,} queries, {sum(not query for query in queries.values())} of them without a known word"
     )
-    return index, numbers
 
 
 def _without(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:
@@ -159,12 +164,7 @@ def _prior(name: str, index: Index) -> np.ndarray:
 def _cross_validated(
     grid: Sequence[RankingOptions], figures: np.ndarray, queries: Sequence[str], folds: int
 ) -> Mapping[str, RankingOptions]:
-    """The settings of each judged query; print the (S, Q, 3) figures of all, and which each fold has.
-
-    Raises: UserError for more folds than queries.
-    """
-    if folds > len(queries):
-        raise UserError(f"--folds: there are {len(queries)} judged queries", "ask for fewer")
+    """The settings of each judged query; print the (S, Q, 3) figures of all, and which each fold has."""
     for settings, values in zip(grid, figures, strict=True):
         _print_figures(values, _shown(settings, grid))
     best = chosen(figures[:, :, 0], folds)

@@ -147,9 +147,10 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
     No piece ends inside a word, or inside a character where those are the words. One in which a line ends has nothing
     behind its last line feed, and the last one ends with a line feed, whether the file does or not.
 
-    Raises: UserError as `read_text` does, at the piece that shows what is wrong; that a text is empty, at its end.
+    Raises: UserError as `read_text` does, at the piece that shows what is wrong; that a text is empty or has no lines,
+        at its end.
     """
-    line, place, empty, beginning = 1, 0, True, codecs.BOM_UTF8
+    line, place, empty, returns, beginning = 1, 0, True, False, codecs.BOM_UTF8
     for whole in _cut(text_blocks(path, seen, of_words), of_words):
         piece, beginning = whole.removeprefix(beginning), b""
         try:
@@ -157,10 +158,13 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
             empty = empty and (not text or text.isspace())
         except UnicodeDecodeError as error:
             raise _no_utf8(str(path), line + piece.count(b"\n", 0, error.start), place + error.start) from None
+        returns = returns or b"\r" in piece.rstrip()
         line, place = line + piece.count(b"\n"), place + len(piece)
         yield piece
     if empty:
         raise UserError(f"{path}: empty", NO_LINE)
+    if returns and of_words and line == 2:  # after the line feed at the end
+        raise _no_lines(str(path))
 
 
 def _cut(blocks: Iterator[bytes], of_words: bool) -> Iterator[bytes]:
@@ -186,12 +190,15 @@ def _cut(blocks: Iterator[bytes], of_words: bool) -> Iterator[bytes]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of `read_text`, an empty line being an empty sentence."""
-    return read_text(path).decode().removesuffix("\n").split("\n")
+    """The lines of `read_text` without their ends, an empty line being an empty sentence."""
+    return [line.removesuffix("\r") for line in read_text(path).decode().removesuffix("\n").split("\n")]
 
 
 def checked_text(data: bytes, where: str) -> bytes:
-    """UTF-8 bytes, with a byte order mark or without -> without; a UserError where they are empty or not UTF-8."""
+    """UTF-8 bytes, with a byte order mark or without -> without.
+
+    Raises: UserError where they are empty or not UTF-8, or carriage returns stand in the place of all line feeds.
+    """
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
         text = data.decode()
@@ -199,7 +206,13 @@ def checked_text(data: bytes, where: str) -> bytes:
         raise _no_utf8(where, data.count(b"\n", 0, error.start) + 1, error.start) from None
     if not text or text.isspace():
         raise UserError(f"{where}: empty", NO_LINE)
+    if data.find(b"\n", 0, -1) < 0 and b"\r" in data.rstrip():
+        raise _no_lines(where)
     return data
+
+
+def _no_lines(where: str) -> UserError:
+    return UserError(f"{where}: its lines end with carriage returns alone", "write line feeds: tr '\\r' '\\n'")
 
 
 def _no_utf8(where: str, line: int, byte: int) -> UserError:

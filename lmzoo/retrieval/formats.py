@@ -146,19 +146,21 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
 def read_prior(path: Path, names: Iterable[str]) -> list[float]:
     """log p(d) + const of each document, from lines ``NAME WEIGHT``.
 
-    Raises: UserError for a weight that is no positive number, and for a document without one.
+    Raises: UserError for a weight that is no positive number, for a document that has two, and for one that has none.
     """
     weights: dict[str, float] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         try:
-            name, weight = line.split()
-            weights[name] = math.log(float(weight))
+            name, text = line.split()
+            weight = math.log(float(text))
         except ValueError:
             raise UserError(f"{path}, line {number}: not 'NAME WEIGHT' with a positive weight") from None
-        if not math.isfinite(weights[name]):
+        if not math.isfinite(weight):
             raise UserError(f"{path}, line {number}: the weight must be finite")
+        if weights.setdefault(name, weight) != weight:
+            raise UserError(f"{path}, line {number}: another weight of {printable(shortened(name))} than before")
     names = list(names)
     if missing := [name for name in names if name not in weights]:
         raise UserError(f"{path}: no weight for document {printable(shortened(missing[0]))}", "give each a line")

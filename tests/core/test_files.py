@@ -59,6 +59,8 @@ def test_an_output_that_cannot_be_written_is_a_mistake_of_the_user_s(tmp_path: P
         (b"a b\nc\n", ["a b", "c"]),
         (b"a b\nc", ["a b", "c"]),
         (b"a\n\nc\n", ["a", "", "c"]),
+        (b"a\r\n\r\nc\rd", ["a", "", "c\rd"]),
+        (b"a b\r", ["a b"]),
         ("é\u2028\x0cb\n".encode(), ["é\u2028\x0cb"]),
     ],
 )
@@ -73,6 +75,7 @@ def test_lines_are_read(data: bytes, lines: list[str], tmp_path: Path):
         (None, "text: no such file"),
         (b" \n", "text: empty; a split needs at least one line of text"),
         (b"a\nb \xff\n", r"text: not UTF-8 \(line 2, byte 4\); convert it first"),
+        (b"a b\rc\r", "text: its lines end with carriage returns alone; write line feeds"),
     ],
 )
 def test_a_text_that_cannot_be_read(data: bytes | None, message: str, tmp_path: Path):

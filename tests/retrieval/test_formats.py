@@ -132,6 +132,7 @@ def test_a_prior_has_a_weight_for_each_document(tmp_path: Path):
         ("a 1 2\n", "line 1: not"),
         ("a inf\n", "must be finite"),
         ("a 1\n", "no weight for document b"),
+        ("a 1\nb 1\na 2\n", "line 3: another weight of a"),
     ]:
         with pytest.raises(UserError, match=message):
             read_prior(file(tmp_path, text), ["a", "b"])
