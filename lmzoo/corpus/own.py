@@ -73,7 +73,8 @@ def read_vocabulary(source: str, form: Form = Form()) -> Vocabulary:  # noqa: B0
     Args:
         form: of the text that is read with these words.
 
-    Raises: UserError where it cannot be read, or has a word twice, and for a run of a text of another form.
+    Raises: UserError where it cannot be read, has a word twice, or a line that is not one word, and for a run of a
+        text of another form.
     """
     path = Path(source)
     if problem := unlike(source, form):
@@ -81,6 +82,8 @@ def read_vocabulary(source: str, form: Form = Form()) -> Vocabulary:  # noqa: B0
         raise UserError(f"corpus.vocabulary: {problem}", advice)
     file = path / "vocabulary.txt" if path.is_dir() else path
     words = _arpa_words(read_lines(file))
+    if (line := next((i for i, word in enumerate(words, 1) if word.split() != [word]), None)) is not None:
+        raise UserError(f"corpus.vocabulary: {file}: line {line} is not one word", "write a word a line, nothing else")
     conditions = read_lines(path / CONDITIONS) if (path / CONDITIONS).exists() else []
     try:
         return Vocabulary(words if words[0] == EOS else [EOS, *words], conditions=conditions)

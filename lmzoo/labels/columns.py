@@ -152,6 +152,9 @@ class _Table:
                 if fields[0] == "1" and rows[-1]:
                     raise self.wrong(number, "begins a sentence", "there must be an empty line before it")
                 if fields[0].isdecimal():
+                    if fields[0] != (next_one := str(len(rows[-1]) + 1)):
+                        raise self.wrong(number, f"is word {shortened(fields[0], 20)}, and {next_one} comes next",
+                                         "an empty line ends a sentence, and no other stands in it")  # fmt: skip
                     rows[-1].append(number)
         if words := [number for sentence in rows for number in sentence]:
             self.set_width(words[0])

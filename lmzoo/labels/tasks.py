@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, Unpack
@@ -27,6 +27,9 @@ Measure = Literal["accuracy", "f1"]
 Folds = Annotated[int, Bounds(low=2, high=2**31 - 1)]
 
 STDIN = Path("/dev/stdin")
+
+FEW_LABELS = 10
+"""However many of the labels of a text are different, there may be so many."""
 
 tasks = Registry("task")
 
@@ -124,10 +127,32 @@ def load_task(
         if path.is_fifo():
             raise UserError(f"task.{split}={path}: a pipe can be read only once", "write its text into a file")
     texts = task.texts(paths)
+    task.notes += odd_labels(texts, of_entities=task.measure == "f1")
     checksums = {split: sha256(text_bytes(path)) for split, path in paths.items()}
     counts = Counter(word for sentence in texts["train"].sentences for word in sentence.words)
     words = Vocabulary([EOS, *(word for word, _ in counts.most_common() if word != EOS)])
     return task, texts, Corpus(options["name"], "sentence", words, {}, checksums)
+
+
+def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator[str]:
+    """What figures do not show: train has one label alone, or nearly as many as places, or lacks some of other texts.
+
+    Args:
+        of_entities: whether labels are a letter and a type, of which the type alone counts as lacking.
+    """
+    counts = {split: Counter(label for sentence in text.sentences for label in sentence.labels)
+              for split, text in texts.items()}  # fmt: skip
+    train = counts.pop("train")
+    if len(train) == 1:
+        yield f"train has no other label than '{shortened(*train, 40)}'"
+    elif len(train) > max(FEW_LABELS, train.total() // 2):
+        yield f"train has {len(train):,} different labels in {train.total():,} places; are they in another column?"
+    known = {label[2:] for label in train} | {""} if of_entities else set(train)
+    for split, others in counts.items():
+        lacking = [label for label in others if (label[2:] if of_entities else label) not in known]
+        if lacking:
+            number = f"{sum(others[label] for label in lacking):,} of {others.total():,}"
+            yield f"{split}: {number} labels are none of train's: {shortened(', '.join(lacking), 80)}"
 
 
 @tasks.register("pos")

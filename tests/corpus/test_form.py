@@ -122,7 +122,7 @@ def test_unknown_adds_a_word_and_a_vocabulary_is_taken_as_it_is(tmp_path: Path):
     corpus = own(**paths, unknown=True)
     assert corpus.vocabulary.words == ["<eos>", "<unk>", "b", "a"]
     assert corpus.splits["valid"].tolist() == [2, 1, 0]
-    (tmp_path / "words").write_text("c\n<unk>\nb\n")
+    (tmp_path / "words").write_text("c\r\n<unk>\r\nb\r\n")
     given = own(**paths, vocabulary=str(tmp_path / "words"))
     assert given.vocabulary.words == ["<eos>", "c", "<unk>", "b"]
     assert given.train.tolist() == [3, 2, 3, 0]
@@ -136,6 +136,10 @@ def test_unknown_adds_a_word_and_a_vocabulary_is_taken_as_it_is(tmp_path: Path):
     (tmp_path / "words").write_text("c\nc\n")
     with pytest.raises(UserError, match=r"words: a vocabulary is a list of distinct words"):
         own(**paths, vocabulary=str(tmp_path / "words"))
+    for lines in ("<unk>\nb 3\n", "<unk>\n\nb\n", "<unk>\nb\u00a0c\n"):
+        (tmp_path / "words").write_text(lines)
+        with pytest.raises(UserError, match=r"words: line 2 is not one word; write a word a line"):
+            own(**paths, vocabulary=str(tmp_path / "words"))
     with pytest.raises(UserError, match=r"corpus.vocabulary: its words are given; leave out min_count"):
         own(**paths, vocabulary=str(tmp_path / "words"), min_count=2)
 

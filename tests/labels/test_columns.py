@@ -68,6 +68,9 @@ def test_conllu_that_begins_with_a_range_or_an_empty_node_is_known(tmp_path: Pat
         ("2-" + "\t_" * 9, "begins with '2-', no number"),
         ("²" + "\t_" * 9, "begins with '²', no number"),
         ("1" + "\t_" * 9, "begins a sentence; there must be an empty line before it"),
+        ("3" + "\t_" * 9, "is word 3, and 2 comes next; an empty line ends a sentence"),
+        ("\n2" + "\t_" * 9, "is word 2, and 1 comes next"),
+        ("9" * 5000 + "\t_" * 9, "is word 9999999999999999999…, and 2"),
         ("2\t\t_\tX" + "\t_" * 6, "has no word in its column"),
         ("2\tdo\t_\t" + "\t_" * 6, "has no label in its column"),
     ],
@@ -75,8 +78,9 @@ def test_conllu_that_begins_with_a_range_or_an_empty_node_is_known(tmp_path: Pat
 @pytest.mark.parametrize("name", ["a.conllu", "a.conll"])
 def test_what_conllu_does_not_have_is_refused_with_its_line(tmp_path: Path, name: str, line: str, why: str):
     lines = CONLLU.splitlines()
-    text = "\n".join([*lines[:2], line, *lines[2:]])
-    assert refused(tmp_path, text, UNIVERSAL, name).startswith(f"line 3 {why}")
+    text = "\n".join([*lines[:2], line])
+    number = 3 + line.count("\n")
+    assert refused(tmp_path, text, UNIVERSAL, name).startswith(f"line {number} {why}")
 
 
 def test_conllu_with_spaces_in_place_of_all_tabs_is_refused(tmp_path: Path):

@@ -144,7 +144,25 @@ def test_labels_that_count_for_no_entity_are_told(tmp_path: Path):
     assert task.notes == [
         f"{tmp_path}/a.txt: 2 labels, the first in line 2, belong to no whole entity of BMES and do not count"
     ]
-    assert entities_of(tmp_path, "a I-X|b O", "a B-X")[0].notes == []
+    assert entities_of(tmp_path, "a I-X|b I-X", "a B-X|b O")[0].notes == ["train has no other label than 'I-X'"]
+    assert entities_of(tmp_path, "a I-X|b O", "a B-X|b B-Y")[0].notes == [
+        "test: 1 of 2 labels are none of train's: B-Y"
+    ]
+
+
+def test_labels_that_figures_do_not_show_are_told(tmp_path: Path):
+    def told(train: list[str], test: list[str]) -> list[str]:
+        for name, labels in (("train", train), ("test", test)):
+            (tmp_path / name).write_text("".join(f"w{i} {label}\n" for i, label in enumerate(labels)))
+        options = defaults("task", "pos") | {name: str(tmp_path / name) for name in ("train", "test")}
+        return load_task(options, labellers.build(defaults("labeller", "majority")), "majority")[0].notes
+
+    assert told(["D", "N"], ["N"] * 9) == []
+    assert told(["_"] * 3, ["_"]) == ["train has no other label than '_'"]
+    assert told(["D", "N"], ["d", "N", "n", "d"]) == ["test: 3 of 4 labels are none of train's: d, n"]
+    words = [f"x{i}" for i in range(11)]
+    assert told(words, words) == ["train has 11 different labels in 11 places; are they in another column?"]
+    assert told([*words, *words], words) == []
 
 
 @pytest.mark.parametrize("label", ["B_PER", "PER-B", "PER", "NNP", "b-PER", "B-", "O-PER", "-", "B PER"])
