@@ -1,6 +1,8 @@
-"""Compare runs: ``lmzoo compare RUN…``; two models word by word: ``--tokens A B``."""
+"""Compare runs: ``lmzoo compare RUN…``; two models word by word: ``--tokens A B``; several on a ``--sentence``."""
 
 import glob
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -11,11 +13,12 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.difference import bootstrap, by_word
-from lmzoo.protocol.lines import known
+from lmzoo.protocol.difference import Band, bootstrap, by_frequency, by_word
+from lmzoo.protocol.lines import known, scored
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups
 from lmzoo.reports.plot import picture
+from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
 from lmzoo.runs.kinds import LABELS
 from lmzoo.runs.naming import OUTPUTS
 
@@ -42,8 +45,11 @@ def found(patterns: list[str]) -> list[Path]:
     return list(runs)
 
 
-def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> str:
+def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot: Path | None = None) -> str:
     """Which of two runs predicts a split better, how sure that is, and on which words they differ most.
+
+    Args:
+        plot: where the difference is drawn by the frequency of the words.
 
     Raises: UserError where the runs are of different texts or words, or one of them gives a token no probability.
     """
@@ -85,8 +91,64 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int) -> s
         f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {seed})"
     )
     if any(model.whole_sentences for _, model, _ in opened):
+        if plot:
+            raise UserError(
+                f"--plot {plot}: one of the runs has a probability of whole sentences alone", "leave it out"
+            )
         return "\n".join(lines)
-    return "\n".join(lines + _words(a, b, tokens, text.vocabulary.words))
+    frequency = text.train.bincount(minlength=len(text.vocabulary))
+    bands = by_frequency(a, b, tokens, frequency, SAMPLES, seed)
+    if plot:
+        better = str(first.path), str(second.path)
+        write_output(plot, picture_of_bands(bands, *better, f"{text.name}, {split}", plot))
+    return "\n".join(lines + _frequencies(bands) + _words(a, b, tokens, text.vocabulary.words))
+
+
+def _frequencies(bands: Sequence[Band]) -> list[str]:
+    """How many nats a token A gains on words that are about as frequent, with the 95% interval."""
+    lines = ["\nby occurrences in train, A gains", f"{'a token':>10} {'95% interval':>18} {'count':>9}  occurrences"]
+    for band in bands:
+        interval, end = (
+            f"{band.low:+.3f} to {band.high:+.3f}",
+            f" to {band.end - 1:,.0f}" if band.end < math.inf else "+",
+        )
+        lines.append(f"{band.gain:+10.3f} {interval:>18} {band.tokens:9,}  {band.least:,}{end}")
+    return lines
+
+
+def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path | None = None) -> str:
+    """A table of the surprisal of each word of a sentence, in bits, with a column for each run; log p in the last row.
+
+    Args:
+        plot: where it is drawn.
+
+    Raises: UserError for a model that has no probability of words, or whose text has other forms of words.
+    """
+    read: list[Surprisals] = []
+    words: list[str] = []
+    for folder in folders:
+        run, model, vocabulary = open_run(folder, device)
+        warn(run.unfinished())
+        if model.whole_sentences:
+            raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave it out")
+        line = next(scored(model, vocabulary, [sentence], "sentence", "--sentence"))
+        if words and line.words != words:
+            raise UserError(f"{run.path}: cuts the sentence into other words than {folders[0]}", "compare it by itself")
+        words = line.words
+        read.append(Surprisals(str(folder), (-line.logprobs / math.log(2)).tolist(), line.known.tolist()))
+    if plot:
+        write_output(plot, picture_of_sentence(words, read, plot))
+    lines = [f"{number}  {model.name}" for number, model in enumerate(read, 1)]
+    width = max(map(len, words))
+    lines += [
+        "surprisal in bits; of * the model reads <unk>",
+        f"{'':{width}}" + "".join(f"{n:>9}" for n in range(1, len(read) + 1)),
+    ]
+    for place, word in enumerate(words):
+        cells = (f"{model.bits[place]:8.2f}{' ' if model.known[place] else '*'}" for model in read)
+        lines.append(f"{word:{width}}" + "".join(cells))
+    lines.append(f"{'all':{width}}" + "".join(f"{sum(model.bits):8.2f} " for model in read))
+    return "\n".join(lines)
 
 
 def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:
@@ -109,7 +171,7 @@ def main() -> int:
         description=f"{COMMANDS['compare']}. The table has the options in which finished runs differ, and their "
         "figures, by valid perplexity. Runs of other texts or contexts have a table of their own. Runs alike but for "
         "the seed are one row, with the mean and the standard deviation. With --tokens, two models are compared word "
-        "by word.",
+        "by word; with --sentence, several on a sentence.",
         epilog="examples: lmzoo compare; lmzoo compare 'outputs/ptb/lstm*' --csv lstm.csv; "
         "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid",
     )
@@ -118,7 +180,14 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each row, with all its options")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw perplexity by epochs, seconds, parameters")
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="draw perplexity by epochs, time and parameters; with --tokens the difference by the frequency of words; "
+        "with --sentence the surprisal of each word",
+    )
+    parser.add_argument("--sentence", metavar="TEXT", help="the surprisal of each word of it under each of the runs")
     parser.add_argument("--tokens", nargs=2, type=Path, metavar=("A", "B"), help="on which words two runs differ most")
     parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens (default: test)")
     parser.add_argument("--seed", type=bounded(Seed), default=0, help="with --tokens: of the bootstrap (default: 0)")
@@ -128,9 +197,15 @@ def main() -> int:
     if arguments.tokens:
         if arguments.runs:
             parser.error(f"--tokens compares two runs and no more, such as {arguments.runs[0]}")
-        print(printable(compare_tokens(arguments.tokens, arguments.split, arguments.device, arguments.seed), "\n"))
+        check_output(arguments.plot)
+        told = compare_tokens(arguments.tokens, arguments.split, arguments.device, arguments.seed, arguments.plot)
+        print(printable(told, "\n"))
         return 0
     check_output(arguments.csv, arguments.json, arguments.plot)
+    if arguments.sentence is not None:
+        runs = found(arguments.runs or [str(OUTPUTS)])
+        print(printable(compare_sentence(runs, arguments.sentence, arguments.device, arguments.plot), "\n"))
+        return 0
     entries, others = collect(found(arguments.runs or [str(OUTPUTS)]))
     tables = groups(entries, arguments.seeds)
     if tables:

@@ -1,6 +1,7 @@
 """Where two models differ on a text, and how sure the difference is."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -35,16 +36,21 @@ def bootstrap(a: Tensor, b: Tensor, tokens: Tensor, samples: int, seed: int) -> 
     """
     columns = torch.stack([a.double().cpu(), b.double().cpu(), torch.ones(len(tokens)).double()], 1)
     sums = line_sums(columns, tokens)  # (n, 3)
-    n, block = len(sums), block_length(_shares(sums))
-    generator = torch.Generator().manual_seed(seed)
-
-    def drawn() -> Tensor:
-        begins = torch.randint(n, (math.ceil(n / block), 1), generator=generator)
-        return sums[(begins + torch.arange(block)).flatten()[:n] % n]
-
-    found = torch.tensor([_difference(drawn()) for _ in range(samples)]).double()
-    low, high = found.quantile(torch.tensor([0.025, 0.975]).double()).tolist()
+    block = block_length(_shares(sums))
+    found = torch.tensor([_difference(sums[lines]) for lines in _drawn(len(sums), block, samples, seed)]).double()
+    low, high = found.quantile(_ENDS).tolist()
     return Interval(_difference(sums), low, high, block)
+
+
+_ENDS = torch.tensor([0.025, 0.975]).double()
+
+
+def _drawn(n: int, block: int, samples: int, seed: int) -> Iterator[Tensor]:
+    """Of each text drawn from n lines, which these are: (n,)."""
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(samples):
+        begins = torch.randint(n, (math.ceil(n / block), 1), generator=generator)
+        yield (begins + torch.arange(block)).flatten()[:n] % n
 
 
 def block_length(series: Tensor) -> int:
@@ -94,3 +100,52 @@ def by_word(a: Tensor, b: Tensor, tokens: Tensor, vocabulary_size: int) -> tuple
     counts = tokens.bincount(minlength=vocabulary_size)
     gains = torch.zeros(vocabulary_size).double().index_add(0, tokens, a.double().cpu() - b.double().cpu())
     return counts, gains
+
+
+EDGES = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 1_000_000)
+"""How often the words of a band are in the training text, at least."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Words about as frequent as each other in the training text.
+
+    Attributes:
+        least: they are there so often at least, and less often than ``end``.
+        tokens: how many of the text's tokens are such words.
+        gain: the mean of log p_a - log p_b over these, in nats, with the ends of its 95% confidence interval.
+    """
+
+    least: int
+    end: float
+    tokens: int
+    gain: float
+    low: float
+    high: float
+
+
+def by_frequency(a: Tensor, b: Tensor, tokens: Tensor, frequency: Tensor, samples: int, seed: int) -> list[Band]:
+    """How much better one model is than another by the frequency of the words, the rarest first.
+
+    Intervals are those of `bootstrap`, with blocks of the same length for all bands.
+
+    Args:
+        a, b, tokens: as in `bootstrap`.
+        frequency: (V,) how often each word is in the training text.
+    """
+    bands = torch.bucketize(frequency.cpu(), torch.tensor(EDGES[1:]), right=True)[tokens]
+    a, b = a.double().cpu(), b.double().cpu()
+    one_hot = torch.nn.functional.one_hot(bands, len(EDGES)).double()
+    sums = line_sums(torch.cat([one_hot * (a - b)[:, None], one_hot], 1), tokens)  # (n, 2 · bands)
+    of_lines = line_sums(torch.stack([a, b, torch.ones_like(a)], 1), tokens)
+    block = block_length(_shares(of_lines))
+
+    def means(sums: Tensor) -> Tensor:
+        gains, numbers = sums.sum(0).chunk(2)
+        return gains / numbers
+
+    drawn = torch.stack([means(sums[lines]) for lines in _drawn(len(sums), block, samples, seed)])
+    figures = torch.stack([means(sums), *drawn.nanquantile(_ENDS, 0)], 1).tolist()
+    numbers = one_hot.sum(0).int().tolist()
+    ends = [*EDGES[1:], math.inf]
+    return [Band(*row, *of_band) for *row, of_band in zip(EDGES, ends, numbers, figures, strict=True) if row[-1]]

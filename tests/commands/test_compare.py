@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, QUICK, command
 
+import lmzoo
 from lmzoo.commands import compare, evaluate, export, label
 from lmzoo.corpus import EOS_ID
 from lmzoo.runs.directory import Run
@@ -71,7 +72,7 @@ def test_two_models_are_compared_word_by_word(runs: list[str]):
     assert first.startswith(f"A  {a['perplexity']:.2f}  {runs[0]} ")
     assert second.startswith(f"B  {b['perplexity']:.2f}  {runs[1]} ")
     assert f"test: {a['perplexity'] - b['perplexity']:+.2f}, 95% interval" in between
-    listed = [line.split() for line in outcome.out.splitlines() if line.startswith("  ")]
+    listed = [line.split() for line in outcome.out.split("A is better on")[1].splitlines() if line.startswith("  ")]
     words = {line[-1]: (float(line[0]), int(line[1].replace(",", ""))) for line in listed if line[0] != "nats"}
     corpus = Run(Path(runs[0])).corpus()
     counts = corpus.splits["test"].bincount()
@@ -79,6 +80,34 @@ def test_two_models_are_compared_word_by_word(runs: list[str]):
     assert len(words) == 2 * compare.SHOWN
     assert all(counts[corpus.vocabulary.index[word]] == count for word, (_, count) in words.items())
     assert math.isfinite(sum(nats for nats, _ in words.values()))
+
+
+def test_the_difference_is_told_and_drawn_by_the_frequency_of_words(runs: list[str], folder: Path):
+    outcome = look("--tokens", *runs, "--split", "test", "--device", "cpu", "--plot", "a.svg")
+    _, bands = outcome.out.split("by occurrences in train, A gains\n")
+    bands = [line.split() for line in bands.split("\n\n")[0].splitlines()[1:]]
+    tokens = Run(Path(runs[0])).corpus().splits["test"]
+    assert sum(int(cells[4].replace(",", "")) for cells in bands) == len(tokens)
+    a, b = (math.log(evaluate.evaluate(Path(run), "test", device="cpu")["perplexity"]) for run in runs)
+    mean = sum(float(cells[0]) * int(cells[4].replace(",", "")) for cells in bands) / len(tokens)
+    assert mean == pytest.approx(b - a, abs=1e-3)
+    assert Path("a.svg").read_text().startswith("<?xml")
+    assert "is no format of a picture" in look("--tokens", *runs, "--plot", "a.doc").refused()
+
+
+def test_several_models_read_a_sentence(runs: list[str], folder: Path):
+    corpus = Run(Path(runs[0])).corpus()
+    sentence = " ".join(corpus.vocabulary.words[word] for word in (1, 2, 1))
+    outcome = look(*runs, "--sentence", sentence, "--plot", "a.png", "--device", "cpu")
+    assert outcome.code == 0
+    rows = [line.split() for line in outcome.out.splitlines()[4:]]
+    assert [row[0] for row in rows] == [*sentence.split(), "<eos>", "all"]
+    for column, run in enumerate(runs, 1):
+        lm = lmzoo.load(run)
+        assert [float(row[column]) for row in rows[:-1]] == [round(bits, 2) for _, bits in lm.surprisal(sentence)]
+        assert float(rows[-1][column]) == pytest.approx(-lm.score(sentence) / math.log(2), abs=0.006)
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    assert "no run is there" in look("nothing", "--sentence", sentence).refused()
 
 
 def test_models_of_different_texts_are_refused(runs: list[str], text: list[str], folder: Path):
