@@ -30,7 +30,7 @@ class Options(SteppedOptions):
     labeller: dict
 
 
-class Learning(SteppedLearner):
+class Learning(SteppedLearner[Labeller]):
     """A labeller. Where it asks for that it is measured on valid after each epoch, and the best one is kept."""
 
     needed = ("best", "progress")
@@ -38,52 +38,39 @@ class Learning(SteppedLearner):
     options: Options
 
     def __init__(self, options: Options, run: Run):
-        super().__init__(run, options)
-        self.labeller: Labeller = labellers.build(options.labeller)
-        self.task, self.texts, self.corpus = load_task(options.task, self.labeller, options.labeller["name"])
-        self.sources = labellers.sources(options.labeller)
+        super().__init__(options, run, labellers, options.labeller)
+        self.task, self.texts, self.corpus = load_task(options.task, self.model, self.name)
         self.train = self.texts["train"].sentences
         self.known = {word for sentence in self.train for word in sentence.words}
-        self.words, self.best = sum(len(sentence.words) for sentence in self.train), -math.inf
-
-    @property
-    def cpu_alone(self) -> str | None:
-        return None if self.labeller.any_device else f"labeller={self.options.labeller['name']}"
-
-    @property
-    def steps(self) -> int:
-        return self.labeller.steps
-
-    def tokens_after(self, number: int) -> int:
-        return self.words * min(number, self.steps) // self.labeller.epoch
+        self.text_tokens, self.best = sum(len(sentence.words) for sentence in self.train), -math.inf
 
     def start(self) -> None:
-        self.labeller.device, self.labeller.opener = self.device, RunOpener(self.options)
+        self.model.opener = RunOpener(self.options)
         coded = [replace(sentence, labels=self.task.coded(sentence.labels)) for sentence in self.train]
-        self.labeller.start(coded, self.options.seed)
+        self.model.start(coded, self.options.seed)
 
     def begin(self) -> None:
-        self.labeller.begin()
+        self.model.begin()
 
     def state(self) -> dict[str, Any]:
-        return {"best": self.best, "progress": self.labeller.progress()}
+        return {"best": self.best, "progress": self.model.progress()}
 
     def go_on(self, saved: dict[str, Any]) -> None:
-        restore(self.run, "last.pt", saved["progress"], self.labeller.resume)
+        restore(self.run, "last.pt", saved["progress"], self.model.resume)
         self.best = saved["best"]
 
     def described(self) -> Iterator[str]:
-        yield f"{self.options.labeller['name']} on {self.corpus.name}, {self.device}: {self.run.path}"
+        yield from super().described()
         yield from dict.fromkeys(self.task.notes)
 
     def take_step(self, number: int) -> dict[str, float]:
-        metrics = self.labeller.step(number)
+        metrics = super().take_step(number)
         finite = all(map(math.isfinite, metrics.values()))
-        if finite and self.labeller.checked and "valid" in self.texts and (number + 1) % self.labeller.epoch == 0:
+        if finite and self.model.checked and "valid" in self.texts and (number + 1) % self.model.epoch == 0:
             figures, _ = self.measured("valid")
             figure = figures[self.task.measure]
             metrics[f"{self.task.measure}/valid"] = figure
-            log.info("epoch %d: valid %s %.2f", (number + 1) // self.labeller.epoch, self.task.measure, 100 * figure)
+            log.info("epoch %d: valid %s %.2f", (number + 1) // self.model.epoch, self.task.measure, 100 * figure)
             if figure > self.best:
                 self.best = figure
                 self.keep()
@@ -92,14 +79,14 @@ class Learning(SteppedLearner):
     def keep(self) -> None:
         """Let the labeller of now be the best one."""
         form = {} if self.task.layout is None else {"form": vars(self.task.layout)}
-        self.run.save("best.pt", {"state": self.labeller.state_dict(), **form})
+        self.run.save("best.pt", {"state": self.model.state_dict(), **form})
 
     def measured(self, split: str) -> tuple[dict[str, Any], bytes]:
         """The figures of a text, and the text with the labels that the model gives."""
         text = self.texts[split]
-        predicted = [self.task.plain(labels) for labels in self.labeller.label(text.sentences)]
+        predicted = [self.task.plain(labels) for labels in self.model.label(text.sentences)]
         figures = self.task.figures(text.sentences, predicted, self.known)
-        return figures | self.labeller.figures(text.sentences), text.written(predicted)
+        return figures | self.model.figures(text.sentences), text.written(predicted)
 
     def measure(self) -> dict[str, Any]:
         """The figures of the best labeller, which the other commands load. Its labels are written."""
@@ -107,7 +94,7 @@ class Learning(SteppedLearner):
             self.keep()
         checkpoint = self.run.restore("best.pt", torch.device("cpu"), "state")
         assert checkpoint is not None
-        restore(self.run, "best.pt", checkpoint["state"], self.labeller.load_state_dict)
+        restore(self.run, "best.pt", checkpoint["state"], self.model.load_state_dict)
         started, measured = time.monotonic(), {}
         for split in ("valid", "test"):
             if split in self.texts:

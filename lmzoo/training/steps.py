@@ -2,15 +2,16 @@
 
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.core.options import NonNegative, call
 from lmzoo.core.progress import Bar
+from lmzoo.core.registry import Registry
 from lmzoo.reports.board import Board
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
@@ -38,24 +39,42 @@ class SteppedOptions(RunOptions):
     checkpoint_seconds: NonNegative
 
 
-class SteppedLearner(Learner):
-    """What learns by steps, and is saved between two of them.
+class Stepped(Protocol):
+    """A model that is learnt by steps; see `lmzoo.labels.model.Labeller` and `lmzoo.words.vectors.method.Method`."""
+
+    steps: int
+    epoch: int
+    any_device: bool
+    device: torch.device
+
+    def step(self, number: int) -> dict[str, float]: ...
+
+
+M = TypeVar("M", bound=Stepped)
+
+
+class SteppedLearner(Learner, Generic[M]):
+    """Learns a model by steps, and is saved between two of them.
+
+    Args:
+        registry: has the model.
+        chosen: the model's options.
 
     Attributes:
         needed: the names of the parts of `state`.
         advice: what to do where a figure is not finite.
+        text_tokens: how many an epoch reads, known after `start`.
     """
 
     needed: Sequence[str]
     advice: str = "choose other options and another run_dir"
+    model: M
+    text_tokens: int
 
-    def __init__(self, run: Run, options: SteppedOptions):
+    def __init__(self, options: SteppedOptions, run: Run, registry: Registry, chosen: Mapping[str, Any]):
         self.run, self.options, self.position = run, options, Position()
-
-    @property
-    @abstractmethod
-    def cpu_alone(self) -> str | None:
-        """Its name where it computes on a CPU alone; None where it computes on any device."""
+        self.kind, self.name = registry.kind, chosen["name"]
+        self.model, self.sources = registry.build(chosen), registry.sources(chosen)
 
     @property
     def step(self) -> int:
@@ -69,18 +88,13 @@ class SteppedLearner(Learner):
     def tokens(self) -> int:
         return self.tokens_after(self.position.step)
 
-    @property
-    @abstractmethod
-    def steps(self) -> int:
-        """How many there are; fewer where a step finds that it was the last one."""
-
-    @abstractmethod
     def tokens_after(self, number: int) -> int:
         """How many tokens have been read after so many steps."""
+        return self.text_tokens * min(number, self.model.steps) // self.model.epoch
 
-    @abstractmethod
     def take_step(self, number: int) -> dict[str, float]:
         """Take a step, the first being 0. Returns: figures by their tags in TensorBoard."""
+        return self.model.step(number)
 
     @abstractmethod
     def start(self) -> None:
@@ -99,12 +113,15 @@ class SteppedLearner(Learner):
 
     def prepare(self, board: Board) -> dict[str, Any]:
         self.board, name = board, self.options.device
-        if self.cpu_alone and name not in ("auto", "cpu"):
-            raise UserError(f"device={name}: {self.cpu_alone} computes on a CPU", "leave it out")
-        self.device = resolve_device("cpu" if self.cpu_alone else name)
+        if not self.model.any_device and name not in ("auto", "cpu"):
+            raise UserError(f"device={name}: {self.kind}={self.name} computes on a CPU", "leave it out")
+        self.device = self.model.device = resolve_device(name if self.model.any_device else "cpu")
         if self.device.type == "mps":
             raise UserError(f"device={name}: only language models compute there", "choose cpu or cuda")
         return {}
+
+    def described(self) -> Iterator[str]:
+        yield f"{self.name} on {self.corpus.name}, {self.device}: {self.run.path}"
 
     def restore(self) -> None:
         started = time.monotonic()
@@ -117,8 +134,6 @@ class SteppedLearner(Learner):
             return
         self.go_on(saved)
         with self.run.reading("last.pt"):
-            if not isinstance(saved["position"], dict):
-                raise UserError("does not say how far training had come")
             self.position = call(Position, saved["position"], "position.")
 
     def save(self) -> None:
@@ -131,8 +146,8 @@ class SteppedLearner(Learner):
         Raises: Interrupted after SIGINT or SIGTERM. UserError for a figure that is not finite.
         """
         position, saved = self.position, time.monotonic()
-        with stop_signals() as stopped, Bar(self.steps, "step", done=position.step) as bar:
-            while position.step < self.steps:
+        with stop_signals() as stopped, Bar(self.model.steps, "step", done=position.step) as bar:
+            while position.step < self.model.steps:
                 started = time.monotonic()
                 position.metrics = self.take_step(position.step)
                 if wrong := [name for name, value in position.metrics.items() if value - value != 0]:
@@ -144,7 +159,7 @@ class SteppedLearner(Learner):
                 speed = {"train/tokens_per_second": read / max(took, 1e-9)}
                 self.board.scalars(position.metrics | speed, self.tokens)
                 bar.update(*(f"{name} {value:.4g}" for name, value in position.metrics.items()))
-                if stopped() and position.step < self.steps:
+                if stopped() and position.step < self.model.steps:
                     self.save()
                     raise Interrupted
                 if time.monotonic() - saved >= self.options.checkpoint_seconds:

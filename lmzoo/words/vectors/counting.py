@@ -14,7 +14,6 @@ from lmzoo.numerics.sparse import coo
 from lmzoo.numerics.svd import truncated_svd
 from lmzoo.words.vectors.cooccurrence import Cooccurrences, Weighting
 from lmzoo.words.vectors.method import Method, methods
-from lmzoo.words.vectors.text import WordText
 
 Documents = Literal["lines", "paragraphs", "files"]
 
@@ -25,17 +24,15 @@ class Factorised(Method):
     Args:
         dim: d, how many singular vectors are kept.
         eigenvalue: p; vectors are U S^p. 0, ½ or 1 in Levy et al. (2015).
-        min_count: rarer words have no vector.
     """
 
-    steps = 1
-
     def __init__(self, *, dim: Size, eigenvalue: NonNegative, min_count: Size):
-        self.dim, self.eigenvalue, self.min_count = dim, eigenvalue, min_count
+        super().__init__(min_count)
+        self.dim, self.eigenvalue = dim, eigenvalue
 
     def start(self, corpus: Corpus, seed: int) -> None:
-        self.corpus, self.text = corpus, WordText.of(corpus, self.min_count)
-        self.words = self.text.words
+        super().start(corpus, seed)
+        self.corpus = corpus
         self.random = torch.Generator().manual_seed(seed)
         self.matrix = torch.zeros(len(self.words), self.dim)
         if self.dim > len(self.words):
@@ -49,9 +46,6 @@ class Factorised(Method):
         U, S, _ = truncated_svd(self.counts(), self.dim, self.random)
         self.matrix[:, : len(S)] = U * S**self.eigenvalue
         return {f"singular value/{i + 1}": float(S[i]) for i in range(min(3, len(S)))}
-
-    def tokens(self, number: int) -> int:
-        return number * len(self.text.tokens)
 
     def state(self) -> dict[str, Tensor]:
         return {"matrix": self.matrix}

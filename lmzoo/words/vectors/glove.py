@@ -13,7 +13,6 @@ from lmzoo.corpus import Corpus
 from lmzoo.numerics.sparse import csr
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.method import Method, methods
-from lmzoo.words.vectors.text import WordText
 
 GROUP, GROUPS = 400, 100
 """About how many words a group has, and the most groups. With larger groups AdaGrad diverges, with smaller it is
@@ -73,7 +72,6 @@ class GloVe(Method):
         window: how many words on either side are contexts.
         x_max: pairs that count so much or more weigh 1; 100 in the paper, 10 in the example of glove.c.
         alpha: α; other pairs weigh f(x) = (x / x_max)^α.
-        min_count: rarer words have no vector.
         epochs: how often X is read, each time in another order.
         lr: gradients are multiplied by it, then divided by the root of 1 and the sum of their squares, as in glove.c.
     """
@@ -91,24 +89,23 @@ class GloVe(Method):
         epochs: Size,
         lr: NonNegative,
     ):
-        self.dim, self.window, self.x_max, self.alpha = dim, window, x_max, alpha
-        self.min_count, self.epochs, self.lr = min_count, epochs, lr
+        super().__init__(min_count)
+        self.dim, self.window, self.x_max, self.alpha, self.epochs, self.lr = dim, window, x_max, alpha, epochs, lr
 
     def start(self, corpus: Corpus, seed: int) -> None:
-        self.text, self.seed = WordText.of(corpus, self.min_count), seed
-        self.words = self.text.words
+        super().start(corpus, seed)
+        self.seed = seed
         random = torch.Generator().manual_seed(seed)
         self.place = torch.randperm(len(self.words), generator=random)
         X = Cooccurrences.of(self.text, self.window, "harmonic")
-        self.entries, self.blocks = len(X.row), self._blocks(X)
-        self.parts = -(-self.entries // STEP_ENTRIES)
-        self.steps = self.epochs * self.parts
+        self.epoch = -(-len(X.row) // STEP_ENTRIES)
+        self.steps = self.epochs * self.epoch
         shape = 2, len(self.words), self.dim + 2  # rows [w b 1] and [w̃ 1 b̃], in the order of groups
         self.parameters = (torch.rand(shape, generator=random) - 0.5) / self.dim
         self.parameters[0, :, -1] = self.parameters[1, :, -2] = 1
         self.squares = torch.ones(shape)
         self.parameters, self.squares = self.parameters.to(self.device), self.squares.to(self.device)
-        self.blocks = [block.to(self.device) for block in self.blocks]
+        self.blocks = [block.to(self.device) for block in self._blocks(X)]
 
     def _blocks(self, X: Cooccurrences) -> list[Block]:
         """A block for each pair of groups."""
@@ -128,10 +125,6 @@ class GloVe(Method):
             blocks.append(Block.of(rows, columns, *own, log[its], f[its]))
         return blocks
 
-    def tokens(self, number: int) -> int:
-        epochs, parts = divmod(number, self.parts)
-        return epochs * len(self.text.tokens) + len(self.text.tokens) * parts // self.parts
-
     def state(self) -> Mapping[str, Tensor]:
         return {"parameters": self.parameters, "squares": self.squares}
 
@@ -139,12 +132,11 @@ class GloVe(Method):
         return self.parameters[:, self.place, : self.dim].sum(0)
 
     def step(self, number: int) -> dict[str, float]:
-        epoch, part = divmod(number, self.parts)
+        epoch, part = divmod(number, self.epoch)
         random = torch.Generator().manual_seed((self.seed << 20) + epoch + 1)
         order = torch.randperm(len(self.blocks), generator=random).tolist()
-        blocks = [
-            self.blocks[n] for n in order[len(order) * part // self.parts : len(order) * (part + 1) // self.parts]
-        ]
+        begin, end = (len(order) * k // self.epoch for k in (part, part + 1))
+        blocks = [self.blocks[n] for n in order[begin:end]]
         loss = sum(map(self._descend, blocks))
         return {"train/loss": loss / max(1, sum(len(block.f) for block in blocks))}
 

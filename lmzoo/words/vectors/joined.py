@@ -9,7 +9,6 @@ from lmzoo.core.options import NonNegative, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.method import Ready, methods
-from lmzoo.words.vectors.text import WordText
 
 
 @methods.register("joined")
@@ -21,7 +20,6 @@ class Joined(Ready):
     Args:
         runs: runs or files of word vectors, such as [outputs/ptb/ppmi,outputs/ptb/skipgram].
         weights: of each of them, such as [1,1].
-        min_count: rarer words have no vector.
     """
 
     def __init__(self, *, runs: list[Source], weights: list[NonNegative], min_count: Size):
@@ -29,14 +27,14 @@ class Joined(Ready):
             raise UserError(
                 "method=joined needs as many method.runs as method.weights, such as runs=[A,B] weights=[1,1]"
             )
-        self.runs, self.weights, self.min_count = runs, weights, min_count
+        super().__init__(min_count)
+        self.runs, self.weights = runs, weights
 
     def start(self, corpus: Corpus, seed: int) -> None:
+        super().start(corpus, seed)
         parts = [read_vectors(Path(run)) for run in self.runs]
-        text = WordText.of(corpus, self.min_count)
-        self.words = [word for word in text.words if all(word in part.index for part in parts)]
+        self.words = [word for word in self.words if all(word in part.index for part in parts)]
         if not self.words:
             raise UserError("method.runs: no word of the text has a vector in each")
         rows = [part.unit[[part.index[word] for word in self.words]] for part in parts]
         self.matrix = torch.cat([weight * row for weight, row in zip(self.weights, rows, strict=True)], 1)
-        self.read = len(text.tokens)

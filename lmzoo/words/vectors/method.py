@@ -1,13 +1,14 @@
 """What every method for word vectors does."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
+from lmzoo.words.vectors.text import WordText
 
 methods = Registry("method")
 
@@ -18,44 +19,42 @@ class Method(ABC):
     What a step does depends on its number, the seed and `state` alone. So a run goes on exactly where it stopped.
     Constructors take required keyword-only options; their defaults are in ``configs/method`` alone.
 
+    Args:
+        min_count: rarer words have no vector.
+
     Attributes:
         steps: their number, known after `start`.
+        epoch: how many steps read the text once.
+        text: that of train, without rarer words, known after `start`.
         words: V words, known after `start`.
-        any_device: whether steps compute on any device, and not on a CPU alone; then on ``device``, set before `start`.
+        any_device: whether steps compute on any device, and not on a CPU alone.
+        device: set before `start`.
+        open_vectors: from the option that names the run of a language model and its folder to the model's vectors of
+            words (V, d), by their names; set before `start`.
     """
 
+    steps: int = 1
+    epoch: int = 1
     any_device: bool = False
     device: torch.device = torch.device("cpu")
-
-    steps: int
+    open_vectors: Callable[[str, str], Mapping[str, Tensor]]
+    text: WordText
     words: list[str]
 
-    @property
-    def starts_from(self) -> tuple[str, str] | None:
-        """The option that names the run of a language model to take vectors from, and its folder; None: no model."""
-        return None
+    def __init__(self, min_count: int):
+        self.min_count = min_count
 
-    def inherit(self, parts: Mapping[str, Tensor]) -> None:
-        """Take `LanguageModel.word_vectors` of that model, (V, d) each, by their names; called before `start`.
-
-        Raises: UserError where the model does not have what is asked for.
-        """
-        raise NotImplementedError
-
-    @abstractmethod
     def start(self, corpus: Corpus, seed: int) -> None:
         """Read ``corpus.train`` and make the vectors that the first step begins with.
 
         Raises: UserError where the options do not suit the text.
         """
+        self.text = WordText.of(corpus, self.min_count)
+        self.words = self.text.words
 
     @abstractmethod
     def step(self, number: int) -> dict[str, float]:
         """Do step ``number``, 0 … steps - 1; returns what TensorBoard shows of it."""
-
-    @abstractmethod
-    def tokens(self, number: int) -> int:
-        """How many tokens of the text the first ``number`` steps read."""
 
     @abstractmethod
     def state(self) -> Mapping[str, Tensor]:
@@ -71,18 +70,12 @@ class Ready(Method):
 
     Attributes:
         matrix: (V, d) float32, set by `start`.
-        read: how many tokens the text has, set by `start`.
     """
 
-    steps = 1
     matrix: Tensor
-    read: int
 
     def step(self, number: int) -> dict[str, float]:
         return {}
-
-    def tokens(self, number: int) -> int:
-        return number * self.read
 
     def state(self) -> Mapping[str, Tensor]:
         return {}

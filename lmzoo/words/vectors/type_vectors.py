@@ -1,14 +1,9 @@
 """The vectors that a trained language model has of words, as word vectors."""
 
-from collections.abc import Mapping
-
-from torch import Tensor
-
 from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Source
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.method import Ready, methods
-from lmzoo.words.vectors.text import WordText
 
 
 @methods.register("type")
@@ -18,25 +13,18 @@ class TypeVectors(Ready):
     Args:
         run: the folder of a run of ``lmzoo train``, of the same words as the corpus.
         part: which of the model's matrices: input, output or states, see `LanguageModel.word_vectors`.
-        min_count: rarer words have no vector.
     """
 
     def __init__(self, *, run: Source | None, part: str, min_count: int):
         if run is None:
             raise UserError("method=type needs method.run=FOLDER, a run of lmzoo train")
-        self.run, self.part, self.min_count = run, part, min_count
-
-    @property
-    def starts_from(self) -> tuple[str, str]:
-        return "method.run", self.run
-
-    def inherit(self, parts: Mapping[str, Tensor]) -> None:
-        if self.part not in parts:
-            raise UserError(f"method.part={self.part}: the model of {self.run} has none", nearest(self.part, parts))
-        self.all = parts[self.part].detach().float()
+        super().__init__(min_count)
+        self.run, self.part = run, part
 
     def start(self, corpus: Corpus, seed: int) -> None:
-        text = WordText.of(corpus, self.min_count)
-        rows = [corpus.vocabulary.index[word] for word in text.words]
-        self.words, self.read = text.words, len(corpus.train)
-        self.matrix = self.all[rows]
+        super().start(corpus, seed)
+        parts = self.open_vectors("method.run", self.run)
+        if self.part not in parts:
+            raise UserError(f"method.part={self.part}: the model of {self.run} has none", nearest(self.part, parts))
+        rows = [corpus.vocabulary.index[word] for word in self.words]
+        self.matrix = parts[self.part].detach().float()[rows]

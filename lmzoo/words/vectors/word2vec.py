@@ -22,7 +22,6 @@ from lmzoo.words.vectors.band import Band
 from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
 from lmzoo.words.vectors.huffman import Huffman
 from lmzoo.words.vectors.method import Method, methods
-from lmzoo.words.vectors.text import WordText
 
 T, BLOCKS, CAP = 64, 16, 8
 """Words of a block, blocks of a batch, and the most occurrences whose steps a row takes in full."""
@@ -48,7 +47,6 @@ class Word2VecOptions(TypedDict):
         exponent: noise is drawn by frequency to this power, ∝ n^exponent.
         sample: t of the subsampling of frequent words (equation 5, as in word2vec.c: a word is kept with √(t/f) + t/f);
             0 keeps all.
-        min_count: rarer words have no vector.
         epochs: how often the text is read.
         lr: the first learning rate, which falls linearly to `LAST_RATE` of it, almost nothing.
     """
@@ -84,13 +82,14 @@ class Word2Vec(Method):
     any_device = True
 
     def __init__(self, **options: Unpack[Word2VecOptions]):
+        super().__init__(options["min_count"])
         self.options = options
 
     def start(self, corpus: Corpus, seed: int) -> None:
-        o = self.options
-        self.text, self.seed = WordText.of(corpus, o["min_count"]), seed
-        self.words, self.parts = self.text.words, -(-len(self.text.tokens) // STEP_TOKENS)
-        self.steps = o["epochs"] * self.parts
+        super().start(corpus, seed)
+        self.seed, o = seed, self.options
+        self.epoch = -(-len(self.text.tokens) // STEP_TOKENS)
+        self.steps = o["epochs"] * self.epoch
         counts = self.text.counts.double()
         share = o["sample"] * counts.sum() / counts
         self.kept = (share.sqrt() + share if o["sample"] else torch.ones_like(counts)).float()
@@ -104,10 +103,6 @@ class Word2Vec(Method):
         self.distance = torch.arange(-o["window"], o["window"] + 1).abs()
         self.distance[o["window"]] = o["window"] + 1  # a word is not its context
         self.read: tuple[int, Tensor, Tensor] | None = None
-
-    def tokens(self, number: int) -> int:
-        epochs, parts = divmod(number, self.parts)
-        return epochs * len(self.text.tokens) + len(self.text.tokens) * parts // self.parts
 
     def state(self) -> Mapping[str, Tensor]:
         return {"W": self.W, "C": self.C}
@@ -137,9 +132,9 @@ class Word2Vec(Method):
         return ((self.distance <= most) & (lines.unfold(1, 2 * L + 1, 1) == own)).float()
 
     def step(self, number: int) -> dict[str, float]:
-        epoch, part = divmod(number, self.parts)
+        epoch, part = divmod(number, self.epoch)
         tokens, lines = self._blocks(epoch)
-        this = slice(len(tokens) * part // self.parts, len(tokens) * (part + 1) // self.parts)
+        this = slice(len(tokens) * part // self.epoch, len(tokens) * (part + 1) // self.epoch)
         random = torch.Generator().manual_seed((self.seed << 20) + 2 * number)
         drawn = torch.rand(this.stop - this.start, self.options["shared"], generator=random)
         noise = torch.searchsorted(self.noise, drawn).clamp(max=len(self.words) - 1)
