@@ -21,8 +21,8 @@ UNIVERSAL_WIDTH = 10
 DOCUMENT = re.compile(r"-DOCSTART-(?![^ \t])")
 """A line that begins a document, in CoNLL-2003."""
 
-HASH = re.compile(r"#(?![^ \t])")
-"""A sign by itself, with which comments begin, and which may be a word; ``#this`` rather is one."""
+HASHTAG = re.compile(r"#[^ \t]")
+"""The beginning of a line that rather is a word, ``#this``, than a comment, ``# this``."""
 
 SAME_FORM = "give a text of the same form"
 
@@ -38,54 +38,49 @@ class Columns:
     features: Sequence[int] = ()
 
 
-@dataclass(frozen=True)
 class ColumnText(LabelledText):
-    """A text in columns.
+    """A text in columns, CoNLL-U if its name or its first word says so.
+
+    Args:
+        name: that of the file, where ``path`` does not tell it.
+        train: the layout of train; None for train itself, and where a run does not tell it.
+        labelled: whether the column of labels is needed. A text without it, which may end before it, must be like train
+            in all else, too.
+        is_label: whether a label shows by itself that it is one.
 
     Attributes:
         rows: for every sentence, the numbers of the lines that hold its words, the first being 0.
-        width: the number of columns.
+        parted, width: what parts columns, and their number.
+
+    Raises: UserError that names the line where one has more or fewer columns than the others, no word or no label, or
+        is nothing that CoNLL-U has; for another layout than that of train; and as `read_text` does.
     """
 
-    lines: list[str]
-    rows: list[list[int]]
-    sentences: list[Sentence]
-    parted: Parted
-    width: int
-    columns: Columns
-    left_out: str
-
-    @classmethod
-    def read(
-        cls,
+    def __init__(
+        self,
         path: Path,
         columns: Columns,
         name: str = "",
-        like: Layout | None = None,
+        train: Layout | None = None,
         labelled: bool = True,
         is_label: Callable[[str], object] = lambda label: False,
-    ) -> "ColumnText":
-        """A file that is CoNLL-U if its name or its first word says so, and has other columns if not.
-
-        Args:
-            name: that of the file, where ``path`` does not tell it.
-            like: the form of train; None for train itself, and where a run does not tell it.
-            labelled: whether the column of labels is needed. A text without it, which may end before it, must be like
-                train in all else, too.
-            is_label: whether a label shows by itself that it is one.
-
-        Raises: UserError that names the line where one has more or fewer columns than the others, no word or no label,
-            or is nothing that CoNLL-U has; for another form than that of train; and as `read_text` does.
-        """
-        lines = whole_lines(path)
-        table = _Table(path, [line.rstrip("\r\n") for line in lines], columns, like, labelled)
-        rows = table.universal_words() if table.is_universal(name or path.name) else table.words(is_label)
-        if not (rows := [sentence for sentence in rows if sentence]):
+    ):
+        self.path, self.columns, self.labelled = path, columns, labelled
+        self.train = train if train and train.parted else None
+        self.lines = whole_lines(path)
+        self.parted: Parted = "spaces"
+        self.width = 0
+        filled = [n for n, line in self._numbered() if line.strip(" \t") and not DOCUMENT.match(line)]
+        ordinary = [number for number in filled if not self.lines[number].startswith("#")] or filled
+        first = self.lines[ordinary[0]].rstrip("\r\n") if ordinary else ""
+        universal = self._is_universal(name or path.name, first)
+        rows = self._universal_rows() if universal else self._rows(ordinary, is_label)
+        self.rows = [row for row in rows if row]
+        if not self.rows:
             raise UserError(f"{path}: no words in it", "it must have a word and its label a line")
         if not labelled:
-            table.check_unlabelled(rows)
-        sentences = [table.sentence(sentence) for sentence in rows]
-        return cls(lines, rows, sentences, table.parted, table.width, columns, table.left_out)
+            self._check_unlabelled()
+        self.sentences = [self._sentence(row) for row in self.rows]
 
     def places(self) -> Iterator[list[Place]]:
         column, tabs = self.columns.label, self.parted != "spaces"
@@ -101,91 +96,87 @@ class ColumnText(LabelledText):
                     places.append(Place(number, begin, begin + len(label)))
             yield places
 
+    def _numbered(self) -> Iterator[tuple[int, str]]:
+        """The lines without their ends, and their numbers."""
+        return ((number, line.rstrip("\r\n")) for number, line in enumerate(self.lines))
 
-class _Table:
-    """The lines of a file, without their ends, and their columns."""
-
-    def __init__(self, path: Path, lines: list[str], columns: Columns, like: Layout | None, labelled: bool):
-        self.path, self.lines, self.columns, self.labelled = path, lines, columns, labelled
-        self.like = like if like and like.parted else None
-        filled = [number for number, line in enumerate(lines) if line.strip(" \t") and not DOCUMENT.match(line)]
-        self.ordinary = [number for number in filled if not lines[number].startswith("#")] or filled
-        self.parted: Parted = "spaces"
-        self.by = "tabs part them"
-        self.width, self.left_out = 0, ""
-
-    def fields(self, number: int) -> list[str]:
+    def _fields(self, number: int) -> list[str]:
         """The columns of a line. No other blanks than spaces and tabs part them, nor are they taken off a word."""
+        line = self.lines[number].rstrip("\r\n")
         if self.parted == "spaces":
-            return [field for field in self.lines[number].replace("\t", " ").split(" ") if field]
-        return [field.strip(" ") for field in self.lines[number].split("\t")]
+            return [field for field in line.replace("\t", " ").split(" ") if field]
+        return [field.strip(" ") for field in line.split("\t")]
 
-    def wrong(self, number: int, what: str, advice: str) -> UserError:
+    def _wrong(self, number: int, what: str, advice: str) -> UserError:
         return UserError(f"{self.path}: line {number + 1} {what}", advice)
 
-    def is_universal(self, name: str) -> bool:
-        """Whether it is CoNLL-U, which train must be, too."""
+    def _is_universal(self, name: str, first: str) -> bool:
+        """Whether it is CoNLL-U, by its name or its first word. So train must be, too."""
         if self.lines[0].startswith("# global.columns"):
             raise UserError(f"{self.path}: is CoNLL-U Plus, which is not read", "write the ten columns of CoNLL-U")
-        first = self.lines[self.ordinary[0]] if self.ordinary else ""
         universal = bool(UNIVERSAL_NAME.search(name) or UNIVERSAL_BEGIN.match(first))
-        if self.like and (self.like.parted == "CoNLL-U") != universal:
+        if self.train and (self.train.parted == "CoNLL-U") != universal:
             here, there = ("", "no ") if universal else ("no ", "")
             raise UserError(f"{self.path}: is {here}CoNLL-U, and train is {there}CoNLL-U", SAME_FORM)
         return universal
 
-    def universal_words(self) -> list[list[int]]:
+    def _universal_rows(self) -> list[list[int]]:
         """For every sentence of CoNLL-U, the lines of its words."""
         self.parted = "CoNLL-U"
         rows: list[list[int]] = [[]]
-        for number, line in enumerate(self.lines):
+        for number, line in self._numbered():
             if not line.strip(" \t"):
                 rows.append([])
             elif not line.startswith("#"):
-                fields = self.fields(number)
+                fields = self._fields(number)
                 if len(fields) != UNIVERSAL_WIDTH:
-                    raise self.wrong(number, f"has {len(fields)} of the ten columns of CoNLL-U",
-                                     "tabs part them, and a comment begins with #")  # fmt: skip
+                    raise self._wrong(number, f"has {len(fields)} of the ten columns of CoNLL-U",
+                                      "tabs part them, and a comment begins with #")  # fmt: skip
                 if not UNIVERSAL_NUMBER.fullmatch(fields[0]):
-                    raise self.wrong(number, f"begins with '{shortened(fields[0], 40)}', no number of CoNLL-U",
-                                     "it must be one of a word, 2, of a range, 2-3, or an empty node, 8.1")  # fmt: skip
+                    what = f"begins with '{shortened(fields[0], 40)}', no number of CoNLL-U"
+                    advice = "it must be one of a word, 2, of a range, 2-3, or an empty node, 8.1"
+                    raise self._wrong(number, what, advice)
                 if fields[0] == "1" and rows[-1]:
-                    raise self.wrong(number, "begins a sentence", "there must be an empty line before it")
+                    raise self._wrong(number, "begins a sentence", "there must be an empty line before it")
                 if fields[0].isdecimal():
                     if fields[0] != (next_one := str(len(rows[-1]) + 1)):
-                        raise self.wrong(number, f"is word {shortened(fields[0], 20)}, and {next_one} comes next",
-                                         "an empty line ends a sentence, and no other stands in it")  # fmt: skip
+                        what = f"is word {shortened(fields[0], 20)}, and {next_one} comes next"
+                        raise self._wrong(number, what, "an empty line ends a sentence, and no other stands in it")
                     rows[-1].append(number)
-        if words := [number for sentence in rows for number in sentence]:
-            self.set_width(words[0])
+        if words := [number for row in rows for number in row]:
+            self._set_width(words[0], "tabs part them")
         return rows
 
-    def words(self, is_label: Callable[[str], object]) -> list[list[int]]:
-        """For every sentence of other columns, the lines of its words. Tabs alone part them where a line has one."""
-        tabs = next((number for number in self.ordinary if "\t" in self.lines[number]), None)
+    def _rows(self, ordinary: Sequence[int], is_label: Callable[[str], object]) -> list[list[int]]:
+        """For every sentence of other columns, the lines of its words. Tabs alone part them where a line has one.
+
+        Args:
+            ordinary: lines that are neither empty nor begin a document, nor begin with #, unless all do.
+        """
+        tabs = next((number for number in ordinary if "\t" in self.lines[number]), None)
         self.parted = "spaces" if tabs is None else "tabs"
-        if self.like and not self.labelled:
-            self.parted = self.like.parted or self.parted
+        if self.train and not self.labelled:
+            self.parted = self.train.parted or self.parted
             if tabs is not None and self.parted == "spaces":
-                raise self.wrong(tabs, "has a tab, and the run learnt from columns that spaces part", SAME_FORM)
-        self.by = f"{self.parted} part them" + (f", as in line {tabs + 1}" if tabs else "")
-        if self.ordinary:
-            self.set_width(self.ordinary[0])
-        labels = self.labels()
+                raise self._wrong(tabs, "has a tab, and the run learnt from columns that spaces part", SAME_FORM)
+        parted_by = f"{self.parted} part them" + (f", as in line {tabs + 1}" if tabs else "")
+        if ordinary:
+            self._set_width(ordinary[0], parted_by)
+        labels = self._labels(ordinary)
         rows: list[list[int]] = [[]]
         comments = documents = 0
-        for number, line in enumerate(self.lines):
+        for number, line in self._numbered():
             if not line.strip(" \t"):
                 rows.append([])
             elif DOCUMENT.match(line):
                 rows.append([])
                 documents += 1
             elif not line.startswith("#"):
-                if (found := len(self.fields(number))) != self.width:
-                    first = f"line {self.ordinary[0] + 1} has {self.width}"
-                    raise self.wrong(number, f"has {found} columns, and {first}; {self.by}", WORD_A_LINE)
+                if (width := len(self._fields(number))) != self.width:
+                    first = f"line {ordinary[0] + 1} has {self.width}"
+                    raise self._wrong(number, f"has {width} columns, and {first}; {parted_by}", WORD_A_LINE)
                 rows[-1].append(number)
-            elif self.is_word(number, not rows[-1], lambda label: label in labels or label == "#" or is_label(label)):
+            elif self._is_word(number, not rows[-1], lambda label: label in labels or label == "#" or is_label(label)):
                 rows[-1].append(number)
             else:
                 comments += 1
@@ -193,22 +184,22 @@ class _Table:
         self.left_out = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
         return rows
 
-    def labels(self) -> set[str]:
-        """Those of words that are no doubtful ones, and those of train."""
-        lines = self.lines
-        sure = {number for number in self.ordinary if not lines[number].startswith("#")}
-        sure |= {number + 1 for number in sure
-                 if lines[number + 1 : number + 2] and lines[number + 1].startswith("#")
-                 and not HASH.match(lines[number + 1])}  # fmt: skip
-        found = {fields[self.telling].strip() for fields in map(self.fields, sure) if len(fields) == self.width}
-        return found | set(self.like.labels if self.like else [])
+    def _labels(self, ordinary: Sequence[int]) -> set[str]:
+        """Those of train, and of lines that are words for certain: they do not begin with #, or stand below such a line
+        and begin with a sign # that is not by itself.
+        """
+        certain = {number for number in ordinary if not self.lines[number].startswith("#")}
+        below = {number + 1 for number in certain} & {*range(len(self.lines))}
+        certain |= {number for number in below if HASHTAG.match(self.lines[number].rstrip("\r\n"))}
+        rows = [fields for fields in map(self._fields, certain) if len(fields) == self.width]
+        return {fields[self._telling].strip() for fields in rows} | set(self.train.labels if self.train else [])
 
     @property
-    def telling(self) -> int:
+    def _telling(self) -> int:
         """The column that tells a word from a comment: that of labels, or the last one where there are none yet."""
         return min(self.columns.label, self.width - 1)
 
-    def is_word(self, number: int, begins: bool, is_label: Callable[[str], object]) -> bool:
+    def _is_word(self, number: int, begins: bool, is_label: Callable[[str], object]) -> bool:
         """Whether a line that begins with # is a word and no comment.
 
         A word has as many columns as others, and a label that others have. A comment has another number of columns, or
@@ -216,57 +207,55 @@ class _Table:
 
         Raises: UserError where it may be both.
         """
-        fields, alone = self.fields(number), bool(HASH.match(self.lines[number]))
-        if len(fields) == self.width and (self.width > 1 or fields[0] == "#" or not alone):
-            if self.width == 1 or is_label(fields[self.telling].strip()):
+        fields, tag = self._fields(number), bool(HASHTAG.match(self.lines[number].rstrip("\r\n")))
+        if len(fields) == self.width and (self.width > 1 or fields[0] == "#" or tag):
+            if self.width == 1 or is_label(fields[self._telling].strip()):
                 return True
-            if alone and begins:
+            if begins and not tag:
                 return False
-        elif alone or begins:
+        elif begins or not tag:
             return False
-        raise self.wrong(number, "may be a word or a comment, which begins with #",
-                         "take the comment away, or give the word a label that another word has")  # fmt: skip
+        raise self._wrong(number, "may be a word or a comment, which begins with #",
+                          "take the comment away, or give the word a label that another word has")  # fmt: skip
 
-    def set_width(self, number: int) -> None:
+    def _set_width(self, number: int, parted_by: str) -> None:
         """Let all lines have as many columns as this one, if they are enough, or as many as the run learnt from."""
         word, label, features = self.columns.word, self.columns.label, list(self.columns.features)
-        self.width = len(self.fields(number))
+        self.width = len(self._fields(number))
         needed = 1 + max(word, label - (not self.labelled), *features)
         if self.width < needed:
             names = f"task.word={word}, task.label={label} and task.features={features} name them, 0 the first"
             few = f"has {self.width} of the {needed} columns that are needed"
-            raise self.wrong(number, few, f"{names}; {self.by}")
-        if not self.labelled and self.like and self.width not in (label, self.like.width):
-            raise self.wrong(
-                number, f"has {self.width} columns, and the run learnt from {self.like.width}", WORD_A_LINE
-            )
+            raise self._wrong(number, few, f"{names}; {parted_by}")
+        if not self.labelled and self.train and self.width not in (label, self.train.width):
+            unlike = f"has {self.width} columns, and the run learnt from {self.train.width}"
+            raise self._wrong(number, unlike, WORD_A_LINE)
 
-    def check_unlabelled(self, rows: list[list[int]]) -> None:
+    def _check_unlabelled(self) -> None:
         """Test that what stands in the column of labels, if it is there, are no words of a sentence a line."""
         label = self.columns.label
         if label >= self.width or self.parted == "CoNLL-U":
             return
-        numbers = [number for sentence in rows for number in sentence]
-        if self.like:
-            strangers = [n for n in numbers if is_stranger(self.fields(n)[label].strip(), self.like.labels)]
+        words = [number for row in self.rows for number in row]
+        if self.train:
+            strangers = [n for n in words if is_stranger(self._fields(n)[label].strip(), self.train.labels)]
         else:  # a run that does not tell what it learnt from
-            strangers = numbers if len(numbers) == len(rows) and self.width > label + 1 else []
-        if 2 * len(strangers) > len(numbers):
-            word = shortened(self.fields(strangers[0])[label], 40)
-            raise self.wrong(
-                strangers[0], f"has '{word}' for a label, which the run has not learnt", f"{WORD_A_LINE}; _ is no label"
-            )
+            strangers = words if len(words) == len(self.rows) and self.width > label + 1 else []
+        if 2 * len(strangers) > len(words):
+            word = shortened(self._fields(strangers[0])[label], 40)
+            unknown = f"has '{word}' for a label, which the run has not learnt"
+            raise self._wrong(strangers[0], unknown, f"{WORD_A_LINE}; _ is no label")
 
-    def sentence(self, numbers: list[int]) -> Sentence:
+    def _sentence(self, row: Sequence[int]) -> Sentence:
         """The words of these lines."""
-        words, labels, features = [], [], []
-        for number in numbers:
-            fields = self.fields(number)
+        sentence = Sentence([], [], [])
+        for number in row:
+            fields = self._fields(number)
             word = fields[self.columns.word]
             label = fields[self.columns.label].strip() if self.columns.label < self.width else ""
             if not word or (self.labelled and not label):
-                raise self.wrong(number, f"has no {'label' if word else 'word'} in its column", "fill it in")
-            words.append(word)
-            labels.append(label)
-            features.append([fields[column] for column in self.columns.features])
-        return Sentence(words, labels, features)
+                raise self._wrong(number, f"has no {'label' if word else 'word'} in its column", "fill it in")
+            sentence.words.append(word)
+            sentence.labels.append(label)
+            sentence.features.append([fields[column] for column in self.columns.features])
+        return sentence

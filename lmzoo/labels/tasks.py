@@ -195,7 +195,7 @@ class LabelledWords(Task):
     def read(self, path: Path, labelled: bool = True) -> ColumnText:
         name = self.files.get("train", "") if path == STDIN else path.name
         is_label = LABEL.fullmatch if self.measure == "f1" else lambda label: False
-        text = ColumnText.read(path, self.columns, name, self.layout, labelled, is_label)
+        text = ColumnText(path, self.columns, name, self.layout, labelled, is_label)
         universal = self.files.get("train", "").endswith(".conllu")
         if not (labelled or self.layout) and (text.parted == "CoNLL-U") != universal:  # older runs keep no layout
             raise UserError(f"{path}: is {'no ' * universal}CoNLL-U, unlike train", "give a text of the same form")

@@ -29,7 +29,7 @@ CONLLU = """# text = We don't
 def read(folder: Path, text: str, columns: Columns, name: str = "a.txt", **options: object) -> ColumnText:
     path = folder / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-    return ColumnText.read(path, columns, **options)  # pyright: ignore
+    return ColumnText(path, columns, **options)  # pyright: ignore
 
 
 def words(text: ColumnText) -> list[list[tuple[str, str]]]:
@@ -192,27 +192,27 @@ LIKE = Layout(labels=["B-LOC", "O"], parted="spaces", width=4)
     ],
 )
 def test_a_text_to_be_labelled_has_the_form_of_train(tmp_path: Path, text: str, like: Layout, why: str):
-    assert refused(tmp_path, text, NER, like=like, labelled=False).startswith(why)
+    assert refused(tmp_path, text, NER, train=like, labelled=False).startswith(why)
 
 
 def test_labels_may_be_missing_or_have_a_sign_in_their_place(tmp_path: Path):
     for plain in ("Rome NNP I-NP\n", "Rome NNP I-NP\r\n", "Rome NNP I-NP _\n", "Rome NNP I-NP B-LOC"):
-        text = read(tmp_path, plain, NER, like=LIKE, labelled=False)
+        text = read(tmp_path, plain, NER, train=LIKE, labelled=False)
         assert text.sentences[0].words == ["Rome"]
         given = "Rome NNP I-NP O" + plain[len(plain.rstrip()) :]
         assert text.written([["O"]]).decode() == given
-    pound = read(tmp_path, "# # I-NP\n20 CD I-NP\n# # I-NP\n", NER, like=LIKE, labelled=False)
+    pound = read(tmp_path, "# # I-NP\n20 CD I-NP\n# # I-NP\n", NER, train=LIKE, labelled=False)
     assert pound.sentences[0].words == ["#", "20", "#"]
     comment = "# one remark\n20 CD I-NP\n"
-    assert read(tmp_path, comment, NER, like=LIKE, labelled=False).written([["O"]]).decode() == comment[:-1] + " O\n"
-    between = refused(tmp_path, "20 CD I-NP\n# one remark\n", NER, like=LIKE, labelled=False)
+    assert read(tmp_path, comment, NER, train=LIKE, labelled=False).written([["O"]]).decode() == comment[:-1] + " O\n"
+    between = refused(tmp_path, "20 CD I-NP\n# one remark\n", NER, train=LIKE, labelled=False)
     assert between.startswith("line 2 may be a word or a comment")
     tabs = Layout(labels=["B-LOC"], parted="tabs", width=2)
-    text = read(tmp_path, "New York\n# a remark\n#\n", TAGS, like=tabs, labelled=False)
+    text = read(tmp_path, "New York\n# a remark\n#\n", TAGS, train=tabs, labelled=False)
     assert text.sentences[0].words == ["New York", "#"]
     assert text.written([["B-LOC", "O"]]) == b"New York\tB-LOC\n# a remark\n#\tO\n"
 
 
 def test_of_train_and_test_one_alone_in_conllu_is_refused(tmp_path: Path):
     like = Layout(labels=["PRON"], parted="CoNLL-U", width=10)
-    assert refused(tmp_path, "a b c D\n", UNIVERSAL, like=like).startswith("is no CoNLL-U, and train is CoNLL-U")
+    assert refused(tmp_path, "a b c D\n", UNIVERSAL, train=like).startswith("is no CoNLL-U, and train is CoNLL-U")
