@@ -53,10 +53,10 @@ def type_of(annotation: Any) -> str:
 
 
 def _interval(bounds: Bounds) -> str:
-    low = "" if bounds.low is None else f" ≥ {bounds.low}"
-    if bounds.high is None or bounds.high >= LARGEST:
-        return low
-    return f"{low} and {'<' if bounds.open_above else '≤'} {bounds.high}"
+    ends = [] if bounds.low is None else [f"≥ {bounds.low}"]
+    if bounds.high is not None and bounds.high < LARGEST:
+        ends.append(f"{'<' if bounds.open_above else '≤'} {bounds.high}")
+    return f" {' and '.join(ends)}"
 
 
 def options(group: str, names: list[str]) -> list[tuple[str, str, str, str]]:
