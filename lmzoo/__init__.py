@@ -13,14 +13,17 @@ from lmzoo.core.version import __version__
 
 if TYPE_CHECKING:
     from lmzoo.api import load, train
+    from lmzoo.page.app import demo
 
-__all__ = ["__version__", "load", "train"]
+__all__ = ["__version__", "demo", "load", "train"]
+
+_PLACES = {"demo": "lmzoo.page.app", "load": "lmzoo.api", "train": "lmzoo.api"}
 
 
 def __getattr__(name: str) -> Any:
-    """`load` and `train`, imported when they are first needed: it takes seconds, and commands import this first."""
-    if name in __all__:
-        return getattr(importlib.import_module("lmzoo.api"), name)
+    """What `_PLACES` names, imported when it is first needed: that takes seconds, and commands import this first."""
+    if name in _PLACES:
+        return getattr(importlib.import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'lmzoo' has no attribute '{name}'")
 
 

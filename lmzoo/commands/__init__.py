@@ -18,6 +18,7 @@ COMMANDS = {
     "probe": "Measure word vectors by similarity and analogy, or list nearest neighbours",
     "map": "Draw word vectors on a plane by t-SNE",
     "inspect": "Show the states of a hidden Markov model, or the dynamics of a linear dynamical system",
+    "demo": "Play with runs in a browser",
     "export": "Write an n-gram model as ARPA, or word vectors as word2vec or GloVe",
 }
 """What each command is for, in the order in which ``lmzoo`` lists them; each one's ``--help`` begins with it."""

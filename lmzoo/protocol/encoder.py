@@ -1,6 +1,5 @@
 """Models that turn the tokens of a sentence into vectors, and the vectors of whole texts."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -55,7 +54,7 @@ class EmbeddedText:
         embeddings: (N, h) float32, of unit length.
     """
 
-    words: Sequence[str]
+    words: list[str]
     lines: Tensor
     embeddings: Tensor
 

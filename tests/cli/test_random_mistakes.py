@@ -10,11 +10,13 @@ import urllib.error
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from bad_commands import MAINS, CommandLine, command_lines, furnish
 from command_line import Outcome, command
 
+from lmzoo.commands import demo
 from lmzoo.corpus import pydoc
 
 SECONDS = 10
@@ -63,6 +65,8 @@ def run(furnished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
         raise urllib.error.URLError("no network")
 
     monkeypatch.setattr("urllib.request.urlopen", offline)
+    monkeypatch.setattr(demo, "serve", lambda *_: SimpleNamespace(address="here", close=lambda: None))
+    monkeypatch.setattr(demo, "wait", lambda: None)
     monkeypatch.setattr(pydoc, "topics", dict(itertools.islice(pydoc.topics.items(), 4)))  # a text of no time
     monkeypatch.setenv("LMZOO_DATA", "data")
     monkeypatch.setenv("LMZOO_CACHE", str(tmp_path / "cache"))

@@ -1,0 +1,1 @@
+"""The page of ``lmzoo demo``, on which one plays with trained runs: what it shows, how it looks, and its server."""

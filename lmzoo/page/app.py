@@ -1,0 +1,388 @@
+"""The page itself: tabs and fields made with Gradio, and its server on this machine."""
+
+import importlib
+import os
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmzoo.core.errors import UserError, one_line
+from lmzoo.page import drawn, shown
+from lmzoo.page.examples import Example, example
+from lmzoo.page.zoo import Zoo
+from lmzoo.protocol.sampling import Decoding
+
+HOST = "127.0.0.1"
+
+PORTS = range(7860, 7960)
+"""Of these the first that is free is taken where none is asked for."""
+
+NEXT, NEAR, ANSWERS = 12, 8, 6
+"""How many next words, nearest words or tokens, and answers are shown."""
+
+POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:"
+"""The header Content-Security-Policy: a browser asks nobody but this server."""
+
+ANY = "any"
+"""The choice of no label."""
+
+MOST_SIGNS = 2000
+"""That a field takes."""
+
+SURPRISAL = (
+    "How surprised is each model by each word, having read those before it? The darker, the more bits, −log₂ p. "
+    "Point at a word to see its probability, and what the model expected in its place."
+)
+NEXT_WORDS = (
+    "Which word comes next? Type, and watch the bars move; while a word is unfinished, they are those that begin like "
+    "it. A click on a word types it."
+)
+GENERATION = (
+    "A model draws a text word by word. Its colours are its own surprisal. A lower temperature, top-k and top-p leave "
+    "out what is unlikely; the same seed draws the same text."
+)
+STATES = (
+    "Behind each word is a hidden state. Having read up to a word, the model believes in some states; later words make "
+    "it change its mind. Move the slider to see at which."
+)
+CONTEXTS = (
+    "What does a word mean here? The state of a linear dynamical system at a token, given its whole line, is a vector. "
+    "Below each line are the nearest tokens of the training text."
+)
+VECTORS = "Words that occur in like surroundings have like vectors: neighbours, analogies, and a map of the commonest."
+
+
+class Demo:
+    """The page, served until it is closed.
+
+    Attributes:
+        address: where a browser finds it.
+    """
+
+    def __init__(self, blocks: Any, address: str):
+        self._blocks, self.address = blocks, address
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._blocks.close(verbose=False)
+
+    def __repr__(self) -> str:
+        return f"lmzoo demo at {self.address}"
+
+
+def demo(
+    *runs: str | os.PathLike[str], port: int | None = None, device: str = "cpu", plugins: Sequence[str] = ()
+) -> Demo:
+    """A page on which one plays with runs of one vocabulary, served on this machine alone; a notebook shows it.
+
+    ``lmzoo.demo("outputs/pydoc/lstm", "outputs/pydoc/ngram")``
+
+    Args:
+        runs: folders of runs of ``lmzoo train`` and ``lmzoo vectors``.
+        port: None is the first free one from 7860.
+        plugins: the modules that the runs need; see `lmzoo.core.plugins`.
+
+    Raises: UserError as `Zoo` does, where Gradio is missing, and for a port that is taken.
+    """
+    return serve(Zoo(runs, device, plugins), port)
+
+
+def serve(zoo: Zoo, port: int | None = None) -> Demo:
+    """`demo` for runs that are open."""
+    gradio = imported()
+    chosen = free_port(port)
+    blocks = build(zoo)
+    folder = Path(__file__).parent
+    middleware = importlib.import_module("starlette.middleware").Middleware(_Policy)
+    os.environ["no_proxy"] = ",".join(filter(None, [os.environ.get("no_proxy"), HOST]))  # Gradio asks its own server
+    _, address, _ = blocks.launch(
+        server_name=HOST, server_port=chosen, share=False, root_path="", ssr_mode=False, mcp_server=False, pwa=False,
+        prevent_thread_lock=True, quiet=True, enable_monitoring=False, footer_links=[], height=800,
+        app_kwargs={"middleware": [middleware]}, js=(folder / "script.js").read_text(encoding="utf-8"),
+        css=(folder / "style.css").read_text(encoding="utf-8"),
+        theme=_theme(gradio),
+    )  # fmt: skip
+    return Demo(blocks, address)
+
+
+def _theme(gradio: Any) -> Any:
+    """Gradio's own, with the fonts of the reader's system and the colours of ``style.css``."""
+    own = {
+        "body_background_fill": ("#f2f4f8", "#10141c"),
+        "block_background_fill": ("#ffffff", "#171c26"),
+        "block_label_text_color": ("#57606a", "#a3adba"),
+        "block_info_text_color": ("#57606a", "#a3adba"),
+        "block_title_text_color": ("#57606a", "#a3adba"),
+        "block_border_color": ("#d5dae1", "#2f3846"),
+        "border_color_primary": ("#d5dae1", "#2f3846"),
+        "input_background_fill": ("#ffffff", "#10141c"),
+        "input_border_color": ("#d5dae1", "#2f3846"),
+        "body_text_color": ("#1f2328", "#e6eaf0"),
+        "body_text_color_subdued": ("#57606a", "#a3adba"),
+    }
+    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
+    theme = gradio.themes.Default(primary_hue="indigo", neutral_hue="slate", radius_size="lg", **fonts)
+    return theme.set(**{f"{name}{mode}": pair[i] for name, pair in own.items() for i, mode in enumerate(("", "_dark"))})
+
+
+def free_port(port: int | None) -> int:
+    """The port, or the first of `PORTS` that is free.
+
+    Raises: UserError where it is taken, or all are.
+    """
+    reason = None
+    for candidate in PORTS if port is None else [port]:
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind((HOST, candidate))
+            except OSError as error:
+                reason = error.strerror
+            else:
+                return candidate
+    if port is None:
+        raise UserError(f"no port of {PORTS[0]} to {PORTS[-1]} can be used ({reason})", "choose another by --port")
+    raise UserError(f"--port {port}: cannot be used ({reason})", "choose another, or none for the first free one")
+
+
+class _Policy:
+    """An ASGI application that gives each answer the header with `POLICY`."""
+
+    def __init__(self, app: Callable[..., Any]):
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def with_policy(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"content-security-policy", POLICY.encode())]
+            await send(message)
+
+        await self.app(scope, receive, with_policy)
+
+
+def build(zoo: Zoo) -> Any:
+    """The page as a `gradio.Blocks`, which no server serves yet."""
+    gradio = imported()
+    page = _Page(gradio, zoo, example(zoo))
+    with gradio.Blocks(title="lmzoo demo", analytics_enabled=False) as blocks:
+        page.html(drawn.header(zoo))
+        with gradio.Tabs():
+            if zoo.models:
+                page.surprisal()
+                page.next_words()
+                page.generation()
+            if zoo.hmms:
+                page.states()
+            if zoo.systems:
+                page.contexts()
+            if zoo.vectors:
+                page.neighbours()
+    return blocks
+
+
+class _Page:
+    """The tabs: each method makes the fields of one, and says what is drawn of their values."""
+
+    def __init__(self, gradio: Any, zoo: Zoo, first: Example):
+        self.gradio, self.zoo, self.first = gradio, zoo, first
+
+    def html(self, value: str = "") -> Any:
+        """A part of the page in which nothing is typed."""
+        return self.gradio.HTML(value, elem_classes="lm", js_on_load=None)
+
+    def field(self, label: str, value: str, **options: Any) -> Any:
+        """A field for text."""
+        return self.gradio.Textbox(value, label=label, max_length=MOST_SIGNS, **options)
+
+    def choice(self, label: str, choices: Sequence[str]) -> Any:
+        """One of several names; where there is one alone, nothing is to be seen."""
+        return self.gradio.Radio(list(choices), value=next(iter(choices)), label=label, visible=len(choices) > 1)
+
+    def label(self) -> Any:
+        """The label of the lines, where the runs know labels."""
+        return self.choice("label of the lines", [ANY, *self.zoo.vocabulary.conditions])
+
+    def examples(self, values: Sequence[Sequence[str]], *fields: Any) -> None:
+        """Values that a click puts into fields."""
+        self.gradio.Examples([list(row) for row in values], list(fields), label="try")
+
+    def on(self, triggers: Sequence[Any], draw: Callable[..., Any], fields: Sequence[Any], output: Any) -> None:
+        """Draw the values of fields at each of the triggers; of several that wait, the last one alone."""
+        self.gradio.on(
+            list(triggers), draw, list(fields), output, trigger_mode="always_last", show_progress="hidden",
+            concurrency_limit=1, concurrency_id="models", api_visibility="private",
+        )  # fmt: skip
+
+    def shows(self, draw: Callable[..., str], *fields: Any) -> None:
+        """What is drawn of the values of fields, at first and whenever one of them changes."""
+        draw = _told(draw)
+        output = self.html(draw(*(field.value for field in fields)))
+        self.on([field.change for field in fields], draw, fields, output)
+
+    def surprisal(self) -> None:
+        """A text in the colours of its surprisal, model under model."""
+        with self.gradio.Tab("Surprisal"):
+            self.html(drawn.lead(SURPRISAL))
+            text, label = self.field("text", self.first.text, lines=2, max_lines=8), self.label()
+
+            def draw(text: str, label: str) -> str:
+                scored = {name: shown.surprisal(lm, text, _condition(label)) for name, lm in self.zoo.models.items()}
+                return drawn.scale() + drawn.cards(drawn.surprisal(*each) for each in scored.items())
+
+            self.shows(draw, text, label)
+
+    def next_words(self) -> None:
+        """The next words while one types, model beside model."""
+        with self.gradio.Tab("Next word"):
+            self.html(drawn.lead(NEXT_WORDS))
+            text, label = self.field("beginning of a line", self.first.begun, elem_id="begun"), self.label()
+            typed = "begun" if self.zoo.vocabulary.form.of_words else ""
+
+            def draw(text: str, label: str) -> str:
+                condition = _condition(label)
+                found = {name: shown.next_words(lm, text, NEXT, condition) for name, lm in self.zoo.models.items()}
+                return drawn.coming(found, typed)
+
+            self.shows(draw, text, label)
+
+    def generation(self) -> None:
+        """Texts that a model draws."""
+        gradio = self.gradio
+        with gradio.Tab("Generate"):
+            self.html(drawn.lead(GENERATION))
+            with gradio.Row():
+                with gradio.Column(scale=1, min_width=280):
+                    model, prompt = self.choice("model", [*self.zoo.models]), self.field("prompt", self.first.begun)
+                    temperature = gradio.Slider(0.1, 2, 1, step=0.05, label="temperature")
+                    top_k = gradio.Slider(0, 100, 0, step=1, label="top-k: from the k likeliest words; 0 is all")
+                    top_p = gradio.Slider(
+                        0.05, 1, 1, step=0.05, label="top-p: from the likeliest words with this share"
+                    )
+                    tokens = gradio.Slider(5, 100, 30, step=5, label="words")
+                    number = gradio.Slider(1, 8, 3, step=1, label="samples")
+                    seed = gradio.Number(0, label="seed", precision=0, minimum=0, maximum=2**31 - 1)
+                    label = self.label()
+                with gradio.Column(scale=2, min_width=280):
+
+                    def draw(
+                        model: str, prompt: str, temperature: float, top_k: int, top_p: float, tokens: int, number: int,
+                        seed: int | None, label: str,
+                    ) -> str:  # fmt: skip
+                        decoding = Decoding(temperature=temperature, top_k=int(top_k) or None, top_p=top_p)
+                        found = shown.samples(
+                            self.zoo.models[model], prompt, int(tokens), int(seed or 0), int(number), decoding,
+                            _condition(label),
+                        )  # fmt: skip
+                        return drawn.scale() + drawn.sampled(model, found)
+
+                    self.shows(draw, model, prompt, temperature, top_k, top_p, tokens, number, seed, label)
+
+    def states(self) -> None:
+        """The states of an HMM, before and after later words are known."""
+        gradio = self.gradio
+        with gradio.Tab("Hidden states"):
+            self.html(drawn.lead(STATES))
+            model = self.choice("model", [*self.zoo.hmms])
+            text = self.field("sentence", self.first.text)
+            longest = len(self.zoo.vocabulary.form.words(self.first.text)) + 1
+            known = gradio.Slider(1, longest, longest, step=1, label="words read, the end of the sentence included")
+
+            @_told
+            def draw(model: str, text: str, known: int | None) -> str:
+                return drawn.sentence(shown.states(self.zoo.hmms[model], text, None if known is None else int(known)))
+
+            def anew(model: str, text: str) -> tuple[str, Any]:
+                words = len(self.zoo.vocabulary.form.words(text)) + 1
+                return draw(model, text, None), gradio.Slider(1, words, words)
+
+            output = self.html(draw(model.value, text.value, None))
+            self.on([model.change, text.change], anew, [model, text], [output, known])
+            self.on([known.input], draw, [model, text, known], output)
+
+    def contexts(self) -> None:
+        """The tokens nearest to a word in its contexts."""
+        with self.gradio.Tab("In context") as tab:
+            self.html(drawn.lead(CONTEXTS))
+            model = self.choice("model", [*self.zoo.systems])
+            lines, sought = self.first.contexts[0]
+            with self.gradio.Row():
+                text = self.field("lines with the word", lines, lines=2, max_lines=6, scale=3)
+                word = self.field("word", sought, scale=1, min_width=160)
+
+            @_told
+            def draw(model: str, text: str, word: str) -> str:
+                return drawn.occurrences(shown.in_context(self.zoo.systems[model], text, word, NEAR))
+
+            output = self.html(drawn.note("reading the text of the run …"))
+            self.examples(self.first.contexts, text, word)
+            self.on([tab.select, model.change, text.change, word.change], draw, [model, text, word], output)
+
+    def neighbours(self) -> None:
+        """The nearest words, analogies, and the map."""
+        gradio = self.gradio
+        with gradio.Tab("Word vectors"):
+            self.html(drawn.lead(VECTORS))
+            with gradio.Row():
+                with gradio.Column(min_width=280):
+                    word = self.field("nearest to", self.first.word)
+
+                    def near(word: str) -> str:
+                        found = self.near(word).items()
+                        return drawn.cards(drawn.neighbours(*each) for each in found)
+
+                    self.shows(near, word)
+                with gradio.Column(min_width=280):
+                    with gradio.Row():
+                        of = self.first.analogies[0]
+                        a, a_star, b = (
+                            self.field(label, value, min_width=80)
+                            for label, value in zip(("as", "is to", "so is"), of, strict=True)
+                        )
+
+                    def answers(a: str, a_star: str, b: str) -> str:
+                        runs = self.zoo.vectors.items()
+                        found = {name: shown.analogy(run.words, a, a_star, b, ANSWERS) for name, run in runs}
+                        return drawn.cards(drawn.answers(*each) for each in found.items())
+
+                    self.shows(answers, a, a_star, b)
+                    self.examples(self.first.analogies, a, a_star, b)
+            wanted = gradio.Checkbox(False, label="draw the map, which takes some seconds")
+
+            @_told
+            def places(wanted: bool, word: str) -> str:
+                if not wanted:
+                    return ""
+                marked = {name: [word, *(other for other, _ in found)] for name, found in self.near(word).items()}
+                return drawn.cards(drawn.places(name, run.map, marked[name]) for name, run in self.zoo.vectors.items())
+
+            output = self.html()
+            self.on([wanted.change, word.change], places, [wanted, word], output)
+
+    def near(self, word: str) -> dict[str, shown.Ranked]:
+        """The nearest words under each of the vectors."""
+        return {name: shown.neighbours(run.words, word, NEAR) for name, run in self.zoo.vectors.items()}
+
+
+def _told(draw: Callable[..., str]) -> Callable[..., str]:
+    """The same, but a mistake in what is typed is drawn."""
+
+    def drawing(*values: Any) -> str:
+        try:
+            return draw(*values)
+        except UserError as error:
+            return drawn.note(one_line(error))
+
+    return drawing
+
+
+def _condition(label: str) -> str | None:
+    return None if label == ANY else label
+
+
+def imported() -> Any:
+    """Gradio, which takes seconds to import; a UserError where it is not installed."""
+    try:
+        return importlib.import_module("gradio")
+    except ImportError:
+        raise UserError("lmzoo demo needs gradio, which is not installed", "pip install gradio") from None

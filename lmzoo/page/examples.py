@@ -1,0 +1,72 @@
+"""What the fields of the page hold at first, so that there is something to see."""
+
+from itertools import takewhile
+from typing import NamedTuple
+
+from lmzoo.corpus import EOS
+from lmzoo.page import shown
+from lmzoo.page.zoo import Zoo
+from lmzoo.protocol.sampling import Decoding
+
+WORDS = 10
+"""Of a line that a model draws."""
+
+
+class Example(NamedTuple):
+    """A text that suits a vocabulary.
+
+    Attributes:
+        text: a line whose words are coloured, or come from hidden states.
+        begun: the beginning of a line.
+        contexts: two lines in which a word has different meanings, and the word.
+        word: whose neighbours are shown.
+        analogies: words a, a*, b.
+    """
+
+    text: str
+    begun: str
+    contexts: tuple[tuple[str, str], ...]
+    word: str
+    analogies: tuple[tuple[str, str, str], ...]
+
+
+NEWS = Example(
+    "the bank of england said it will raise interest rates",
+    "the bank of ",
+    (
+        ("the bank of england raised its rates\nthey live on the bank of the river", "bank"),
+        ("they plan to sell the company\nthe plan was approved by the board", "plan"),
+    ),
+    "bank",
+    (("he", "his", "she"), ("france", "french", "germany"), ("company", "companies", "bank")),
+)
+PYTHON = Example(
+    "the class statement defines a new class object .",
+    "if the class ",
+    (
+        ("a call of the function returns a value\nthe functions that call the method are methods", "call"),
+        ("the value is set to N\na set is an object", "set"),
+    ),
+    "function",
+    (("class", "classes", "object"), ("function", "functions", "method"), ("list", "lists", "string")),
+)
+
+
+def example(zoo: Zoo) -> Example:
+    """One whose words the vocabulary has; where there is none, words that the first model draws."""
+    for known in (NEWS, PYTHON):
+        if all(word in zoo.vocabulary.index for word in zoo.vocabulary.form.words(known.text)):
+            return known
+    words = _drawn(zoo) or zoo.vocabulary.words[1 : WORDS + 1]
+    line = " ".join(words)
+    first, second, third, *_ = [*words, *words, *words]
+    return Example(line, f"{first} ", ((line, first),), first, ((first, second, third),))
+
+
+def _drawn(zoo: Zoo) -> list[str]:
+    """The first words of a line that the first model draws, none where it ends at once or there is no model."""
+    for lm in zoo.models.values():
+        if not lm.model.whole_sentences:
+            (text,) = shown.samples(lm, "", WORDS, 0, 1, Decoding(top_k=10))
+            return list(takewhile(lambda word: word != EOS, (token.word for token in text.tokens)))
+    return []

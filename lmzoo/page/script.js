@@ -1,0 +1,38 @@
+() => {
+  // What is told of the word that one points at, touches or reaches by the keyboard: one box within the window.
+  const box = document.createElement("div");
+  box.id = "tip-box";
+  box.setAttribute("role", "status");
+  box.hidden = true;
+  document.body.append(box);
+  let told = null;
+  const tell = (target) => {
+    if (target === told) return;
+    told = target;
+    box.hidden = !target;
+    if (!target) return;
+    box.replaceChildren(...[...target.querySelector(".tip").childNodes].map((node) => node.cloneNode(true)));
+    const place = target.getClientRects()[0], own = box.getBoundingClientRect(), room = document.documentElement;
+    const left = Math.min(Math.max(8, place.left + place.width / 2 - own.width / 2), room.clientWidth - own.width - 8);
+    const above = place.top - own.height - 8, below = place.bottom + 8;
+    box.style.left = `${Math.max(8, left)}px`;
+    box.style.top = `${below + own.height < window.innerHeight || above < 0 ? below : above}px`;
+  };
+  const told_by = (event) => event.target.closest?.(".word[tabindex], .segment[tabindex]");
+  document.addEventListener("pointerover", (event) => tell(told_by(event)));
+  document.addEventListener("focusin", (event) => tell(told_by(event)));
+  document.addEventListener("focusout", () => tell(null));
+  document.addEventListener("scroll", () => tell(null), true);
+  document.addEventListener("keydown", (event) => event.key === "Escape" && tell(null));
+
+  // A click on a next word types it.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.("button[data-type-into]");
+    const field = button && document.querySelector(`#${button.dataset.typeInto} textarea, #${button.dataset.typeInto} input`);
+    if (!field) return;
+    const kept = field.value.replace(/\S+$/, "");
+    field.value = `${kept}${button.dataset.word} `;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    field.focus();
+  });
+}

@@ -1,0 +1,335 @@
+"""What the page shows: numbers and words, computed from opened runs."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lmzoo.api import Loaded
+from lmzoo.core.errors import UserError, shortened
+from lmzoo.corpus import EOS
+from lmzoo.corpus.conditions import chosen
+from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+from lmzoo.models.hmm.reading import beliefs, read
+from lmzoo.page.zoo import System
+from lmzoo.protocol.encoder import embed_lines
+from lmzoo.protocol.lines import encode_prompt, known
+from lmzoo.protocol.sampling import Decoding, sample
+from lmzoo.words.vectors.measures import scores
+from lmzoo.words.vectors.word_vectors import WordVectors
+
+LONGEST = 100
+"""Words of a text that are shown, and of a sentence that an HMM reads."""
+
+EXPECTED, STATES, EMITTED, AROUND = 3, 3, 5, 5
+"""How many: words expected in the place of one, states of a word, words of a state, words on either side of a token."""
+
+TURNING = 0.1
+"""A later word that moves at least this share of a posterior is told."""
+
+Ranked = list[tuple[str, float]]
+"""Words and how likely, or near, they are; the best first."""
+
+
+class Token(NamedTuple):
+    """A word of a text.
+
+    Attributes:
+        word: as it stands in the text.
+        p: p(x_t | x_<t) under a model; None where it is not asked for.
+        known: whether the model knows it; it reads others as `<unk>`.
+        expected: the likeliest words in its place.
+    """
+
+    word: str
+    p: float | None
+    known: bool = True
+    expected: Ranked = []  # noqa: RUF012 - never changed
+
+    @property
+    def bits(self) -> float:
+        """-log2 p; infinite where p is 0."""
+        return 0.0 - math.log2(self.p) if self.p else math.inf  # which is 0, and not -0, of p = 1
+
+
+def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[Token]]:
+    """The words of each line of a text, which stands alone, and of its `<eos>`; lines without a word are left out.
+
+    Raises: UserError for a text of more than `LONGEST` words, for none, and as `Loaded.line` and `Loaded.expected` do.
+    """
+    lines = [line for line in text.splitlines() if lm.vocabulary.form.words(line)]
+    _check_length(sum(len(lm.vocabulary.form.words(line)) for line in lines))
+    found = []
+    for line in lines:
+        scored = lm.line(line, condition)
+        columns = zip(scored.words, scored.logprobs.exp().tolist(), scored.known.tolist(), strict=True)
+        expected = lm.expected(line, EXPECTED, condition)
+        found.append([Token(*column, ranked) for column, ranked in zip(columns, expected, strict=True)])
+    return found
+
+
+def perplexity(tokens: Sequence[Token]) -> float:
+    """exp of the mean -log p."""
+    bits = sum(token.bits for token in tokens) / len(tokens)
+    return 2**bits if bits < 1000 else math.inf
+
+
+class Next(NamedTuple):
+    """The likeliest next words.
+
+    Attributes:
+        begun: the beginning of a word that is being typed; empty after a space.
+        share: the probability of all words that begin like that.
+        words: the likeliest of them, and the share of that probability that each has.
+    """
+
+    begun: str
+    share: float
+    words: Ranked
+
+
+def next_words(lm: Loaded, text: str, number: int, condition: str | None = None) -> Next:
+    """What may come after the beginning of a line, whose last word may lack its end."""
+    form = lm.vocabulary.form
+    tail = "" if not form.of_words or text[-1:].isspace() else "".join(text.split()[-1:])
+    begun = "".join(form.words(tail)[-1:])
+    _check_length(len(form.words(text)), least=0)
+    if not begun:
+        return Next("", 1.0, lm.next_words(text, number, condition))
+    before = text[: len(text) - len(tail)]
+    every = lm.next_words(before, len(lm.vocabulary), condition)
+    fitting = [(word, p) for word, p in every if word.startswith(begun) and word != EOS]
+    share = math.fsum(p for _, p in fitting)
+    return Next(begun, share, [(word, p / share) for word, p in fitting[:number] if p])
+
+
+class Sampled(NamedTuple):
+    """A text that a model has drawn.
+
+    Attributes:
+        label: that it was drawn given, where lines have labels.
+        prompt: the words that it begins with, whose p is not asked for.
+        tokens: the words drawn, and p of each under the model, whatever the decoding.
+    """
+
+    label: str | None
+    prompt: list[Token]
+    tokens: list[Token]
+
+
+def samples(
+    lm: Loaded, prompt: str, tokens: int, seed: int, number: int, decoding: Decoding, condition: str | None = None
+) -> list[Sampled]:
+    """Texts drawn side by side; see `lmzoo.protocol.sampling.sample`."""
+    vocabulary, is_known = lm.vocabulary, known(lm.model, lm.vocabulary)
+    _check_length(len(vocabulary.form.words(prompt)), least=0)
+    begun, _ = encode_prompt(lm.model, vocabulary, prompt, "prompt")
+    drawn = sample(
+        lm.model, tokens, seed, context=lm.context, decoding=decoding, prompt=begun, samples=number,
+        condition=chosen(condition, vocabulary),
+    )  # fmt: skip
+    words = vocabulary.form.words(prompt.replace("\n", " "))
+    given = [] if begun is None else is_known[begun].tolist()
+    first = [Token(word, None, own) for word, own in zip(words, given, strict=True)]
+    labels: list[str | None] = [condition] * number
+    if drawn.conditions is not None:
+        labels = [vocabulary.conditions[label] for label in drawn.conditions.tolist()]
+    rows = zip(labels, drawn.tokens.tolist(), drawn.logprobs.exp().tolist(), strict=True)
+    return [
+        Sampled(label, first, [Token(vocabulary.words[word], p) for word, p in zip(text, each, strict=True)])
+        for label, text, each in rows
+    ]
+
+
+class Belief(NamedTuple):
+    """A hidden state, and how likely it is."""
+
+    state: int
+    p: float
+
+
+class Turn(NamedTuple):
+    """What a later word has changed in the posterior of a word's state.
+
+    Attributes:
+        word: the number of that later word, from 0.
+        moved: the share of the probability that moves to other states, the total variation.
+        state: the state that gains most.
+        before, after: its probability.
+    """
+
+    word: int
+    moved: float
+    state: int
+    before: float
+    after: float
+
+
+class WordStates(NamedTuple):
+    """The hidden states that a word may come from.
+
+    Attributes:
+        word, known: as in `Token`.
+        path: its state on the likeliest path of the sentence.
+        filtered: the likeliest states once the model has read up to this word, p(z_t | x_1 … x_t).
+        smoothed: those once it has read as many words as are asked for; none where it has not come so far.
+        turn: the later word among these that changes the posterior most; None where none changes it by `TURNING`.
+    """
+
+    word: str
+    known: bool
+    path: int
+    filtered: list[Belief]
+    smoothed: list[Belief]
+    turn: Turn | None
+
+
+class Sentence(NamedTuple):
+    """A sentence, read by an HMM.
+
+    Attributes:
+        words: and its `<eos>`.
+        read: how many words have been read for `WordStates.smoothed`.
+        share: p(z | x) of the likeliest path of the whole sentence.
+        emits: the likeliest words of each state that occurs.
+    """
+
+    words: list[WordStates]
+    read: int
+    share: float
+    emits: dict[int, Ranked]
+
+
+def states(lm: Loaded, text: str, words_read: int | None = None) -> Sentence:
+    """The states of an HMM before and after later words of a sentence are known.
+
+    Args:
+        words_read: of the sentence and its `<eos>`; None is all.
+
+    Raises: UserError for a text of none or more than `LONGEST` words, or of probability 0.
+    """
+    model, vocabulary = lm.model, lm.vocabulary
+    assert isinstance(model, HiddenMarkovModel)
+    text = " ".join(text.splitlines())
+    written = [*vocabulary.form.words(text), EOS]
+    _check_length(len(written) - 1)
+    tokens = vocabulary.encode([text])
+    found = read(model, tokens)
+    if found.logprob == -math.inf:
+        raise UserError("the sentence has probability 0 under the model, so that no state is likelier than another")
+    grid, T = beliefs(found.chain).cpu(), len(tokens)
+    number, states = min(words_read or T, T), found.states.cpu()
+    words = []
+    for t, (word, is_known) in enumerate(zip(written, known(model, vocabulary)[tokens].tolist(), strict=True)):
+        filtered = _likeliest(grid[t, t], states[t])
+        smoothed = _likeliest(grid[number - 1, t], states[t]) if t < number else []
+        turn = _turn(grid[t:number, t], states[t], t)
+        words.append(WordStates(word, is_known, int(found.path[t]), filtered, smoothed, turn))
+    shown = {belief.state for word in words for belief in (*word.filtered, *word.smoothed)}
+    shown |= {word.path for word in words} | {word.turn.state for word in words if word.turn}
+    emits = {}
+    for z in sorted(shown):
+        likeliest = _ranked(model.words(z), vocabulary.words, EMITTED)
+        emits[z] = [(word, math.exp(logprob)) for word, logprob in likeliest]
+    return Sentence(words, number, found.share, emits)
+
+
+def _likeliest(p: Tensor, states: Tensor) -> list[Belief]:
+    """The likeliest of (S,) states, by their (S,) probabilities, but those below 1%."""
+    best = p.topk(min(STATES, len(p)))
+    return [Belief(int(states[place]), float(value)) for value, place in zip(*best, strict=True) if value >= 0.01]
+
+
+def _turn(p: Tensor, states: Tensor, t: int) -> Turn | None:
+    """From the (n, S) posteriors of word t once each of the words t, t + 1, … has been read."""
+    moved = (p[1:] - p[:-1]).abs().sum(1) / 2
+    if not len(moved) or float(moved.max()) < TURNING:
+        return None
+    k = int(moved.argmax())
+    gained = int((p[k + 1] - p[k]).argmax())
+    return Turn(t + k + 1, float(moved[k]), int(states[gained]), float(p[k, gained]), float(p[k + 1, gained]))
+
+
+def _ranked(values: Tensor, words: list[str], number: int) -> Ranked:
+    """The words with the largest (V,) values; infinite ones are left out."""
+    best = values.topk(min(number, len(words)))
+    found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return [(words[word], value) for word, value in found if math.isfinite(value)]
+
+
+class Passage(NamedTuple):
+    """A token and the words around it."""
+
+    before: list[str]
+    word: str
+    after: list[str]
+
+
+class Occurrence(NamedTuple):
+    """A token of a text, and the nearest tokens of the text that a system was trained on, with their cosines."""
+
+    passage: Passage
+    known: bool
+    near: list[tuple[Passage, float]]
+
+
+def in_context(system: System, text: str, word: str, number: int) -> list[Occurrence]:
+    """The tokens of a word in a text, each with the nearest tokens of other words, by the states of a linear system.
+
+    Raises: UserError where the text does not have the word, for a text of none or more than `LONGEST` words, and where
+        the text that the run was trained on is not on this machine.
+    """
+    vocabulary = system.vocabulary
+    lines = [vocabulary.form.words(line) for line in text.splitlines()]
+    _check_length(sum(map(len, lines)))
+    sought = vocabulary.form.words(word)
+    if len(sought) != 1 or not any(sought[0] in line for line in lines):
+        raise UserError(f"the text does not have the word '{shortened(word)}'", "write it in both")
+    found, is_known = [], known(system.model, vocabulary)
+    for line, own in zip(lines, text.splitlines(), strict=True):
+        if sought[0] not in line:
+            continue
+        tokens = vocabulary.encode([own])
+        vectors = embed_lines(system.model, tokens)
+        for place in (place for place, other in enumerate(line) if other == sought[0]):
+            near = system.text.neighbours(vectors[place], number, sought[0])
+            passages = [(Passage(*system.text.around(other, AROUND)), cosine) for cosine, other in near]
+            passage = Passage(line[:place], line[place], line[place + 1 :])
+            found.append(Occurrence(passage, bool(is_known[tokens[place]]), passages))
+    return found
+
+
+def neighbours(vectors: WordVectors, word: str, number: int) -> Ranked:
+    """The words nearest to a word, with their cosines; a UserError where it has no vector."""
+    return vectors.neighbours(_row(vectors, word), number)
+
+
+class Answers(NamedTuple):
+    """Words that answer "a is to a* as b is to b*", by 3CosAdd and by 3CosMul."""
+
+    add: Ranked
+    mul: Ranked
+
+
+def analogy(vectors: WordVectors, a: str, a_star: str, b: str, number: int) -> Answers:
+    """The best b*; a UserError where one of the three words has no vector."""
+    question = torch.tensor([[_row(vectors, word) for word in (a, a_star, b)]])
+    add, mul = scores(vectors.unit, question)[:, 0]
+    return Answers(_ranked(add, vectors.words, number), _ranked(mul, vectors.words, number))
+
+
+def _row(vectors: WordVectors, word: str) -> int:
+    if not word.strip():
+        raise UserError("a word is missing", "write one")
+    if (row := vectors.row(word.strip())) is None:
+        raise UserError(f"'{shortened(word.strip())}' has no vector", "choose a word that is commoner in the text")
+    return row
+
+
+def _check_length(words: int, least: int = 1) -> None:
+    if words < least:
+        raise UserError("there is no word yet", "write some")
+    if words > LONGEST:
+        raise UserError(f"the text has {words:,} words, and {LONGEST} can be shown", "shorten it")

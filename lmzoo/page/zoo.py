@@ -1,0 +1,122 @@
+"""Runs of one vocabulary, opened."""
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+
+from lmzoo.api import Loaded, load
+from lmzoo.core.errors import UserError
+from lmzoo.core.plugins import load_plugins
+from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.protocol.encoder import EmbeddedText, embed_lines
+from lmzoo.protocol.model import evaluating
+from lmzoo.reports.map import Map, of_run
+from lmzoo.runs.directory import Run
+from lmzoo.runs.kinds import LABELS, WORD_VECTORS, kind_of
+from lmzoo.words.vectors.formats import read_vectors
+
+TEXT_TOKENS = 200_000
+"""Tokens of a run's text that are embedded, to find the nearest among them."""
+
+MAP_WORDS, MAP_CLUSTERS, MAP_PERPLEXITY = 800, 20, 30.0
+"""Words of a map, their colours, and the perplexity of t-SNE."""
+
+
+class Vectors:
+    """A run of word vectors."""
+
+    def __init__(self, run: Run):
+        self.run, self.words = run, read_vectors(run.path)
+
+    @cached_property
+    def map(self) -> Map:
+        """The commonest words on a plane; a UserError where the run's text is not on this machine."""
+        corpus = self.run.corpus(downloaded=False)
+        return of_run(self.run, corpus, self.words, MAP_WORDS, MAP_CLUSTERS, MAP_PERPLEXITY, seed=0)
+
+
+class System:
+    """A run of a linear dynamical system."""
+
+    def __init__(self, model: LinearDynamicalSystem, run: Run, vocabulary: Vocabulary):
+        self.model, self.run, self.vocabulary = model, run, vocabulary
+
+    @cached_property
+    def text(self) -> EmbeddedText:
+        """The first lines that it was trained on; a UserError where they are not on this machine."""
+        tokens = self.run.corpus(downloaded=False).truncated(TEXT_TOKENS).train
+        inside = tokens != EOS_ID
+        words = [self.vocabulary.words[token] for token in tokens[inside].tolist()]
+        lines = (~inside).long().cumsum(0)
+        return EmbeddedText(words, lines[inside], embed_lines(self.model, tokens)[inside])
+
+
+class Zoo:
+    """Runs of one vocabulary, opened; the tables of models are computed once.
+
+    Each is known by the last parts of its path, as many as tell it from the others.
+
+    Attributes:
+        vocabulary: theirs.
+        models: the language models, in the order given.
+        hmms: those that are hidden Markov models.
+        systems: those that are linear dynamical systems.
+        vectors: the runs of word vectors.
+        notes: of runs whose training is not finished, and of models without probabilities of words, which are left out.
+
+    Raises: UserError where there is no run, a folder is none or of another kind, or has other words than the first.
+    """
+
+    def __init__(self, folders: Sequence[str | os.PathLike[str]], device: str = "cpu", plugins: Sequence[str] = ()):
+        load_plugins(plugins)
+        named = names([Path(folder) for folder in folders])
+        if not named:
+            raise UserError("no run is named", "name folders of runs, such as outputs/pydoc/lstm")
+        self.models: dict[str, Loaded] = {}
+        self.vectors: dict[str, Vectors] = {}
+        opened: list[tuple[Run, Vocabulary]] = []
+        for name, folder in named.items():
+            run = Run(folder)
+            if (kind := kind_of(run.config())) is LABELS:
+                raise UserError(f"{folder}: is a run of {kind.noun}", "name runs of lmzoo train and lmzoo vectors")
+            if kind is WORD_VECTORS:
+                self.vectors[name] = Vectors(run)
+            else:
+                self.models[name] = load(folder, device)
+            opened.append((run, run.vocabulary()))
+        (first, self.vocabulary), *others = opened
+        for run, vocabulary in others:
+            if _parts(vocabulary) != _parts(self.vocabulary):
+                raise UserError(f"{run.path}: has other words than {first.path}", "name runs of one vocabulary")
+        self.notes = [warning for run, _ in opened if (warning := run.unfinished())]
+        for name in [name for name, lm in self.models.items() if lm.model.whole_sentences]:
+            del self.models[name]
+            self.notes.append(f"{name}: has a probability of whole sentences alone, none of words, so it is not shown")
+        self.hmms = {name: lm for name, lm in self.models.items() if isinstance(lm.model, HiddenMarkovModel)}
+        self.systems = {
+            name: System(lm.model, lm.run, lm.vocabulary)
+            for name, lm in self.models.items()
+            if isinstance(lm.model, LinearDynamicalSystem)
+        }
+        self._frozen = ExitStack()
+        for lm in self.models.values():
+            self._frozen.enter_context(evaluating(lm.model))
+
+
+def _parts(vocabulary: Vocabulary) -> tuple[object, ...]:
+    return vocabulary.words, vocabulary.form, vocabulary.conditions
+
+
+def names(folders: Sequence[Path]) -> dict[str, Path]:
+    """Folders by the last parts of their paths, as many of all as tell them apart; each folder once."""
+    different = list({folder.resolve(): folder for folder in folders}.values())
+    parts = [folder.absolute().parts for folder in different]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        found = ["/".join(path[-depth:]) for path in parts]
+        if len(set(found)) == len(found):
+            return dict(zip(found, different, strict=True))
+    return {}

@@ -1,0 +1,151 @@
+"""The page as Gradio has it, and its server."""
+
+import gc
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import ROOT
+
+import lmzoo
+from lmzoo.core.errors import UserError
+from lmzoo.page import app
+from lmzoo.page.examples import NEWS, example
+from lmzoo.page.zoo import Zoo
+
+TABS = ["Surprisal", "Next word", "Generate", "Hidden states", "In context", "Word vectors"]
+
+
+def labels(blocks, kind: str) -> list[str]:
+    found = [part for part in blocks.get_config_file()["components"] if part["type"] == kind]
+    return [part["props"]["label"] for part in found if part["props"].get("visible", True)]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of libraries, which leave event loops open
+
+
+@pytest.fixture
+def gradio() -> Iterator[None]:
+    """Where Gradio is installed; what it leaves open is closed while warnings are ignored."""
+    pytest.importorskip("gradio")
+    yield
+    gc.collect()
+
+
+def test_there_is_a_tab_for_what_the_runs_can_show(zoo: Zoo, folder_of_runs: Path, gradio: None):
+    assert labels(app.build(zoo), "tabitem") == TABS
+    assert labels(app.build(Zoo([folder_of_runs / "ngram"])), "tabitem") == TABS[:3]
+    assert labels(app.build(Zoo([folder_of_runs / "ppmi"])), "tabitem") == TABS[5:]
+
+
+def test_what_is_drawn_first_is_of_the_example(zoo: Zoo, gradio: None):
+    parts = app.build(zoo).get_config_file()["components"]
+    drawn = "".join(str(part["props"].get("value") or "") for part in parts if part["type"] == "html")
+    words = example(zoo).text.split()
+    assert len(words) > 1
+    for name in zoo.models:
+        assert f"<h3>{name}</h3>" in drawn
+    assert all(re.search(rf"\b{word}\b", drawn) for word in words)
+    assert "Likeliest path" in drawn
+    assert "3CosAdd" in drawn
+
+
+def test_a_vocabulary_that_has_an_example_begins_with_it(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
+    assert example(zoo) is not NEWS
+    assert all(word in zoo.vocabulary.index for word in example(zoo).text.split())
+    monkeypatch.setattr(zoo.vocabulary, "index", dict.fromkeys([*zoo.vocabulary.index, *NEWS.text.split()], 1))
+    assert example(zoo) is NEWS
+
+
+def test_the_page_is_served_on_loopback_with_a_policy_and_then_is_gone(zoo: Zoo, gradio: None, folder: Path):
+    page = app.serve(zoo)
+    host, port = re.fullmatch(r"http://(127\.0\.0\.1):(\d+)/", page.address).groups()  # pyright: ignore
+    try:
+        with pytest.raises(UserError, match=rf"--port {port}: cannot be used \(Address already in use\)"):
+            app.serve(zoo, int(port))
+        connection = http.client.HTTPConnection(host, int(port), timeout=60)
+        connection.request("GET", "/")
+        answer = connection.getresponse()
+        assert answer.getheader("content-security-policy") == app.POLICY
+        assert b"Surprisal" in answer.read()
+        connection.request("GET", "/config")
+        config = json.loads(connection.getresponse().read())
+        assert not config["analytics_enabled"]
+        connection.close()
+        hosts = {address[0] for address in _listening(int(port))}
+        assert hosts == {"127.0.0.1"}
+    finally:
+        page.close()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((host, int(port)), timeout=5)
+    assert list(folder.iterdir()) == []
+
+
+def _listening(port: int) -> list[tuple[str, int]]:
+    """The addresses at which this machine takes connections to a port, by /proc; all hosts would be 0.0.0.0."""
+    if not Path("/proc/net/tcp").exists():
+        pytest.skip("has no /proc/net/tcp")
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            host, own = local.split(":")
+            if int(own, 16) == port and state == "0A":
+                found.append((socket.inet_ntoa(bytes.fromhex(host)[::-1]) if table == "tcp" else host, port))
+    return found
+
+
+def test_the_first_free_port_is_taken(monkeypatch: pytest.MonkeyPatch):
+    with socket.socket() as taken:
+        taken.bind((app.HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(app, "PORTS", range(port, port + 1))
+        with pytest.raises(UserError, match=f"no port of {port} to {port} can be used"):
+            app.free_port(None)
+        monkeypatch.setattr(app, "PORTS", range(port, port + 20))
+        assert port < app.free_port(None) < port + 20
+
+
+def test_gradio_is_named_where_it_is_missing(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    with pytest.raises(UserError, match="lmzoo demo needs gradio, which is not installed; pip install gradio"):
+        app.serve(zoo)
+
+
+def test_a_notebook_finds_it_by_its_name():
+    assert lmzoo.demo is app.demo
+    assert "demo" in dir(lmzoo)
+
+
+@pytest.mark.slow
+def test_no_other_machine_is_asked_and_no_proxy(folder_of_runs: Path, gradio: None, tmp_path: Path):
+    """A process in which any other address is an error, behind a proxy that is not there."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import socket\n"
+        "real = socket.socket.connect\n"
+        "def connect(self, address):\n"
+        "    if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ('127.0.0.1', '::1'):\n"
+        "        print('asks', address, flush=True)\n"
+        "    return real(self, address)\n"
+        "socket.socket.connect = connect\n"
+        "looked = socket.getaddrinfo\n"
+        "def getaddrinfo(host, *rest, **named):\n"
+        "    if host not in ('127.0.0.1', 'localhost', None): print('looks up', host, flush=True)\n"
+        "    return looked(host, *rest, **named)\n"
+        "socket.getaddrinfo = getaddrinfo\n"
+    )
+    script = f"import lmzoo; page = lmzoo.demo({str(folder_of_runs / 'ngram')!r}); print(page); page.close()"
+    proxy = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, **proxy, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+    )  # fmt: skip
+    assert re.fullmatch(r"lmzoo demo at http://127\.0\.0\.1:\d+/\n", done.stdout), done

@@ -1,0 +1,140 @@
+"""The HTML of the page: the figures that it holds, and texts that would be markup or templates."""
+
+import math
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from lmzoo.page import drawn, shown
+from lmzoo.page.zoo import Zoo
+from lmzoo.reports.map import Map
+
+EVIL = "<script>alert(1)</script>\"'&lt;${alert(1)}{{value}}`\\\x1b[31m\u202e"
+"""A word of a stranger's vocabulary."""
+
+
+class Read(HTMLParser):
+    """The tags of some HTML, which must be closed in their order, and its text."""
+
+    def __init__(self, markup: str):
+        super().__init__()
+        self.tags: set[str] = set()
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(markup)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def token(word: str, p: float | None = 0.25, known: bool = True) -> shown.Token:
+    return shown.Token(word, p, known, [(word, 0.5), ("the", 0.25)])
+
+
+PARTS = {
+    "header": lambda: drawn.card(EVIL, "", ""),
+    "surprisal": lambda: drawn.surprisal(EVIL, [[token(EVIL), token(EVIL, 0.0, False), token("<eos>")]]),
+    "samples": lambda: drawn.sampled(EVIL, [shown.Sampled(EVIL, [token(EVIL, None)], [token(EVIL)])]),
+    "next": lambda: drawn.coming({EVIL: shown.Next("", 1, [(EVIL, 1.0)])}, "begun"),
+    "begun": lambda: drawn.coming({EVIL: shown.Next(EVIL, 0, [])}, "begun"),
+    "states": lambda: drawn.sentence(shown.Sentence(
+        [shown.WordStates(EVIL, False, 3, [shown.Belief(3, 1.0)], [shown.Belief(3, 1.0)], None),
+         shown.WordStates(EVIL, True, 3, [shown.Belief(3, 0.4)], [], shown.Turn(0, 0.5, 3, 0.1, 0.6))],
+        1, 0.5, {3: [(EVIL, 0.7)]},
+    )),
+    "contexts": lambda: drawn.occurrences([shown.Occurrence(
+        shown.Passage([EVIL], EVIL, [EVIL]), False, [(shown.Passage([EVIL], EVIL, [EVIL]), 0.5)]
+    )]),
+    "neighbours": lambda: drawn.neighbours(EVIL, [(EVIL, 0.5)]),
+    "answers": lambda: drawn.answers(EVIL, shown.Answers([(EVIL, 0.5)], [(EVIL, -0.5)])),
+    "map": lambda: drawn.places(EVIL, Map(EVIL, [EVIL], np.zeros((1, 2)), [1], [0]), [EVIL]),
+    "note": lambda: drawn.note(EVIL),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_text_is_never_markup_nor_a_template(part: str):
+    markup = PARTS[part]()
+    assert not set("{}$`\\\x1b\u202e") & set(markup)
+    read = Read(markup)
+    assert "script" not in read.tags
+    assert "<script>alert(1)</script>" in read.text
+    assert "${alert(1)}{{value}}`\\\\x1b[31m\\u202e" in read.text
+
+
+def test_escaping_can_be_undone():
+    assert unescape(drawn.escape("<a> & ${b} {{c}} \\")) == "<a> & ${b} {{c}} \\"
+
+
+def test_a_text_has_its_figures_and_its_colours():
+    markup = drawn.surprisal("lstm", [[token("a", 0.25), token("b", 2**-20, known=False)], [token("<eos>", 1.0)]])
+    assert "<b>7.33</b> bits a word, perplexity 161.3, 1 unknown" in markup
+    assert [float(heat) for heat in re.findall(r"--heat:([\d.]+)", markup)] == [0.125, 1, 0]
+    assert re.findall(r'class="(word[^"]*)"', markup) == ["word", "word unknown", "word end"]
+    assert "p = 0.25 (1 in 4): <b>2.0 bits</b>" in markup
+    assert markup.count("unknown to the model, which reads &lt;unk&gt;") == 1
+    assert "perplexity ∞" in drawn.surprisal("ngram", [[token("a", 0.0)]])
+
+
+def test_bars_are_as_long_as_their_numbers():
+    ranked = [("a", 0.5), ("b", 0.25), ("c", -0.1)]
+    for most, widths in ((None, [100, 50, 0]), (1.0, [50, 25, 0]), (0.25, [100, 100, 0])):
+        markup = drawn.bars(ranked, "{:.2f}".format, most)
+        assert [float(width) for width in re.findall(r"width:([\d.]+)%", markup)] == widths
+        assert re.findall(r'"value">(.*?)<', markup) == ["0.50", "0.25", "-0.10"]
+    assert drawn.bars([], str) == '<ol class="bars"></ol>'
+
+
+def test_bars_of_several_models_have_one_scale():
+    found = {name: shown.Next("", 1, [("a", p)]) for name, p in (("ngram", 0.5), ("lstm", 0.1))}
+    assert re.findall(r"width:([\d.]+)%", drawn.coming(found, "")) == ["100.0", "20.0"]
+
+
+def test_words_that_can_be_typed_are_buttons():
+    markup = drawn.bars([("a", 0.5), ("<eos>", 0.3), ("<unk>", 0.2)], str, typed="begun")
+    assert re.findall(r'data-type-into="begun" data-word="(.*?)"', markup) == ["a"]
+    assert "button" not in drawn.bars([("a", 0.5)], str)
+
+
+def test_states_are_as_wide_as_they_are_likely():
+    markup = drawn.stack([shown.Belief(4, 0.6), shown.Belief(5, 0.3)], {4: [("<unk>", 0.9), ("x", 0.1)], 5: []}, 5)
+    assert re.findall(r'class="(segment[^"]*)".*?flex-grow:([\d.]+)', markup) == [
+        ("segment", "0.6000"), ("segment on-path", "0.3000"), ("segment rest", "0.1000"),
+    ]  # fmt: skip
+    assert ">4 x<" in markup
+    assert drawn.stack([], {}, 5) == ""
+
+
+def test_the_header_names_the_runs_with_their_figures(zoo: Zoo):
+    text = re.sub(r"<.*?>", "", drawn.header(zoo))
+    for name, lm in zoo.models.items():
+        assert lm.results is not None
+        kind = lm.run.config()["model"]["name"]
+        assert f"{name} model={kind}, perplexity of valid {lm.results['perplexity']['valid']:,.1f}" in text
+    assert "ppmi method=ppmi, 4 dimensions" in text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(1, "100%"), (0.523, "52%"), (0.0996, "10%"), (0.0994, "9.9%"), (0.001, "0.1%"), (0.0009, "<0.1%"), (0, "0.0%")],
+)
+def test_probabilities_are_written_in_percent(p: float, text: str):
+    assert drawn.percent(p) == text
+
+
+def test_other_numbers():
+    assert [drawn.number(value) for value in (1234.56, 0.04, math.inf)] == ["1,234.6", "0.0", "∞"]
+    assert [drawn.probability(p) for p in (0.75, 0.01, 0.0)] == ["0.75", "0.01 (1 in 100)", "0"]

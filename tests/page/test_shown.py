@@ -1,0 +1,219 @@
+"""What each tab shows, against the models themselves."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+
+from lmzoo.api import Loaded
+from lmzoo.core.errors import UserError
+from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+from lmzoo.models.hmm.inference.paths import posterior, viterbi
+from lmzoo.page import shown
+from lmzoo.page.zoo import Zoo
+from lmzoo.protocol.sampling import Decoding
+
+MODELS = ["ngram", "lstm", "hmm", "vlhmm", "lds"]
+LINE = "the dog barks of england"
+
+
+def word_by_word(lm: Loaded, words: list[str]) -> list[torch.Tensor]:
+    """(V,) p of the next word before each of some words, and after the last."""
+    state, found = lm.model.initial_state(1), []
+    with torch.no_grad():
+        for word in [*words, None]:
+            found.append(lm.model.predict(state)[0].double().exp())
+            if word is not None:
+                _, state = lm.model(torch.tensor([[lm.vocabulary.index[word]]]), state)
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_surprisal_is_that_of_predict_word_by_word(zoo: Zoo, name: str):
+    lm = zoo.models[name]
+    text = shown.surprisal(lm, f"{LINE}\n\n  \nthe xylophone sees\n")
+    assert [[token.word for token in line] for line in text] == [
+        [*LINE.split(), "<eos>"], ["the", "xylophone", "sees", "<eos>"],
+    ]  # fmt: skip
+    assert [token.known for token in text[1]] == [True, False, True, True]
+    for line, read in zip(text, (LINE.split(), ["the", "<unk>", "sees"]), strict=True):
+        expected = word_by_word(lm, read)
+        for token, own, p in zip(line, [*read, "<eos>"], expected, strict=True):
+            assert token.p == pytest.approx(float(p[lm.vocabulary.index[own]]), rel=1e-4)
+            assert token.bits == pytest.approx(-math.log2(p[lm.vocabulary.index[own]]), rel=1e-4)
+            assert [p for _, p in token.expected] == pytest.approx(p.topk(3).values.tolist(), rel=1e-4)
+    assert shown.perplexity(text[0]) == pytest.approx(math.exp(-lm.score(LINE) / 6), rel=1e-4)
+
+
+def test_a_word_of_probability_0_has_infinitely_many_bits():
+    impossible, likely = shown.Token("a", 0.0), shown.Token("b", 0.5)
+    assert (impossible.bits, likely.bits) == (math.inf, 1)
+    assert shown.perplexity([impossible, likely]) == math.inf
+    assert shown.perplexity([likely, likely]) == 2
+
+
+def test_texts_of_no_word_or_too_many_are_refused(zoo: Zoo):
+    for text, message in (("", "there is no word yet"), (" \n", "no word"), ("the " * 101, "101 words, and 100")):
+        for show in (shown.surprisal, shown.states):
+            with pytest.raises(UserError, match=message):
+                show(zoo.hmms["hmm"], text)
+    with pytest.raises(UserError, match="101 words"):
+        shown.next_words(zoo.models["ngram"], "the " * 101, 3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_next_words_are_the_likeliest_of_the_model(zoo: Zoo, name: str):
+    lm = zoo.models[name]
+    p = word_by_word(lm, ["the", "dog"])[2]
+    begun, share, words = shown.next_words(lm, "the dog ", 4)
+    assert (begun, share) == ("", 1)
+    assert [p for _, p in words] == pytest.approx(p.topk(4).values.tolist(), rel=1e-4)
+    assert [lm.vocabulary.index[word] for word, _ in words] == p.topk(4).indices.tolist()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_while_a_word_is_unfinished_next_words_are_those_that_begin_so(zoo: Zoo, name: str):
+    lm = zoo.models[name]
+    p = word_by_word(lm, ["the", "dog"])[2]
+    fitting = {word: float(p[lm.vocabulary.index[word]]) for word in ("river", "rates")}
+    begun, share, words = shown.next_words(lm, "the dog r", 9)
+    assert begun == "r"
+    assert share == pytest.approx(sum(fitting.values()), rel=1e-4)
+    assert dict(words) == pytest.approx({word: p / sum(fitting.values()) for word, p in fitting.items()}, rel=1e-4)
+    assert shown.next_words(lm, "the dog riv", 9).words == [("river", 1)]
+    assert shown.next_words(lm, "xyz", 9) == ("xyz", 0, [])
+    assert shown.next_words(lm, "", 3) == shown.next_words(lm, " ", 3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_samples_are_those_of_the_model_with_their_probabilities(zoo: Zoo, name: str):
+    lm = zoo.models[name]
+    knobs = {"temperature": 0.7, "top_k": 5, "top_p": 0.9}
+    found = shown.samples(lm, "the xylophone", 12, 3, 2, Decoding(**knobs))
+    texts = lm.sample(12, 3, prompt="the xylophone", samples=2, **knobs)
+    for sample, text in zip(found, texts, strict=True):
+        assert [(token.word, token.p, token.known) for token in sample.prompt] == [
+            ("the", None, True), ("xylophone", None, False),
+        ]  # fmt: skip
+        drawn = [token.word for token in sample.tokens]
+        assert text.split() == ["the", "<unk>", *drawn]
+        line = ["the", "<unk>", *drawn[: drawn.index("<eos>") if "<eos>" in drawn else None]]
+        for token, p in zip(sample.tokens, word_by_word(lm, line)[2:], strict=False):
+            assert token.p == pytest.approx(float(p[lm.vocabulary.index[token.word]]), rel=1e-4)
+    assert found[0].tokens != found[1].tokens
+    assert found == shown.samples(lm, "the xylophone", 12, 3, 2, Decoding(**knobs))
+    assert found != shown.samples(lm, "the xylophone", 12, 4, 2, Decoding(**knobs))
+
+
+def after(lm: Loaded, words: list[str]) -> torch.Tensor:
+    """(T, Z) p(z_t | x) of some words, with nothing after them."""
+    assert isinstance(lm.model, HiddenMarkovModel)
+    tokens = torch.tensor([[lm.vocabulary.index[word] for word in words]])
+    chain = lm.model.chain(tokens, lm.model.initial_state(1))
+    gamma, _ = posterior(chain, torch.tensor([len(words)]))
+    return torch.zeros(len(words), lm.model.states).scatter_(1, chain.states[chain.block[0]], gamma[0])
+
+
+@pytest.mark.parametrize("name", ["hmm", "vlhmm"])
+@pytest.mark.parametrize("read", [None, 1, 3])
+def test_states_are_the_filter_and_the_smoother(zoo: Zoo, name: str, read: int | None):
+    lm = zoo.models[name]
+    words = [*LINE.split(), "<eos>"]
+    found = shown.states(lm, LINE, read)
+    number = read or len(words)
+    assert (found.read, [word.word for word in found.words]) == (number, words)
+    smoothed = after(lm, words[:number])
+    for t, word in enumerate(found.words):
+        for beliefs, p in [
+            (word.filtered, after(lm, words[: t + 1])[t]),
+            *([(word.smoothed, smoothed[t])] if t < number else []),
+        ]:
+            best = p.topk(min(shown.STATES, len(p))).values
+            assert [belief.p for belief in beliefs] == pytest.approx(best[best >= 0.01].tolist(), rel=1e-3)
+            assert [float(p[belief.state]) for belief in beliefs] == pytest.approx([b.p for b in beliefs], rel=1e-3)
+        assert bool(word.smoothed) == (t < number)
+
+
+@pytest.mark.parametrize("name", ["hmm", "vlhmm"])
+def test_the_path_its_share_and_what_states_emit(zoo: Zoo, name: str):
+    lm = zoo.models[name]
+    assert isinstance(lm.model, HiddenMarkovModel)
+    found = shown.states(lm, LINE)
+    tokens = lm.vocabulary.encode([LINE])[None]
+    path, logprob = viterbi(lm.model.chain(tokens, lm.model.initial_state(1)), torch.tensor([6]))
+    assert [word.path for word in found.words] == path[0].tolist()
+    assert found.share == pytest.approx(math.exp(float(logprob) - lm.score(LINE)), rel=1e-3)
+    assert {word.path for word in found.words} <= set(found.emits)
+    for z, ranked in found.emits.items():
+        p = lm.model.words(z).exp()
+        assert [p for _, p in ranked] == pytest.approx(p.topk(5).values[: len(ranked)].tolist(), rel=1e-4)
+        assert [float(p[lm.vocabulary.index[word]]) for word, _ in ranked] == pytest.approx([p for _, p in ranked])
+
+
+def test_a_turn_is_the_later_word_that_moves_a_posterior_most(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shown, "TURNING", 0.0)
+    lm, words = zoo.models["hmm"], [*LINE.split(), "<eos>"]
+    for read in (2, 6):
+        for t, word in enumerate(shown.states(lm, LINE, read).words):
+            steps = [after(lm, words[:k])[t] for k in range(t + 1, read + 1)]
+            moves = [float((new - old).abs().sum() / 2) for old, new in pairwise(steps)]
+            if not moves:
+                assert word.turn is None
+                continue
+            k = moves.index(max(moves))
+            gained = int((steps[k + 1] - steps[k]).argmax())
+            assert word.turn is not None
+            assert (word.turn.word, word.turn.state) == (t + k + 1, gained)
+            figures = word.turn.moved, word.turn.before, word.turn.after
+            expected = moves[k], float(steps[k][gained]), float(steps[k + 1][gained])
+            assert figures == pytest.approx(expected, rel=1e-3, abs=1e-5)
+    monkeypatch.setattr(shown, "TURNING", 1.1)
+    assert not any(word.turn for word in shown.states(lm, LINE).words)
+
+
+def test_the_tokens_nearest_to_a_word_in_its_context(zoo: Zoo):
+    system = zoo.systems["lds"]
+    found = shown.in_context(system, "the bank of england\na river and a bank", "bank", 3)
+    assert [occurrence.passage for occurrence in found] == [
+        (["the"], "bank", ["of", "england"]), (["a", "river", "and", "a"], "bank", []),
+    ]  # fmt: skip
+    ends = (zoo.models["lds"].run.corpus().train == 0).nonzero()[:-1, 0] + 1
+    for occurrence, line, place in zip(found, ("the bank of england", "a river and a bank"), (1, 4), strict=True):
+        tokens = zoo.vocabulary.encode([line])[None]
+        own = system.model.embed(tokens)[0, place]
+        best: dict[str, float] = {}
+        for line in zoo.models["lds"].run.corpus().train.tensor_split(ends):
+            for token, vector in zip(line.tolist(), system.model.embed(line[None])[0], strict=True):
+                word = zoo.vocabulary.words[token]
+                best[word] = max(best.get(word, -1), float(vector @ own))
+        del best["<eos>"]
+        del best["bank"]
+        ranked = sorted(best.items(), key=lambda item: -item[1])[:3]
+        assert [passage.word for passage, _ in occurrence.near] == [word for word, _ in ranked]
+        assert [cosine for _, cosine in occurrence.near] == pytest.approx([cosine for _, cosine in ranked], abs=1e-5)
+    assert found[0].near != found[1].near
+    with pytest.raises(UserError, match="does not have the word 'river'"):
+        shown.in_context(system, "the bank", "river", 3)
+
+
+def test_neighbours_and_analogies_are_the_best_of_all_words(zoo: Zoo):
+    vectors = zoo.vectors["ppmi"].words
+    unit = {word: vectors.unit[row] for word, row in vectors.index.items()}
+    near = shown.neighbours(vectors, "bank", 4)
+    cosines = {word: float(unit[word] @ unit["bank"]) for word in unit if word != "bank"}
+    assert [word for word, _ in near] == sorted(cosines, key=lambda word: -cosines[word])[:4]
+    assert dict(near) == pytest.approx({word: cosines[word] for word, _ in near}, abs=1e-5)
+    add, mul = shown.analogy(vectors, "dog", "cat", " Bank ", 3)
+    target = unit["bank"] - unit["dog"] + unit["cat"]
+    others = [word for word in unit if word not in ("dog", "cat", "bank")]
+    shifted = {word: [(float(unit[word] @ unit[other]) + 1) / 2 for other in ("dog", "cat", "bank")] for word in others}
+    sums = {word: float(unit[word] @ target) for word in others}
+    products = {word: b * a_star / (a + 0.001) for word, (a, a_star, b) in shifted.items()}
+    for ranked, expected in ((add, sums), (mul, products)):
+        assert [word for word, _ in ranked] == sorted(expected, key=lambda word: -expected[word])[:3]
+        assert dict(ranked) == pytest.approx({word: expected[word] for word, _ in ranked}, rel=1e-3)
+    with pytest.raises(UserError, match="'xylophone' has no vector"):
+        shown.neighbours(vectors, "xylophone", 3)
+    with pytest.raises(UserError, match="a word is missing"):
+        shown.analogy(vectors, "dog", "", "bank", 3)
