@@ -1,12 +1,14 @@
 """Show what is inside a hidden Markov model or a linear dynamical system: ``lmzoo inspect RUN``."""
 
 import math
+from pathlib import Path
 
 import torch
 
-from lmzoo.cli.command import CommandParser, bounded, open_run, require_kind, warn
+from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, require_kind, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
+from lmzoo.core.files import write_output
 from lmzoo.core.options import Count, Size
 from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
@@ -17,6 +19,7 @@ from lmzoo.models.hmm.usage import entropy, expected_visits
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.lines import as_read, known
+from lmzoo.reports.inside import picture_of_dynamics, picture_of_states, transitions
 
 PAIRS, COMMON = 10, 3000
 """How many pairs of singular vectors are shown of a linear dynamical system, by how many of the frequent words."""
@@ -72,9 +75,8 @@ class Inspector:
         lines.append(f"log p(x) = {found.logprob:.2f} nats, of which this path has {100 * found.share:.2g}%")
         return lines
 
-    def usage(self, tokens: torch.Tensor, split: str) -> list[str]:
-        """How much the (N,) text of a split uses the states, and the states that it uses most."""
-        visits = expected_visits(self.model, tokens)
+    def usage(self, tokens: torch.Tensor, visits: torch.Tensor, split: str) -> list[str]:
+        """How much the (N,) text of a split uses the states, by its `expected_visits`, and those that it uses most."""
         equal = math.exp(entropy(visits))
         lines = [
             f"{len(tokens):,} tokens of {split} visit {int((visits >= 1).sum()):,} of {len(visits):,} states at least "
@@ -115,8 +117,12 @@ def main() -> int:
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
     parser.add_argument("--split", choices=SPLITS, help="whose use of states is shown (valid)")
     parser.add_argument("--shown", type=bounded(Size), help="how many words or states each list has (12; dynamics: 6)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw transitions and the use of states, or dynamics")
     parser.add_device()
     options = parser.parse_args()
+    if options.plot and (options.state or options.sentence):
+        raise UserError(f"--plot {options.plot}: draws the whole model", "leave out --state and --sentence")
+    check_output(options.plot)
     run, opened, vocabulary = open_run(options.run, options.device)
     needed = "a hidden Markov model, such as model=vlhmm, or a linear dynamical system, such as model=lds"
     model = require_kind(run, opened, (HiddenMarkovModel, LinearDynamicalSystem), needed)
@@ -126,12 +132,20 @@ def main() -> int:
             if getattr(options, option):
                 raise UserError(f"--{option}: is of a hidden Markov model, and {run.path} is none", "leave it out")
         print("\n".join(dynamics(model, vocabulary, options.shown or 6)))
+        if options.plot:
+            write_output(options.plot, picture_of_dynamics(model, options.plot))
         return 0
     inspector = Inspector(model, vocabulary, options.shown or 12)
     with model.frozen():
         if not options.state and not options.sentence:
-            split = options.split or "valid"
-            print("\n".join(inspector.usage(run.corpus().tokens(split), split)))
+            split, corpus = options.split or "valid", run.corpus()
+            tokens = corpus.tokens(split)
+            visits = expected_visits(model, tokens)
+            print("\n".join(inspector.usage(tokens, visits, split)))
+            if options.plot:
+                frequency = corpus.train.bincount(minlength=len(vocabulary))
+                drawn = transitions(model, vocabulary, frequency, visits)
+                write_output(options.plot, picture_of_states(*drawn, visits, f"{split} of {corpus.name}", options.plot))
         for z in options.state:
             print("\n".join(inspector.state(z)))
         for sentence in options.sentence:

@@ -65,7 +65,7 @@ def test_the_use_of_states_is_told_in_shares_of_all_visits(model):
     used = [int((visits >= least).sum()) for least in (1, 0.5)]
     assert 0 < used[0] < used[1]
     inspector = inspect.Inspector(model, WORDS, 5)
-    first, _, *states = inspector.usage(tokens, "test")
+    first, _, *states = inspector.usage(tokens, expected_visits(model, tokens), "test")
     p = (visits / 4).tolist()
     nats = -sum(share * math.log(share) for share in p)
     assert first == (
@@ -203,6 +203,13 @@ def test_the_command_shows_states_and_sentences(run):
     assert len(outcome.out.splitlines()) == 4 + 2 + 1 + 2 + 1
 
 
+def test_the_states_of_a_run_are_drawn(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert look(str(run), "--plot", str(tmp_path / "a.svg")).out == look(str(run)).out
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
+    assert "draws the whole model" in look(str(run), "--plot", "a.png", "--state", "3").refused()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -264,6 +271,8 @@ def test_the_dynamics_of_a_linear_dynamical_system_are_the_words_that_follow(
         ]
         assert command(str(tmp_path / "lds"), *shown, main=inspect.main).out.splitlines() == expected
         assert len(expected) == 12
+    assert command(str(tmp_path / "lds"), "--plot", str(tmp_path / "a.svg"), main=inspect.main).code == 0
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
     for option in ("--state=0", "--sentence=w1", "--split=test"):
         message = command(str(tmp_path / "lds"), option, main=inspect.main).refused()
         assert f"{option.split('=')[0]}: is of a hidden Markov model, and" in message

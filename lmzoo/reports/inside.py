@@ -1,0 +1,112 @@
+"""Pictures of what is inside a hidden Markov model or a linear dynamical system."""
+
+import importlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import printable
+from lmzoo.corpus import Vocabulary
+from lmzoo.models.hmm.block_hmm import BlockHMM
+from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+from lmzoo.models.hmm.usage import entropy
+from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.reports.charts import charts, logarithmic, rendered, told
+
+SHOWN = 24
+"""How many clusters or states the picture of transitions has."""
+
+
+@torch.no_grad()
+def transitions(
+    model: HiddenMarkovModel, vocabulary: Vocabulary, frequency: Tensor, visits: Tensor
+) -> tuple[list[str], Tensor]:
+    """The names of the clusters that a text visits most, and (n, n) p(c′ | c); of states where there are no clusters.
+
+    Args:
+        frequency: (V,) of each word in the training text.
+        visits: (Z,) expected visits of each state.
+    """
+    if isinstance(model, BlockHMM):
+        order = visits.view(model.clusters, -1).sum(1).argsort(descending=True)[:SHOWN]
+        emitted = [frequency * (model.cluster.cpu() == c) for c in order.tolist()]
+        return [_name(counts, vocabulary) for counts in emitted], model.cluster_transitions(visits).cpu()[order][
+            :, order
+        ]
+    order = visits.argsort(descending=True)[:SHOWN]
+    names = [f"{z}: {_name(model.words(z).exp().cpu(), vocabulary)}" for z in order.tolist()]
+    return names, torch.stack([model.successors(z).exp().cpu()[order] for z in order.tolist()])
+
+
+def _name(weights: Tensor, vocabulary: Vocabulary) -> str:
+    """The likeliest word, or the first two where it has less than nine tenths."""
+    first, *others = (vocabulary.words[word] for word in weights.topk(min(2, len(weights))).indices.tolist())
+    return printable(first if not others or weights.max() >= 0.9 * weights.sum() else f"{first} {others[0]} …")
+
+
+def picture_of_states(names: Sequence[str], matrix: Tensor, visits: Tensor, text: str, file: Path) -> bytes:
+    """p(next | this) between what a text visits most, and how often it visits each state.
+
+    Args:
+        names, matrix: as `transitions` gives them.
+        text: which the visits are of.
+
+    Raises: as `lmzoo.reports.charts.rendered`.
+    """
+    with charts("--plot") as pyplot:
+        colours = importlib.import_module("matplotlib.colors")
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.5, 5.2), width_ratios=(1.25, 1))
+        image = left.imshow(matrix.numpy(), cmap="Blues", norm=colours.PowerNorm(0.5, 0, 1))
+        bar = figure.colorbar(image, ax=left, shrink=0.8, ticks=[0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1])
+        bar.ax.set_yticklabels([told(tick) for tick in bar.get_ticks()], fontsize=7)
+        bar.outline.set_visible(False)
+        for axis in (left.xaxis, left.yaxis):
+            axis.set_ticks(range(len(names)), names, fontsize=6.5, parse_math=False)
+        left.tick_params("x", rotation=90)
+        left.tick_params(length=0)
+        left.grid(visible=False)
+        left.spines[:].set_visible(False)
+        left.set(title="p(next | this)", xlabel="next", ylabel="this; the most visited first")
+        right.plot(range(1, len(visits) + 1), visits.sort(descending=True).values.clamp_min(1e-3).numpy())
+        mean = float(visits.mean())
+        right.axhline(mean, color="#888888", linewidth=0.8, linestyle=(0, (4, 2)))
+        right.annotate(
+            "all alike", (len(visits), mean), (0, 3), textcoords="offset points", ha="right", color="#666666"
+        )
+        logarithmic(right, "y")
+        equal = f"as even as {math.exp(entropy(visits)):,.0f} of {len(visits):,} used alike"
+        right.set(title="visits of each state", xlabel=f"states, the most visited first: {equal}", xlim=(0, None))
+        right.set_ylabel(f"expected visits, {printable(text)}", parse_math=False)
+        return rendered(figure, file)
+
+
+@torch.no_grad()
+def half_lives(model: LinearDynamicalSystem) -> Tensor:
+    """(h,) after how many words half of a state along each eigenvector of A is forgotten, the slowest first.
+
+    An eigenvalue λ keeps |λ|ⁿ after n words, so this is log ½ / log |λ|.
+    """
+    kept = torch.linalg.eigvals(model.A.double().cpu()).abs()
+    return (math.log(0.5) / kept.clamp(1e-12, 1 - 1e-12).log()).sort(descending=True).values
+
+
+def picture_of_dynamics(model: LinearDynamicalSystem, file: Path) -> bytes:
+    """The eigenvalues of a system's transition matrix A, and what these say of its memory: see `half_lives`.
+
+    Raises: as `lmzoo.reports.charts.rendered`.
+    """
+    eigenvalues, lives = torch.linalg.eigvals(model.A.double().cpu()), half_lives(model)
+    with charts("--plot") as pyplot:
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3.8), width_ratios=(1, 1.15))
+        turn = torch.linspace(0, 2 * math.pi, 200)
+        left.plot(turn.cos(), turn.sin(), color="#aaaaaa", linewidth=0.8)
+        left.plot(eigenvalues.real, eigenvalues.imag, "o", markersize=3, alpha=0.8)
+        left.set(title="eigenvalues of A", xlabel="real part", ylabel="imaginary part", aspect="equal")
+        left.set(xticks=[-1, -0.5, 0, 0.5, 1], yticks=[-1, -0.5, 0, 0.5, 1])
+        right.plot(range(1, len(lives) + 1), lives, marker=".")
+        logarithmic(right, "y")
+        right.set(title="memory", xlabel="eigenvector, the slowest first", ylabel="words until half is forgotten")
+        return rendered(figure, file)
