@@ -19,9 +19,9 @@ def with_defaults(config: Any) -> dict[str, Any]:
     listed = isinstance(config["plugins"], list) and all(isinstance(name, str) for name in config["plugins"])
     if not (named and listed and isinstance(config.get("trainer", {}), dict)):
         raise UserError("no configuration of a run")
-    found = {**config, **{group: completed(config[group], group) for group in groups}}
+    whole = {**config, **{group: completed(config[group], group) for group in groups}}
     if "trainer" in config:
-        found["trainer"] = {**defaults("trainer", "default"), **config["trainer"]}
-    if kind.text == "corpus" and (context := found["corpus"].get("context")) not in get_args(Context):
+        whole["trainer"] = {**defaults("trainer", "default"), **config["trainer"]}
+    if kind.text == "corpus" and (context := whole["corpus"].get("context")) not in get_args(Context):
         raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
-    return found
+    return whole

@@ -36,7 +36,6 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import (
     DamagedError,
     checkpoint_sha256,
-    parts,
     read_checkpoint,
     take_weights,
     write_checkpoint,
@@ -101,10 +100,10 @@ class Run(Files):
         """
         if not self._has_learnt():
             return
-        known = self._starts()[0].get("made_from", {})
-        for option, now in made_from.items():
-            then = known.get(option, {}) if isinstance(known, dict) else {}
-            for name, checksum in now.items():
+        made_from_then = self._starts()[0].get("made_from", {})
+        for option, checksums in made_from.items():
+            then = made_from_then.get(option, {}) if isinstance(made_from_then, dict) else {}
+            for name, checksum in checksums.items():
                 if isinstance(then, dict) and then.get(name, checksum) != checksum:
                     raise UserError(
                         f"{self.path}: was made from another {option} than {name} is now",
@@ -118,14 +117,14 @@ class Run(Files):
         """Raise a UserError where the run was trained on another text than the corpus is now."""
         if not self._has_learnt():
             return
-        known = self.trained_on()
-        then, now = known["sha256"], corpus.sha256
+        begun_with = self.trained_on()
+        then, now = begun_with["sha256"], corpus.sha256
         if then != now:
             splits = ", ".join(name for name in {**then, **now} if then.get(name) != now.get(name))
             notes = "".join(
-                f"; {name} then {known[name]}, now {note}"
+                f"; {name} then {begun_with[name]}, now {note}"
                 for name, note in corpus.notes.items()
-                if known.get(name, note) != note
+                if begun_with.get(name, note) != note
             )
             raise UserError(
                 f"{self.path}: was trained on another text than corpus {corpus.name} is now (unlike: {splits}{notes})",
@@ -135,10 +134,10 @@ class Run(Files):
     def trained_text(self, file: Path) -> str | None:
         """A warning where a file is the text that the run was trained on, or is among its files."""
         with contextlib.suppress(UserError):  # of an old run that does not say it
-            known, read = self.trained_on(), contents([file], Form.of(self.config()["corpus"]))
-            files = known.get("files", {})
-            train = [known["sha256"].get("train"), *(files.get("train", []) if isinstance(files, dict) else [])]
-            if read is not None and read.sha256 in train:
+            begun_with, text = self.trained_on(), contents([file], Form.of(self.config()["corpus"]))
+            files = begun_with.get("files", {})
+            train = [begun_with["sha256"].get("train"), *(files.get("train", []) if isinstance(files, dict) else [])]
+            if text is not None and text.sha256 in train:
                 return (
                     f"{file}: is text that {self.path} was trained on, so its figures are better than those of others"
                 )
@@ -149,10 +148,10 @@ class Run(Files):
 
         Raises: UserError where the run does not say it.
         """
-        known = self._starts()[0].get("corpus")
-        if not isinstance(known, dict) or not isinstance(known.get("sha256"), dict):
+        corpus = self._starts()[0].get("corpus")
+        if not isinstance(corpus, dict) or not isinstance(corpus.get("sha256"), dict):
             raise self.unusable("provenance.json", "says nothing of a corpus")
-        return known
+        return corpus
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -200,14 +199,14 @@ class Run(Files):
                 left_by_a_kill.unlink()
         if not self.config_file.exists():
             self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
-        started = []
+        starts = []
         if self._has_learnt():
-            started = self._starts()
+            starts = self._starts()
         else:  # nothing of the text that a killed start has read counts any more
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
             if conditions := corpus.vocabulary.conditions:
                 self.write(CONDITIONS, "".join(f"{label}\n" for label in conditions).encode())
-        self.write_json("provenance.json", [*started, provenance(corpus, made_from)])
+        self.write_json("provenance.json", [*starts, provenance(corpus, made_from)])
 
     def _discard(self, before: set[str], new: Sequence[Path]) -> None:
         """Take back `begin` where nothing has been learnt yet.
@@ -338,8 +337,6 @@ class Run(Files):
         if SEAL in checkpoint and checkpoint.pop(SEAL) != checkpoint_sha256(checkpoint):
             raise self.unusable(name, "not as the run wrote it (its own checksum is another)")
         with self.reading(name):
-            if any(isinstance(part, torch.Tensor) for part in parts(checkpoint["config"])):
-                raise UserError("no configuration of a run")
             changed = differences(with_defaults(checkpoint["config"]), self.config())
         if changed:
             raise self.unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")

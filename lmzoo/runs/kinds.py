@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmzoo.core.errors import UserError, printable
+from lmzoo.core.seals import SEAL, broken
 from lmzoo.runs import results as forms
 from lmzoo.words.vectors.formats import VECTORS
 
@@ -23,7 +24,6 @@ class Kind:
         text: the group of options of what it learns from.
         learnt: the file of what has been learnt.
         higher: whether a higher figure is better.
-        check: raises a UserError where results lack something.
         figures: by which runs are compared: perplexity or a task's measure of each split; the loss of word vectors.
         summary: a finished run in a few lines.
     """
@@ -34,7 +34,6 @@ class Kind:
     text: str
     learnt: str
     higher: bool
-    check: Callable[[Results], None]
     figures: Callable[[Results], dict[str, float]]
     summary: Callable[[Results], str]
 
@@ -51,11 +50,11 @@ class Kind:
 
 
 LANGUAGE_MODEL = Kind("train", "a language model", "model", "corpus", "best.pt", False,
-                      forms.check_language_model, forms.perplexities, forms.language_model)  # fmt: skip
+                      forms.perplexities, forms.language_model)  # fmt: skip
 WORD_VECTORS = Kind("vectors", "word vectors", "method", "corpus", VECTORS, False,
-                    forms.check_vectors, forms.losses, forms.word_vectors)  # fmt: skip
+                    forms.losses, forms.word_vectors)  # fmt: skip
 LABELS = Kind("label", "labels", "labeller", "task", "best.pt", True,
-              forms.check_labels, lambda results: results["figures"], forms.labels)  # fmt: skip
+              lambda results: results["figures"], forms.labels)  # fmt: skip
 
 KINDS = (LANGUAGE_MODEL, WORD_VECTORS, LABELS)
 
@@ -65,21 +64,21 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
 
     Raises: UserError for those of none.
     """
-    found = [kind for kind in KINDS if kind.learner in run]
-    if len(found) != 1:
+    kinds = [kind for kind in KINDS if kind.learner in run]
+    if len(kinds) != 1:
         raise UserError("no configuration of a run")
-    return found[0]
+    return kinds[0]
 
 
 def checked(results: Any) -> dict[str, Any]:
-    """What was read from ``results.json``, if it is what a run writes there.
+    """What was read from ``results.json``, without its checksum.
 
-    Raises: UserError naming the first entry that is missing or of another type.
+    Raises: UserError where that is not what a run wrote there.
     """
-    results = forms.unsealed(results)
-    found = [kind for kind in KINDS if kind.learner in results]
-    (found[0] if found else LANGUAGE_MODEL).check(results)
-    return results
+    if not isinstance(results, dict) or broken(results):
+        raise UserError("not as the run wrote it (its own checksum is another)")
+    kind_of(results)
+    return {name: value for name, value in results.items() if name != SEAL}
 
 
 def summary(results: Results) -> str:

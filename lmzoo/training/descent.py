@@ -17,8 +17,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
 from lmzoo.numerics.averaging import Average
 from lmzoo.protocol.condition import initial_state
-from lmzoo.protocol.model import LanguageModel, State, number_kind, numbers_outside
-from lmzoo.runs.checkpoint import same_form
+from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions
 
@@ -145,37 +144,16 @@ class Descent:
             "average": self.average.state_dict(),
         }
 
-    def load_state_dict(self, saved: Mapping[str, Any], begun: bool) -> None:
-        """Go on from `state_dict`.
-
-        Args:
-            begun: whether an epoch has begun, so that a stream needs the state.
-
-        Raises: UserError where ``saved`` is not what such a descent has.
-        """
-        state, optimizer = saved["state"], saved.get("optimizer")
-        if not self._is_state(state, begun):
-            raise UserError("has no state of this model")
-        kept = optimizer if isinstance(optimizer, dict) else {}
-        options = _replaced(self.optimizer.state_dict()["param_groups"], kept.get("param_groups"))
-        if options is None or not self._are_sums(kept.get("state")):
-            raise UserError("has nothing of this optimizer")
-        times = _replaced([self.schedule.state_dict()], [saved.get("schedule")])
-        if times is None or not 0 <= times[0]["last_epoch"] <= self.steps:
-            raise UserError("has nothing of this schedule")
-        average = saved.get("average", {"steps": 0, "values": []})
-        if not self._is_average(average):
-            raise UserError("has no average of these weights")
-        self.average.load_state_dict(average)
-        self.state = tuple(part[ranks.rank() :: ranks.world_size()].to(self.model.device) for part in state)
-        self.optimizer.load_state_dict({"state": kept["state"], "param_groups": options})
-        self.schedule.load_state_dict(times[0])
-
-    def _is_average(self, saved: Any) -> bool:
-        """Whether it is one of these weights."""
-        steps = saved.get("steps") if isinstance(saved, Mapping) else None
-        example = {"steps": 0, "values": self.parameters if steps else []}
-        return isinstance(steps, int) and steps >= 0 and same_form(saved, example)
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Go on from `state_dict`."""
+        self.state = tuple(part[ranks.rank() :: ranks.world_size()].to(self.model.device) for part in saved["state"])
+        here = self.optimizer.state_dict()["param_groups"]
+        there = saved["optimizer"]["param_groups"]
+        groups = [old | {"fused": new["fused"]} for old, new in zip(there, here, strict=True)]  # as the device can
+        self.optimizer.load_state_dict({**saved["optimizer"], "param_groups": groups})
+        self.schedule.load_state_dict(saved["schedule"])
+        if "average" in saved:  # checkpoints of before have none
+            self.average.load_state_dict(saved["average"])
 
     def _whole_state(self) -> State:
         """The state of all rows of a stream."""
@@ -190,55 +168,6 @@ class Descent:
                 rows[number :: len(parts)] = part
             whole.append(rows)
         return tuple(whole)
-
-    def _is_state(self, state: Any, begun: bool) -> bool:
-        """Whether the next window of a stream can be read with a state, where it needs one."""
-        if not isinstance(state, tuple) or not all(isinstance(part, Tensor) for part in state):
-            return False
-        if not begun or isinstance(self.windows, SentenceWindows):
-            return True
-        example = self.model.initial_state(len(self.windows.rows))
-        if not same_form(state, example):
-            return False
-        for part, first in zip(state, example, strict=True):
-            if part.numel() and number_kind(part) == "whole":  # words; or clusters, and the boundary is the last one
-                last = int(first.max()) or self.model.vocabulary_size - 1
-                if numbers_outside(part, last + 1):
-                    return False
-        return True
-
-    def _are_sums(self, saved: Any) -> bool:
-        """Whether these are what the optimizer keeps of the parameters, by their numbers."""
-        options, _ = self.options
-        parameter = torch.nn.Parameter(torch.zeros(2, 3))
-        parameter.grad = torch.zeros(2, 3)
-        optimizer = optimizers.build(options, parameters=[parameter])
-        optimizer.step()
-        example = optimizer.state[parameter]
-
-        def fits(number: Any, sums: Any) -> bool:
-            known = isinstance(sums, dict) and sums.keys() == example.keys() and number in range(len(self.parameters))
-            if not known:
-                return False
-            own = self.parameters[number]
-            return all(same_form(sums[name], own if part.ndim else part) for name, part in example.items())
-
-        return isinstance(saved, dict) and all(fits(number, sums) for number, sums in saved.items())
-
-
-def _replaced(own: list[dict[str, Any]], saved: Any) -> list[dict[str, Any]] | None:
-    """Options with their saved values; None for values of another form.
-
-    PyTorch's versions differ in their options, and devices in whether they fuse a step.
-    """
-    if not isinstance(saved, list) or len(saved) != len(own) or not all(isinstance(part, dict) for part in saved):
-        return None
-    common = [
-        {name: old[name] for name in now if name in old and name != "fused"}
-        for now, old in zip(own, saved, strict=True)
-    ]
-    fit = all(same_form(old[name], now[name]) for now, old in zip(own, common, strict=True) for name in old)
-    return [now | old for now, old in zip(own, common, strict=True)] if fit else None
 
 
 def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindows | SentenceWindows:

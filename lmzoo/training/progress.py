@@ -2,11 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated
-
-from lmzoo.core.options import Bounds, NonNegative
-
-Passed = Annotated[int, Bounds(low=0, high=2**62)]
 
 
 @dataclass
@@ -28,17 +23,17 @@ class Progress:
             tokens since the check before, as they were learnt from) and valid.
     """
 
-    epoch: Passed = 0
-    window: Passed = 0
-    step: Passed = 0
-    tokens: Passed = 0
-    best: Annotated[float, Bounds(low=0)] = math.inf
-    stale: Passed = 0
-    seconds: NonNegative = 0.0
-    step_seconds: NonNegative = 0.0
+    epoch: int = 0
+    window: int = 0
+    step: int = 0
+    tokens: int = 0
+    best: float = math.inf
+    stale: int = 0
+    seconds: float = 0.0
+    step_seconds: float = 0.0
     finished: bool = False
-    nats: Annotated[float, Bounds()] = 0.0
-    trained: Passed = 0
+    nats: float = 0.0
+    trained: int = 0
     checks: list[dict[str, float]] = field(default_factory=list)
 
     @property
@@ -51,6 +46,15 @@ class Progress:
             return None
         check = min(self.checks, key=lambda check: check["valid"])
         return check["epoch"] if check["valid"] <= self.best else 0.0
+
+    def note_step(self, tokens: int, perplexity: float, seconds: float) -> None:
+        """A step is taken on a window of so many tokens, which had this perplexity."""
+        self.window += 1
+        self.step += 1
+        self.tokens += tokens
+        self.nats += tokens * math.log(perplexity)
+        self.trained += tokens
+        self.step_seconds += seconds
 
     def note_check(self, epoch: float, valid: float) -> None:
         """Add to ``checks``."""

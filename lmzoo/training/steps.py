@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 
 from lmzoo.core.errors import Interrupted, UserError
-from lmzoo.core.options import NonNegative, call
+from lmzoo.core.options import NonNegative
 from lmzoo.core.progress import Bar
 from lmzoo.core.registry import Registry
 from lmzoo.reports.board import Board
@@ -133,8 +133,7 @@ class SteppedLearner(Learner, Generic[M]):
             self.position.seconds = time.monotonic() - started
             return
         self.go_on(saved)
-        with self.run.reading("last.pt"):
-            self.position = call(Position, saved["position"], "position.")
+        self.position = Position(**saved["position"])
 
     def save(self) -> None:
         """Write ``last.pt``."""

@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+from lmzoo.core.errors import UserError
+from lmzoo.core.seals import SEAL
 from lmzoo.runs.kinds import checked, summary
 from lmzoo.runs.results import finite
 
@@ -38,12 +40,11 @@ def test_a_summary_has_every_figure():
     ]
 
 
-@pytest.mark.parametrize("name", ["perplexity", "tokens"])
-def test_results_have_figures_of_valid(name: str):
+def test_results_are_those_of_a_kind_of_run():
     assert checked(RESULTS) == RESULTS
-    with pytest.raises(ValueError, match=f"{name} of valid is missing"):
-        checked(RESULTS | {name: {"test": 3}})
-    assert checked(RESULTS | {name: {"valid": 3}})
+    for wrong in ([], {"seconds": 1}, RESULTS | {SEAL: "0"}):
+        with pytest.raises(UserError):
+            checked(wrong)
 
 
 def test_a_model_without_parameters_has_no_number_of_them():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, TEXT, command, contents, edit, put, saved
+from command_line import MODELS, QUICK, TEXT, command, contents, edit, put
 
 from lmzoo.api import load
 from lmzoo.commands import compare, evaluate, generate, pairs, score, train
@@ -42,7 +42,6 @@ def run(trained: Path, tmp_path: Path) -> Path:
         ("config.yaml", put("plugins", value=[3])),
         ("config.yaml", lambda _: [1, 2]),
         ("vocabulary.txt", None),
-        ("best.pt", put("model", value=3)),
         ("best.pt", put("model", "embedding.weight", value=torch.tensor(1.0))),
         ("best.pt", put("model", "embedding.weight", value="nothing")),
         ("best.pt", put("config", value=[])),
@@ -61,12 +60,8 @@ def test_a_run_of_another_shape_cannot_be_opened(run: Path, name: str, change: C
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("results.json", put("perplexity", value=3.0)),
-        ("results.json", put("perplexity", value={"test": 3.0})),
-        ("results.json", put("perplexity", "test", value="low")),
-        ("results.json", put("seconds", value="soon")),
-        ("results.json", put("parameters", value=[1])),
         ("results.json", lambda _: [1]),
+        ("results.json", lambda _: {"seconds": 1}),
         ("provenance.json", lambda _: {"corpus": 1}),
         ("provenance.json", lambda _: [1]),
         ("provenance.json", put(0, "corpus", value="markov")),
@@ -75,27 +70,6 @@ def test_a_run_of_another_shape_cannot_be_opened(run: Path, name: str, change: C
 def test_a_run_of_another_shape_is_not_taken_for_a_finished_one(run: Path, name: str, change: Callable):
     edit(run / name, change)
     assert f"{run / name}: " in command(*SMALL, f"run_dir={run}").refused()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        put("progress", value=[]),
-        put("progress", value={"step": 3}),
-        put("progress", "step", value="many"),
-        put("random", value=None),
-        put("random", "cpu", value=torch.zeros(3)),
-        put("optimizer", value={}),
-        put("state", value=3),
-        put("schedule", value=None),
-    ],
-)
-def test_a_checkpoint_of_another_shape_is_not_gone_on_from(run: Path, change: Callable):
-    (run / "results.json").unlink()
-    edit(run / "last.pt", change)
-    before = saved(run)
-    assert f"{run / 'last.pt'}: " in command(*SMALL, f"run_dir={run}").refused()
-    assert saved(run) == before
 
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import QUICK, TEXT, command, edit
+from command_line import QUICK, TEXT, command
 
 from lmzoo.core.progress import Bar
 from lmzoo.numerics.owlqn import Search
@@ -83,14 +83,3 @@ def test_a_signal_in_the_iteration_that_converges_is_not_lost(name: str, folder:
     assert command(*line, "run_dir=parts").code == 0
     whole, parts = learnt("whole"), learnt("parts")
     assert all(torch.equal(whole[key], parts[key]) for key in whole if isinstance(whole[key], torch.Tensor))
-
-
-@pytest.mark.parametrize("damage", [3, {}, {"0": 3}, {"0": {"done": -1}}, {"x": {"done": 1}}, {"0": {"done": 1}},
-                                    {"0": {"done": 1, "emission": torch.zeros(1)}}])  # fmt: skip
-def test_what_is_saved_of_another_estimation_is_refused(damage: object, folder: Path):
-    line = [*TEXT, *QUICK, *OPTIONS["hmm"], "run_dir=run"]
-    with pytest.MonkeyPatch.context() as patch:
-        stop(patch, STOPPED)
-        assert command(*line).code == 130
-    edit(Path("run/last.pt"), lambda saved: saved | {"estimation": damage})
-    assert "last.pt: holds nothing of this estimation" in command(*line).refused()

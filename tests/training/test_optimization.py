@@ -65,7 +65,7 @@ def test_a_checkpoint_whose_steps_were_not_fused_goes_on(optimizer: str):
     for window in windows[:2]:
         begun.step(window)
     resumed.model.load_state_dict(begun.model.state_dict())
-    resumed.load_state_dict(begun.state_dict(), begun=True)
+    resumed.load_state_dict(begun.state_dict())
     for window in windows[2:]:
         resumed.step(window)
     assert resumed.optimizer.param_groups[0]["fused"] is True
