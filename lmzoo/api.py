@@ -24,6 +24,7 @@ from lmzoo.protocol.perplexity import Total, checked
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.runs.directory import Run
+from lmzoo.runs.listing import find
 from lmzoo.runs.loading import load as load_weights
 from lmzoo.training import session
 
@@ -169,7 +170,7 @@ def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str
     Raises: UserError where the folder is no run, or holds no trained weights yet.
     """
     load_plugins(plugins)
-    folder = Run(Path(run))
+    folder = Run(find(os.fspath(run)))
     model, vocabulary = load_weights(folder.path, device)
     return Loaded(model, vocabulary, folder, folder.config()["corpus"]["context"])
 
@@ -181,11 +182,11 @@ def train(*overrides: str) -> Loaded:
     """
     folders: list[str] = []
 
-    def job(options: dict[str, Any], told: dict[str, Any], number: int | None) -> dict[str, Any]:
+    def job(options: dict[str, Any], number: int | None, _: list[str]) -> dict[str, Any]:
         if number is not None:
             raise UserError("a sweep has more than one model", "call this for each, or sweep from a shell")
         folders.append(options["run_dir"])
-        return session.train(options, told)
+        return session.train(options)
 
     typed = sys.argv
     sys.argv = ["lmzoo.train", *overrides]

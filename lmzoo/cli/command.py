@@ -16,6 +16,7 @@ from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.directory import FILES, Run
+from lmzoo.runs.listing import find
 from lmzoo.runs.loading import load
 
 Kind = TypeVar("Kind")
@@ -24,6 +25,17 @@ Kind = TypeVar("Kind")
 class _Plugins(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         load_plugins(named(values))
+
+
+class RunFolder(argparse.Action):
+    """An argument that names a run, or several, as `lmzoo.runs.listing.find` has it; what it stands for is printed."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        given = [values] if isinstance(values, str) else values
+        folders = [find(name) for name in given]
+        for name, folder in zip(given, folders, strict=True):
+            warn(None if folder == Path(name) else f"{name} is {folder}")
+        setattr(namespace, self.dest, folders[0] if isinstance(values, str) else folders)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -35,7 +47,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_run(self, example: str, what: str = "a run directory") -> None:
         """The run's folder, always the first argument: ``run``."""
-        self.add_argument("run", type=Path, help=f"{what}, such as {example}")
+        shorter = "or what its path begins with, its number in lmzoo compare's table, or LATEST"
+        self.add_argument("run", action=RunFolder, help=f"{what}, such as {example}; {shorter}")
         self.add_plugins()
 
     def add_plugins(self) -> None:

@@ -1,7 +1,6 @@
 """Hydra reads the options of the commands that make runs, and does their sweeps."""
 
 import argparse
-import functools
 import json
 import os
 import re
@@ -36,9 +35,8 @@ STAGES, PREVIOUS = "stages", "previous"
 """The option that lists the stages of a run before the last one, and the value that stands for the run of the stage
 before, or for null in the first."""
 
-Job = Callable[[dict[str, Any], dict[str, Any], int | None], Any]
-"""What is done with a configuration: with the configuration, the options that tell it from others (see
-`lmzoo.runs.naming.telling`), and in a sweep its number."""
+Job = Callable[[dict[str, Any], int | None, list[str]], Any]
+"""What is done with a configuration. In a sweep it is told its number, and the options that the sweep has chosen."""
 
 
 def run_hydra(job: Job, config_name: str, about: str = "") -> None:
@@ -68,14 +66,17 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
             return None
         sys.argv = typed  # which goes into the run's provenance
         try:
-            number = HydraConfig.get().job.num if _in_sweep() else None
+            settings, chosen = HydraConfig.get(), []
+            number = settings.job.num if settings.mode == RunMode.MULTIRUN else None
             if number is not None:
-                _keep_to_threads(HydraConfig.get().launcher)
+                _keep_to_threads(settings.launcher)
+                fixed = {o.key_or_group for o in map(parse, arguments.overrides) if not o.is_sweep_override()}
+                chosen = [given for given in settings.overrides.task if parse(given).key_or_group not in fixed]
             outcome = previous = None
             for stage in _stages(config):
                 given, composed = _staged(config, stage, previous)
-                options, telling = _named(composed, given, arguments.overrides)
-                outcome, previous = job(options, telling, number), options["run_dir"]
+                options = _named(composed, given)
+                outcome, previous = job(options, number, chosen), options["run_dir"]
                 if outcome is None:
                     break
             return outcome
@@ -102,10 +103,6 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
         raise UserError(str(stop[0]))
     if stop:
         raise stop[0]
-
-
-def _in_sweep() -> bool:
-    return HydraConfig.get().mode == RunMode.MULTIRUN
 
 
 def _keep_to_threads(launcher: Any) -> None:
@@ -144,51 +141,26 @@ def _staged(config: DictConfig, stage: dict[str, Any], previous: str | None) -> 
         raise UserError(f"{STAGES}: {hydra_message(error)}") from None
 
 
-def _named(config: DictConfig, given: Sequence[str], overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of a job, with the folder of its run, and those that tell it from others: in a sweep what varies.
+def _named(config: DictConfig, given: Sequence[str]) -> dict[str, Any]:
+    """The options of a job, with those that it takes from other runs, and the folder of its run.
 
     Args:
         given: the overrides of the configuration, without sweeps.
-        overrides: those of the command line.
     """
     with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
-        from lmzoo.runs.kinds import kind_of
-        from lmzoo.runs.naming import run_folder, telling
+        from lmzoo.runs.naming import run_folder
         from lmzoo.runs.taken import taken
     options: Any = OmegaConf.to_container(config, resolve=True)
-    settings, source = HydraConfig.get(), None
-    file = str(settings.job.config_name)
-    choices = _choices(settings)
-    if TAKEN in settings.runtime.choices and (found := taken(options)):
-        source = sha256(json.dumps(found).encode())
-        ConfigStore.instance().store(source, found, TAKEN, "_global_")
-        options = OmegaConf.to_container(compose(file, [*given, f"{TAKEN}={source}"]), resolve=True)
+    settings = HydraConfig.get()
+    if TAKEN in settings.runtime.choices and (groups := taken(options)):
+        source = sha256(json.dumps(groups).encode())
+        ConfigStore.instance().store(source, groups, TAKEN, "_global_")
+        config = compose(str(settings.job.config_name), [*given, f"{TAKEN}={source}"])
+        options = OmegaConf.to_container(config, resolve=True)
     options.pop(STAGES, None)
-    kind = kind_of(options)
-    parents = {group: choices[group] for group in (kind.text, kind.learner, "experiment") if group in choices}
-    usual: Any = OmegaConf.to_container(_composed(file, (*choices.items(), (TAKEN, source))))
-    usual_choices = _choices(_composed(file, tuple(parents.items())).hydra) | {"experiment": None}
-    varied = []
-    if _in_sweep():
-        params = [f"{key}={value}" for key, value in (settings.sweeper.get("params") or {}).items()]
-        varied = [o.key_or_group for o in map(parse, [*overrides, *params]) if o.is_sweep_override()]
-    flat = flatten(options) | choices
-    told = telling(flat, flatten(usual) | usual_choices, varied)
     if options["run_dir"] is None:
-        options["run_dir"] = str(run_folder(options, told))
-    return options, telling(flat, flat, varied) if _in_sweep() else told
-
-
-def _choices(settings: Any) -> dict[str, str | None]:
-    """The chosen entry of each group, without Hydra's own and ours."""
-    return {group: choice for group, choice in settings.runtime.choices.items() if "/" not in group and group != TAKEN}
-
-
-@functools.cache
-def _composed(config_name: str, choices: Sequence[tuple[str, str | None]]) -> DictConfig:
-    """The configuration that a choice of groups makes, without further options."""
-    told = [f"{group}={choice}" for group, choice in choices if choice is not None]
-    return compose(config_name, told, return_hydra_config=True)
+        options["run_dir"] = str(run_folder(options))
+    return options
 
 
 def _swept_along(arguments: Sequence[str]) -> dict[str, str]:

@@ -25,17 +25,17 @@ def run_jobs(command: str, about: str) -> int:
     notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which may be done elsewhere
     first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun the one that prints
 
-    def job(options: dict[str, Any], told: dict[str, Any], number: int | None) -> float | None:
+    def job(options: dict[str, Any], number: int | None, chosen: list[str]) -> float | None:
         """Returns the figure; None after a failure."""
         with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
             from lmzoo.runs.kinds import kind_of
             from lmzoo.training.session import train
         if number is None:
-            results = train(options, told)
+            results = train(options)
         else:
             if first:
-                print(f"\n[{number}] {printable(options['run_dir'])}", flush=True)
-            results = _noting_failure(train, options, told)
+                print(printable(f"\n[{number}] {' '.join(chosen)}: {options['run_dir']}", "\n"), flush=True)
+            results = _noting_failure(train, options)
             notes.mkdir(exist_ok=True)
             (notes / f"{number}.json").write_text(json.dumps([options["run_dir"], results is not None]), "utf-8")
         return kind_of(options).objective(results) if results else None
@@ -59,21 +59,20 @@ def run_jobs(command: str, about: str) -> int:
 
 def _compare(done: list[Path]) -> None:
     """Compare the runs of a sweep, on the terminal and in a file beside them. Word vectors have no such table."""
-    from lmzoo.reports.comparison import as_csv, as_text, collect, groups
+    from lmzoo.reports.comparison import as_csv, as_text, collect, groups, number
 
     entries, _ = collect(done)
     if entries:
-        print("\n" + as_text(groups(entries)))
+        print("\n" + as_text(tables := groups(entries)))
+        number(tables)
         table = Path(os.path.commonpath([folder.absolute().parent for folder in done]), "sweep.csv")
         write_output(table, as_csv(groups(entries, seeds=True)), followed=False)
 
 
-def _noting_failure(
-    train: Callable[..., dict[str, Any]], options: Mapping[str, Any], told: Mapping[str, Any]
-) -> dict[str, Any] | None:
+def _noting_failure(train: Callable[..., dict[str, Any]], options: Mapping[str, Any]) -> dict[str, Any] | None:
     """``train`` in a sweep, where a failure is noted in the run's own folder, and None is returned."""
     try:
-        return train(options, told)
+        return train(options)
     except Interrupted:
         raise
     except Exception as error:

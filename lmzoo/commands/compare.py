@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, warn
+from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, open_run, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
@@ -16,11 +16,11 @@ from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.difference import Band, bootstrap, by_frequency, by_word
 from lmzoo.protocol.lines import known, scored
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
-from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups
+from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
 from lmzoo.runs.kinds import LABELS
-from lmzoo.runs.naming import OUTPUTS
+from lmzoo.runs.listing import OUTPUTS, below, find
 
 SAMPLES = 1000
 """Texts that the bootstrap draws."""
@@ -29,19 +29,18 @@ SHOWN = 10
 """Words on which each of two models is better."""
 
 
-def found(patterns: list[str]) -> list[Path]:
-    """The folders of runs that some names or patterns stand for: a run itself, or all runs below a folder.
+def matching(patterns: list[str]) -> list[Path]:
+    """The runs that some names or patterns stand for: a run itself, or all runs below a folder.
 
     Raises: UserError for one that stands for no run.
     """
     runs: dict[Path, None] = {}
     for pattern in patterns:
-        matches = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
-        below = [(Path(folder), file) for folder in matches for file in sorted(Path(folder).rglob("config.yaml"))]
-        shown = [file.parent for top, file in below if not str(file.relative_to(top)).startswith(".")]
-        if not shown:
+        folders = [] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
+        matches = [run for folder in folders or [find(pattern)] for run in below(Path(folder))]
+        if not matches:
             raise UserError(f"{pattern}: no run is there", "name folders of runs, or a folder above them")
-        runs |= dict.fromkeys(shown)
+        runs |= dict.fromkeys(matches)
     return list(runs)
 
 
@@ -188,7 +187,9 @@ def main() -> int:
         "with --sentence the surprisal of each word",
     )
     parser.add_argument("--sentence", metavar="TEXT", help="the surprisal of each word of it under each of the runs")
-    parser.add_argument("--tokens", nargs=2, type=Path, metavar=("A", "B"), help="on which words two runs differ most")
+    parser.add_argument(
+        "--tokens", nargs=2, action=RunFolder, metavar=("A", "B"), help="on which words two runs differ most"
+    )
     parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens (default: test)")
     parser.add_argument("--seed", type=bounded(Seed), default=0, help="with --tokens: of the bootstrap (default: 0)")
     parser.add_device()
@@ -203,13 +204,14 @@ def main() -> int:
         return 0
     check_output(arguments.csv, arguments.json, arguments.plot)
     if arguments.sentence is not None:
-        runs = found(arguments.runs or [str(OUTPUTS)])
+        runs = matching(arguments.runs or [str(OUTPUTS)])
         print(printable(compare_sentence(runs, arguments.sentence, arguments.device, arguments.plot), "\n"))
         return 0
-    entries, others = collect(found(arguments.runs or [str(OUTPUTS)]))
+    entries, others = collect(matching(arguments.runs or [str(OUTPUTS)]))
     tables = groups(entries, arguments.seeds)
     if tables:
         print(as_text(tables, arguments.markdown))
+        number(tables)
     for folder, reason in others.items():
         warn(f"{folder}: {reason}")
     if arguments.csv:

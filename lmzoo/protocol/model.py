@@ -235,13 +235,20 @@ class _Unfilled(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+@contextmanager
+def without_numbers() -> Iterator[None]:
+    """A context in which models are built on the device ``meta``: they have shapes, and take no memory."""
+    with torch.device("meta"), _Unfilled(), warnings.catch_warnings(action="ignore"):  # that nothing is copied there
+        yield
+
+
 def restored(build: Callable[[], Built], load: Callable[[Built], object]) -> Built:
     """Build a model and load a checkpoint into it. Before that takes memory, they are compared on the device ``meta``.
 
     So a few options cannot ask for more numbers than the checkpoint has. A constructor of one's own that needs the
     numbers of its tensors does not work there; then it is compared once it is built.
     """
-    with torch.device("meta"), _Unfilled(), warnings.catch_warnings(action="ignore"):  # that nothing is copied there
+    with without_numbers():
         try:
             shapes = build()
         except RuntimeError:

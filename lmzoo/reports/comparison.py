@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import math
 import statistics
@@ -14,9 +15,11 @@ from typing import Any
 from lmzoo.core.errors import UserError, one_line, printable
 from lmzoo.core.files import read_lines, sha256
 from lmzoo.runs.directory import Run
+from lmzoo.runs.identity import decisive
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
+from lmzoo.runs.listing import TABLE, note
 from lmzoo.runs.results import finite
-from lmzoo.runs.settings import decisive, short_names
+from lmzoo.runs.settings import short_names
 
 MOST_OPTIONS = 8
 """The most options that a table for the eye has."""
@@ -32,10 +35,6 @@ _MEASURED = ("train", "valid", "test")
 
 _REPEATED = ("seed", "task.fold", "task.valid_fold")
 """Runs that differ in these alone are repetitions of one experiment."""
-
-_OF_STEPS = ("optimizer.", "schedule.", "trainer.")
-_OF_TEXT = "trainer.first_tokens"
-"""Of a model that takes no steps, the one option among those that matters."""
 
 _HEADINGS = {
     "valid_bits": "valid bits/character", "test_bits": "test bits/character",
@@ -78,11 +77,12 @@ class Entry:
     @classmethod
     def of(cls, run: Run) -> "Entry | None":
         """None for a run that is not finished; a UserError for one whose files are damaged."""
-        options, results = decisive(run.config()), run.results()
-        if kind_of(run.config()) is WORD_VECTORS:
+        config, results = run.config(), run.results()
+        if kind_of(config) is WORD_VECTORS:
             raise UserError("word vectors", "lmzoo probe compares them")
         if results is None:
             return None
+        options = decisive(config, steps=results.get("checks") != [])
         words, checksums = read_lines(run.path / "vocabulary.txt"), run.trained_on()["sha256"]
         if kind_of(results) is LABELS:
             of_task = [options.get(f"task.{key}") for key in ("label", "folds", "seed")]
@@ -90,9 +90,6 @@ class Entry:
             text = [texts if any(texts) else checksums["train"], of_task, results["measure"]]
         else:
             text = [checksums.get("valid"), checksums.get("test"), results["tokens"], results["context"], words]
-        if results.get("checks") == []:  # no steps were taken
-            options = {key: value for key, value in options.items()
-                       if key == _OF_TEXT or not key.startswith(_OF_STEPS)}  # fmt: skip
         return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words))
 
 
@@ -225,13 +222,20 @@ def _mean(values: Sequence[Any]) -> Any:
     return values[0] if len(set(values)) == 1 else statistics.fmean(values)
 
 
+def number(tables: Sequence[Group]) -> None:
+    """Let commands take the numbers that the rows have in `as_text`."""
+    note(TABLE, [row.entries[0].folder for group in tables for row in group.rows])
+
+
 def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
-    """Tables for the terminal, or in Markdown."""
+    """Tables for the terminal, with the numbers of the rows, or in Markdown."""
     learnt = any(row.figures["train"] is not None for group in tables for row in group.rows)
-    return "\n\n".join([*(_table(group, markdown) for group in tables), *([_OF_TRAIN] if learnt else [])])
+    begins = itertools.accumulate((len(group.rows) for group in tables), initial=1)
+    shown = [_table(group, markdown, begin) for group, begin in zip(tables, begins, strict=False)]
+    return "\n\n".join([*shown, *([_OF_TRAIN] if learnt else [])])
 
 
-def _table(group: Group, markdown: bool) -> str:
+def _table(group: Group, markdown: bool, begin: int) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
     always = () if group.kind is LABELS else {*FIGURES} - {*_BITS}
@@ -248,7 +252,8 @@ def _table(group: Group, markdown: bool) -> str:
         lines.insert(1, "|---" * len(header) + "|")
         lines = [f"**{group.title}**", "", *lines]
     else:
-        widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
+        cells = [[str(begin + row - 1) if row else "#", *line] for row, line in enumerate(cells)]
+        widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
         lines = [group.title, *("  ".join(map(str.rjust, line[:-1], widths)) + f"  {line[-1]}" for line in cells)]
     if more := len(group.options) - len(shown):
         lines += [*([""] if markdown else []), f"{more} more options differ; --csv FILE has them all"]

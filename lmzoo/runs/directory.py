@@ -42,12 +42,13 @@ from lmzoo.runs.checkpoint import (
 )
 from lmzoo.runs.configuration import with_defaults
 from lmzoo.runs.files import Files
+from lmzoo.runs.identity import differences
 from lmzoo.runs.kinds import KINDS, checked
+from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import Origins, provenance
-from lmzoo.runs.settings import differences
 
-WRITTEN_FIRST = ("config.yaml", "vocabulary.txt", CONDITIONS, "provenance.json", "train.log")
+WRITTEN_FIRST = (CONFIG, "vocabulary.txt", CONDITIONS, "provenance.json", "train.log")
 """The files of a run in which nothing has been learnt yet, the first one first."""
 
 LABELS = ("valid.labels", "test.labels")
@@ -227,7 +228,7 @@ class Run(Files):
     @property
     def config_file(self) -> Path:
         """Its presence makes a folder a run directory."""
-        return self.path / "config.yaml"
+        return self.path / CONFIG
 
     def config(self) -> dict[str, Any]:
         """The configuration that the run was started with.
@@ -235,8 +236,9 @@ class Run(Files):
         Raises: UserError where there is none, or none of a run.
         """
         if not self.config_file.exists():
+            meant = None if self.path.exists() else nearest(self.path)
             reason = "it has no config.yaml" if self.path.exists() else "there is no such folder"
-            raise UserError(f"{self.path}: not a run directory ({reason})")
+            raise UserError(f"{self.path}: not a run directory ({reason}{f'; is it {meant}?' if meant else ''})")
         data = self.read("config.yaml")
         try:
             config = parse(data.decode())

@@ -1,96 +1,67 @@
-"""The folder of a run, named by its corpus, its model or method, and what is unlike the defaults."""
+"""The folder of a run whose folder is not named: ``outputs/CORPUS/MODEL``, or ``outputs/CORPUS/MODEL-HASH``."""
 
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
+from lmzoo.core.configs import LARGEST
 from lmzoo.core.errors import UserError
+from lmzoo.core.files import read_bytes
 from lmzoo.corpus import corpus_label
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import KINDS, kind_of
-from lmzoo.runs.settings import FREE_TO_CHANGE, decisive, differences, short_names
+from lmzoo.runs.identity import FREE_TO_CHANGE, decisive, differences, of_steps, takes_steps, unlike_defaults
+from lmzoo.runs.kinds import kind_of
+from lmzoo.runs.listing import CONFIG, OUTPUTS
+from lmzoo.runs.settings import flatten
 
-OUTPUTS = Path("outputs")
-
-LONGEST_NAME = 100
-"""Signs of a folder's name."""
-
-_GROUPS = {group for kind in KINDS for group in (kind.text, kind.learner)}
-
-_NAMED_BY_FOLDER = {*_GROUPS, *(f"{group}.name" for group in _GROUPS)}
+LONGEST = 100
+"""Signs of a corpus in a path."""
 
 
-def telling(config: Mapping[str, Any], usual: Mapping[str, Any], varied: Sequence[str] = ()) -> dict[str, Any]:
-    """The options that tell a run from others of its corpus and model, by the last part of their key.
-
-    A key whose last part another key has, too, is written in full. Values that do not fit in a name, such as paths, are
-    left out. If they vary, a short hash stands for them. Of the run ``trainer.from`` the folder's name is told.
-
-    Args:
-        config, usual: the options of the run, and the defaults, as `flatten` gives them.
-        varied: the keys that a sweep varies. They come first, even where a run has the default.
-    """
-    short = short_names(config)
-    unlike = [key for key in config if key not in usual or config[key] != usual[key]]
-    told = {}
-    for key in sorted({*varied, *unlike}, key=lambda key: (key not in varied, key.startswith("corpus."), key)):
-        if key not in config or key in FREE_TO_CHANGE | _NAMED_BY_FOLDER:
-            continue
-        if _spelled(config[key]) is not None:
-            told[short[key]] = config[key]
-        elif key in varied:
-            told[short[key]] = _digest(config[key])[:6]
-        elif key == "trainer.from":
-            told[short[key]] = re.sub(r"[^\w+-]+", "-", Path(str(config[key])).name)[:30]
-    return told
-
-
-def run_folder(config: Mapping[str, Any], told: Mapping[str, Any]) -> Path:
+def run_folder(config: Mapping[str, Any]) -> Path:
     """The folder that holds a run of this configuration already, under whatever name; else a new one.
 
-    Args:
-        told: see `telling`. Where another configuration has the folder of that name, a hash is added.
+    The hash is that of the options that are unlike the defaults. Where another configuration has that folder, it is
+    that of all options.
 
     Raises: UserError where the folder of that name cannot be read.
     """
     kind = kind_of(config)
-    text, model = config[kind.text], str(config[kind.learner].get("name"))
-    name = ",".join([model, *(f"{key}={_spelled(value)}" for key, value in told.items())])
-    hashed = f"-{_digest(sorted(decisive(config).items()))[:8]}"
-    if len(name) > LONGEST_NAME:
-        name = name[: LONGEST_NAME - len(hashed)].rpartition(",")[0] + hashed
-    folder = OUTPUTS / (re.sub(r"[^\w.+-]+", "-", corpus_label(text)).lstrip(".")[:LONGEST_NAME] or "text") / name
-    taken = Run(folder).config_file.exists()
-    if taken and not differences(Run(folder).config(), config):
+    text, learner = config[kind.text], str(config[kind.learner].get("name"))
+    corpus = re.sub(r"[^\w.+-]+", "-", corpus_label(text)).lstrip(".")[:LONGEST] or "text"
+    unlike = unlike_defaults(config)
+    folder = OUTPUTS / corpus / (f"{learner}-{_digest(unlike)[:6]}" if unlike else learner)
+    free = not Run(folder).config_file.exists()
+    if not free and not differences(Run(folder).config(), config):
         return folder
     parents = dict.fromkeys([folder.parent, OUTPUTS / str(text.get("name"))])
-    held = (found for parent in parents for found in _holding(config, parent, model))
-    return next(held, folder.with_name(f"{name}{hashed}") if taken else folder)
+    held = (run for parent in parents for run in _holding(config, parent))
+    whole = decisive(config, steps=takes_steps(config))
+    return next(held, folder if free else folder.with_name(f"{learner}-{_digest(whole)[:12]}"))
 
 
-def _holding(config: Mapping[str, Any], parent: Path, model: str) -> Iterator[Path]:
-    """The runs of this configuration among the folders of a model."""
-    for file in sorted(parent.glob("*/config.yaml")):
+def _holding(config: Mapping[str, Any], parent: Path) -> Iterator[Path]:
+    """The runs of this configuration in a folder.
+
+    The lines of most others show that they are of another one, so beside hundreds of runs few are parsed.
+    """
+    ours, steps = set(OmegaConf.to_yaml(OmegaConf.create(dict(config))).splitlines()), takes_steps(config)
+    free = [key for key in flatten(config) if key in FREE_TO_CHANGE or (of_steps(key) and not steps)]
+    free = {key.rpartition(".")[2] for key in [*free, "trainer.precision"]}
+    for file in sorted(parent.glob(f"*/{CONFIG}")):
         with contextlib.suppress(UserError):
-            if file.parent.name.startswith(model) and not differences(Run(file.parent).config(), config):
+            theirs = [line.strip() for line in read_bytes(file, LARGEST).decode(errors="replace").splitlines()
+                      if line not in ours]  # fmt: skip
+            other = any(line.partition(":")[0] not in free and not line.startswith("-") for line in theirs)
+            if not other and not differences(Run(file.parent).config(), config):
                 yield file.parent
 
 
-def _spelled(value: Any) -> str | None:
-    """A value as it stands in a name; None where it does not fit."""
-    if isinstance(value, list) and len(value) > 1:
-        parts = [_spelled(part) for part in value if not isinstance(part, list)]
-        return "-".join(map(str, parts)) if len(parts) == len(value) and all(parts) else None
-    if isinstance(value, int | float):
-        return str(value).lower()
-    if value is None:
-        return "null"
-    return value if isinstance(value, str) and re.fullmatch(r"[\w+-]{1,30}", value) else None
-
-
-def _digest(value: Any) -> str:
-    return sha256(json.dumps(value, default=str).encode()).hexdigest()
+def _digest(options: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(sorted(options.items()), default=str).encode()).hexdigest()

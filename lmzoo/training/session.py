@@ -19,7 +19,9 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Corpus
 from lmzoo.reports.board import Board
 from lmzoo.runs.directory import Run
+from lmzoo.runs.identity import decisive
 from lmzoo.runs.kinds import Kind, kind_of, summary
+from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import log_warnings, logging_to
 from lmzoo.runs.provenance import origins
 
@@ -110,11 +112,8 @@ class Learner(ABC):
         return {}
 
 
-def train(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def train(config: Mapping[str, Any]) -> dict[str, Any]:
     """Do the run that a resolved configuration describes, or go on with it. A finished run is only reported.
-
-    Args:
-        told: the options that tell the run from others, which TensorBoard shows; see `lmzoo.runs.naming.telling`.
 
     Returns: the contents of ``results.json``.
 
@@ -125,12 +124,10 @@ def train(config: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> d
     module = importlib.import_module(f"lmzoo.training.{LEARNERS[kind.command]}")
     options: RunOptions = call(module.Options, config, "")
     with ranks.process_group():
-        return _train(kind, module.Learning, options, config, told or {})
+        return _train(kind, module.Learning, options, config)
 
 
-def _train(
-    kind: Kind, build: type[Any], options: RunOptions, config: Mapping[str, Any], told: Mapping[str, Any]
-) -> dict[str, Any]:
+def _train(kind: Kind, build: type[Any], options: RunOptions, config: Mapping[str, Any]) -> dict[str, Any]:
     run = Run(Path(options.run_dir))
     run.check(config)
     load_plugins(options.plugins)
@@ -172,17 +169,20 @@ def _train(
         ranks.barrier()
         results = {**learner.measure(), kind.learner: config[kind.learner]["name"], "seed": options.seed}
         if ranks.is_main():
-            _publish(kind, results, told, learner, board)
+            _publish(kind, config, results, learner, board)
             run.finish(results, *learner.unsealed)
+            if OUTPUTS.absolute() in run.path.absolute().parents:
+                note(LATEST, [run.path])
     if ranks.is_main():
         print(summary(results))
     return results
 
 
-def _publish(kind: Kind, results: Mapping[str, Any], told: Mapping[str, Any], learner: Learner, board: Board) -> None:
+def _publish(kind: Kind, config: Mapping[str, Any], results: Mapping[str, Any], learner: Learner, board: Board) -> None:
     """Show a finished run in TensorBoard. This comes before ``results.json``, after which nothing is done again."""
     metrics = {f"result/{name}": value for name, value in kind.figures(results).items() if math.isfinite(value)}
-    board.hyperparameters({kind.learner: results[kind.learner], **told}, metrics, learner.tokens)
+    options = decisive(config, steps=results.get("checks") != [])
+    board.hyperparameters(options, metrics, learner.tokens)
     for name, (matrix, labels) in learner.images().items():
         board.image(name, matrix, learner.tokens, labels)
     board.close()  # what is not on the disk yet would be lost if ``results.json`` were there first

@@ -20,8 +20,8 @@ def look(*arguments: str):
 
 def test_runs_are_found_by_folder_by_pattern_and_by_default(runs: list[str], folder: Path):
     above = Path(runs[0]).parent
-    by_name, by_pattern, by_folder = look(*runs), look(f"{above}/[nr]*"), look(str(above))
     (folder / "outputs").symlink_to(above)
+    by_name, by_pattern, by_folder = look(*runs), look(f"{above}/[nr]*"), look(str(above))
     by_default = look()
     assert by_name.code == by_default.code == 0
     assert by_name.out == by_pattern.out == by_folder.out

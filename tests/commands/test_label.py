@@ -387,10 +387,10 @@ def test_folds_are_swept_over_and_another_text_is_labelled(texts: Path):
     Path("mr.txt").write_text("good\ta fine film\nbad\ta dull film\n" * 4)
     given = ["task=classify", "task.train=mr.txt", "task.folds=2"]
     done = command("-m", *given, "task.fold=0,1", "labeller=naive_bayes", main=label.main)
-    assert re.search(r"^ +2 +100\.00 ± 0\.00", done.out, re.M), done
+    assert re.search(r"^1 +2 +100\.00 ± 0\.00", done.out, re.M), done
     header, row = (line.split() for line in command("outputs", main=compare.main).out.splitlines()[1:])
-    assert header[:2] == ["seeds", "test"]
-    assert row[:4] == ["2", "100.00", "±", "0.00"]
+    assert header[:3] == ["#", "seeds", "test"]
+    assert row[:5] == ["1", "2", "100.00", "±", "0.00"]
     (run, _) = sorted(texts.glob("outputs/classify/naive_bayes*"))
     assert sorted(Path(run, "test.labels").read_text().splitlines())[0] == "bad\ta dull film"
     Path("new.txt").write_text("fine\nbad\tso dull\n")

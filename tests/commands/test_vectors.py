@@ -43,7 +43,7 @@ def test_a_run_has_its_vectors_and_its_results(ppmi: str):
 
 def test_the_folder_is_named_by_corpus_and_method(folder: Path):
     assert command(*TEXT, "method=ppmi", "method.dim=4", main=vectors.main).code == 0
-    assert next(path.parent.name for path in folder.glob("outputs/markov/*/vectors.bin")).startswith("ppmi,")
+    assert next(path.parent.name for path in folder.glob("outputs/markov/*/vectors.bin")).startswith("ppmi-")
 
 
 def test_commands_for_language_models_refuse_the_run(ppmi: str):

@@ -60,13 +60,13 @@ def test_runs_are_ranked_by_valid_and_show_what_differs(tmp_path: Path):
     lines = as_text(tables(*runs)).splitlines()
     assert lines[0] == "toy, context stream, 3 words"
     figures = "parameters  best epoch  seconds  tokens/s  device  run"
-    assert lines[1] == f"model     lr  train  valid  test  {figures}"
+    assert lines[1] == f"#  model     lr  train  valid  test  {figures}"
     end = f"     1,234         1.5       10     4,568     cpu  {tmp_path}"
     assert lines[6].startswith("train: of the words between the last two checks, as they were learnt from")
     assert lines[2:5] == [
-        f" tiny  0.003   5.00  10.00  7.50  {end}/best",
-        f"  toy   0.01   5.00  20.00  7.50  {end}/middle",
-        f"  toy  0.003   5.00    inf  7.50  {end}/never",
+        f"1   tiny  0.003   5.00  10.00  7.50  {end}/best",
+        f"2    toy   0.01   5.00  20.00  7.50  {end}/middle",
+        f"3    toy  0.003   5.00    inf  7.50  {end}/never",
     ]
     markdown = as_text(tables(*runs), markdown=True).splitlines()
     assert markdown[2] == "| model | lr | train | valid | test | " + figures.replace("  ", " | ") + " |"

@@ -1,6 +1,7 @@
 """Folders of runs: names that tell runs apart, and runs found again under whatever name they have."""
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,21 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from lmzoo.commands.evaluate import evaluate
-from lmzoo.core.configs import defaults
+from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.runs.directory import Run
-from lmzoo.runs.naming import LONGEST_NAME, run_folder, telling
-from lmzoo.runs.settings import flatten
+from lmzoo.runs.naming import run_folder
 
 USUAL = {
     "seed": 0,
     "device": "auto",
     "plugins": [],
-    "corpus": defaults("corpus", "text") | {"seed": 0},
-    "model": {"name": "toy", "hidden": 200, "tied": True, "prune": [], "runs": []},
-    "optimizer": {"lr": 0.003},
+    "deterministic": False,
+    "corpus": defaults("corpus", "text"),
+    "model": defaults("model", "lstm"),
+    "optimizer": defaults("optimizer", "adamw"),
+    "schedule": defaults("schedule", "cosine"),
+    "trainer": defaults("trainer", "default"),
 }
 
 
@@ -37,9 +40,8 @@ def config(changes: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def folder_of(changes: dict[str, Any], *varied: str) -> str:
-    options = config(changes)
-    return str(run_folder(options, telling(flatten(options), flatten(USUAL), varied)))
+def folder_of(changes: dict[str, Any]) -> str:
+    return str(run_folder(config(changes)))
 
 
 def keep(changes: dict[str, Any], folder: str) -> None:
@@ -52,65 +54,66 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.mark.parametrize(
-    ("changes", "varied", "expected"),
+    ("changes", "expected"),
     [
-        ({}, [], "text/toy"),
-        ({"seed": 1, "optimizer.lr": 0.01}, [], "text/toy,lr=0.01,seed=1"),
-        ({"seed": 1, "model.hidden": 8}, ["seed"], "text/toy,seed=1,hidden=8"),
-        ({"model.hidden": 8}, ["seed", "optimizer.lr"], "text/toy,lr=0.003,seed=0,hidden=8"),
-        ({"corpus.seed": 1, "model.tied": False}, [], "text/toy,tied=false,corpus.seed=1"),
-        ({"model.prune": [0, 0, 1], "device": "cpu"}, [], "text/toy,prune=0-0-1"),
-        ({"corpus.train": "/a/ewt.txt", "model.runs": ["a/b"]}, [], "ewt/toy"),
-        ({"corpus.train": "/a/ewt.train.txt", "corpus.label": "ewt"}, [], "ewt/toy"),
-        ({"corpus.label": "../a b"}, [], "-a-b/toy"),
-        ({"model.hidden": None}, [], "text/toy,hidden=null"),
+        ({}, "text/lstm"),
+        ({"device": "cpu", "trainer.checkpoint_seconds": 1}, "text/lstm"),
+        ({"corpus.label": "ewt"}, "ewt/lstm"),
+        ({"corpus.label": "../a b"}, "-a-b/lstm"),
+        ({"seed": 1}, "text/lstm-HASH"),
+        ({"model.init": None}, "text/lstm-HASH"),
+        ({"corpus.train": "/a/ewt.txt"}, "ewt/lstm-HASH"),
+        ({"corpus.train": "/a/ewt.train.txt", "corpus.label": "ewt"}, "ewt/lstm-HASH"),
     ],
 )
-def test_a_name_holds_what_is_unlike_the_defaults(changes, varied, expected):
-    assert folder_of(changes, *varied) == f"outputs/{expected}"
+def test_a_folder_is_named_by_its_text_its_model_and_a_hash(changes: dict[str, Any], expected: str):
+    assert re.fullmatch(expected.replace("HASH", "[0-9a-f]{6}"), folder_of(changes).removeprefix("outputs/"))
 
 
-def test_paths_that_vary_are_told_apart_by_a_hash():
-    first, second = (folder_of({"model.runs": [path]}, "model.runs") for path in ("a/b", "a/c"))
-    assert first != second
-    assert len(first) == len(second) == len("outputs/text/toy,runs=") + 6
+def test_the_hash_is_that_of_what_is_unlike_the_defaults():
+    """So an option that a later version adds changes no name. This one may not change: runs lie there."""
+    assert folder_of({"seed": 1, "optimizer.lr": 0.01}) == "outputs/text/lstm-a3ea73"
+    assert folder_of({"optimizer.lr": 0.01, "seed": 1, "run_dir": "x"}) == "outputs/text/lstm-a3ea73"
+    assert folder_of({"seed": 2, "optimizer.lr": 0.01}) != "outputs/text/lstm-a3ea73"
 
 
-def test_a_hash_is_added_where_another_configuration_has_the_folder():
-    first, second, third = ({"corpus.train": f"/{where}/train.txt"} for where in "abc")
-    keep(first, "outputs/train/toy")
-    assert folder_of(first) == "outputs/train/toy"
-    other = folder_of(second)
-    assert other.startswith("outputs/train/toy-")
-    assert len(other) == len("outputs/train/toy-") + 8
-    keep(second, other)
-    assert folder_of(second) == other
-    assert folder_of(third) not in ("outputs/train/toy", other)
+def test_a_folder_that_another_configuration_has_is_left_alone():
+    keep({"seed": 1}, "outputs/text/lstm")
+    keep({"seed": 1}, folder_of({"seed": 2}))
+    for changes in ({}, {"seed": 2}):
+        other = folder_of(changes)
+        assert re.fullmatch(r"outputs/text/lstm-[0-9a-f]{12}", other)
+        keep(changes, other)
+        assert folder_of(changes) == other
 
 
 def test_the_same_configuration_is_found_under_any_name():
     for seed in (1, 2):
-        keep({"seed": seed, "model.hidden": 8}, f"outputs/text/toy,model.hidden=8,seed={seed}")
-    for varied in ([], ["seed"]):
-        assert folder_of({"model.hidden": 8, "seed": 1}, *varied) == "outputs/text/toy,model.hidden=8,seed=1"
+        keep({"seed": seed, "model.hidden": 8}, f"outputs/text/lstm,model.hidden=8,seed={seed}")
+    assert folder_of({"model.hidden": 8, "seed": 1}) == "outputs/text/lstm,model.hidden=8,seed=1"
     labelled = {"corpus.label": "mine", "seed": 2, "model.hidden": 8}
-    assert folder_of(labelled) == "outputs/text/toy,model.hidden=8,seed=2"
-    assert folder_of({"seed": 3, "model.hidden": 8}, "seed") == "outputs/text/toy,seed=3,hidden=8"
+    assert folder_of(labelled) == "outputs/text/lstm,model.hidden=8,seed=2"
+    assert "," not in folder_of({"seed": 3, "model.hidden": 8})
+    keep({"seed": 4, "trainer.precision": "float32", "device": "cuda", "corpus.label": "x"}, "outputs/text/mine")
+    for precision in ("auto", "float32"):
+        assert folder_of({"seed": 4, "trainer.precision": precision}) == "outputs/text/mine"
+    assert folder_of({"seed": 4, "trainer.precision": "bfloat16"}) != "outputs/text/mine"
 
 
-def test_long_names_keep_what_varies():
-    long = {f"model.option{i}": i for i in range(40)}
-    name = Path(folder_of(long, "seed")).name
-    assert name.startswith("toy,seed=0,option0=0,option1=1,")
-    assert 80 < len(name) <= LONGEST_NAME
-    assert name != Path(folder_of(long | {"model.option39": 0}, "seed")).name
+def test_of_other_runs_only_the_lines_are_read(monkeypatch: pytest.MonkeyPatch):
+    for seed in range(20):
+        keep({"seed": seed, "model.hidden": 8}, f"outputs/text/lstm,hidden=8,seed={seed}")
+    parsed, read = [], Run.config
+    monkeypatch.setattr(Run, "config", lambda run: parsed.append(run.path.name) or read(run))
+    assert folder_of({"seed": 7, "model.hidden": 8}) == "outputs/text/lstm,hidden=8,seed=7"
+    assert set(parsed) == {"lstm,hidden=8,seed=7"}
 
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(0, 2), st.floats(0, 1), st.text("a/-,.=", min_size=1, max_size=3),
     st.lists(st.integers(-1, 1), max_size=2),
 )  # fmt: skip
-KEYS = ["seed", "corpus.train", "corpus.seed", "model.hidden", "model.tied", "model.prune", "optimizer.lr"]
+KEYS = ["seed", "corpus.train", "model.hidden", "model.tied", "model.runs", "optimizer.lr", "trainer.precision"]
 
 
 @settings(deadline=None, max_examples=10, phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -120,43 +123,48 @@ def test_two_configurations_never_share_a_folder_and_each_has_one_alone(several)
         patch.chdir(place)
         folders: dict[str, dict[str, Any]] = {}
         for changes in [*several, *reversed(several)]:
-            for varied in ([], list(changes)):
-                folder = folder_of(changes, *varied)
-                assert folders.setdefault(folder, config(changes)) == config(changes)
-                if not Path(folder).exists():
-                    keep(changes, folder)
+            folder = folder_of(changes)
+            assert folders.setdefault(folder, config(changes)) == config(changes)
+            if not Path(folder).exists():
+                keep(changes, folder)
         distinct = [options for i, options in enumerate(folders.values()) if options not in list(folders.values())[:i]]
         assert len(distinct) == len(folders)
 
 
-def runs() -> list[tuple[str, str]]:
-    """The corpus and the name of every run."""
-    return sorted(file.parent.parts[-2:] for file in Path("outputs").rglob("config.yaml"))  # pyright: ignore
+def runs() -> list[Path]:
+    """The folder of every run."""
+    return sorted(file.parent for file in Path("outputs").rglob("config.yaml"))
 
 
 def test_a_sweep_and_a_single_command_share_a_run():
     small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
-    assert command("-m", *small, "seed=1,0").code == 0
-    told = "order=2,states=4,test=60,train=400,valid=60,words=20"
-    assert runs() == [("markov", f"ngram,seed={seed},{told}") for seed in (0, 1)]
+    swept = command("-m", *small, "seed=1,0")
+    assert swept.code == 0
+    assert len(runs()) == 2
+    assert all(re.fullmatch("ngram-[0-9a-f]{6}", run.name) and run.parent.name == "markov" for run in runs())
+    first, second = (line for line in swept.out.splitlines() if line.startswith("["))
+    assert re.fullmatch(r"\[0\] seed=1: outputs/markov/ngram-[0-9a-f]{6}", first)
+    assert second.startswith("[1] seed=0: ")
     outcome = command(*reversed(small), "seed=1", "model.smoothing=modified_kneser_ney")
-    assert "already finished" in outcome.out
+    assert f"already finished: {first.partition(': ')[2]}" in outcome.out
     assert len(runs()) == 2
 
 
-def test_choices_are_told_and_not_what_they_mean(monkeypatch: pytest.MonkeyPatch):
+def test_a_preset_and_its_options_are_one_run(monkeypatch: pytest.MonkeyPatch):
     seen = []
 
-    def noted(options: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-        seen.append((options["run_dir"], told))
-        return {"perplexity": {"valid": 1.0, "test": 1.0}}
+    def noted(options: dict[str, Any]) -> dict[str, Any]:
+        seen.append(options["run_dir"])
+        return {"model": "lstm", "perplexity": {"valid": 1.0, "test": 1.0}}
 
     monkeypatch.setattr("lmzoo.training.session.train", noted)
-    options = ["experiment=vlhmm_markov", "trainer=debug", "optimizer=sgd", "schedule=cosine", "seed=2", "device=cpu"]
-    told = {"experiment": "vlhmm_markov", "model.states": 16, "optimizer": "sgd", "seed": 2, "trainer": "debug"}
-    assert command(*options, "corpus.words=50", "corpus.train=400", "model.states=16").code == 0
-    name = "vlhmm,experiment=vlhmm_markov,model.states=16,optimizer=sgd,seed=2,trainer=debug,train=400"
-    assert seen == [(f"outputs/markov/{name}", told | {"train": 400})]
+    assert command("experiment=lstm_ptb", "seed=2").code == 0
+    preset = OmegaConf.to_container(OmegaConf.load(CONFIGS / "experiment" / "lstm_ptb.yaml"))
+    assert isinstance(preset, dict)
+    spelt = [f"{group}.{key}={value}" for group in ("model", "optimizer", "trainer")
+             for key, value in preset[group].items()]  # fmt: skip
+    assert command("seed=2", "corpus=ptb", *spelt, "device=cpu").code == 0
+    assert len(set(seen)) == 1
 
 
 def test_runs_of_two_texts_of_ones_own_lie_apart(folder: Path):
@@ -165,9 +173,9 @@ def test_runs_of_two_texts_of_ones_own_lie_apart(folder: Path):
     assert command(*own, "corpus.train=ewt.txt").code == 0
     outcome = command(*own, f"corpus.train={folder}/ewt.txt", "corpus.label=mine")
     assert "ngram on mine (context stream)" in outcome.out
-    name = "ngram,order=2"
-    assert runs() == [("ewt", name), ("mine", name)]
-    assert json.loads(Path("outputs/ewt", name, "results.json").read_text())["corpus"] == "ewt"
+    first, second = runs()
+    assert (first.parent.name, second.parent.name) == ("ewt", "mine")
+    assert json.loads((first / "results.json").read_text())["corpus"] == "ewt"
 
 
 def test_a_run_of_before_is_found_again_and_measured(folder: Path):

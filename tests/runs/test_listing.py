@@ -1,0 +1,102 @@
+"""What a command line calls a run: its path, what that begins with, a number, or LATEST."""
+
+from pathlib import Path
+
+import pytest
+from command_line import MODELS, QUICK, TEXT, command
+
+from lmzoo.api import load
+from lmzoo.commands import compare, evaluate
+from lmzoo.core.errors import UserError
+from lmzoo.runs.listing import LATEST, TABLE, below, find, nearest, note
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+NAMES = ["ptb/lstm", "ptb/lstm-3f2a1c", "ptb/lstm-3f77aa", "pydoc/lstm", "pydoc/ngram-01ab23", "deep/er/gru"]
+
+
+@pytest.fixture
+def runs(folder: Path) -> None:
+    for run in [*(f"outputs/{name}" for name in NAMES), "other/rnn", "other/rnn-1", "outputs/.x/y"]:
+        Path(run).mkdir(parents=True)
+        Path(run, "config.yaml").touch()
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("outputs/ptb/lstm", "outputs/ptb/lstm"),
+        ("outputs/ptb/lstm/", "outputs/ptb/lstm"),
+        ("ptb/lstm", "outputs/ptb/lstm"),
+        ("outputs/ptb/lstm-3f2", "outputs/ptb/lstm-3f2a1c"),
+        ("lstm-3f7", "outputs/ptb/lstm-3f77aa"),
+        ("ng", "outputs/pydoc/ngram-01ab23"),
+        ("pydoc/n", "outputs/pydoc/ngram-01ab23"),
+        ("gru", "outputs/deep/er/gru"),
+        ("other/rnn", "other/rnn"),
+        ("other/rnn-", "other/rnn-1"),
+        ("other", "other"),  # a folder above runs
+        ("absent", "absent"),
+        ("3f2a", "3f2a"),
+    ],
+)
+def test_a_run_is_found_by_what_its_path_begins_with(name: str, run: str):
+    assert find(name) == Path(run)
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(("name", "number"), [("lstm", 2), ("lstm-3f", 2), ("ptb/lstm-", 2), ("outputs/ptb/l", 3)])
+def test_a_beginning_of_several_runs_is_refused(name: str, number: int):
+    with pytest.raises(UserError, match=f"^{name}: {number} runs begin so, such as outputs/.*; write more of it"):
+        find(name)
+
+
+@pytest.mark.usefixtures("runs")
+def test_runs_below_a_folder_are_found_but_for_hidden_ones():
+    assert {str(run) for run in below(Path("outputs"))} == {f"outputs/{name}" for name in NAMES}
+    assert below(Path("outputs/ptb/lstm")) == [Path("outputs/ptb/lstm")]
+
+
+def test_numbers_are_those_of_the_table_that_was_printed_last():
+    with pytest.raises(UserError, match="1: the table of lmzoo compare has 0 rows; print it again"):
+        find("1")
+    note(TABLE, [Path("a"), Path("b\nc")])
+    assert [find("1"), find("2")] == [Path("a"), Path("b\nc")]
+    for wrong in ("0", "3"):
+        with pytest.raises(UserError, match=f"{wrong}: the table of lmzoo compare has 2 rows"):
+            find(wrong)
+    Path("2").mkdir()
+    assert find("2") == Path("2")
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_nearest_run_is_named_where_there_is_none():
+    assert nearest(Path("outputs/ptb/lsmt")) == Path("outputs/ptb/lstm")
+    assert nearest(Path("other/rrn")) == Path("other/rnn")
+    assert nearest(Path("zzz")) is None
+    refused = command("outputs/pydoc/ngam-01ab23", main=evaluate.main).refused()
+    assert "(there is no such folder; is it outputs/pydoc/ngram-01ab23?)" in refused
+
+
+def test_every_name_of_a_run_is_that_run():
+    small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
+    for order in (3, 2, 1):
+        assert command(*small, f"model.order={order}").code == 0
+    table = command(main=compare.main).out.splitlines()[2:5]
+    folders = {line.split()[0]: line.split()[-1] for line in table}
+    assert list(folders) == ["1", "2", "3"]
+    for name, folder in [*folders.items(), ("LATEST", LATEST.read_text()), ("outputs/LATEST", LATEST.read_text())]:
+        whole, short = (command(given, "valid", "--json", main=evaluate.main) for given in (folder, name))
+        assert (whole.code, whole.err) == (0, "")
+        assert short.err == f"{name} is {folder}\n"
+        assert short.out.partition('"seconds"')[0] == whole.out.partition('"seconds"')[0]
+    assert str(load("LATEST").run.path) == LATEST.read_text()
+    assert load("LATEST").run.config()["model"]["order"] == 1
+    shown = command("--tokens", "1", "2", main=compare.main)
+    assert shown.code == 0
+    assert folders["1"] in shown.out.splitlines()[0]
+    assert folders["2"] in shown.out.splitlines()[1]
+    chosen = command("3", "1", main=compare.main).out.splitlines()[2:4]
+    assert {line.split()[-1] for line in chosen} == {folders["1"], folders["3"]}
+    assert [str(find(number)) for number in ("1", "2")] == [line.split()[-1] for line in chosen]
