@@ -113,7 +113,7 @@ VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(0, 2), st.floats(0, 1), st.text("a/-,.=", min_size=1, max_size=3),
     st.lists(st.integers(-1, 1), max_size=2),
 )  # fmt: skip
-KEYS = ["seed", "corpus.train", "model.hidden", "model.tied", "model.runs", "optimizer.lr", "trainer.precision"]
+KEYS = ["seed", "corpus.train", "model.hidden", "model.tied", "model.runs", "optimizer.lr", "trainer.epochs"]
 
 
 @settings(deadline=None, max_examples=10, phases=[Phase.explicit, Phase.reuse, Phase.generate])
