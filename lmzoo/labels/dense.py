@@ -1,8 +1,7 @@
 """Dense features of words: vectors of words, and vectors that a language model makes of the words of a sentence."""
 
 import json
-import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -16,13 +15,11 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.lookup import entry
+from lmzoo.labels.lookup import entry, tell_known
 from lmzoo.labels.model import Opener, StateDict, packed, unpacked
 from lmzoo.protocol.encoder import Encoder, embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models, restored
 from lmzoo.words.vectors.formats import read_vectors
-
-log = logging.getLogger(__name__)
 
 Around = Annotated[int, Bounds(low=0, high=10)]
 """How many words on either side count as well."""
@@ -38,14 +35,6 @@ def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
     places = places.clamp(0, len(rows) - 1)
     inside &= sentence[places] == sentence[:, None]
     return (rows[places] * inside[:, :, None]).flatten(1)
-
-
-def _tell_known(source: str, words: Collection[str], sentences: Sequence[Sentence]) -> None:
-    """Log how many words of train a source has, as `entry` finds them, without those that it has as `<unk>`."""
-    ours, theirs = {word for sentence in sentences for word in sentence.words}, dict.fromkeys(words, True)
-    theirs.pop(UNK, None)
-    known = sum(entry(word, theirs) is not None for word in ours)
-    log.info("%s has %s of %s words of train", source, f"{known:,}", f"{len(ours):,}")
 
 
 class Dense:
@@ -80,7 +69,7 @@ class Dense:
             except UserError as error:
                 raise UserError(f"labeller.vectors: {error}") from None
             self.table, self.matrix = read.lower | read.index, read.matrix
-            _tell_known(self.vectors, self.table, sentences)
+            tell_known(self.vectors, self.table, sentences)
         if self.encoder is not None:
             run, vocabulary = opener.language_model("labeller.encoder", self.encoder)
             if not isinstance(run.model, Encoder):
@@ -88,7 +77,7 @@ class Dense:
                 advice = "choose a run of model=lds or of a hidden Markov model"
                 raise UserError(f"labeller.encoder={self.encoder}: {problem}", advice)
             self.model, self.options, self.words = run.model, run.options, vocabulary.words
-            _tell_known(self.encoder, self.words, sentences)
+            tell_known(self.encoder, self.words, sentences)
         parts = self._parts(sentences)
         squares = [float(part.double().square().mean()) for part in parts]
         if self.vectors is not None and squares[0] == 0:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.lookup import tell_known
 from lmzoo.labels.model import StateDict, packed, unpacked
 from lmzoo.labels.templates import templates
 from lmzoo.numerics.sparse import SparseRows
@@ -35,13 +36,16 @@ class Lexical:
     def start(self, sentences: Sequence[Sentence]) -> None:
         """Choose the features of train.
 
-        Raises: UserError where the file of clusters cannot be read, or no feature is so frequent.
+        Raises: UserError where the file of clusters cannot be read or has no word of train, and where no feature is so
+            frequent.
         """
         if self.clusters is not None:
             try:
                 self.paths = read_paths(Path(self.clusters))
             except UserError as error:
                 raise UserError(f"labeller.clusters: {error}") from None
+            if not tell_known(self.clusters, self.paths, sentences):
+                raise UserError(f"labeller.clusters: {self.clusters} has none of the words of train")
         counts = Counter(name for sentence in sentences for row in templates(sentence, self.paths) for name in row)
         self.numbers = {name: i for i, name in enumerate(n for n, c in counts.items() if c >= self.min_count)}
         if not self.numbers:

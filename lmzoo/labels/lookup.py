@@ -1,10 +1,14 @@
 """Where tables of other texts have the words of a labelled one."""
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 from lmzoo.corpus.vocabulary import EOS, UNK
+from lmzoo.labels.formats import Sentence
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -18,3 +22,15 @@ def entry(word: str, table: Mapping[str, T]) -> T | None:
     """
     forms = [word, word.lower(), *(["N"] if NUMBER.fullmatch(word) else []), UNK]
     return next((table[form] for form in forms if form in table and form != EOS), None)
+
+
+def tell_known(source: str, words: Collection[str], sentences: Sequence[Sentence]) -> int:
+    """Log how many words of train a source has, as `entry` finds them, without those that it has as `<unk>`.
+
+    Returns: how many they are.
+    """
+    ours, theirs = {word for sentence in sentences for word in sentence.words}, dict.fromkeys(words, True)
+    theirs.pop(UNK, None)
+    known = sum(entry(word, theirs) is not None for word in ours)
+    log.info("%s has %s of %s words of train", source, f"{known:,}", f"{len(ours):,}")
+    return known

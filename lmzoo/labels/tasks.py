@@ -144,7 +144,7 @@ def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator
               for split, text in texts.items()}  # fmt: skip
     train = counts.pop("train")
     if len(train) == 1:
-        yield f"train has no other label than '{shortened(*train, 40)}'"
+        yield f"train has no other label than '{shortened(next(iter(train)), 40)}'"
     elif len(train) > max(FEW_LABELS, train.total() // 2):
         yield f"train has {len(train):,} different labels in {train.total():,} places; are they in another column?"
     known = {label[2:] for label in train} | {""} if of_entities else set(train)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import read_lines
 
 
@@ -79,14 +79,15 @@ def _one(n: np.ndarray, i: int, j: int) -> np.ndarray:
 def read_paths(path: Path) -> Mapping[str, str]:
     """The path of each word of a file of lines ``path TAB word TAB count``, as `wcluster` (Liang 2005) writes it.
 
-    Raises: UserError for a line that has no path and word, and as `read_lines` does.
+    Raises: UserError for a line that has no path and word, for a word with two paths, and as `read_lines` does.
     """
-    found = {}
+    found: dict[str, str] = {}
     for number, line in enumerate(read_lines(path), 1):
         bits, _, rest = line.partition("\t")
         word = rest.partition("\t")[0]
         if not word or not bits or bits.strip("01"):
             raise UserError(f"{path}: line {number} has no path of 0s and 1s before a tab and a word",
                             "write the file with lmzoo cluster --paths")  # fmt: skip
-        found[word] = bits
+        if found.setdefault(word, bits) != bits:
+            raise UserError(f"{path}: line {number} has another path of '{shortened(word, 40)}' than a line before")
     return found

@@ -138,6 +138,12 @@ def test_what_is_learnt_holds_vectors_and_clusters(tmp_path: Path, vectors: str)
         assert torch.equal(other.scores(new).emission, scores)
 
 
+def test_clusters_that_have_no_word_of_train_are_refused(tmp_path: Path):
+    (tmp_path / "paths").write_text("010\tnever\t1\n1\t<unk>\t1\n")
+    with pytest.raises(UserError, match=r"labeller.clusters: .*paths has none of the words of train"):
+        begun(clusters=str(tmp_path / "paths"))
+
+
 def test_the_k_best_labellings_have_their_probabilities():
     model = learnt(begun(iterations=5))
     found = model.k_best(sentences()[2], 100)

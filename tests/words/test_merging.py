@@ -37,6 +37,11 @@ def test_files_of_paths_are_read(tmp_path: Path):
     file = tmp_path / "paths"
     file.write_text("0110\tthe\t12\n0\tof\t3\n")
     assert read_paths(file) == {"the": "0110", "of": "0"}
+    file.write_bytes(b"0110\tthe\r\n0\tof\r\n")
+    assert read_paths(file) == {"the": "0110", "of": "0"}
+    file.write_text("0\tof\t3\n1\tof\t3\n")
+    with pytest.raises(UserError, match="line 2 has another path of 'of' than a line before"):
+        read_paths(file)
     file.write_text("0\tof\t3\nthe\t7\t12\n")
     with pytest.raises(UserError, match="line 2 has no path of 0s and 1s before a tab and a word; write"):
         read_paths(file)

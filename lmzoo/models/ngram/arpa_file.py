@@ -177,6 +177,11 @@ class _Reader:
             self.expect(self.next_line(section), section)
             table = self.ngrams(table, n, sizes[n - 1], [first, *[inside] * (n - 2), last])
         self.expect(self.next_line("\\end\\"), "\\end\\")
+        while lines := self.next_lines(CHUNK):
+            for line in lines:
+                self.line += 1
+                if line.strip():
+                    self.fail(self.line, f"expected nothing after \\end\\, found {_shown(line)}")
         return words, replace(table, backoff=table.backoff[: table.first_rows()[-2]])
 
     def sizes(self) -> tuple[list[int], bytes]:

@@ -20,6 +20,9 @@ from lmzoo.words.vectors.word_vectors import WordVectors
 QUESTIONS = 512
 """How many analogies are answered at once."""
 
+NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+"""A judgement."""
+
 EPSILON = 0.001
 """ε of 3CosMul."""
 
@@ -54,21 +57,21 @@ class Pairs:
     def read(cls, file: Path) -> "Pairs":
         """A file with two words and a number on each line; lines that begin with # are left out.
 
+        What parts them is a tab if the line has one, else a semicolon, else a comma, else spaces.
+
         Raises: UserError that names the line with something else.
         """
         pairs, judged = [], []
         for number, line in enumerate(read_lines(file), start=1):
-            parts = re.split(r"[\t ,;]+", line.strip())
             if not line.strip() or line.startswith("#"):
                 continue
-            try:
-                first, second, score = parts[0], parts[1], float(parts[2])
-            except (IndexError, ValueError):
-                raise UserError(
-                    f"{file}, line {number}: '{shortened(line, 40)}' is not two words and a number"
-                ) from None
+            by = next((sign for sign in "\t;," if sign in line), None)
+            first, second, score, *_ = [*map(str.strip, line.strip().split(by)), "", "", ""]
+            if not (first and second and re.fullmatch(NUMBER, score)):
+                what = f"'{shortened(line, 40)}' is not two words and a number"
+                raise UserError(f"{file}, line {number}: {what}", "a decimal point parts a number, no comma")
             pairs.append((first.lower(), second.lower()))
-            judged.append(score)
+            judged.append(float(score))
         return cls(file.stem, pairs, judged)
 
     def measure(self, vectors: WordVectors) -> Similarity:

@@ -189,6 +189,7 @@ def replaced(old: str, new: str) -> str:
         (replaced("ngram 1=5", "ngram 1=6"), 12, "expected 1 more 1-grams, .* found ''"),
         (replaced("ngram 2=4", "ngram 2=3"), 17, r"expected \\3-grams:, found '-0.6 a </s> 0'"),
         (replaced("-0.8\tb\t-0.3", "-0.8\tb\t-0.3\tc"), 11, "expected 1 more 1-grams, .* found '-0.8 b -0.3 c'"),
+        (KENLM + "\n" + KENLM, 25, r"expected nothing after \\end\\, found '\\data\\'"),
         (replaced("-0.9\ta", "x\ta"), 10, "expected a log10 probability of at most 0, found 'x'"),
         (replaced("-0.9\ta", "0.9\ta"), 10, "expected a log10 probability of at most 0, found '0.9'"),
         (replaced("-0.9\ta", "nan\ta"), 10, "expected a log10 probability of at most 0, found 'nan'"),

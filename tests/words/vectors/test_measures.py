@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 from lmzoo.core.errors import UserError
 from lmzoo.words.vectors.formats import Format, encoded, read_vectors
-from lmzoo.words.vectors.measures import EPSILON, Questions, answers, scores, spearman
+from lmzoo.words.vectors.measures import EPSILON, Pairs, Questions, answers, scores, spearman
 from lmzoo.words.vectors.word_vectors import WordVectors, unit
 
 
@@ -44,6 +44,25 @@ def test_words_are_ranked_as_answers_by_their_scores():
             assert float(add[word]) == pytest.approx(float(vectors[word] @ target), abs=1e-5)
             product = cos[word, b] * cos[word, a_star] / (cos[word, a] + EPSILON)
             assert float(mul[word]) == pytest.approx(float(product), rel=1e-4)
+
+
+def test_pairs_are_parted_by_one_sign_and_have_a_number(tmp_path: Path):
+    (tmp_path / "set").write_text("# x\nNew York\tcity\t7.5\tx\r\nlove; sex;-1\nlove, sex,2e-1\nSun  sun 3\n\n")
+    pairs = Pairs.read(tmp_path / "set")
+    assert pairs.pairs == [("new york", "city"), ("love", "sex"), ("love", "sex"), ("sun", "sun")]
+    assert pairs.judged == [7.5, -1, 0.2, 3]
+    for line in (
+        "love\tsex\t6,77",
+        "love;sex;6,77",
+        "love sex 6,77",
+        "love\tarea 51\tx",
+        "a b nan",
+        "a b inf",
+        "a\t\t1",
+    ):
+        (tmp_path / "set").write_text(f"a b 1\n{line}\n")
+        with pytest.raises(UserError, match=r"set, line 2: '.*' is not two words and a number; a decimal point parts"):
+            Pairs.read(tmp_path / "set")
 
 
 def test_a_word_is_found_as_it_is_or_in_another_case():
