@@ -15,7 +15,7 @@ Context = Literal["stream", "sentence"]
 """``stream``: a model's memory crosses `<eos>`. ``sentence``: each line stands alone."""
 
 
-_SAY_LESS = {
+SAY_LESS = {
     "train": "its figures do not tell how good the model is with other text",
     "valid": "its figures are of a text that the model was chosen with",
 }
@@ -64,11 +64,16 @@ class Corpus:
         return self.splits[split].long()
 
     @property
+    def texts(self) -> dict[str, set[str]]:
+        """The SHA-256 of each split, and of its files."""
+        return {split: {self.sha256[split], *self.of_files.get(split, ())} for split in SPLITS if split in self.sha256}
+
+    @property
     def warnings(self) -> list[str]:
         """What makes figures say less than they seem to: splits that have a text in common."""
-        found = {split: {self.sha256[split], *self.of_files.get(split, ())} for split in SPLITS if split in self.sha256}
+        found = self.texts
         return [
-            f"{split} has text of {before}: {_SAY_LESS[before]}"
+            f"{split} has text of {before}: {SAY_LESS[before]}"
             for before, split in itertools.combinations(found, 2)
             if found[before] & found[split]
         ]

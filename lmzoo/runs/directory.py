@@ -101,15 +101,21 @@ class Run(Files):
         """
         if not self._has_learnt():
             return
-        made_from_then = self._starts()[0].get("made_from", {})
+        made_from_then = self.made_from()
         for option, checksums in made_from.items():
-            then = made_from_then.get(option, {}) if isinstance(made_from_then, dict) else {}
+            then = made_from_then.get(option, {})
             for name, checksum in checksums.items():
-                if isinstance(then, dict) and then.get(name, checksum) != checksum:
+                if then.get(name, checksum) != checksum:
                     raise UserError(
                         f"{self.path}: was made from another {option} than {name} is now",
                         "bring that one back, or choose another run_dir",
                     )
+
+    def made_from(self) -> Origins:
+        """What the run was made from when it was started; nothing where it does not say so."""
+        made_from = self._starts()[0].get("made_from")
+        options = made_from.items() if isinstance(made_from, dict) else ()
+        return {option: checksums for option, checksums in options if isinstance(checksums, dict)}
 
     def _has_learnt(self) -> bool:
         return bool(self.names() & {"last.pt", "results.json", *LEARNT})
@@ -135,9 +141,7 @@ class Run(Files):
     def trained_text(self, file: Path) -> str | None:
         """A warning where a file is the text that the run was trained on, or is among its files."""
         with contextlib.suppress(UserError):  # of an old run that does not say it
-            begun_with, text = self.trained_on(), contents([file], Form.of(self.config()["corpus"]))
-            files = begun_with.get("files", {})
-            train = [begun_with["sha256"].get("train"), *(files.get("train", []) if isinstance(files, dict) else [])]
+            train, text = self.texts().get("train", ()), contents([file], Form.of(self.config()["corpus"]))
             if text is not None and text.sha256 in train:
                 return (
                     f"{file}: is text that {self.path} was trained on, so its figures are better than those of others"
@@ -153,6 +157,19 @@ class Run(Files):
         if not isinstance(corpus, dict) or not isinstance(corpus.get("sha256"), dict):
             raise self.unusable("provenance.json", "says nothing of a corpus")
         return corpus
+
+    def texts(self) -> dict[str, set[str]]:
+        """The SHA-256 of each split that the run was started with, and of its files.
+
+        Raises: UserError where the run does not say it.
+        """
+        begun_with = self.trained_on()
+        files = begun_with.get("files")
+        found: dict[str, set[str]] = {}
+        for split, checksum in begun_with["sha256"].items():
+            of_files = files.get(split) if isinstance(files, dict) else None
+            found[split] = {str(each) for each in (checksum, *(of_files if isinstance(of_files, list) else []))}
+        return found
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:

@@ -109,7 +109,6 @@ class Learning(SteppedLearner[Labeller]):
             "seconds": round(self.seconds, 3),
             "labelling_seconds": round(time.monotonic() - started, 3),
             "device": str(self.device),
-            "warnings": self.corpus.warnings,
         }
 
 

@@ -178,7 +178,6 @@ def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
         "seconds": round(progress.seconds, 3),
         "tokens_per_second": round(progress.tokens / max(progress.step_seconds, 1e-9), 1),
         "device": str(model.device),
-        "warnings": corpus.warnings,
     }
     if impossible := {split: found.impossible for split, found in scores.items() if found.impossible}:
         figures["impossible_tokens"] = impossible

@@ -23,6 +23,7 @@ from lmzoo.runs.identity import decisive
 from lmzoo.runs.kinds import Kind, kind_of, summary
 from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import log_warnings, logging_to
+from lmzoo.runs.made_from import foreknown
 from lmzoo.runs.provenance import origins
 
 log = logging.getLogger(__name__)
@@ -134,6 +135,7 @@ def _train(kind: Kind, build: type[Any], options: RunOptions, config: Mapping[st
     learner: Learner = build(options, run)
     corpus = learner.corpus
     made_from = origins(learner.sources, corpus.vocabulary.form.unit)
+    warnings = [*corpus.warnings, *foreknown(learner.sources, corpus)]
 
     def finished() -> dict[str, Any] | None:
         run.check(config)
@@ -162,12 +164,13 @@ def _train(kind: Kind, build: type[Any], options: RunOptions, config: Mapping[st
             run.begin(config, corpus, made_from)
         for line in learner.described():
             log.info("%s", line)
-        log_warnings(corpus.warnings)
+        log_warnings(warnings)
         if learner.resumed:
             log.info("resumed at step %d, %.1f s of training behind it", learner.step, learner.seconds)
         learner.fit()
         ranks.barrier()
-        results = {**learner.measure(), kind.learner: config[kind.learner]["name"], "seed": options.seed}
+        learnt = {kind.learner: config[kind.learner]["name"], "seed": options.seed, "warnings": warnings}
+        results = {**learner.measure(), **learnt}
         if ranks.is_main():
             _publish(kind, config, results, learner, board)
             run.finish(results, *learner.unsealed)

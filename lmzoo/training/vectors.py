@@ -65,5 +65,4 @@ class Learning(SteppedLearner[Method]):
             "seconds": round(self.seconds, 3),
             "tokens_per_second": round(self.tokens / max(self.seconds, 1e-9), 1),
             "device": str(self.device),
-            "warnings": self.corpus.warnings,
         }

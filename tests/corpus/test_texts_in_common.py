@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import MODELS, QUICK, Outcome, command
+from command_line import MODELS, QUICK, Outcome, command, edit, put
 
 from lmzoo.commands import evaluate, label, score, train, vectors
 from lmzoo.corpus import load_corpus
@@ -101,3 +101,31 @@ def test_a_file_of_train_that_is_measured_is_told(texts: Path):
         assert not command("run", file, main=evaluate.main).err
     Path("whole").write_bytes(Path("a.txt").read_bytes() + Path("b.txt").read_bytes())
     assert warning in command("run", "whole", main=evaluate.main).err
+
+
+def test_what_runs_know_of_a_text_from_which_a_run_is_made_is_told(texts: Path):
+    """The first run learns from c and is chosen with d; the second begins from it, the third from the second."""
+    options = ["corpus=text", *QUICK, *MODELS["rnn"], "trainer.epochs=1", "corpus.vocabulary=words"]
+    Path("words").write_text("<unk>\nx\ny\nz\n")
+
+    def told(run: str, train_: str, valid: str, test: str, *more: str) -> list[str]:
+        splits = [f"corpus.train={train_}.txt", f"corpus.valid={valid}.txt", f"corpus.test={test}.txt"]
+        done = command(*options, *splits, *more, f"run_dir={run}")
+        assert done.code == 0, done
+        found = json.loads(Path(run, "results.json").read_text())["warnings"]
+        assert all(f"\nwarning: {warning}\n" in done.out for warning in found)
+        return found
+
+    assert told("first", "c", "d", "b") == []
+    assert told("second", "a", "b", "d", "trainer.from=first") == [
+        f"trainer.from: first has text of test as its valid: {CHOSEN}"
+    ]
+    assert told("third", "a", "b", "c", "trainer.from=second") == [
+        f"trainer.from: second has text of test as its train: {TOLD}"
+    ]
+    assert told("fourth", "c", "d", "b", "trainer.from=first") == []
+    edit(
+        Path("second/provenance.json"),
+        put(0, "made_from", value={"trainer.from": {"a\0b": "", "second": "", "..": ""}}),
+    )
+    assert told("fifth", "a", "b", "c", "trainer.from=second") == []

@@ -1,0 +1,42 @@
+"""What a run knows of texts by way of the runs that it is made from."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.corpus import SAY_LESS, SPLITS
+from lmzoo.runs.directory import Run
+
+
+def foreknown(sources: Mapping[str, Sequence[str]], corpus: Corpus) -> Iterator[str]:
+    """Warnings of runs that have learnt from a text that is measured here, or were chosen with one that is test.
+
+    What the corpus has in common with itself is told by `Corpus.warnings`, and not again.
+
+    Args:
+        sources: the runs and files that a run is made from, by option.
+    """
+    own = corpus.texts
+    for option, name in ((option, name) for option, names in sources.items() for name in names):
+        theirs = _texts(Path(name), set())
+        for before, split in itertools.combinations(SPLITS, 2):
+            if theirs[before] & own.get(split, set()) - own.get(before, set()):
+                yield f"{option}: {name} has text of {split} as its {before}: {SAY_LESS[before]}"
+
+
+def _texts(folder: Path, seen: set[Path]) -> dict[str, set[str]]:
+    """By split, the checksums of texts of a run and of those that it was made from, as far as they are there."""
+    found: dict[str, set[str]] = {split: set() for split in SPLITS}
+    if folder in seen or not folder.is_dir():
+        return found
+    seen.add(folder)
+    try:
+        of_run, made_from = Run(folder).texts(), Run(folder).made_from()
+    except UserError:  # a run that does not say it
+        return found
+    for part in (of_run, *(_texts(Path(name), seen) for names in made_from.values() for name in names)):
+        for split in SPLITS:
+            found[split] |= part.get(split, set())
+    return found
