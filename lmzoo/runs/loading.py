@@ -138,6 +138,8 @@ def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) ->
         log.warning(unfinished)
     if (context := config["corpus"]["context"]) != corpus.context:
         log.warning("%s: was trained with corpus.context=%s, and here it is %s", folder, context, corpus.context)
+    if (first := config["trainer"]["first_tokens"]) is not None:
+        log.warning("%s: has learnt from the first %s tokens alone", folder, f"{first:,}")
     if problem := unlike(folder, corpus.vocabulary.form):
         log.warning("%s", problem)
     return Trained(folder, config["model"], model)

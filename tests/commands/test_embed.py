@@ -58,6 +58,18 @@ def test_writes_the_embedding_of_every_token_in_the_order_of_the_text(run: Path,
     assert not np.allclose(first, again)  # w1 twice in one line
 
 
+def test_words_that_the_model_does_not_know_are_told(folder: Path):
+    Path("train").write_text("a b\nb a b\n")
+    Path("text").write_text("a never\n\nb <unk>\n")
+    own = ["corpus=text", "corpus.train=train", "corpus.valid=train", "corpus.unknown=true"]
+    done = command(*own, "model=hmm", "model.states=2", "model.iterations=1", "run_dir=run")
+    assert done.code == 0, done
+    for arguments in (["out.npy"], ["--neighbours", "b"]):
+        done = command("run", "text", *arguments, main=embed.main)
+        assert done.err == "text: 2 of 4 tokens are unknown words, which the model reads as <unk>\n"
+    assert not command("run", "train", "out.npy", main=embed.main).err
+
+
 def test_vectors_that_are_no_numbers_are_not_written(run: Path, text: Path, tmp_path: Path):
     broken, out = shutil.copytree(run, tmp_path / "broken"), tmp_path / "out.npy"
     edit(broken / "best.pt", lambda saved: saved["model"].update(spherical=saved["model"]["spherical"] + torch.inf))
