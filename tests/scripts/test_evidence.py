@@ -19,7 +19,8 @@ from omegaconf import OmegaConf
 
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
-from lmzoo.runs.settings import differences, flatten
+from lmzoo.runs.identity import differences
+from lmzoo.runs.settings import flatten
 
 RESULTS, LABELS = PAGES
 README, RECURRENT = ((evidence.ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/recurrent.md"))
