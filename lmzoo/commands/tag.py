@@ -6,8 +6,8 @@ from lmzoo.cli.command import CommandParser, bounded, text_file, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.core.options import Size
-from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.tasks import Task, tasks
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
@@ -42,7 +42,7 @@ def main() -> int:
         written = text.written(map(task.plain, labeller.label(text.sentences))).decode()
         print(printable(written, "\n\t") if sys.stdout.isatty() else written, end="")
         return 0
-    if not (isinstance(labeller, Chained) and labeller.probabilistic):
+    if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
         raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
     for sentence in text.sentences:
         found = [
@@ -52,7 +52,7 @@ def main() -> int:
     return 0
 
 
-def best(labeller: Chained, task: Task, sentence: Sentence, number: int) -> list[tuple[float, list[str]]]:
+def best(labeller: ChainLabeller, task: Task, sentence: Sentence, number: int) -> list[tuple[float, list[str]]]:
     """The best labellings of a sentence in the task's own labels, with log p.
 
     Where a model learns labels of another scheme, only those are labellings that the scheme gives: no S-X before E-X.

@@ -14,10 +14,10 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Count, Depth, Dropout, NonNegative, Size, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
-from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, placed, start_from
 from lmzoo.labels.lexical import Lexical
+from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.model import StateDict, labellers, numbered, packed, unpacked
 from lmzoo.labels.network import Inputs, Network, Pooling
 from lmzoo.models.neural.recurrent import Recurrent
@@ -29,7 +29,7 @@ UNKNOWN = 1
 
 
 @labellers.register("birnn")
-class BiRNN(NetworkLabeller[Network], Chained):
+class BiRNN(NetworkLabeller[Network], ChainLabeller):
     """Recurrent layers in both directions over words, their letters and other columns.
 
     Args:

@@ -72,8 +72,8 @@ def chain(scores: Scores) -> paths.Chain:
 
 def best(scores: Scores) -> list[list[int]]:
     """The labels of the highest score of each sentence."""
-    found, _ = paths.viterbi(chain(scores), scores.lengths)
-    return [row[:length] for row, length in zip(found.tolist(), scores.lengths.tolist(), strict=True)]
+    labels, _ = paths.viterbi(chain(scores), scores.lengths)
+    return [row[:length] for row, length in zip(labels.tolist(), scores.lengths.tolist(), strict=True)]
 
 
 @torch.no_grad()
@@ -99,14 +99,14 @@ def k_best(emission: Tensor, moves: Tensor, start: Tensor, k: int) -> list[tuple
         top, origin = every.topk(min(k, n * K), dim=0)
         top = top + now
         origins.append(origin.int())
-    found, places = top.flatten().topk(min(k, top.numel()))
-    answers = []
-    for value, place in zip(found.tolist(), places.tolist(), strict=True):
+    values, places = top.flatten().topk(min(k, top.numel()))
+    best = []
+    for value, place in zip(values.tolist(), places.tolist(), strict=True):
         path = [place]
         for origin in reversed(origins):
             path.append(int(origin[path[-1] // K, path[-1] % K]))
-        answers.append((value, [state % K for state in path[::-1]]))
-    return answers
+        best.append((value, [state % K for state in path[::-1]]))
+    return best
 
 
 def batches(lengths: Sequence[int], words: int) -> Iterator[list[int]]:

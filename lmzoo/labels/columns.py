@@ -91,8 +91,8 @@ class ColumnText(LabelledText):
                 line = self.lines[number].rstrip("\r\n")
                 if self.width <= column:
                     places.append(Place(number, len(line), len(line), "\t" if tabs else " "))
-                elif found := before.match(line):
-                    begin = line.index(label, found.end())
+                elif columns := before.match(line):
+                    begin = line.index(label, columns.end())
                     places.append(Place(number, begin, begin + len(label)))
             yield places
 

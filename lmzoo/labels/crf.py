@@ -13,10 +13,9 @@ from lmzoo.core.options import NonNegative, Size, Source
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.dense import Around, Dense
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.linear_chain import LinearChain
+from lmzoo.labels.linear_chain import LexicalChain
 from lmzoo.labels.model import StateDict, labellers
 from lmzoo.numerics.owlqn import Search
-from lmzoo.numerics.sparse import SparseRows
 
 BATCH = 8192
 """Words and padding of which log Z is computed at once."""
@@ -32,7 +31,7 @@ VARIANCE = 0.1
 
 
 @labellers.register("crf")
-class Crf(LinearChain):
+class Crf(LexicalChain):
     """p(y | x) = exp(s(y)) / Z; the weights minimise −Σ log p(y | x) + l2 Σ w².
 
     Of the weights of features only those with a label that they have in train differ from 0. `Dense` features have
@@ -57,19 +56,16 @@ class Crf(LinearChain):
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.vectors = self.dense.start(sentences, self.opener)
-        super().start(sentences, seed)
-
-    def prepare(self, rows: SparseRows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
-        K = len(self.labels)
-        self.rows, self.by_feature, self.gold = rows, rows.mT, gold
+        self.rows, gold, lengths = self.read(sentences)
+        self.by_feature, self.gold, K = self.rows.mT, gold, len(self.labels)
         begins = torch.tensor([0, *lengths]).cumsum(0)
         self.batches = []
         """Of each batch which words its places hold, (B, T), N on padding, and the lengths of its sentences."""
         for batch in batches(lengths, BATCH):
-            own = [torch.arange(int(begins[i]), int(begins[i + 1])) for i in batch]
-            words = torch.nn.utils.rnn.pad_sequence(own, batch_first=True, padding_value=len(gold))
+            words = [torch.arange(int(begins[i]), int(begins[i + 1])) for i in batch]
+            words = torch.nn.utils.rnn.pad_sequence(words, batch_first=True, padding_value=len(gold))
             self.batches.append((words, torch.tensor([lengths[i] for i in batch])))
-        pairs = rows.columns.long() * K + gold[rows.owners()]
+        pairs = self.rows.columns.long() * K + gold[self.rows.owners()]
         self.pairs, counts = pairs.unique(return_counts=True)
         """The places of the weights of features in their table."""
         squares = self.vectors.square().sum(0).repeat_interleave(K) / K
@@ -93,21 +89,23 @@ class Crf(LinearChain):
 
     def objective(self, x: Tensor) -> tuple[float, Tensor]:
         """−Σ log p(y | x) + l2 Σ w² in nats, and its gradient."""
-        table, dense, *others = self._tables(x)
-        others = [part.clone().requires_grad_() for part in others]
+        table, dense, moves, start = self._tables(x)
+        moves, start = (part.clone().requires_grad_() for part in (moves, start))
         each = self.rows @ table + self.vectors @ dense
         emission = torch.cat([each, each.new_zeros(1, len(self.labels))]).requires_grad_()
         gold = torch.cat([self.gold, self.gold.new_zeros(1)])
         value = 0.0
         for words, lengths in self.batches:
-            scores = Scores(emission[words], others[0], others[1], lengths)
+            scores = Scores(emission[words], moves, start, lengths)
             loss = (log_partition(scores) - score(scores, gold[words])).double().sum()
             loss.backward()
             value += float(loss.detach())
         assert emission.grad is not None
         features = (self.by_feature @ emission.grad[:-1]).flatten()[self.pairs]
         dense = (self.vectors.T @ emission.grad[:-1]).flatten()
-        gradient = torch.cat([features, dense, *(part.grad.flatten() for part in others if part.grad is not None)])
+        gradient = torch.cat(
+            [features, dense, *(part.grad.flatten() for part in (moves, start) if part.grad is not None)]
+        )
         return value + self.l2 * float(x.double().square().sum()), gradient + 2 * self.l2 * x
 
     def step(self, number: int) -> dict[str, float]:

@@ -15,7 +15,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.lookup import entry, tell_known
+from lmzoo.labels.lookup import entry, log_covered
 from lmzoo.labels.model import Opener, StateDict, packed, unpacked
 from lmzoo.protocol.encoder import Encoder, embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models, restored
@@ -69,7 +69,7 @@ class Dense:
             except UserError as error:
                 raise UserError(f"labeller.vectors: {error}") from None
             self.table, self.matrix = read.lower | read.index, read.matrix
-            tell_known(self.vectors, self.table, sentences)
+            log_covered(self.vectors, self.table, sentences)
         if self.encoder is not None:
             run, vocabulary = opener.language_model("labeller.encoder", self.encoder)
             if not isinstance(run.model, Encoder):
@@ -77,7 +77,7 @@ class Dense:
                 advice = "choose a run of model=lds or of a hidden Markov model"
                 raise UserError(f"labeller.encoder={self.encoder}: {problem}", advice)
             self.model, self.options, self.words = run.model, run.options, vocabulary.words
-            tell_known(self.encoder, self.words, sentences)
+            log_covered(self.encoder, self.words, sentences)
         parts = self._parts(sentences)
         squares = [float(part.double().square().mean()) for part in parts]
         if self.vectors is not None and squares[0] == 0:
@@ -102,8 +102,8 @@ class Dense:
         parts = []
         if self.vectors is not None:
             zeros = self.matrix.new_zeros(1, self.matrix.shape[1])
-            found = [entry(word, self.table) for sentence in sentences for word in sentence.words]
-            places = torch.tensor([len(self.matrix) if place is None else place for place in found])
+            rows = [entry(word, self.table) for sentence in sentences for word in sentence.words]
+            places = torch.tensor([len(self.matrix) if row is None else row for row in rows])
             parts.append(torch.cat([self.matrix, zeros])[places])
         if self.model is not None:
             assert isinstance(self.model, Encoder)
@@ -115,11 +115,11 @@ class Dense:
     def _tokens(self, sentences: Sequence[Sentence]) -> list[int]:
         """The numbers that the words have in the language model, and `<eos>` after each sentence."""
         index = {word: number for number, word in enumerate(self.words)}
-        found = {word: entry(word, index) for word in {word for sentence in sentences for word in sentence.words}}
-        if unknown := [word for word, number in found.items() if number is None]:
+        numbers = {word: entry(word, index) for word in {word for sentence in sentences for word in sentence.words}}
+        if unknown := [word for word, number in numbers.items() if number is None]:
             raise UserError(f"labeller.encoder={self.encoder}: '{min(unknown)}' is not among its words, nor is {UNK}",
                             "choose a run of a text with rare words, or with corpus.unknown=true")  # fmt: skip
-        return [*chain.from_iterable([*(found[word] or 0 for word in s.words), EOS_ID] for s in sentences)]
+        return [*chain.from_iterable([*(numbers[word] or 0 for word in s.words), EOS_ID] for s in sentences)]
 
     def state_dict(self) -> StateDict:
         """All that `rows` needs."""

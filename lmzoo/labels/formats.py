@@ -63,7 +63,7 @@ class LabelledText(ABC):
 
     Attributes:
         lines: as they stand, ends of lines included.
-        left_out: what the file has beside words, to be told.
+        left_out: what the file has beside words, for a note.
     """
 
     lines: list[str]
@@ -77,8 +77,8 @@ class LabelledText(ABC):
     def written(self, labels: Iterable[Sequence[str]]) -> bytes:
         """The text with other labels in the place of its own, all else as it was."""
         lines = list(self.lines)
-        for places, given in zip(self.places(), labels, strict=True):
-            for (number, begin, end, before, after), label in reversed([*zip(places, given, strict=True)]):
+        for places, row in zip(self.places(), labels, strict=True):
+            for (number, begin, end, before, after), label in reversed([*zip(places, row, strict=True)]):
                 line = lines[number]
                 lines[number] = f"{line[:begin]}{before}{label}{after}{line[end:]}"
         return "".join(lines).encode()
@@ -89,9 +89,9 @@ def whole_lines(path: Path) -> list[str]:
     return list(io.StringIO(read_text(path).decode(), newline="\n"))
 
 
-def is_stranger(label: str, known: Collection[str]) -> bool:
+def is_stranger(label: str, learnt: Collection[str]) -> bool:
     """Whether what stands in the place of a label is none, but a word of the text: not ``_`` or the like."""
-    return label not in known and any(map(str.isalnum, label))
+    return label not in learnt and any(map(str.isalnum, label))
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,13 @@ class LineText(LabelledText):
     sentences: list[Sentence]
 
     @classmethod
-    def read(cls, path: Path, labelled: bool = True, known: Collection[str] = ()) -> "LineText":
+    def read(cls, path: Path, labelled: bool = True, learnt: Collection[str] = ()) -> "LineText":
         """A file of lines ``label TAB text``, whose words white space parts.
 
-        If not ``labelled``, labels may be missing, and others than those that are ``known`` are none.
+        If not ``labelled``, labels may be missing, and others than those that are ``learnt`` are none.
 
-        Raises: UserError for a line without a label or without words, for a label that is not known, and as `read_text`
-        does.
+        Raises: UserError for a line without a label or without words, for a label that is not learnt, and as
+        `read_text` does.
         """
         advice = "a line must be a label, a tab and a text"
         lines, sentences = whole_lines(path), []
@@ -118,7 +118,7 @@ class LineText(LabelledText):
                 label, text = "", line
             elif not label:
                 raise UserError(f"{path}: line {number} has no label", advice)
-            elif not labelled and known and is_stranger(label, known):
+            elif not labelled and learnt and is_stranger(label, learnt):
                 unknown = f"has '{shortened(label, 40)}' for a label, which the run has not learnt"
                 raise UserError(f"{path}: line {number} {unknown}", f"{advice}, or a text without a tab")
             if not text.split():

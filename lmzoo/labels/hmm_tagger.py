@@ -91,13 +91,13 @@ class Suffixes:
 
     def shares(self, word: str) -> np.ndarray:
         """p(tag | word), (K,)."""
-        found = self.counts[""] / self.counts[""].sum()
+        shares = self.counts[""] / self.counts[""].sum()
         for ending in self._endings(word):
             if ending not in self.counts:
                 break
             counted = self.counts[ending]
-            found = (counted / counted.sum() + self.theta * found) / (1 + self.theta)
-        return found
+            shares = (counted / counted.sum() + self.theta * shares) / (1 + self.theta)
+        return shares
 
 
 @labellers.register("hmm_tagger")
@@ -129,7 +129,7 @@ class HmmTagger(Labeller):
         """Make the tables, of states, their counts (K,) by word, and `transitions`."""
         self.states, self.counts, self.scores = states, counts, scores
         self.totals = sum(counts.values(), np.zeros(len(states)))
-        self.known = {word: self._emitted(counted) for word, counted in counts.items()}
+        self.emissions = {word: self._emitted(counted) for word, counted in counts.items()}
         by_label: dict[str, float] = defaultdict(float)
         for (label, _), total in zip(states, self.totals.tolist(), strict=True):
             by_label[label] += total
@@ -144,12 +144,12 @@ class HmmTagger(Labeller):
     def state_dict(self) -> StateDict:
         table = np.stack([*self.counts.values()])
         word, state = np.nonzero(table)
-        found = {"word": word, "state": state, "count": table[word, state], "scores": self.scores}
+        arrays = {"word": word, "state": state, "count": table[word, state], "scores": self.scores}
         return {
             "words": packed([*self.counts]),
             "labels": packed([label for label, _ in self.states]),
             "capitals": torch.tensor([capital for _, capital in self.states]),
-            **{name: torch.from_numpy(values) for name, values in found.items()},
+            **{name: torch.from_numpy(values) for name, values in arrays.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -170,8 +170,8 @@ class HmmTagger(Labeller):
     def _best(self, words: Sequence[str]) -> list[str]:
         candidates = []
         for word in words:
-            if word not in self.known:
+            if word not in self.emissions:
                 endings = self.endings.get(word[:1].isupper()) or next(iter(self.endings.values()))
-                self.known[word] = self._emitted(endings.shares(word))
-            candidates.append(self.known[word])
+                self.emissions[word] = self._emitted(endings.shares(word))
+            candidates.append(self.emissions[word])
         return [self.states[state][0] for state in viterbi(self.scores, candidates, len(self.states))]

@@ -1,5 +1,6 @@
 """The lexical features that models of words learn weights for."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,11 +9,54 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.lookup import tell_known
+from lmzoo.labels.lookup import entry, log_covered
 from lmzoo.labels.model import StateDict, packed, unpacked
-from lmzoo.labels.templates import templates
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.words.merging import read_paths
+
+EDGE = "<>"
+"""The word beyond either end of a sentence."""
+
+AFFIX = 5
+"""Letters of the longest prefix and suffix."""
+
+PREFIXES = (4, 6, 10, 20)
+"""How many bits of a word's path in a tree of clusters are features (Ratinov & Roth 2009)."""
+
+
+def templates(sentence: Sentence, paths: Mapping[str, str]) -> list[list[str]]:
+    """For each word the names of its features: the words and other columns around it, its affixes and its shape.
+
+    As in the taggers of Ratnaparkhi (1996) and the chunker of Sha & Pereira (2003), with windows of two. ``paths`` are
+    those of words in a tree of clusters; the beginnings of the paths of a word and its neighbours are features, too.
+    """
+    words = [EDGE, EDGE, *sentence.words, EDGE, EDGE]
+    lower = [word.lower() for word in words]
+    columns = [[EDGE, EDGE, *column, EDGE, EDGE] for column in zip(*sentence.features, strict=True)]
+    bits = [entry(word, paths) or "" for word in words[1:-1]]
+    features = []
+    for i in range(2, len(words) - 2):
+        here = ["bias", f"W={words[i]}", *_letters(words[i])]
+        here += [f"w{d}={lower[i + d]}" for d in range(-2, 3)]
+        here += [f"w{d},{d + 1}={lower[i + d]} {lower[i + d + 1]}" for d in (-1, 0)]
+        here += [f"s{d}={lower[i + d][-3:]}" for d in (-1, 1)]
+        here += [f"c{d},{n}={bits[i - 1 + d][:n]}" for d in (-1, 0, 1) if bits[i - 1 + d] for n in PREFIXES]
+        for k, column in enumerate(columns):
+            tags = column[i - 2 : i + 3]
+            here += [f"{k}t{d}={tags[2 + d]}" for d in range(-2, 3)]
+            here += [f"{k}t{d},{d + 1}={' '.join(tags[2 + d : 4 + d])}" for d in range(-2, 2)]
+            here += [f"{k}t{d},{d + 2}={' '.join(tags[2 + d : 5 + d])}" for d in (-2, -1, 0)]
+            here += [f"{k}wt={lower[i]} {tags[2]}"]
+        features.append(here)
+    return features
+
+
+def _letters(word: str) -> list[str]:
+    """Affixes, and what the signs of a word are like."""
+    shape = re.sub(r"\d+", "0", re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", word)))
+    affixes = [f"{side}={part}" for n in range(1, min(AFFIX, len(word)) + 1)
+               for side, part in (("<", word[:n]), (">", word[-n:].lower()))]  # fmt: skip
+    return [*affixes, f"shape={shape}"]
 
 
 class Lexical:
@@ -44,7 +88,7 @@ class Lexical:
                 self.paths = read_paths(Path(self.clusters))
             except UserError as error:
                 raise UserError(f"labeller.clusters: {error}") from None
-            if not tell_known(self.clusters, self.paths, sentences):
+            if not log_covered(self.clusters, self.paths, sentences):
                 raise UserError(f"labeller.clusters: {self.clusters} has none of the words of train")
         counts = Counter(name for sentence in sentences for row in templates(sentence, self.paths) for name in row)
         self.numbers = {name: i for i, name in enumerate(n for n, c in counts.items() if c >= self.min_count)}
@@ -54,8 +98,8 @@ class Lexical:
     def rows(self, sentences: Sequence[Sentence]) -> SparseRows:
         """The features of all words of some sentences."""
         named = (names for sentence in sentences for names in templates(sentence, self.paths))
-        known = ([self.numbers[name] for name in names if name in self.numbers] for names in named)
-        return SparseRows.of(known, len(self.numbers))
+        rows = ([self.numbers[name] for name in names if name in self.numbers] for names in named)
+        return SparseRows.of(rows, len(self.numbers))
 
     def state_dict(self) -> StateDict:
         words = {"clusters.words": packed([*self.paths]), "clusters.paths": packed([*self.paths.values()])}

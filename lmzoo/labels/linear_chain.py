@@ -1,21 +1,64 @@
-"""Linear chains over lexical features: what the log-linear one and the perceptron have in common."""
+"""Labellers of words whose labels are a linear chain."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import Source
-from lmzoo.labels.chain import Scores
-from lmzoo.labels.chained import Chained
+from lmzoo.labels.chain import Scores, batches, best, k_best, log_partition
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
-from lmzoo.labels.model import StateDict, numbered, packed, unpacked
+from lmzoo.labels.model import Labeller, StateDict, numbered, packed, unpacked
 from lmzoo.numerics.sparse import SparseRows
 
+BATCH = 4096
+"""Words and padding whose labels are sought at once."""
 
-class LinearChain(Chained):
+
+class ChainLabeller(Labeller):
+    """Labels each sentence with the labels of the highest score.
+
+    Attributes:
+        labels: K labels.
+        probabilistic: whether p(y | x) = exp(s(y)) / Z.
+    """
+
+    labels: list[str]
+    probabilistic: bool = True
+
+    @abstractmethod
+    def scores(self, sentences: Sequence[Sentence]) -> Scores:
+        """Those of some sentences, without a gradient."""
+
+    def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
+        labelled: dict[int, list[str]] = {}
+        for batch in batches([len(sentence.words) for sentence in sentences], BATCH):
+            for number, path in zip(batch, best(self._finite_scores([sentences[i] for i in batch])), strict=True):
+                labelled[number] = [self.labels[k] for k in path]
+        return [labelled[i] for i in range(len(sentences))]
+
+    def _finite_scores(self, sentences: Sequence[Sentence]) -> Scores:
+        """`scores`; a UserError where one is no number or infinite, since the best labels would be any."""
+        scores = self.scores(sentences)
+        if not all(bool((part < math.inf).all()) for part in (scores.emission[scores.inside()], *scores[1:3])):
+            raise UserError("the model's scores of labels are no numbers", "train it again")
+        return scores
+
+    def k_best(self, sentence: Sentence, k: int) -> list[tuple[float, list[str]]]:
+        """The k best labellings of a sentence with log p(y | x); the higher, the earlier."""
+        scores = self._finite_scores([sentence])
+        log_z = float(log_partition(scores))
+        if not math.isfinite(log_z):
+            raise UserError(f"log Z of a sentence is {log_z}, so its labels have no probabilities", "train it again")
+        paths = k_best(scores.emission[0], scores.moves, scores.start, k)
+        return [(score - log_z, [self.labels[i] for i in path]) for score, path in paths]
+
+
+class LexicalChain(ChainLabeller):
     """The score of a feature of a word with its label, and of each pair of neighbouring labels.
 
     Args:
@@ -30,25 +73,18 @@ class LinearChain(Chained):
     def __init__(self, *, min_count: int, clusters: Source | None):
         self.lexical = Lexical(min_count, "labeller.min_count", clusters)
 
-    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+    def read(self, sentences: Sequence[Sentence]) -> tuple[SparseRows, Tensor, list[int]]:
+        """Read train. Returns: the features of its N words, their labels (N,), and the lengths of its sentences."""
         self.lexical.start(sentences)
         self.labels, gold = numbered(sentences)
-        self.prepare(self.lexical.rows(sentences), torch.cat(gold), [len(labels) for labels in gold], seed)
-
-    @abstractmethod
-    def prepare(self, rows: SparseRows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
-        """Get ready to learn from the N words of train, their labels (N,), and the lengths of its sentences."""
+        return self.lexical.rows(sentences), torch.cat(gold), [len(labels) for labels in gold]
 
     def state_dict(self) -> StateDict:
         table, moves, start = self.weights
         place = table.flatten().nonzero()[:, 0]
-        return self.lexical.state_dict() | {
-            "labels": packed(self.labels),
-            "place": place,
-            "weight": table.flatten()[place],
-            "moves": moves,
-            "start": start,
-        }
+        weight = table.flatten()[place]
+        learnt = {"labels": packed(self.labels), "place": place, "weight": weight, "moves": moves, "start": start}
+        return self.lexical.state_dict() | learnt
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.lexical.load_state_dict(state)

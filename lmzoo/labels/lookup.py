@@ -24,13 +24,13 @@ def entry(word: str, table: Mapping[str, T]) -> T | None:
     return next((table[form] for form in forms if form in table and form != EOS), None)
 
 
-def tell_known(source: str, words: Collection[str], sentences: Sequence[Sentence]) -> int:
+def log_covered(source: str, words: Collection[str], sentences: Sequence[Sentence]) -> int:
     """Log how many words of train a source has, as `entry` finds them, without those that it has as `<unk>`.
 
     Returns: how many they are.
     """
-    ours, theirs = {word for sentence in sentences for word in sentence.words}, dict.fromkeys(words, True)
-    theirs.pop(UNK, None)
-    known = sum(entry(word, theirs) is not None for word in ours)
-    log.info("%s has %s of %s words of train", source, f"{known:,}", f"{len(ours):,}")
-    return known
+    train, table = {word for sentence in sentences for word in sentence.words}, dict.fromkeys(words, True)
+    table.pop(UNK, None)
+    covered = sum(entry(word, table) is not None for word in train)
+    log.info("%s has %s of %s words of train", source, f"{covered:,}", f"{len(train):,}")
+    return covered

@@ -92,8 +92,8 @@ class Network(nn.Module):
         """(U, L) letters of words -> (U, filters), the largest output of each filter within the word."""
         assert self.letters is not None
         assert self.filters is not None
-        found = self.filters(self.letters(letters).mT).masked_fill((letters == 0)[:, None], -torch.inf)
-        return found.amax(2)
+        outputs = self.filters(self.letters(letters).mT)  # (U, filters, L)
+        return outputs.masked_fill((letters == 0)[:, None], -torch.inf).amax(2)
 
     def forward(self, inputs: Inputs) -> Scores:
         parts = [embed(column) for embed, column in zip(self.embeddings, inputs.columns, strict=True)]

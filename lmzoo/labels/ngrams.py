@@ -65,18 +65,13 @@ class NGrams(Labeller):
 
     def _grams(self, words: Sequence[str]) -> list[str]:
         grams = (" ".join(words[i : i + n]) for n in range(1, self.order + 1) for i in range(len(words) - n + 1))
-        beginnings = (
-            f"{word[:k]} " for k in self.prefixes for word in words if len(word) > k
-        )  # n-grams end in no blank
+        # a blank at its end tells a beginning from an n-gram
+        beginnings = (f"{word[:k]} " for k in self.prefixes for word in words if len(word) > k)
         return list(dict.fromkeys([*grams, *beginnings]))
 
     def state_dict(self) -> StateDict:
-        return {
-            "grams": packed([*self.grams]),
-            "labels": packed(self.labels),
-            "weights": self.weights,
-            "bias": self.bias,
-        }
+        grams, labels = packed([*self.grams]), packed(self.labels)
+        return {"grams": grams, "labels": labels, "weights": self.weights, "bias": self.bias}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.labels = unpacked(state["labels"])
@@ -84,8 +79,8 @@ class NGrams(Labeller):
         self.weights, self.bias = state["weights"], state["bias"]
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
-        known = ([self.grams[x] for x in self._grams(s.words) if x in self.grams] for s in sentences)
-        scores = SparseRows.of(known, len(self.grams)) @ self.weights + self.bias  # (N, K)
+        rows = ([self.grams[x] for x in self._grams(s.words) if x in self.grams] for s in sentences)
+        scores = SparseRows.of(rows, len(self.grams)) @ self.weights + self.bias  # (N, K)
         return [[self.labels[k]] for k in scores.argmax(1).tolist()]
 
 

@@ -7,12 +7,9 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.options import Size, Source
-from lmzoo.labels.linear_chain import LinearChain
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.linear_chain import LexicalChain
 from lmzoo.labels.model import StateDict, labellers
-from lmzoo.numerics.sparse import SparseRows
-
-Weights = list[np.ndarray]
-"""(F, K) of features, (K, K) of neighbours, (K,) of the first label."""
 
 
 def best_path(emissions: np.ndarray, moves: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -31,13 +28,17 @@ def best_path(emissions: np.ndarray, moves: np.ndarray, start: np.ndarray) -> np
 
 
 @labellers.register("perceptron")
-class Perceptron(LinearChain):
+class Perceptron(LexicalChain):
     """After each sentence the features of its labels gain 1, and those of the best labels lose 1 (Figure 1).
 
     A step is an epoch. The weights are the mean over all sentences of all epochs.
 
     Args:
         epochs: how often train is read.
+
+    Attributes:
+        live: the weights of now in one array: of features (F, K), of neighbours (K, K) and of the first label (K,).
+        lag: each change of them times the number of sentences before it; so the mean is live - lag / sentences.
     """
 
     probabilistic = False
@@ -46,8 +47,8 @@ class Perceptron(LinearChain):
         super().__init__(min_count=min_count, clusters=clusters)
         self.steps = epochs
 
-    def prepare(self, rows: SparseRows, gold: Tensor, lengths: Sequence[int], seed: int) -> None:
-        F, K = len(self.lexical.numbers), len(self.labels)
+    def start(self, sentences: Sequence[Sentence], seed: int) -> None:
+        rows, gold, lengths = self.read(sentences)
         self.seed, self.done = seed, 0
         ends = np.cumsum(lengths)
         begins = np.array([*rows.begins.tolist(), len(rows.columns)])
@@ -56,53 +57,53 @@ class Perceptron(LinearChain):
             (columns[begins[a] : begins[b]], begins[a:b] - begins[a], np.diff(begins[a : b + 1]), gold[a:b].numpy())
             for a, b in zip([0, *ends[:-1]], ends, strict=True)
         ]
-        self.live, self.late = ([np.zeros(shape) for shape in ((F, K), (K, K), (K,))] for _ in range(2))
+        F, K = len(self.lexical.numbers), len(self.labels)
+        self.live, self.lag = np.zeros((2, F * K + K * K + K))
         self._average()
 
+    def _tables(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The three tables of an array, as views of it."""
+        F, K = len(self.lexical.numbers), len(self.labels)
+        features, moves, start = np.split(weights, [F * K, F * K + K * K])
+        return features.reshape(F, K), moves.reshape(K, K), start
+
     def _average(self) -> None:
-        means = [table - delayed / max(self.done, 1) for table, delayed in zip(self.live, self.late, strict=True)]
-        table, moves, start = (torch.from_numpy(mean).float() for mean in means)
+        mean = self._tables(self.live - self.lag / max(self.done, 1))
+        table, moves, start = (torch.from_numpy(part).float() for part in mean)
         self.weights = table, moves, start
 
     def step(self, number: int) -> dict[str, float]:
         right = words = 0
+        table, moves, start = self._tables(self.live)
         for i in np.random.default_rng([self.seed, number]).permutation(len(self.sentences)):
             columns, begins, sizes, gold = self.sentences[i]
-            emissions = np.add.reduceat(self.live[0][columns], begins)
-            found = best_path(emissions, *self.live[1:])
-            wrong = found != gold
+            path = best_path(np.add.reduceat(table[columns], begins), moves, start)
+            wrong = path != gold
             right, words = right + len(gold) - int(wrong.sum()), words + len(gold)
             if wrong.any():
                 columns, sizes = columns[wrong.repeat(sizes)], sizes[wrong]
-                for sign, path in ((1, gold), (-1, found)):
-                    places = columns * len(self.labels) + path[wrong].repeat(sizes)
-                    self._add(sign, self.live, places, path)
-                    self._add(sign * self.done, self.late, places, path)
+                for sign, labels in ((1, gold), (-1, path)):
+                    places = columns * len(self.labels) + labels[wrong].repeat(sizes)
+                    self._add(sign, self.live, places, labels)
+                    self._add(sign * self.done, self.lag, places, labels)
             self.done += 1
         self._average()
         return {"accuracy/train": right / words}
 
-    @staticmethod
-    def _add(change: float, tables: Weights, places: np.ndarray, path: np.ndarray) -> None:
-        """Change the features at some places of their table, and all that depend on no word."""
-        features, moves, start = tables
-        np.add.at(features.reshape(-1), places, change)
-        np.add.at(moves, (path[:-1], path[1:]), change)
-        start[path[0]] += change
+    def _add(self, change: float, weights: np.ndarray, places: np.ndarray, labels: np.ndarray) -> None:
+        """Change the weights of features at some places, and those of the labels (T,) of a sentence, one by another."""
+        _, moves, start = self._tables(weights)
+        np.add.at(weights, places, change)
+        np.add.at(moves, (labels[:-1], labels[1:]), change)
+        start[labels[0]] += change
 
     def progress(self) -> StateDict:
-        live, late = (np.concatenate([table.reshape(-1) for table in tables]) for tables in (self.live, self.late))
-        (place,) = np.nonzero((live != 0) | (late != 0))
-        kept = {"place": place, "live": live[place], "late": late[place]}
-        return {"done": torch.tensor(self.done)} | {name: torch.from_numpy(values) for name, values in kept.items()}
+        (place,) = np.nonzero((self.live != 0) | (self.lag != 0))
+        arrays = {"place": place, "live": self.live[place], "late": self.lag[place]}
+        return {"done": torch.tensor(self.done)} | {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def resume(self, progress: Mapping[str, Tensor]) -> None:
-        numbers = sum(table.size for table in self.live)
         self.done = int(progress["done"])
-        for name, tables in (("live", self.live), ("late", self.late)):
-            joined = np.zeros(numbers)
-            joined[progress["place"].numpy()] = progress[name].numpy()
-            ends = np.cumsum([table.size for table in tables])
-            for table, part in zip(tables, np.split(joined, ends[:-1]), strict=True):
-                table[...] = part.reshape(table.shape)
+        for name, weights in (("live", self.live), ("late", self.lag)):
+            weights[progress["place"].numpy()] = progress[name].numpy()
         self._average()

@@ -13,13 +13,13 @@ from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Source
 from lmzoo.labels.chain import Scores
-from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.model import StateDict, labellers, packed, unpacked
 
 
 @labellers.register("pool")
-class Pool(Chained):
+class Pool(ChainLabeller):
     """A logarithmic opinion pool: p(y | x) ∝ Π_k p_k(y | x)^(1/K), of K labellers that are linear chains.
 
     Its scores are the means of theirs, so it is a linear chain itself. It learns nothing. Its own run holds them all.
@@ -39,7 +39,7 @@ class Pool(Chained):
         chains = []
         for part in trained:
             labeller = part.labeller
-            if not (isinstance(labeller, Chained) and labeller.probabilistic):
+            if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
                 raise UserError(f"labeller.runs: {part.folder} has no probabilities of all labels of a sentence",
                                 "name runs of labeller=crf, birnn or pool")  # fmt: skip
             chains.append(labeller)
@@ -48,7 +48,7 @@ class Pool(Chained):
                                 "name runs of one text")  # fmt: skip
         self._be([part.options for part in trained], chains)
 
-    def _be(self, options: Sequence[Mapping[str, Any]], parts: Sequence[Chained]) -> None:
+    def _be(self, options: Sequence[Mapping[str, Any]], parts: Sequence[ChainLabeller]) -> None:
         """Be made of these, each of which was built from its options."""
         self.options, self.parts, self.labels = options, parts, parts[0].labels
         self.order = [torch.tensor([part.labels.index(label) for label in self.labels]) for part in parts]
@@ -69,7 +69,7 @@ class Pool(Chained):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         options = [json.loads(line) for line in unpacked(state["options"])]
-        parts: list[Chained] = [labellers.build(completed(chosen, "labeller")) for chosen in options]
+        parts: list[ChainLabeller] = [labellers.build(completed(chosen, "labeller")) for chosen in options]
         for k, part in enumerate(parts):
             prefix = f"{k}."
             part.load_state_dict(

@@ -79,8 +79,8 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         words = self.network.embedding.weight
-        others = [parameter for parameter in self.learnt() if parameter is not words]
-        return [{"params": [words], "lr": self.lr_words}, {"params": others, "lr": self.lr, "weight_decay": self.l2}]
+        layers = [parameter for parameter in self.learnt() if parameter is not words]
+        return [{"params": [words], "lr": self.lr_words}, {"params": layers, "lr": self.lr, "weight_decay": self.l2}]
 
     def _inputs(self, trees: Sequence[Sentence]) -> tuple[Tensor, Forest]:
         words = [self.numbers.get(word.lower(), 0) for tree in trees for word in tree.words]

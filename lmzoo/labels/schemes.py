@@ -3,7 +3,7 @@ recognition", CoNLL 2009, section 4.1, https://aclanthology.org/W09-1119.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
 Entity = tuple[str, int, int]
@@ -21,17 +21,17 @@ def entities(labels: Sequence[str]) -> set[Entity]:
     An entity begins at B, S or U, after O, after E, L, S or U, and where the type changes. So an I- without a
     beginning counts as one.
     """
-    found: set[Entity] = set()
+    complete: set[Entity] = set()
     begin, before, kind = 0, "O", ""
     for place, label in enumerate([*labels, "O"]):
         sign, _, type_ = label.partition("-")
         goes_on = before not in "OESLU" and sign in "IMEL" and type_ == kind
         if before != "O" and not goes_on:
-            found.add((kind, begin, place))
+            complete.add((kind, begin, place))
         if sign != "O" and not goes_on:
             begin = place
         before, kind = sign, type_
-    return found
+    return complete
 
 
 class Scheme(NamedTuple):
@@ -52,12 +52,11 @@ class Scheme(NamedTuple):
     def letters(self) -> str:
         return self.first + self.inner + self.last + self.single
 
-    def labels(self, found: Iterable[Entity], length: int) -> list[str]:
+    def labels(self, of: Collection[Entity], length: int) -> list[str]:
         """The labels of so many words with these entities; O outside."""
-        found = set(found)
-        begins, ends = {(kind, begin) for kind, begin, _ in found}, {(kind, end) for kind, _, end in found}
+        begins, ends = {(kind, begin) for kind, begin, _ in of}, {(kind, end) for kind, _, end in of}
         labels = ["O"] * length
-        for kind, begin, end in found:
+        for kind, begin, end in of:
             signs = [self.first, *self.inner * (end - begin - 2), self.last] if end - begin > 1 else [self.single]
             met = (kind, begin) in ends if self.single == self.first else (kind, end) in begins
             if self.touching and not met:
@@ -67,9 +66,9 @@ class Scheme(NamedTuple):
 
     def strict(self, labels: Sequence[str]) -> set[Entity]:
         """The `entities` whose labels are those that the scheme gives them."""
-        found = entities(labels)
-        right = self.labels(found, len(labels))
-        return {entity for entity in found if right[entity[1] : entity[2]] == [*labels[entity[1] : entity[2]]]}
+        every = entities(labels)
+        right = self.labels(every, len(labels))
+        return {entity for entity in every if right[entity[1] : entity[2]] == [*labels[entity[1] : entity[2]]]}
 
     def entities(self, labels: Sequence[str]) -> set[Entity]:
         """Those that count: in IOB, which conlleval is made for, all that it finds, else the `strict` ones."""

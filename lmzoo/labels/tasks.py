@@ -147,11 +147,10 @@ def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator
         yield f"train has no other label than '{shortened(next(iter(train)), 40)}'"
     elif len(train) > max(FEW_LABELS, train.total() // 2):
         yield f"train has {len(train):,} different labels in {train.total():,} places; are they in another column?"
-    known = {label[2:] for label in train} | {""} if of_entities else set(train)
-    for split, others in counts.items():
-        lacking = [label for label in others if (label[2:] if of_entities else label) not in known]
-        if lacking:
-            number = f"{sum(others[label] for label in lacking):,} of {others.total():,}"
+    learnt = {label[2:] for label in train} | {""} if of_entities else set(train)
+    for split, labels in counts.items():
+        if lacking := [label for label in labels if (label[2:] if of_entities else label) not in learnt]:
+            number = f"{sum(labels[label] for label in lacking):,} of {labels.total():,}"
             yield f"{split}: {number} labels are none of train's: {shortened(', '.join(lacking), 80)}"
 
 

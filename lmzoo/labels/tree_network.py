@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-State = tuple[Tensor, ...]
+NodeState = tuple[Tensor, ...]
 """What nodes hand to their parents, (n, d) each; the first is their vectors."""
 
 
@@ -79,11 +79,11 @@ class Recursive(nn.Module):
             self.W.weight.mul_(0.1).add_(torch.eye(d).repeat(1, 2) / 2)
             self.W.bias.zero_()
 
-    def leaf(self, vectors: Tensor) -> State:
+    def leaf(self, vectors: Tensor) -> NodeState:
         """(n, d) vectors of words -> what they hand on."""
         return (vectors,)
 
-    def forward(self, children: State) -> State:
+    def forward(self, children: NodeState) -> NodeState:
         """(n, 2, d) each, from n pairs of children -> (n, d) each, of their parents."""
         return (self.W(children[0].flatten(1)).tanh(),)
 
@@ -97,7 +97,7 @@ class RNTN(Recursive):
         super().__init__(d)
         self.V = nn.Parameter(torch.empty(d, 2 * d, 2 * d).uniform_(-1 / (4 * d), 1 / (4 * d)))
 
-    def forward(self, children: State) -> State:
+    def forward(self, children: NodeState) -> NodeState:
         pairs = children[0].flatten(1)  # (n, 2d)
         products = (pairs @ self.V.flatten(0, 1).mT).view(len(pairs), *self.V.shape[:2])  # (n, d, 2d)
         return ((products @ pairs[:, :, None]).squeeze(2).add(self.W(pairs)).tanh(),)
@@ -114,18 +114,18 @@ class TreeLSTM(nn.Module):
         self.U = nn.Linear(2 * d, 5 * d, bias=False)
         self.b = nn.Parameter(torch.zeros(4, d))
 
-    def leaf(self, vectors: Tensor) -> State:
+    def leaf(self, vectors: Tensor) -> NodeState:
         """(n, d) vectors of words -> h and c."""
         i, o, u = self.W(vectors).chunk(3, 1)
         return self._gated(i, o, u, torch.zeros_like(vectors))
 
-    def forward(self, children: State) -> State:
+    def forward(self, children: NodeState) -> NodeState:
         """(n, 2, d) h and c from n pairs of children -> (n, d) h and c of their parents."""
         h, c = children
         i, o, u, *f = self.U(h.flatten(1)).chunk(5, 1)
         return self._gated(i, o, u, ((torch.stack(f, 1) + self.b[3]).sigmoid() * c).sum(1))
 
-    def _gated(self, i: Tensor, o: Tensor, u: Tensor, kept: Tensor) -> State:
+    def _gated(self, i: Tensor, o: Tensor, u: Tensor, kept: Tensor) -> NodeState:
         c = (i + self.b[0]).sigmoid() * (u + self.b[2]).tanh() + kept
         return (o + self.b[1]).sigmoid() * c.tanh(), c
 
@@ -159,13 +159,13 @@ class TreeNetwork(nn.Module):
         """
         state = self.cell.leaf(self.dropout(self.embedding(words[forest.leaves])))
         leaves = [len(level.order) - level.inner for level in forest.levels]
-        rest = zip(*(part.split(leaves) for part in state), strict=True)
-        found: list[Tensor] = []
-        below: State = ()
-        for level, alone in zip(forest.levels[::-1], list(rest)[::-1], strict=True):
+        of_leaves = zip(*(part.split(leaves) for part in state), strict=True)
+        vectors: list[Tensor] = []
+        children: NodeState = ()
+        for level, nodes in zip(forest.levels[::-1], list(of_leaves)[::-1], strict=True):
             if level.inner:
-                above = self.cell(tuple(part.unflatten(0, (-1, 2)) for part in below))
-                alone = tuple(torch.cat(parts)[level.order] for parts in zip(above, alone, strict=True))
-            found.append(alone[0])
-            below = alone
-        return self.output(self.dropout(torch.cat(found[::-1])[forest.places]))
+                parents = self.cell(tuple(part.unflatten(0, (-1, 2)) for part in children))
+                nodes = tuple(torch.cat(parts)[level.order] for parts in zip(parents, nodes, strict=True))
+            vectors.append(nodes[0])
+            children = nodes
+        return self.output(self.dropout(torch.cat(vectors[::-1])[forest.places]))

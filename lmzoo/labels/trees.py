@@ -95,7 +95,7 @@ class TreeText(LabelledText):
 
     def places(self) -> Iterator[list[Place]]:
         for number, line in enumerate(self.lines):
-            yield [Place(number, *found.span(1)) for found in LABEL.finditer(line)]
+            yield [Place(number, *label.span(1)) for label in LABEL.finditer(line)]
 
 
 def root_accuracy(sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> float:

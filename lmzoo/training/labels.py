@@ -41,7 +41,7 @@ class Learning(SteppedLearner[Labeller]):
         super().__init__(options, run, labellers, options.labeller)
         self.task, self.texts, self.corpus = load_task(options.task, self.model, self.name)
         self.train = self.texts["train"].sentences
-        self.known = {word for sentence in self.train for word in sentence.words}
+        self.known_words = {word for sentence in self.train for word in sentence.words}
         self.text_tokens, self.best = sum(len(sentence.words) for sentence in self.train), -math.inf
 
     def start(self) -> None:
@@ -85,7 +85,7 @@ class Learning(SteppedLearner[Labeller]):
         """The figures of a text, and the text with the labels that the model gives."""
         text = self.texts[split]
         predicted = [self.task.plain(labels) for labels in self.model.label(text.sentences)]
-        figures = self.task.figures(text.sentences, predicted, self.known)
+        figures = self.task.figures(text.sentences, predicted, self.known_words)
         return figures | self.model.figures(text.sentences), text.written(predicted)
 
     def measure(self) -> dict[str, Any]:
@@ -126,15 +126,14 @@ class RunOpener(Opener):
     def labeller(self, option: str, folder: str) -> TrainedLabeller:
         """A labeller, if it was learnt from the same form of text and all its plugins are there."""
         with named_by(option):
-            found = load_labeller(Path(folder))
+            trained = load_labeller(Path(folder))
         for name, value in self.options.task.items():
-            theirs = found.task.get(name)
-            if name not in ("train", "valid", "test") and theirs != value:
-                there, here = ("null" if given is None else given for given in (theirs, value))
+            if name not in ("train", "valid", "test") and trained.task.get(name) != value:
+                there, here = ("null" if setting is None else setting for setting in (trained.task.get(name), value))
                 raise UserError(f"{option}: {folder} has task.{name}={there}, and here it is {here}",
                                 "repeat its options of task, or choose another run")  # fmt: skip
-        if missing := [name for name in found.plugins if name not in self.options.plugins]:
+        if missing := [name for name in trained.plugins if name not in self.options.plugins]:
             raise UserError(f"{option}: {folder} needs plugins", f"add {', '.join(missing)} to plugins")
         if warning := Run(Path(folder)).unfinished():
             log.warning("%s", warning)
-        return found
+        return trained

@@ -164,9 +164,9 @@ def brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: 
         raise UserError(f"{option}={clusters}: must be 1 to {different}, the number of different words in the text")
     exchange = Exchange(tokens.cpu().numpy(), vocabulary_size, clusters)
     exchange.anneal(np.random.default_rng(0))
-    found = exchange.cluster
-    found[exchange.word_counts == 0] = found[EOS_ID]
-    return torch.from_numpy((found - found[EOS_ID] - 1) % clusters).to(tokens.device)
+    cluster = exchange.cluster
+    cluster[exchange.word_counts == 0] = cluster[EOS_ID]
+    return torch.from_numpy((cluster - cluster[EOS_ID] - 1) % clusters).to(tokens.device)
 
 
 def average_mutual_information(tokens: Tensor, cluster: Tensor) -> float:

@@ -39,12 +39,11 @@ def frequency_clusters(counts: Tensor, clusters: int) -> Tensor:
     A cluster is full when it has its share of the counts that the earlier clusters have left. Since counts fall from
     word to word, it is full before there are more clusters than words to come.
     """
-    found = torch.empty_like(counts)
+    cluster_of = torch.empty_like(counts)
     cluster, filled, left = 0, 0, int(counts.sum())
     for word in counts.argsort(descending=True, stable=True).tolist():
-        found[word] = cluster
+        cluster_of[word] = cluster
         filled += int(counts[word])
-        others = clusters - cluster - 1  # still to come
-        if others and filled * (others + 1) >= left:
+        if cluster < clusters - 1 and filled * (clusters - cluster) >= left:
             cluster, filled, left = cluster + 1, 0, left - filled
-    return found
+    return cluster_of

@@ -26,18 +26,18 @@ def paths(tokens: Tensor, cluster: Tensor) -> list[str]:
     c, C = cluster[tokens], int(cluster.max()) + 1
     n = torch.bincount(c.roll(1) * C + c, minlength=C * C).view(C, C).double().numpy()  # n(c, c′)
     rows, columns = (sum(map(_joined, counts.T), np.zeros((C, C))) for counts in (n, n.T))
-    parts, found = [[k] for k in range(C)], [""] * C
+    parts, path = [[k] for k in range(C)], [""] * C
     for _ in range(C - 1):
         gain = rows + columns + _corners(n) - 2 * _joined(n.sum(1))
         gain[np.tril_indices(len(gain))] = -np.inf
         i, j = divmod(int(gain.argmax()), len(gain))
         for bit, part in enumerate((parts[i], parts[j])):
             for k in part:
-                found[k] = f"{bit}{found[k]}"
+                path[k] = f"{bit}{path[k]}"
         parts[i] += parts.pop(j)
         rows, columns = _merged(rows, n, i, j), _merged(columns, n.T, i, j)
         n = _one(n, i, j)
-    return found
+    return path
 
 
 def _f(x: np.ndarray) -> np.ndarray:
@@ -52,11 +52,11 @@ def _joined(counts: np.ndarray) -> np.ndarray:
 
 def _corners(n: np.ndarray) -> np.ndarray:
     """(C, C) what the four counts between two clusters gain when they become one, less what rows and columns say."""
-    own, across = n.diagonal(), n + n.T
-    both = own[:, None] + own + across
-    rows = _f(own[:, None] + n.T) + _f(own + n)  # n(i, i) + n(j, i), n(i, j) + n(j, j)
-    columns = _f(own[:, None] + n) + _f(own + n.T)
-    return _f(both) - rows - columns + _f(own)[:, None] + _f(own) + _f(n) + _f(n.T)
+    loops, across = n.diagonal(), n + n.T
+    both = loops[:, None] + loops + across
+    rows = _f(loops[:, None] + n.T) + _f(loops + n)  # n(i, i) + n(j, i), n(i, j) + n(j, j)
+    columns = _f(loops[:, None] + n) + _f(loops + n.T)
+    return _f(both) - rows - columns + _f(loops)[:, None] + _f(loops) + _f(n) + _f(n.T)
 
 
 def _merged(gain: np.ndarray, n: np.ndarray, i: int, j: int) -> np.ndarray:
@@ -81,13 +81,13 @@ def read_paths(path: Path) -> Mapping[str, str]:
 
     Raises: UserError for a line that has no path and word, for a word with two paths, and as `read_lines` does.
     """
-    found: dict[str, str] = {}
+    path_of: dict[str, str] = {}
     for number, line in enumerate(read_lines(path), 1):
         bits, _, rest = line.partition("\t")
         word = rest.partition("\t")[0]
         if not word or not bits or bits.strip("01"):
             raise UserError(f"{path}: line {number} has no path of 0s and 1s before a tab and a word",
                             "write the file with lmzoo cluster --paths")  # fmt: skip
-        if found.setdefault(word, bits) != bits:
+        if path_of.setdefault(word, bits) != bits:
             raise UserError(f"{path}: line {number} has another path of '{shortened(word, 40)}' than a line before")
-    return found
+    return path_of

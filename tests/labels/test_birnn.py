@@ -14,9 +14,9 @@ from lmzoo.corpus.form import Form
 from lmzoo.labels.birnn import BiRNN
 from lmzoo.labels.chain import log_partition, score
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.lexical import templates
 from lmzoo.labels.model import labellers
 from lmzoo.labels.network import Pooling, pooled
-from lmzoo.labels.templates import templates
 from lmzoo.protocol.model import LanguageModel, models
 
 SMALL = {"hidden": 6, "embedding": 5, "filters": 4, "column": 3, "dropout": 0.0, "unknown": 0.0, "epochs": 2}

@@ -10,8 +10,8 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.crf import Crf
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.lexical import templates
 from lmzoo.labels.model import labellers
-from lmzoo.labels.templates import templates
 
 
 def sentences() -> list[Sentence]:

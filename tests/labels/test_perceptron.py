@@ -8,8 +8,8 @@ import pytest
 
 from lmzoo.labels import perceptron
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.lexical import templates
 from lmzoo.labels.perceptron import Perceptron, best_path
-from lmzoo.labels.templates import templates
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])
@@ -36,7 +36,7 @@ def test_weights_are_the_mean_over_all_sentences(monkeypatch: pytest.MonkeyPatch
     before: list[list[np.ndarray]] = []
 
     def noting(*arguments: np.ndarray) -> np.ndarray:
-        before.append([table.copy() for table in model.live])
+        before.append([table.copy() for table in model._tables(model.live)])
         return best_path(*arguments)
 
     monkeypatch.setattr(perceptron, "best_path", noting)
@@ -45,7 +45,7 @@ def test_weights_are_the_mean_over_all_sentences(monkeypatch: pytest.MonkeyPatch
     for epoch in range(5):
         model.step(epoch)
     assert len(before) == 20
-    for table, states, last in zip(model.weights, zip(*before, strict=True), model.live, strict=True):
+    for table, states, last in zip(model.weights, zip(*before, strict=True), model._tables(model.live), strict=True):
         assert table.abs().sum() > 0
         assert table.numpy() == pytest.approx(np.mean([*states[1:], last], axis=0), abs=1e-6)
 
@@ -56,14 +56,15 @@ def test_live_weights_are_the_features_gained_less_those_lost(monkeypatch: pytes
     model.start(sentences()[:1], seed=0)
     monkeypatch.setattr(perceptron, "best_path", lambda *_: np.array([0, 0, 1]))  # X X Y; right is X Y X
     model.step(0)
-    expected = np.zeros_like(model.live[0])
+    table, moves, start = model._tables(model.live)
+    expected = np.zeros_like(table)
     for word, (gold, found) in enumerate(zip([0, 1, 0], [0, 0, 1], strict=True)):
         for name in templates(sentences()[0], {})[word]:
             expected[model.lexical.numbers[name], gold] += 1
             expected[model.lexical.numbers[name], found] -= 1
-    assert (model.live[0] == expected).all()
-    assert model.live[1].tolist() == [[-1, 0], [1, 0]]
-    assert model.live[2].tolist() == [0, 0]
+    assert (table == expected).all()
+    assert moves.tolist() == [[-1, 0], [1, 0]]
+    assert start.tolist() == [0, 0]
 
 
 def test_features_of_a_word():

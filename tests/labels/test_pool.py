@@ -13,8 +13,8 @@ from command_line import command
 from lmzoo.commands import label, tag
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.labels.chained import Chained
 from lmzoo.labels.formats import Sentence
+from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
 from lmzoo.labels.pool import Pool
 
@@ -60,12 +60,12 @@ def parts() -> list[TrainedLabeller]:
     """Of which the second one has its labels in another order."""
     found = [learnt("crf"), learnt("birnn")]
     network = found[1].labeller
-    assert isinstance(network, Chained)
+    assert isinstance(network, ChainLabeller)
     network.labels = network.labels[::-1]
     return found
 
 
-def all_logprobs(model: Chained, sentence: Sentence) -> dict[tuple[str, ...], float]:
+def all_logprobs(model: ChainLabeller, sentence: Sentence) -> dict[tuple[str, ...], float]:
     """Those of all labellings, by the scores of each one."""
     scores = model.scores([sentence])
     found = {}
@@ -80,7 +80,7 @@ def all_logprobs(model: Chained, sentence: Sentence) -> dict[tuple[str, ...], fl
 def test_a_labelling_has_the_product_of_its_probabilities(parts: list[TrainedLabeller]):
     pool = pooled(*parts)
     for sentence in sentences(ROWS):
-        each = [all_logprobs(part.labeller, sentence) for part in parts if isinstance(part.labeller, Chained)]
+        each = [all_logprobs(part.labeller, sentence) for part in parts if isinstance(part.labeller, ChainLabeller)]
         product_ = {path: sum(table[path] for table in each) / 2 for path in each[0]}
         total = float(torch.tensor([*product_.values()]).logsumexp(0))
         best = pool.k_best(sentence, len(product_))
@@ -93,7 +93,7 @@ def test_a_labelling_has_the_product_of_its_probabilities(parts: list[TrainedLab
 
 def test_a_pool_of_one_is_that_one(parts: list[TrainedLabeller]):
     crf = parts[0].labeller
-    assert isinstance(crf, Chained)
+    assert isinstance(crf, ChainLabeller)
     for sentence in sentences(ROWS):
         assert pooled(parts[0]).k_best(sentence, 5) == crf.k_best(sentence, 5)
 

@@ -2,6 +2,5 @@
 
 import lmzoo.words.vectors.counting
 import lmzoo.words.vectors.glove
-import lmzoo.words.vectors.joined
-import lmzoo.words.vectors.type_vectors
+import lmzoo.words.vectors.ready
 import lmzoo.words.vectors.word2vec  # noqa: F401

@@ -43,8 +43,8 @@ class Band:
     def dots(self, w: Tensor, c: Tensor) -> Tensor:
         """(B, T, d), (B, T + 2L, d) -> (B, T, 2L + 1) scalar products of words and places."""
         B, T, L = self.shape
-        found = torch.sparse.sampled_addmm(self.empty.to(w.dtype), w.flatten(0, 1), c.flatten(0, 1).mT, beta=0)
-        return found.values().view(B, T, 2 * L + 1)
+        products = torch.sparse.sampled_addmm(self.empty.to(w.dtype), w.flatten(0, 1), c.flatten(0, 1).mT, beta=0)
+        return products.values().view(B, T, 2 * L + 1)
 
     def to_words(self, weights: Tensor, c: Tensor) -> Tensor:
         """(B, T, 2L + 1), (B, T + 2L, d) -> (B, T, d) Σ_k weights[i, k] c[i + k]."""

@@ -61,12 +61,12 @@ def _blocks(tokens: np.ndarray, lines: np.ndarray, V: int, window: int, bits: in
     second = tokens << bits
     whole = lines[:1] == lines[-1:]  # one line alone
     for begin in range(0, len(tokens), step):
-        found = []
+        pairs = []
         for k in range(1, window + 1):
             end = max(begin, min(begin + step, len(tokens) - k))
             codes = first[begin:end] + (second[begin + k : end + k] + (k - 1))
-            found.append(codes if whole else codes[lines[begin:end] == lines[begin + k : end + k]])
-        yield np.concatenate(found)
+            pairs.append(codes if whole else codes[lines[begin:end] == lines[begin + k : end + k]])
+        yield np.concatenate(pairs)
 
 
 Sums = tuple[np.ndarray, np.ndarray]

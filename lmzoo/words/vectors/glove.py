@@ -121,8 +121,8 @@ class GloVe(Method):
         blocks = []
         for n, its in enumerate(slice(*ends) for ends in pairwise([0, *ends])):
             rows, columns = groups[n // K], groups[n % K]
-            own = row[its] - rows.start, column[its] - columns.start
-            blocks.append(Block.of(rows, columns, *own, log[its], f[its]))
+            its_row, its_column = row[its] - rows.start, column[its] - columns.start
+            blocks.append(Block.of(rows, columns, its_row, its_column, log[its], f[its]))
         return blocks
 
     def state(self) -> Mapping[str, Tensor]:

@@ -32,21 +32,21 @@ def skipgram(
     return float(loss), torch.baddbmm(band.to_words(push, c), pull, n), band.to_places(push, w), pull.mT @ w
 
 
-def cbow(h: Tensor, c: Tensor, known: Tensor, k: float, measured: bool = True) -> tuple[float, Tensor, Tensor]:
+def cbow(h: Tensor, c: Tensor, counted: Tensor, k: float, measured: bool = True) -> tuple[float, Tensor, Tensor]:
     """-Σ_i K_i [log σ(h_i · w_i) + (k/S) Σ_s log σ(-h_i · n_s)].
 
     Args:
         h: (B, T, d) means of the contexts' vectors.
         c: (B T + B S, d) the vectors w of the words of all blocks, and then those n of their noise.
-        known: (B, T) K, 1, or 0 for a word without contexts.
+        counted: (B, T) K, 1, or 0 for a word without contexts.
         k: negative samples of a word.
     """
     B, T, d = h.shape
     words, noise = c[: B * T].view(B, T, d), c[B * T :].view(B, -1, d)
     positive, negative = (h * words).sum(2), h @ noise.mT  # (B, T), (B, T, S)
-    weight = known[:, :, None] * (k / noise.shape[1])
-    loss = measured and -(known * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
-    push = positive.sigmoid_().sub_(1).mul_(known)[:, :, None]
+    weight = counted[:, :, None] * (k / noise.shape[1])
+    loss = measured and -(counted * F.logsigmoid(positive)).sum() - (weight * F.logsigmoid(-negative)).sum()
+    push = positive.sigmoid_().sub_(1).mul_(counted)[:, :, None]
     pull = negative.sigmoid_().mul_(weight)
     to_c = torch.empty_like(c)
     torch.mul(push, h, out=to_c[: B * T].view(B, T, d))
@@ -55,7 +55,7 @@ def cbow(h: Tensor, c: Tensor, known: Tensor, k: float, measured: bool = True) -
 
 
 def hierarchical(
-    h: Tensor, nodes: Tensor, signs: Tensor, known: Tensor, measured: bool = True
+    h: Tensor, nodes: Tensor, signs: Tensor, counted: Tensor, measured: bool = True
 ) -> tuple[float, Tensor, Tensor]:
     """-Σ_im K_im log p(x_i | h_im), log p(x | h) = Σ_l log σ(±_l h · u_l) along x's path (NIPS 2013, equation 3).
 
@@ -63,10 +63,10 @@ def hierarchical(
         h: (N, M, d) vectors that tell a word.
         nodes: (N, D, d) u of the nodes on the word's path.
         signs: (N, D) which way the path goes there: 1 or -1, and 0 behind its end.
-        known: (N, M) K, 1 or 0.
+        counted: (N, M) K, 1 or 0.
     """
     scores = h @ nodes.mT * signs[:, None]  # (N, M, D)
-    weight = known[:, :, None] * signs.abs()[:, None]
+    weight = counted[:, :, None] * signs.abs()[:, None]
     loss = measured and -(weight * F.logsigmoid(scores)).sum()
     push = scores.sigmoid_().sub_(1).mul_(weight).mul_(signs[:, None])
     return float(loss), push @ nodes, push.mT @ h

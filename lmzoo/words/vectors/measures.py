@@ -76,11 +76,10 @@ class Pairs:
 
     def measure(self, vectors: WordVectors) -> Similarity:
         """Spearman's correlation of the pairs' cosines with what people judged."""
-        known = [i for i, pair in enumerate(self.pairs) if all(word in vectors.lower for word in pair)]
-        rows = torch.tensor([[vectors.lower[word] for word in self.pairs[i]] for i in known], dtype=torch.int64)
-        rows = rows.view(-1, 2)
+        covered, rows = vectors.lower_rows(self.pairs, 2)
         cosines = (vectors.unit[rows[:, 0]] * vectors.unit[rows[:, 1]]).sum(1)
-        return Similarity(spearman(cosines, torch.tensor([self.judged[i] for i in known])), len(known), len(self.pairs))
+        rho = spearman(cosines, torch.tensor([self.judged[i] for i in covered]))
+        return Similarity(rho, len(covered), len(self.pairs))
 
 
 def spearman(x: Tensor, y: Tensor) -> float:
@@ -123,17 +122,14 @@ class Questions:
 
     def measure(self, vectors: WordVectors) -> list[Analogies]:
         """The right answers of each section, and ``total`` of all."""
-        found = []
+        sections = []
         for section, questions in self.sections.items():
-            known = [words for words in questions if all(word in vectors.lower for word in words)]
-            rows = torch.tensor([[vectors.lower[word] for word in words] for words in known], dtype=torch.int64).view(
-                -1, 4
-            )
+            covered, rows = vectors.lower_rows(questions, 4)
             right = [answers(vectors.unit, part[:, :3]) == part[:, 3:] for part in rows.split(QUESTIONS)]
             add, mul = torch.cat(right).sum(0).tolist() if right else (0, 0)
-            found.append(Analogies(section, add, mul, len(known), len(questions)))
-        total = (sum(part[column] for part in found) for column in range(1, 5))
-        return [*found, Analogies("total", *total)]
+            sections.append(Analogies(section, add, mul, len(covered), len(questions)))
+        total = (sum(part[column] for part in sections) for column in range(1, 5))
+        return [*sections, Analogies("total", *total)]
 
 
 def scores(unit: Tensor, questions: Tensor) -> Tensor:

@@ -63,22 +63,3 @@ class Method(ABC):
     @abstractmethod
     def vectors(self) -> Tensor:
         """(V, d) float32, after the last step."""
-
-
-class Ready(Method):
-    """A method whose vectors are there once `start` has read the text; its one step does nothing.
-
-    Attributes:
-        matrix: (V, d) float32, set by `start`.
-    """
-
-    matrix: Tensor
-
-    def step(self, number: int) -> dict[str, float]:
-        return {}
-
-    def state(self) -> Mapping[str, Tensor]:
-        return {}
-
-    def vectors(self) -> Tensor:
-        return self.matrix

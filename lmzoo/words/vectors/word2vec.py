@@ -20,7 +20,7 @@ from lmzoo.core.options import Count, NonNegative, Probability, Size
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.band import Band
 from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
-from lmzoo.words.vectors.huffman import Huffman
+from lmzoo.words.vectors.huffman import huffman
 from lmzoo.words.vectors.method import Method, methods
 
 T, BLOCKS, CAP = 64, 16, 8
@@ -95,7 +95,8 @@ class Word2Vec(Method):
         self.kept = (share.sqrt() + share if o["sample"] else torch.ones_like(counts)).float()
         noise = counts ** o["exponent"]
         self.noise = (noise / noise.sum()).cumsum(0).float()
-        self.huffman = Huffman.of(self.text.counts).to(self.device) if not o["negative"] else None
+        if not o["negative"]:
+            self.nodes, self.signs = (part.to(self.device) for part in huffman(self.text.counts))
         random = torch.Generator().manual_seed(seed)
         self.W = (torch.rand(len(self.words), o["dim"], generator=random) - 0.5) / o["dim"]
         self.W = self.W.to(self.device)
@@ -127,9 +128,9 @@ class Word2Vec(Method):
     def _near(self, lines: Tensor, random: torch.Generator) -> Tensor:
         """(B, T + 2L) lines, -1 beside the text -> (B, T, 2L + 1) which words on either side are contexts."""
         L = self.options["window"]
-        own = lines[:, L : L + T].masked_fill(lines[:, L : L + T] < 0, -2)[:, :, None]
+        words = lines[:, L : L + T].masked_fill(lines[:, L : L + T] < 0, -2)[:, :, None]
         most = torch.randint(1, L + 1, (len(lines), T, 1), generator=random, dtype=torch.int16)
-        return ((self.distance <= most) & (lines.unfold(1, 2 * L + 1, 1) == own)).float()
+        return ((self.distance <= most) & (lines.unfold(1, 2 * L + 1, 1) == words)).float()
 
     def step(self, number: int) -> dict[str, float]:
         epoch, part = divmod(number, self.epoch)
@@ -174,25 +175,19 @@ class SkipGram(Word2Vec):
 
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
         L = self.options["window"]
-        if self.huffman is not None:
+        if not self.options["negative"]:
             words, near = batch.tokens.unfold(1, 2 * L + 1, 1).flatten(0, 1), batch.near.flatten(0, 1)
-            nodes, signs = self.huffman.path(batch.tokens[:, L : L + T].flatten())
-            loss, to_w, to_node = hierarchical(
-                F.embedding(words, self.W), F.embedding(nodes, self.C), signs, near, measured
-            )
+            predicted = batch.tokens[:, L : L + T].flatten()
+            nodes, signs = self.nodes[predicted], self.signs[predicted]
+            w, u = F.embedding(words, self.W), F.embedding(nodes, self.C)
+            loss, to_w, to_node = hierarchical(w, u, signs, near, measured)
             self._add(self.W, words, to_w, rate)
             self._add(self.C, nodes, to_node, rate)
             return loss
-        own = batch.tokens[:, L : L + T]
-        loss, to_w, to_c, to_n = skipgram(
-            F.embedding(own, self.W),
-            F.embedding(batch.tokens, self.C),
-            F.embedding(batch.noise, self.C),
-            batch.near,
-            self.options["negative"],
-            measured,
-        )
-        self._add(self.W, own, to_w, rate)
+        words = batch.tokens[:, L : L + T]
+        w, c, n = F.embedding(words, self.W), F.embedding(batch.tokens, self.C), F.embedding(batch.noise, self.C)
+        loss, to_w, to_c, to_n = skipgram(w, c, n, batch.near, self.options["negative"], measured)
+        self._add(self.W, words, to_w, rate)
         contexts = torch.cat([batch.tokens, batch.noise], 1)
         self._add(self.C, contexts, torch.cat([to_c, to_n], 1), rate)
         return loss
@@ -207,25 +202,24 @@ class CBOW(Word2Vec):
 
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
         L = self.options["window"]
-        own = batch.tokens[:, L : L + T]
+        words = batch.tokens[:, L : L + T]
         number = batch.near.sum(2, keepdim=True)  # of contexts
-        known = number.clamp(max=1)[:, :, 0]
-        band = Band.of(len(own), T, L, own.device)
+        has_context = number.clamp(max=1)[:, :, 0]
+        band = Band.of(len(words), T, L, words.device)
         h = band.to_words(batch.near / number.clamp(min=1), F.embedding(batch.tokens, self.W))  # (B, T, d)
-        if self.huffman is not None:
-            nodes, signs = self.huffman.path(own.flatten())
-            h = h.flatten(0, 1)[:, None]
-            loss, to_h, to_node = hierarchical(h, F.embedding(nodes, self.C), signs, known.flatten()[:, None], measured)
-            to_h = to_h.view(*own.shape, -1)
-            self._add(self.C, nodes, to_node, rate)
+        if self.options["negative"]:
+            predicted = torch.cat([words.flatten(), batch.noise.flatten()])
+            c = F.embedding(predicted, self.C)
+            loss, to_h, to_c = cbow(h, c, has_context, self.options["negative"], measured)
+            self._add(self.C, predicted, to_c, rate)
         else:
-            k = self.options["negative"]
-            told = torch.cat([own.flatten(), batch.noise.flatten()])
-            loss, to_h, to_told = cbow(h, F.embedding(told, self.C), known, k, measured)
-            self._add(self.C, told, to_told, rate)
-        self._add(
-            self.W, batch.tokens, band.to_places(batch.near, to_h), rate
-        )  # in full for each context, as in word2vec.c
+            nodes, signs = self.nodes[words.flatten()], self.signs[words.flatten()]
+            h, weight = h.flatten(0, 1)[:, None], has_context.flatten()[:, None]
+            loss, to_h, to_node = hierarchical(h, F.embedding(nodes, self.C), signs, weight, measured)
+            to_h = to_h.view(*words.shape, -1)
+            self._add(self.C, nodes, to_node, rate)
+        to_contexts = band.to_places(batch.near, to_h)  # in full for each context, as in word2vec.c
+        self._add(self.W, batch.tokens, to_contexts, rate)
         return loss
 
     def terms(self, near: Tensor) -> int:

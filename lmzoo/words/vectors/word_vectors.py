@@ -1,5 +1,6 @@
 """Words and their vectors, and the words nearest to a word."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,10 +28,16 @@ class WordVectors:
     @cached_property
     def lower(self) -> dict[str, int]:
         """The row of each word in lower case; the first word's, where several differ in their case alone."""
-        found: dict[str, int] = {}
+        rows: dict[str, int] = {}
         for row, word in enumerate(self.words):
-            found.setdefault(word.lower(), row)
-        return found
+            rows.setdefault(word.lower(), row)
+        return rows
+
+    def lower_rows(self, groups: Sequence[Sequence[str]], size: int) -> tuple[list[int], Tensor]:
+        """Which groups of so many words have vectors for all of them in lower case, and their rows (N, size)."""
+        covered = [i for i, group in enumerate(groups) if all(word in self.lower for word in group)]
+        rows = [[self.lower[word] for word in groups[i]] for i in covered]
+        return covered, torch.tensor(rows, dtype=torch.int64).view(-1, size)
 
     @cached_property
     def unit(self) -> Tensor:

@@ -1,0 +1,84 @@
+"""Word vectors that are there already: those of a language model, and those of several methods side by side."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.options import Count, NonNegative, Size, Source
+from lmzoo.corpus import Corpus
+from lmzoo.words.vectors.formats import read_vectors
+from lmzoo.words.vectors.method import Method, methods
+
+
+class Ready(Method):
+    """A method whose vectors are there once `start` has read the text; its one step does nothing.
+
+    Attributes:
+        matrix: (V, d) float32, set by `start`.
+    """
+
+    matrix: Tensor
+
+    def step(self, number: int) -> dict[str, float]:
+        return {}
+
+    def state(self) -> Mapping[str, Tensor]:
+        return {}
+
+    def vectors(self) -> Tensor:
+        return self.matrix
+
+
+@methods.register("type")
+class TypeVectors(Ready):
+    """The vectors of a run of ``lmzoo train``: what a language model has learnt of each word, whatever its context.
+
+    Args:
+        run: the folder of a run of ``lmzoo train``, of the same words as the corpus.
+        part: which of the model's matrices: input, output or states, see `LanguageModel.word_vectors`.
+    """
+
+    def __init__(self, *, run: Source | None, part: str, min_count: Count):
+        if run is None:
+            raise UserError("method=type needs method.run=FOLDER, a run of lmzoo train")
+        super().__init__(min_count)
+        self.run, self.part = run, part
+
+    def start(self, corpus: Corpus, seed: int) -> None:
+        super().start(corpus, seed)
+        parts = self.open_vectors("method.run", self.run)
+        if self.part not in parts:
+            raise UserError(f"method.part={self.part}: the model of {self.run} has none", nearest(self.part, parts))
+        rows = [corpus.vocabulary.index[word] for word in self.words]
+        self.matrix = parts[self.part].detach().float()[rows]
+
+
+@methods.register("joined")
+class Joined(Ready):
+    """Vectors side by side, each of unit length and then times its weight. So a cosine is a weighted mean of cosines.
+
+    The mean weighs by the weights' squares.
+
+    Args:
+        runs: runs or files of word vectors, such as [outputs/ptb/ppmi,outputs/ptb/skipgram].
+        weights: of each of them, such as [1,1].
+    """
+
+    def __init__(self, *, runs: list[Source], weights: list[NonNegative], min_count: Size):
+        if not runs or len(runs) != len(weights):
+            needed = "as many method.runs as method.weights, such as runs=[A,B] weights=[1,1]"
+            raise UserError(f"method=joined needs {needed}")
+        super().__init__(min_count)
+        self.runs, self.weights = runs, weights
+
+    def start(self, corpus: Corpus, seed: int) -> None:
+        super().start(corpus, seed)
+        parts = [read_vectors(Path(run)) for run in self.runs]
+        self.words = [word for word in self.words if all(word in part.index for part in parts)]
+        if not self.words:
+            raise UserError("method.runs: no word of the text has a vector in each")
+        rows = [part.unit[[part.index[word] for word in self.words]] for part in parts]
+        self.matrix = torch.cat([weight * row for weight, row in zip(self.weights, rows, strict=True)], 1)
