@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.core.configs import CONFIGS, saved
+from lmzoo.core.configs import CONFIGS, defaults, saved
 from lmzoo.core.errors import UserError, nearest, one_line, shortened
 from lmzoo.runs.settings import flatten
 
@@ -40,7 +40,10 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
         if override.key_or_group in FOLDERS:
             raise UserError(f"{override.key_or_group}: Hydra keeps no folders here", "choose run_dir=FOLDER")
     overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
-    groups = {path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name != "hydra"}
+    groups = {group for entry in defaults("", config_name)["defaults"] for group in entry if isinstance(entry, dict)}
+    for override in overrides:
+        if override.key_or_group not in groups and (CONFIGS / override.key_or_group).is_dir():
+            raise UserError(f"{override.key_or_group}: no such option of lmzoo {config_name}", "leave it out")
     choices = {o.key_or_group: _choices(o, folders) for o in overrides if o.key_or_group in groups}
     several = [group for group in choices if len(choices[group]) > 1]
     composed: dict[str, Any] = {}
@@ -53,9 +56,6 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
                     config_name, [searched, *(f"{g}={c}" for g, c in chosen.items())], return_hydra_config=True
                 )
             except (HydraException, OmegaConfBaseException) as error:
-                for group in chosen:
-                    if f"Could not override '{group}'." in str(error):
-                        raise UserError(f"{group}: no such option of lmzoo {config_name}", "leave it out") from None
                 raise UserError(hydra_message(error)) from None
             composed[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
     for override in overrides:

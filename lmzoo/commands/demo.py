@@ -1,10 +1,9 @@
 """Play with trained runs in a browser: ``lmzoo demo RUN…``."""
 
 import threading
-from pathlib import Path
 from typing import Annotated
 
-from lmzoo.cli.command import CommandParser, bounded, warn
+from lmzoo.cli.command import CommandParser, RunFolder, bounded, warn
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable
@@ -24,7 +23,7 @@ def main() -> int:
         "on this machine alone, and needs no network.",
         epilog="example: lmzoo demo outputs/ptb/ngram outputs/ptb/lstm outputs/ptb/hmm outputs/ptb/ppmi",
     )
-    parser.add_argument("runs", type=Path, nargs="+", help="runs of lmzoo train and lmzoo vectors")
+    parser.add_argument("runs", action=RunFolder, nargs="+", help="runs of lmzoo train and lmzoo vectors")
     parser.add_argument("--port", type=bounded(Port), help="of the page (the first free one from 7860)")
     parser.add_device()
     parser.add_plugins()

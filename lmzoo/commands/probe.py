@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lmzoo.cli.command import CommandParser, bounded, check_output
+from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, nearest, printable
 from lmzoo.core.files import write_output
@@ -87,7 +87,7 @@ def main() -> int:
         "lmzoo probe vectors.txt --neighbours bank",
     )
     what = "runs of lmzoo vectors, or files in word2vec's or GloVe's formats"
-    parser.add_argument("vectors", type=Path, nargs="+", help=what)
+    parser.add_argument("vectors", action=RunFolder, nargs="+", help=what)
     parser.add_argument("--sets", type=Path, nargs="*", metavar="FILE", help="two words and a number on each line; "
                         "where not given, those of wordsim and wordsim-more below $LMZOO_DATA or data")  # fmt: skip
     parser.add_argument("--analogies", type=Path, metavar="FILE", help="four words on each line, in word2vec's format; "

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lmzoo.cli.command import CommandParser, check_output, open_run, warn
+from lmzoo.cli.command import CommandParser, RunFolder, check_output, open_run, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
@@ -52,7 +52,7 @@ def main() -> int:
         "read for each bit.",
         epilog="example: lmzoo reading outputs/ptb/ngram outputs/ptb/lstm processed_wordinfo.tsv --tokenize ptb",
     )
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run directories of language models")
+    parser.add_argument("runs", action=RunFolder, nargs="+", metavar="RUN", help="run directories of language models")
     parser.add_plugins()
     parser.add_argument("table", type=Path, help="a word a line with its reading time, under a header; tabs or .csv")
     parser.add_argument("--word", default="word", metavar="COLUMN", help="the words as they were shown (word)")

@@ -1,6 +1,6 @@
 """Iterations of an estimation, such as EM: they are saved, and a run goes on from the last one."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -15,11 +15,12 @@ StateDict = Mapping[str, Tensor]
 class Keeper:
     """Saves the iterations of an estimation, whose loops are numbered 0, 1, … in their order. This class saves none."""
 
-    def begin(self, loop: int, load_state_dict: Callable[[StateDict], None]) -> int:
-        """How many iterations of a loop were done when it was saved; its state then is loaded.
+    def begin(self, loop: int, start: Callable[[], None], load_state_dict: Callable[[StateDict], None]) -> int:
+        """Start a loop, or load its state where it was saved. Returns: how many iterations were done then.
 
-        From now to `end` a signal that ends the program waits for `note`.
+        From then to `end` a signal that ends the program waits for `note`.
         """
+        start()
         return 0
 
     def note(self, loop: int, done: int, state_dict: Callable[[], StateDict]) -> None:
@@ -43,7 +44,13 @@ def kept_by(keeper: Keeper) -> Iterator[None]:
 
 
 def iterations(
-    total: int, what: str, state_dict: Callable[[], StateDict], load_state_dict: Callable[[StateDict], None]
+    total: int,
+    what: str,
+    state_dict: Callable[[], StateDict],
+    load_state_dict: Callable[[StateDict], None],
+    *,
+    start: Callable[[], None] = lambda: None,
+    notes: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[int]:
     """``range(total)``, whose progress is shown, and which goes on where it was saved.
 
@@ -51,15 +58,17 @@ def iterations(
         what: the name of the method, such as EM.
         state_dict: all that later iterations depend on.
         load_state_dict: takes that over, from where it was saved.
+        start: does what comes before the first iteration, which is not done again where the loop goes on.
+        notes: what a line of the log has beside the number of iterations.
     """
     keeper, numbers = _keeping.get()
     loop = next(numbers)
-    begun = keeper.begin(loop, load_state_dict)
+    begun = keeper.begin(loop, start, load_state_dict)
     try:
         with Bar(total, "iteration", what, begun) as bar:
             for number in range(begun, total):
                 yield number
-                bar.update()
+                bar.update(*notes())
                 keeper.note(loop, number + 1, state_dict)
     finally:
         keeper.end()

@@ -113,7 +113,11 @@ def minimise(
         memory: the number of steps that the quasi-Newton updates remember.
     """
     search = Search(function, x, l1=l1, curvature=curvature, memory=memory)
-    for iteration in iterations(max_iterations, "L-BFGS", search.state_dict, search.load_state_dict):
+
+    def notes() -> list[str]:
+        return [f"objective {search.point.value:.6g}"]
+
+    for iteration in iterations(max_iterations, "L-BFGS", search.state_dict, search.load_state_dict, notes=notes):
         decrease = search.step()
         here = search.point
         if decrease is None:

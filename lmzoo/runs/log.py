@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Iterator
+from io import TextIOWrapper
 from pathlib import Path
 
 from tqdm import tqdm
@@ -24,19 +25,15 @@ class _Console(logging.Handler):
         sys.stdout.flush()
 
 
-class _LogFile(logging.StreamHandler):
-    """A log whose errors, such as a full disk, are not printed but raised.
+class _LogFile(logging.FileHandler):
+    """A log whose errors, such as a full disk, are not printed but raised. It is opened for its first line.
 
     A symbolic link is not followed, as it would lead out of the run's folder. Nor is the reader of a pipe waited for.
     """
 
-    def __init__(self, path: Path):
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-        super().__init__(os.fdopen(handle, "a", encoding="utf-8"))
-
-    def close(self) -> None:
-        self.stream.close()
-        super().close()
+    def _open(self) -> TextIOWrapper:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        return os.fdopen(os.open(self.baseFilename, flags, 0o666), "a", encoding="utf-8")
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         raise
@@ -44,9 +41,12 @@ class _LogFile(logging.StreamHandler):
 
 @contextlib.contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Log to the console and to a file alone. The file also tells of the exception that ends the run."""
+    """Log to the console and to a file alone. The file also tells of the exception that ends the run.
+
+    Where a UserError comes before the first line, nothing has been done, and the file stays as it was.
+    """
     level, handlers, propagate = log.level, log.handlers[:], log.propagate
-    console, file = _Console(), _LogFile(path)
+    console, file = _Console(), _LogFile(path, delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.setLevel(logging.INFO)
     log.handlers[:], log.propagate = [console, file], False
@@ -54,8 +54,9 @@ def logging_to(path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         log.handlers[:] = [file]
-        with contextlib.suppress(OSError):  # a full disk must not hide the error
-            log.error(reason(error))
+        if file.stream or not isinstance(error, UserError):
+            with contextlib.suppress(OSError):  # a full disk must not hide the error
+                log.error(reason(error))
         raise
     finally:
         log.setLevel(level)

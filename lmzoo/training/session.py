@@ -177,7 +177,7 @@ def _train(kind: Kind, build: type[Any], options: RunOptions, config: Mapping[st
             if OUTPUTS.absolute() in run.path.absolute().parents:
                 note(LATEST, [run.path])
     if ranks.is_main():
-        print(summary(results))
+        print(printable(kind.summary(results), "\n"))  # the log has the warnings
     return results
 
 

@@ -68,7 +68,7 @@ class Trainer(Keeper):
             self.descent = Descent(model, corpus, options, optimizer=optimizer, schedule=schedule, seed=seed)
         if options.from_ is not None and self.descent is None:
             raise UserError(f"trainer.from={options.from_}: needs a model that learns by gradient", "leave it out")
-        self.resumed = False
+        self.resumed = self.iterating = False
         self.loops: dict[int, tuple[int, StateDict]] = {}  # of an estimation that is not over
         self.stopped: Callable[[], bool] = lambda: False
         self.started = self.saved_at = time.monotonic()
@@ -186,15 +186,17 @@ class Trainer(Keeper):
         if stopped:
             raise Interrupted
 
-    def begin(self, loop: int, load_state_dict: Callable[[StateDict], None]) -> int:
-        """Let a loop of the estimation go on where it was saved; see `lmzoo.core.iterations.Keeper`."""
+    def begin(self, loop: int, start: Callable[[], None], load_state_dict: Callable[[StateDict], None]) -> int:
+        """Start a loop of the estimation, or let it go on where it was saved; see `lmzoo.core.iterations.Keeper`."""
         if self.stopped():  # in the last iteration of the loop before, which is done again
             raise Interrupted
-        self.iterating = True
         done, state = self.loops.get(loop, (0, {}))
         if done:
             log.info("the estimation goes on after iteration %d", done)
             load_state_dict(state)
+        else:
+            start()
+        self.iterating = True
         return done
 
     def note(self, loop: int, done: int, state_dict: Callable[[], StateDict]) -> None:

@@ -28,6 +28,8 @@ from command_line import SMALL, command
         ("~model", "~model: every run has one model; choose it with model=NAME"),
         ("model=null", "model=null: no such model; "),
         ("labeller=crf", "labeller: no such option of lmzoo train; leave it out"),
+        ("+method=skipgram", "method: no such option of lmzoo train; leave it out"),
+        ("~task", "task: no such option of lmzoo train; leave it out"),
         ("model.name=lstmm", "model.name=lstmm: no such model; did you mean 'lstm'?"),
         ("model=gru model.order=3", "model.order: no such option; "),
         ("-m model=lstm,rn", "model=rn: no such model; did you mean 'rnn'?"),

@@ -79,7 +79,7 @@ def test_a_run_tells_of_them_in_its_log_and_with_its_figures(texts: Path, main: 
 
     def told(outcome: Outcome) -> bool:
         assert outcome.code == 0, outcome
-        return f"\nwarning: {warning}\n" in outcome.out
+        return outcome.out.count(f"warning: {warning}\n") == 1
 
     assert told(command(*options, "run_dir=run", main=main))
     assert warning in Path("run/train.log").read_text()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import SMALL, command, edit, saved, stop_at
+from command_line import SMALL, command, contents, edit, stop_at
 
 from lmzoo.commands import evaluate
 
@@ -79,11 +79,11 @@ def add_to_corpus(option: str) -> Callable[[Path], object]:
 )
 def test_a_damaged_checkpoint(spoil: Callable, reason: str, run: Path):
     spoil(run / "last.pt")
-    before = saved(run)
+    before = contents(run)
     assert command(*SMALL, f"run_dir={run}").refused() == (
         f"error: {run}/last.pt: {reason}; delete the folder to start again, or choose another run_dir"
     )
-    assert saved(run) == before
+    assert contents(run) == before
     assert not Path("executed").exists()
 
 
@@ -92,12 +92,12 @@ def test_a_checkpoint_of_another_model(run: Path):
         stop_at(patch, 7)
         assert command(*SMALL, "model.hidden=4", "model.embedding=4", "run_dir=other").code == 130
     shutil.copy("other/last.pt", run / "last.pt")
-    before = saved(run)
+    before = contents(run)
     assert command(*SMALL, f"run_dir={run}").refused() == (
         f"error: {run}/last.pt: a checkpoint of another run (model.embedding: 4 -> 8; model.hidden: 4 -> 8); "
         "delete the folder to start again, or choose another run_dir"
     )
-    assert saved(run) == before
+    assert contents(run) == before
 
 
 def test_damaged_best_weights_are_not_measured(run: Path):
@@ -121,9 +121,9 @@ def test_damaged_best_weights_are_not_measured(run: Path):
 )
 def test_a_damaged_run_directory(name: str, data: bytes, message: str, run: Path):
     (run / name).write_bytes(data)
-    before = saved(run)
+    before = contents(run)
     assert message in command(*SMALL, f"run_dir={run}").refused()
-    assert saved(run) == before
+    assert contents(run) == before
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lmzoo.core.errors import UserError
 from lmzoo.runs.log import log, logging_to
 
 
@@ -24,3 +25,23 @@ def test_after_a_run_messages_go_where_they_went_before(tmp_path: Path, monkeypa
     log.info("of no interest")
     log.warning("after it")
     assert [record.getMessage() for record in of_mine] == [record.getMessage() for record in of_root] == ["after it"]
+
+
+def test_a_mistake_before_the_first_line_is_not_logged(tmp_path: Path):
+    file = tmp_path / "train.log"
+
+    def work(error: Exception, *lines: str) -> None:
+        with logging_to(file):
+            for line in lines:
+                log.info(line)
+            raise error
+
+    with pytest.raises(UserError):
+        work(UserError("mine"))
+    assert not file.exists()
+    with pytest.raises(UserError):
+        work(UserError("mine"), "begun")
+    assert [line.split(" ", 2)[2] for line in file.read_text().splitlines()] == ["begun", "failed: mine"]
+    with pytest.raises(ZeroDivisionError):
+        work(ZeroDivisionError("ours"))
+    assert "ZeroDivisionError: ours" in file.read_text()

@@ -1,6 +1,7 @@
 """The hidden Markov model with tables, learnt by EM (Baum et al. 1970) or by gradient."""
 
 import logging
+import math
 from typing import Literal
 
 import torch
@@ -88,10 +89,14 @@ class HMM(DenseHMM):
             nonlocal tables
             tables = baum_welch.Parameters(**{name: table.to(self.start) for name, table in saved.items()})
 
-        for iteration in iterations(self.iterations, "EM", state_dict, load_state_dict):
+        def notes() -> list[str]:
+            return [f"log-likelihood of {mean:.6f} nats per token"]
+
+        mean = math.nan
+        for _ in iterations(self.iterations, "EM", state_dict, load_state_dict, notes=notes):
             counts, loglikelihood = baum_welch.expected_counts(tables, windows.epoch(0))
             mean = loglikelihood / float(counts.emission.sum())  # every token is emitted once
-            log.info("EM iteration %d began at a log-likelihood of %.6f nats per token", iteration + 1, mean)
             tables = baum_welch.maximise(counts, self.pseudocount, tables)
+        log.info("the last of %d iterations of EM began at a %s", self.iterations, *notes())
         for name, table in tables._asdict().items():
             getattr(self, name).copy_(table)

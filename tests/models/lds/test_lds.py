@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from lmzoo.core import progress
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
@@ -152,13 +153,16 @@ def test_identification_counts_the_lags_that_it_needs_where_em_sees_fewer(hmm_co
     torch.testing.assert_close(few.A, same.A, atol=1e-8, rtol=0)
 
 
-def test_the_log_names_its_density(hmm_corpus: Corpus, caplog: pytest.LogCaptureFixture):
+def test_the_log_names_its_density(
+    hmm_corpus: Corpus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(progress, "SECONDS", 0)  # a line for each iteration
     with caplog.at_level(logging.INFO, logger="lmzoo"):
         system(hmm_corpus)
     lines = [record.getMessage() for record in caplog.records]
     assert "no log-probability" in lines[0]
-    densities = [float(line.split("log-density ")[1].split()[0]) for line in lines[1:]]
-    assert len(densities) == 4
+    densities = [float(line.split("log-density of ")[1].split()[0]) for line in lines[1:]]
+    assert len(densities) == 5  # before and after three iterations, and after each
     assert densities == sorted(densities)
 
 

@@ -1,6 +1,7 @@
 """From a text to its linear dynamical system: count, identify, iterate EM."""
 
 import logging
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ def fit(
 ) -> Fit:
     """The system of one-hot words, or of their vectors, after ``iterations`` iterations of EM; see `em`.
 
-    The log-density of the text is logged before every iteration and after the last.
+    The log-density of the text is logged before the first iteration and after the last.
 
     Args:
         counts: for at least max(2 ``blocks`` - 1, ``lags``) lags.
@@ -70,30 +71,33 @@ def fit(
     else:
         Y = whiten_vectors(with_mean(*vectors, mu), mu)
         observed, dimensions = project(psi, Y, mu), Y.shape[1]
-    steps = em(observed, dimensions, hidden, blocks, lags)
-    fitted = Fit(*next(steps), mu, Y)
-    _report(0, fitted)
+    steps, fits = em(observed, dimensions, hidden, blocks, lags), deque[Fit](maxlen=1)
+
+    def step() -> None:
+        fits.append(Fit(*next(steps), mu, Y))
+
+    def start() -> None:
+        step()
+        log.info("EM begins at a %s", *notes())
 
     def state_dict() -> StateDict:
-        return fitted.lds._asdict()
+        return fits[0].lds._asdict()
 
     def load_state_dict(saved: StateDict) -> None:
-        nonlocal steps, fitted
+        nonlocal steps
         begun = LDS(**{name: part.to(mu.device) for name, part in saved.items()})
         steps = em(observed, dimensions, hidden, blocks, lags, begun)
-        fitted = Fit(*next(steps), mu, Y)
+        step()
 
-    for iteration in kept(iterations, "EM", state_dict, load_state_dict):
-        fitted = Fit(*next(steps), mu, Y)
-        _report(iteration + 1, fitted)
-    return fitted
+    def notes() -> list[str]:
+        log_density = fits[0].expectations.log_density
+        log_density = of_words(log_density, mu) if Y is None else log_density
+        return [f"Gaussian log-density of {log_density:.4f} nats per token"]
 
-
-def _report(iteration: int, fitted: Fit) -> None:
-    log_density = fitted.expectations.log_density
-    if fitted.Y is None:
-        log_density = of_words(log_density, fitted.mu)
-    log.info("EM iteration %d: Gaussian log-density %.4f nats per token", iteration, log_density)
+    for _ in kept(iterations, "EM", state_dict, load_state_dict, start=start, notes=notes):
+        step()
+    log.info("EM ends at a %s", *notes())
+    return fits[0]
 
 
 def em(
