@@ -36,10 +36,6 @@ class Contrast:
             squares.index_add_(0, part.columns, part.values**2)
         self.curvature = share * torch.cat([squares, torch.tensor([1.0 * text.shape[0] + noise.shape[0]])])
 
-    def begin(self) -> Tensor:
-        """(F + 1,) zeros, where a search begins."""
-        return torch.zeros_like(self.curvature)
-
     def objective(self, x: Tensor, l2: float) -> tuple[float, Tensor]:
         """J and its gradient; x is (F + 1,), w and then c."""
         w, value, gradient = x[:-1], l2 / 2 * float(x[:-1].double().square().sum()), torch.zeros_like(x)

@@ -225,10 +225,7 @@ def _call(module: torch.nn.Module, named: dict[str, Tensor], *arguments: Tensor 
 
 
 def _checked(logprobs: Tensor) -> Tensor:
-    """The same log-probabilities.
-
-    Raises: UserError where one is no number.
-    """
+    """The same log-probabilities; a UserError where one is no number."""
     if bool(logprobs.isnan().any()):
         raise UserError("model=dynamic: steps are so large that a probability is no number any more",
                         "set a smaller model.rate, or a larger model.epsilon")  # fmt: skip

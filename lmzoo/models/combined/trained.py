@@ -62,18 +62,15 @@ class OfTrained(LanguageModel):
 
 
 class OfOneRun(OfTrained):
-    """A model made of the model of one run.
+    """A model made of the model of one run, which may read ``further`` ones."""
 
-    Raises: UserError in `estimate` where no run is named.
-    """
-
-    def __init__(self, vocabulary_size: int, run: str | None):
+    def __init__(self, vocabulary_size: int, run: str | None, *further: str):
         super().__init__(vocabulary_size)
-        self.starts_from = "model.run", [] if run is None else [run]
+        self.starts_from = "model.run", [] if run is None else [run, *further]
 
     @property
     def inner(self) -> LanguageModel:
-        """The model of the run."""
+        """The model of the run; a UserError where none is named."""
         if not self.component_options:
             raise UserError("model.run=null: a trained run is needed", "set model.run=FOLDER")
         return next(iter(self.components))

@@ -16,7 +16,7 @@ from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.lines import line_sums
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
 from lmzoo.models.combined.sentence_features import SentenceFeatures, frequent, matrix, with_column
-from lmzoo.models.combined.trained import OfTrained
+from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.model import LanguageModel, State, models, sized_by_estimate
 from lmzoo.protocol.partition import LogZ
@@ -31,7 +31,7 @@ CHOICE = 5
 
 
 @models.register("whole_sentence")
-class WholeSentence(OfTrained):
+class WholeSentence(OfOneRun):
     """p(x) = p_0(x) exp(w·φ(x)) / Z of a sentence x, with a trained model p_0 and features φ of the whole sentence.
 
     Rosenfeld, Chen & Zhu (2001), equation 3. `estimate` learns w by noise-contrastive estimation from samples of p_0,
@@ -81,8 +81,7 @@ class WholeSentence(OfTrained):
         samples: Annotated[int, Bounds(low=2, high=2**31 - 1)],
         l2: list[NonNegative],
     ):
-        super().__init__(vocabulary_size)
-        self.starts_from = "model.run", [folder for folder in (run, score) if folder is not None] if run else []
+        super().__init__(vocabulary_size, run, *([] if score is None else [score]))
         self.kinds = {
             "length": length, "words": words, "window": window, "class_words": class_words, "class_pairs": class_pairs
         }  # fmt: skip
@@ -107,15 +106,13 @@ class WholeSentence(OfTrained):
         return LogZ(value, error, effective, int(samples))
 
     def estimate(self, corpus: Corpus) -> None:
-        if not self.component_options:
-            raise UserError("model.run=null: a trained run is needed", "set model.run=FOLDER")
-        train, valid, device = corpus.train.cpu(), corpus.tokens("valid").cpu(), self.device
+        p_0, train, valid, device = self.inner, corpus.train.cpu(), corpus.tokens("valid").cpu(), self.device
         for of_word, number in zip(self.classes, self.clusters, strict=True):
             of_word.copy_(cached_brown_clusters(train, self.vocabulary_size, number, "model.clusters"))
         features = self.features  # before samples are drawn, as it refuses what is too much
         random = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
         numbers = self.noise * _sentences(train), max(self.samples // CHOICE, 2), self.samples
-        noise, trial, fresh = (sample_sentences(self._model(0), number, random) for number in numbers)
+        noise, trial, fresh = (sample_sentences(p_0, number, random) for number in numbers)
         self.keys = frequent(features, [train, noise], self.min_count)
         log.info("%s features, %s samples to learn from", f"{len(self.keys):,}", f"{numbers[0]:,}")
         self.weights = self._strongest(Contrast(self._matrix(train), self._matrix(noise)), valid, trial)
@@ -124,8 +121,9 @@ class WholeSentence(OfTrained):
 
     def _strongest(self, contrast: Contrast, valid: Tensor, trial: Tensor) -> Tensor:
         """(F,) w of the strength with the highest probability of valid, Z being from samples for the choice alone."""
-        base = float(text_logprobs(self._model(0), valid, "sentence").double().sum())
-        on_valid, on_trial, x, fits = self._matrix(valid), self._matrix(trial), contrast.begin(), []
+        base = float(text_logprobs(self.inner, valid, "sentence").double().sum())
+        on_valid, on_trial, fits = self._matrix(valid), self._matrix(trial), []
+        x = torch.zeros_like(contrast.curvature)
         for l2 in sorted(self.l2, reverse=True):
             x = contrast.minimum(x, l2)
             log_z = log_normaliser(on_trial @ x[:-1])
@@ -144,9 +142,6 @@ class WholeSentence(OfTrained):
         ours, theirs = (self._line_logprobs(model, tokens).cpu() for model in self.components)
         return with_column(features, (theirs - ours).float())
 
-    def _model(self, number: int) -> LanguageModel:
-        return list(self.components)[number]
-
     def _line_logprobs(self, model: LanguageModel, tokens: Tensor) -> Tensor:
         """(S,) log p of the sentences of a (N,) text in nats under a model of tokens; float64."""
         return line_sums(text_logprobs(model, tokens, "sentence").double(), tokens)
@@ -154,7 +149,7 @@ class WholeSentence(OfTrained):
     def sentence_logprobs(self, tokens: Tensor) -> Tensor:
         """(S,) log p of the sentences of a (N,) text, each closed by `<eos>`, in nats; float64, on the CPU."""
         ratios = self._matrix(tokens.cpu()) @ self.weights.cpu()
-        return self._line_logprobs(self._model(0), tokens).cpu() + ratios.double() - self.log_z.value
+        return self._line_logprobs(self.inner, tokens).cpu() + ratios.double() - self.log_z.value
 
     def initial_state(self, batch_size: int) -> State:
         return (torch.full((batch_size, 0), -1, device=self.device),)

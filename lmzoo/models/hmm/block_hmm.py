@@ -78,8 +78,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
     The protocol's state is the (B, S) log-belief over the hidden states of the last word's cluster, and (B,) that
     cluster; M stands for a sentence boundary. The belief in a state that dropout has left out is -inf.
 
-    Raises:
-        UserError: where there are more clusters than words, or states is not a multiple of clusters.
+    Raises: UserError where there are more clusters than words, or states is not a multiple of clusters.
     """
 
     autocast = True

@@ -35,7 +35,7 @@ class HiddenMarkovModel(LanguageModel, Generic[Tables]):
         """The distributions of the present parameters; state dropout draws the hidden states of each call anew."""
 
     def lasting_tables(self) -> Tables:
-        """The same, with what many windows would otherwise compute again."""
+        """`tables` with what many windows would otherwise compute again."""
         return self.tables()
 
     def current(self) -> Tables:

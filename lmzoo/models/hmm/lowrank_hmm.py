@@ -58,12 +58,9 @@ class LowRankHMM(NeuralBlockHMM):
 
     A transition goes from a state to a feature, and on to a state, so the model is also an HMM with features as its
     states (Yang, Liu and Tu, "Dynamic programming in rank space", NAACL 2022,
-    https://aclanthology.org/2022.naacl-main.353). Few features therefore remember little. With a kernel,
-    p(r | i) ∝ φ_r(u_i) D_r depends on where the feature leads: D_r = Σ_k φ_r(v_k). In the model of Yang et al. it does
-    not. Nor does it with feature_map ``softmax`` here, where p(j | i) = Σ_r p(r | i) p(j | r) is made of two softmaxes,
-        p(r | i) ∝ exp(w_r·u_i),
-        p(j | r) ∝ exp(w′_r·v_j),
-    with two vectors for each feature. Such a model learns faster.
+    https://aclanthology.org/2022.naacl-main.353), and few features remember little. With a kernel, p(r | i) depends on
+    where the feature leads (`lmzoo.models.hmm.inference.lowrank`). In the model of Yang et al. it does not, nor with
+    feature_map ``softmax`` here, which learns faster: p(r | i) ∝ exp(w_r·u_i) and p(j | r) ∝ exp(w′_r·v_j).
 
     With ``block_features`` every cluster has f/M features, which lead to the states of that cluster alone. This makes
     many features affordable. Each feature then has Z/f states of its own. State dropout leaves them out together, and
@@ -77,8 +74,7 @@ class LowRankHMM(NeuralBlockHMM):
         block_features: whether each cluster has features of its own, which lead to its states alone and are left out
             with them: φ_r(v_j) is 0 unless feature r and state j belong to the same cluster.
 
-    Raises:
-        UserError: where block_features is set, and features do not divide states or are not a multiple of clusters.
+    Raises: UserError where block_features is set, and features do not divide states or are not a multiple of clusters.
     """
 
     same_as_parent = (*NeuralBlockHMM.same_as_parent, "feature_map", "block_features")
@@ -121,12 +117,10 @@ class LowRankHMM(NeuralBlockHMM):
 
     @torch.no_grad()
     def _point_to_states(self) -> None:
-        """Let each feature lead to states of its own with almost equal probabilities.
+        """Let each feature lead to states of its own; with random vectors, training would need long to learn that.
 
-        Where there are more features than states, several features share a state. With random vectors a feature would
-        lead everywhere, and training would need long to unlearn that. Rows of W are nearly orthogonal, so the vector of
-        a state has large products with just the few rows that are added to it. An example, Z = 6 states z and f = 3
-        features r::
+        Rows of W are nearly orthogonal, so the vector of a state has large products with just the few rows that are
+        added to it. Features in excess of states share them. An example, Z = 6 states z and f = 3 features r::
 
             z    0 1 2 3 4 5
             r    0 0 1 1 2 2

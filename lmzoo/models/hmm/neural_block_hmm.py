@@ -1,7 +1,4 @@
-"""The base class of block-sparse HMMs whose distributions are computed from state vectors (Chiu and Rush, EMNLP 2020).
-
-https://aclanthology.org/2020.emnlp-main.103
-"""
+"""The base class of block-sparse HMMs whose distributions are computed from state vectors (Chiu and Rush 2020)."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -50,8 +47,7 @@ class NeuralBlockHMM(BlockHMM):
     The vectors of states are drawn from N(0, 0.01). The paper draws them from N(0, 1), but such long vectors change
     their direction slowly. A factored vector has one half from its cluster. Factored vectors pass a further residual
     layer before every network, and another to become v_j. Free v_j, and free e_i that are tied to them, are drawn from
-    N(0, 1/d), or from N(0, 1/√d) by `lowrank_hmm`. With N(0, 1) the transitions of a fresh model would be almost
-    deterministic, and training would need hundreds of steps to unlearn that.
+    N(0, 1/d), or from N(0, 1/√d) by `lowrank_hmm`; from N(0, 1) the first transitions would be almost deterministic.
     """
 
     same_as_parent: ClassVar[tuple[str, ...]] = ("clusters", "clustering", "dim", "embeddings", "tied")

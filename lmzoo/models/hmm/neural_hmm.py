@@ -1,7 +1,4 @@
-"""The dense HMM with a neural parameterisation (Chiu and Rush, EMNLP 2020).
-
-https://aclanthology.org/2020.emnlp-main.103
-"""
+"""The dense HMM with a neural parameterisation (Chiu and Rush 2020)."""
 
 import torch
 from torch import nn

@@ -17,33 +17,25 @@ SPLIT_NOISE = 0.1
 
 
 def check_parent(parent: Trained, child: LanguageModel, same: Sequence[str], multiples: Sequence[str]) -> None:
-    """Check that the states of a trained model can be split into those of another.
+    """Raise a UserError where the states of a trained model cannot be split into those of another.
 
     Args:
         same: options whose values must be the same in both models.
         multiples: options whose values in the child must be multiples of the parent's.
-
-    Raises: UserError naming the first option for which it is not so, or the classes where they differ.
     """
+    run = f"model.parent={parent.folder}"
     if type(parent.model) is not type(child):
-        raise UserError(
-            f"model.parent={parent.folder}: is of another kind ({type(parent.model).__name__}) than this model "
-            f"({type(child).__name__})",
-            "choose a run of the same",
-        )
+        kinds = f"({type(parent.model).__name__}) than this model ({type(child).__name__})"
+        raise UserError(f"{run}: is of another kind {kinds}", "choose a run of the same")
     for option in same:
         there, here = (str(getattr(model, option)).lower() for model in (parent.model, child))
         if there != here:
-            raise UserError(
-                f"model.parent={parent.folder}: has model.{option}={there}, not {here}", "set it to the same"
-            )
+            raise UserError(f"{run}: has model.{option}={there}, not {here}", "set it to the same")
     for option in multiples:
         there, here = getattr(parent.model, option), getattr(child, option)
         if here % there:
-            raise UserError(
-                f"model.parent={parent.folder}: its {there} {option} cannot be split into {here}",
-                f"set model.{option} to a multiple of {there}",
-            )
+            problem = f"{run}: its {there} {option} cannot be split into {here}"
+            raise UserError(problem, f"set model.{option} to a multiple of {there}")
 
 
 def split_rows(vectors: Tensor, rows: int) -> Tensor:

@@ -1,7 +1,4 @@
-"""Vectors of hidden states, and the networks between vectors and distributions (Chiu and Rush, EMNLP 2020).
-
-https://aclanthology.org/2020.emnlp-main.103
-"""
+"""Vectors of hidden states, and the networks between vectors and distributions (Chiu and Rush 2020)."""
 
 import torch
 from torch import Tensor, nn

@@ -97,8 +97,7 @@ def vlhmm(
         parameterisation: how probabilities are made: by networks, or in a table of a logit for each, Z² of transitions,
             which ignores dim, embeddings, tied and dropout.
 
-    Raises:
-        UserError: where a table has a parent.
+    Raises: UserError where a table has a parent.
     """
     if parameterisation == "neural":
         return VeryLargeHMM(vocabulary_size=vocabulary_size, **options)

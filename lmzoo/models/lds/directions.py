@@ -16,11 +16,9 @@ def singular_words(
     same pair has -v and -u. Belanger & Kakade (ICML 2015).
 
     Args:
-        A: (h, h).
-        C: (V, h), or only the rows of some words.
+        A, C: (h, h), and (V, h) or only the rows of some words.
         spherical: R, (h, h) and symmetric.
-        pairs: how many pairs of singular vectors.
-        words: how many words for each end.
+        pairs, words: how many pairs of singular vectors, and how many words for each end.
 
     Returns: for each of the 2·``pairs`` ends σ, the (words,) rows of C of the words now, and those of the words next.
     """

@@ -43,8 +43,5 @@ def embed(smoothed: Tensor, spherical: Tensor) -> Tensor:
     """(…, h) smoothed means s -> (…, h) token embeddings of unit length, the directions of SS_0^{-½} s.
 
     The covariance of SS_0^{-½} s over the text is I. Belanger & Kakade (ICML 2015), section 6.
-
-    Args:
-        spherical: SS_0^{-½}, (h, h) and symmetric.
     """
     return F.normalize(smoothed @ spherical, dim=-1)

@@ -52,9 +52,7 @@ class LDSOptions(TypedDict):
 
 
 def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
-    """`fit` a system to ``corpus.train``.
-
-    It runs on the model's device, but on the CPU in place of MPS, which has no float64.
+    """`fit` a system to ``corpus.train``, on the model's device, but on the CPU in place of MPS, which has no float64.
 
     Raises: UserError where the options do not suit the text.
     """

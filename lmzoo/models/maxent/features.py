@@ -26,13 +26,9 @@ MOST_PAIRS = 1 << 28
 
 
 def parse_templates(texts: Sequence[str], order: int, where: str) -> list[Template]:
-    """Texts such as ``"w1 c2"`` -> templates.
+    """Texts such as ``"w1 c2"`` -> templates, which look at the order - 1 words before the outcome at most.
 
-    Args:
-        order: n; a template looks at the n - 1 words before the outcome at most.
-        where: the option that the texts come from.
-
-    Raises: UserError that names the option, for a text that is no template.
+    Raises: UserError that begins with ``where``, for a text that is no template.
     """
     templates = []
     for text in texts:
@@ -53,17 +49,14 @@ def ngram_templates(kinds: str, order: int) -> list[Template]:
 def attributes(
     context: Tensor, absent: int, word_class: Tensor | None = None, outcome_class: Tensor | None = None
 ) -> Tensor:
-    """The attributes of histories: columns 2m and 2m + 1 are the class and the word m places before the outcome.
+    """(N, n - 1) words, oldest first -> (N, 2n): columns 2m and 2m + 1 are the class and the word m places before y.
 
     `<eos>` stands before a sentence. Attributes before it are absent.
 
     Args:
-        context: (N, n - 1) words, oldest first.
         absent: stands for an absent attribute.
         word_class: (V,) the class of each word; without it, the classes are absent.
         outcome_class: (N,) the class c0 of the outcome itself; without it, c0 is absent.
-
-    Returns: (N, 2n) int64.
     """
     words = context.flip(1)  # (N, n - 1), nearest first
     ends = words == EOS_ID
@@ -157,12 +150,9 @@ class Features:
 
 
 def finest(levels: list[Level], pairs: list[Tensor], context: Tensor, y: Tensor, outcomes: int) -> Tensor:
-    """(K,) contexts and (K,) outcomes y -> (K,) numbers of their finest pairs; -1 if no level lists the outcome.
+    """(K,) contexts of the last level and outcomes y -> (K,) numbers of their finest pairs; -1 if no level lists y.
 
-    Args:
-        pairs: for each level, ascending keys context · outcomes + y.
-        context: (K,) contexts of the last level.
-        outcomes: the number of all outcomes.
+    ``pairs`` are, for each level, the ascending keys context · outcomes + y.
     """
     pair = torch.full_like(y, -1)
     remaining = torch.arange(len(y), device=y.device)
@@ -190,10 +180,7 @@ def coarse_to_fine(templates: Iterable[Template]) -> list[Template]:
 def collect(
     x: Tensor, y: Tensor, templates: Sequence[Template], size: int, outcomes: int
 ) -> tuple[Features, Tensor, Tensor]:
-    """Collect the features of (N, columns) attributes and (N,) outcomes.
-
-    Returns: the F features, the (F,) occurrences of each, and the (F,) place of each one's template.
-    """
+    """(N, columns) attributes and (N,) outcomes -> their F features, (F,) occurrences, and (F,) places of templates."""
     columns = x.shape[1]
     rows: dict[Template, Tensor] = {(): x.new_zeros(len(x))}
     nodes, count = [x.new_empty(0)], 1

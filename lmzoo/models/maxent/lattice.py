@@ -1,12 +1,11 @@
 """Exponential models of indicator features, normalised exactly at the cost of the features that can hold.
 
 p(y | x) = exp s_x(y) / Z(x), where s_x(y) is the sum of the weights λ of the features that hold of x and y
-(Rosenfeld, *A maximum entropy approach to adaptive statistical language modelling*, 1996). Each template of
-features looks at some attributes of x: the last word, the last two words, the class of the word before the last.
+(Rosenfeld, *A maximum entropy approach to adaptive statistical language modelling*, 1996).
 
-The templates are taken one after another. The attributes looked at so far are a context h, which becomes ever finer;
-h' is the context before the last template. A template changes the score only of the outcomes v that were seen with
-the attributes that it looks at in h. So
+The templates of features are taken one after another. The attributes looked at so far are a context h, which becomes
+ever finer; h' is the context before the last template. A template changes the score only of the outcomes v that were
+seen with the attributes that it looks at in h. So
 
     Z(h) = U(h) + Σ_v exp s_h(v),   U(h) = Z(h') - Σ_v exp s_h'(v)
 
@@ -27,15 +26,13 @@ from torch import Tensor
 class Level:
     """One template: the K pairs hv of its C contexts h and the outcomes v that it has features of.
 
-    The first template lists every possible outcome.
-
     Attributes:
         begin, end: the pairs have the numbers begin … end - 1 among the pairs of all levels.
         context: (K,) ascending; which of the C contexts h is.
         feature: (K,) the number of the feature that holds of hv.
-        suffix: (K,) the number of the pair of v and the finest context coarser than h that lists v. The first level
-            does not use it.
-        shorter: (C,) which context of the level before is h'. The first level does not use it.
+        suffix: (K,) the number of the pair of v and the finest context coarser than h that lists v; of no use in the
+            first level, which lists every possible outcome.
+        shorter: (C,) which context of the level before is h'.
     """
 
     begin: int

@@ -62,11 +62,9 @@ class Fading(nn.Module):
     These are diagonal context matrices (Mnih & Hinton, *A scalable hierarchical distributed language model*, NIPS
     2008). At the start every feature fades with distance at a rate of its own (Pachitariu & Sahani, *Regularization
     and nonlinearities for neural language models: when are they needed?*, 2013): c_i = α^(i-1), α from 0 for the first
-    feature to ``memory`` for the last in equal steps. So the first feature sees the last word only.
+    feature, which sees the last word only, to ``memory`` for the last in equal steps.
 
     Args:
-        places: n - 1.
-        features: m.
         memory: the largest α of a fading context: at first, features keep 0 to this share of themselves from word to
             word.
     """

@@ -22,7 +22,6 @@ class WordClasses(nn.Module):
     training*, ICASSP 2001; in neural models Morin & Bengio (2005) and Mikolov et al. (2011).
 
     Args:
-        vocabulary_size: V.
         features: the size of h.
         classes: C, their number.
         clustering: how they are found: see `word_clusters`.
@@ -42,10 +41,7 @@ class WordClasses(nn.Module):
         self.register_buffer("word_class", torch.arange(vocabulary_size) % classes)
 
     def estimate(self, tokens: Tensor) -> None:
-        """Find the classes in a (N,) text.
-
-        Raises: UserError where the text has fewer different words than there are Brown classes.
-        """
+        """Find the classes in a (N,) text; a UserError where it has fewer different words than Brown classes."""
         types, classes = len(self.word_class), self.S.out_features
         self.word_class.copy_(word_clusters(self.clustering, tokens.long(), types, classes, "model.classes"))
 
@@ -76,10 +72,7 @@ class Output(nn.Module):
         self.classes = None if classes is None else WordClasses(len(weight), weight.shape[1], classes, clustering)
 
     def estimate(self, tokens: Tensor) -> None:
-        """Find the classes in a (N,) text, where the softmax has two levels.
-
-        Raises: UserError where the text has fewer different words than there are classes.
-        """
+        """Find the classes in a (N,) text, where the softmax has two levels; see `WordClasses.estimate`."""
         if self.classes is not None:
             self.classes.estimate(tokens)
 

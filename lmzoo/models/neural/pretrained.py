@@ -52,8 +52,7 @@ class Pretrained:
     def estimate(self, vocabulary: Vocabulary) -> None:
         """Put the vectors in.
 
-        Raises: UserError where they cannot be read, have another dimension, or none of the words, and for a frozen
-            embedding without a source.
+        Raises: UserError as `vectors_of` does, for another dimension, and for a frozen embedding without a source.
         """
         if self.source is None and self.frozen:
             raise UserError("model.embedding_frozen=true would keep random vectors", "set model.embedding_from=RUN")

@@ -81,7 +81,6 @@ class Stack(nn.Module):
         cell: PyTorch's network, of which each layer is one.
         sizes: of the input and of each layer.
         between: dropout between the layers.
-        weight_drop, residual: see `RegulariserOptions` and `lmzoo.models.neural.recurrent.RecurrentOptions`.
     """
 
     def __init__(

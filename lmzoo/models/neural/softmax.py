@@ -23,8 +23,7 @@ def token_logprobs(
 
     The (N, V) logits never exist together: they are computed a chunk of rows at a time. Where most tokens have one
     weight in the loss, the forward pass computes the gradient of Σ log p as well. The backward pass multiplies it by
-    the median weight of the tokens, which is right for every token of that weight. It computes the logits again of
-    tokens with another weight, such as masked ones.
+    the median weight, and computes the logits again of tokens with another one, such as masked ones.
 
     Args:
         hidden: (N, d) h.
@@ -70,10 +69,7 @@ class _TokenLogprobs(torch.autograd.Function):
 def _score(
     hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None, g: Tensor | None
 ) -> tuple[Tensor, list[Tensor]]:
-    """`token_logprobs`, and the gradient of Σ_n g_n log p(x_n | h_n) with respect to h, W and b.
-
-    There is no gradient, an empty list, where the (N,) weights ``g`` are None.
-    """
+    """`token_logprobs`, and the gradient of Σ_n g_n log p(x_n | h_n) by h, W and b; none where the (N,) g are None."""
     if word_class is None:
         return _score_blocks(hidden, weight, bias, tokens, [(len(hidden), len(weight))], g)
     words, sizes, place = _grouped(word_class)
@@ -89,11 +85,7 @@ def _score(
 def _score_blocks(
     hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, blocks: Iterable[tuple[int, int]], g: Tensor | None
 ) -> tuple[Tensor, list[Tensor]]:
-    """`_score` where the first n tokens are told from the first m words alone, and so on: (n, m) is a block.
-
-    Args:
-        tokens: (N,) int64 place of x among the words of its block.
-    """
+    """`_score` in blocks (n, m): the first n tokens are among the first m words, and so on; x are places in a block."""
     whole = torch.promote_types(hidden.dtype, torch.float32)
     chosen, largest = hidden.new_zeros(2, len(hidden), 1, dtype=whole)
     total = torch.ones_like(chosen)

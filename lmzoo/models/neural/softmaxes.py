@@ -16,8 +16,7 @@ class MixtureOfSoftmaxes(Output):
     """p(x | h) = Σ_k π_k(h) softmax(W tanh(U_k h + u_k) + b)_x with π(h) = softmax(P h + p).
 
     Args:
-        weight: W, a (V, e) parameter.
-        bias: b, a (V,) parameter.
+        weight, bias: (V, e) W and (V,) b, as in `Output`.
         features: the size of h.
         softmaxes: K.
     """

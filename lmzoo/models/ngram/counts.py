@@ -99,12 +99,9 @@ def number_type(tokens: Tensor) -> torch.dtype:
 
 
 def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGrams]:
-    """Count the n-grams of orders 1 to N in a text.
+    """Count the n-grams of orders 1 to N in a text of (T,) whole numbers, each sentence closed by word 0.
 
     Each sentence is ``<s> w_1 … w_k </s>``. The unigram ``<s>`` is not counted.
-
-    Args:
-        tokens: (T,) whole numbers, each sentence closed by word 0.
     """
     small = number_type(tokens)
     words = torch.cat([tokens.new_full((1,), EOS_ID, dtype=small), tokens.to(small)])  # a 0 ends and begins sentences

@@ -27,12 +27,7 @@ def counts_of_counts(counts: Numbers) -> list[int]:
 
 
 def kenlm_counts_of_counts(tokens: Tensor, vocabulary_size: int, counts: Sequence[Numbers]) -> list[list[int]]:
-    """t_0 … t_4 of each order as KenLM has them; see `kenlm_last_counts`.
-
-    Args:
-        tokens: (T,) whole numbers, T >= 1, each sentence closed by word 0.
-        counts: (K_n,) adjusted counts for each order.
-    """
+    """t_0 … t_4 of each order as KenLM has them, from the (K_n,) adjusted counts; see `kenlm_last_counts`."""
     t = [counts_of_counts(a) for a in counts]
     for t_n, (adjusted, raw) in zip(t, kenlm_last_counts(tokens, vocabulary_size, len(counts)), strict=False):
         for count, change in ((adjusted, -1), (raw, 1)):

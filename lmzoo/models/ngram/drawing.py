@@ -26,7 +26,7 @@ class Drawing:
 
     def __call__(self, context: Tensor, random: torch.Generator) -> Tensor:
         """(B, N - 1) contexts, oldest word first -> (B,) a word after each."""
-        levels = self._suffixes(context)  # (B, N - 1), the shortest first
+        levels = self.table.suffixes(context)  # (B, N - 1), the shortest first
         word = context.new_empty(len(context))
         todo = torch.arange(len(context), device=context.device)
         level = torch.full_like(todo, levels.shape[1])  # where each is drawn: the words in its context
@@ -36,14 +36,6 @@ class Drawing:
             level = self._refused(levels[todo], at, drawn)
             todo, level = todo[level >= 0], level[level >= 0]
         return word
-
-    def _suffixes(self, context: Tensor) -> Tensor:
-        """(B, N - 1) contexts -> (B, N - 1) rows of their last 1, 2, … words; -1 where they are not listed."""
-        rows, suffixes = context, []
-        for m in range(1, context.shape[1] + 1):
-            suffixes.append(rows[:, -1:])
-            rows = self.table.child(rows[:, :-1], context[:, m:])
-        return torch.cat([context[:, :0], *suffixes], 1)
 
     def _after(self, levels: Tensor, level: Tensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
         """(B,) words drawn at some level or, where no listed one was, at a lower one, which is returned."""

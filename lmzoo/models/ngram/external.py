@@ -77,12 +77,9 @@ class Runs:
         return inverse
 
     def merged(self, read: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """All n-grams, ascending: keys, suffix and counts, part by part.
+        """All n-grams, ascending: keys, suffix and counts, part by part; so many n-grams of each run are read at once.
 
         The keys of the runs give way to the n-grams' rows among all.
-
-        Args:
-            read: how many n-grams of each run are read at once.
         """
         places, ends, row = self.begins[:-1], self.begins[1:], 0
         while places != ends:

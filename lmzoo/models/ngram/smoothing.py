@@ -93,9 +93,7 @@ def discounts(
     Args:
         tokens: (T,) whole numbers, the text.
         counts: (K_n,) for each order, from `smoothing_counts`.
-        fallback: whether an order whose counts give no discounts takes fixed ones.
-
-    Raises: UserError where the counts of an order give no discounts and ``fallback`` is off.
+        fallback: whether an order whose counts give no discounts takes fixed ones; else that is a UserError.
     """
     if smoothing in ("mle", "additive", "witten_bell"):
         return [[0.0] * 3 for _ in counts]
@@ -152,10 +150,9 @@ def estimate(tokens: Tensor, *, vocabulary_size: int, order: int, **options: Unp
 
 @dataclass
 class _Recursion:
-    """The recursion over the orders, a part of the contexts at a time.
+    """The recursion over the orders, a part of the contexts at a time; see `estimate`.
 
     Args:
-        vocabulary_size, order, options: see `estimate`.
         logprob, backoff: those of an `NGramTable`, which are filled.
         kept: whether each n-gram stays; empty where all do.
     """
@@ -168,11 +165,7 @@ class _Recursion:
     kept: Tensor
 
     def step(self, n: int, grams: Order, counts: Numbers, D: list[float], lower: Tensor) -> Tensor:
-        """(K_n,) p of the n-grams, empty for the last order, from the (K_n,) counts a and the order below's p.
-
-        Args:
-            D: the discounts of the counts 1, 2 and 3+.
-        """
+        """(K_n,) p of the n-grams, empty for the last order, from the (K_n,) counts a and the order below's p."""
         p = lower.new_empty(len(grams.keys) if n < self.order else 0)
         first = grams.first + grams.contexts if n > 1 else 0  # row of the first n-gram
         threshold = self.options["prune"][:n][-1]
@@ -231,10 +224,7 @@ def _filled(pieces: Iterable[Tensor], size: int, device: torch.device) -> Tensor
 
 
 def _discount(a: Tensor, D: list[float], kept: Tensor) -> Tensor:
-    """(K_n,) d, from the discounts D of the counts 1, 2 and 3+.
-
-    An n-gram that is left out (``kept`` is false) gives its whole count to the lower order.
-    """
+    """(K_n,) d, from the discounts D of the counts 1, 2 and 3+; its whole count where an n-gram is not ``kept``."""
     d = torch.tensor([0.0, *D], dtype=torch.float64, device=a.device)[a.clamp(max=3)]
     return torch.where(kept, d, a)
 

@@ -86,6 +86,14 @@ class NGramTable:
             rows = torch.where(longer, keys // self.vocabulary_size, before)
         return torch.cat(columns, 1)
 
+    def suffixes(self, context: Tensor) -> Tensor:
+        """(B, N - 1) contexts -> (B, N - 1) rows of their last 1, 2, … words; -1 where they are not listed."""
+        rows, suffixes = context, [context[:, :0]]
+        for m in range(1, context.shape[1] + 1):
+            suffixes.append(rows[:, -1:])
+            rows = self.child(rows[:, :-1], context[:, m:])  # (B, N - 1 - m) of the m + 1 words up to each column
+        return torch.cat(suffixes, 1)
+
     def score(self, words: Tensor, context_length: int) -> Tensor:
         """(B, C + T) words -> (B, T) log p in nats of the last T words, each after at least C = N - 1 others.
 
@@ -116,14 +124,9 @@ class NGramTable:
 
         The unigrams are copied once. Then only the words listed after each context are visited.
         """
-        batch, length = context.shape
-        rows, suffixes = context, []
-        for m in range(1, length + 1):
-            suffixes.append(rows[:, -1])  # (B,) rows of the contexts' last m words
-            rows = self.child(rows[:, :-1], context[:, m:])  # (B, N - 1 - m) of the m + 1 words up to each column
-        backoff = self.logprob.new_zeros(batch)  # (B,) of all the longer contexts together
+        backoff = self.logprob.new_zeros(len(context))  # (B,) of all the longer contexts together
         listed = []
-        for row in reversed(suffixes):
+        for row in self.suffixes(context).unbind(1)[::-1]:
             begin = torch.searchsorted(self.keys, row * self.vocabulary_size)
             count = torch.searchsorted(self.keys, (row + 1) * self.vocabulary_size) - begin
             which, place = ranges(begin, count)  # (listed words,)

@@ -31,13 +31,10 @@ class Parameters(NamedTuple):
 
 
 def expected_counts(tables: Parameters, windows: Iterable[Window]) -> tuple[Parameters, float]:
-    """The E-step: the expected counts of all events given a text (Rabiner 1989, eq. 38-39).
+    """The E-step: the expected counts of all events given a text, and its log-likelihood in nats (Rabiner, eq. 38-39).
 
-    Every row of the text begins with the start distribution. The counts are the gradient of the text's log-likelihood
-    with respect to the log-probabilities.
-
-    Returns:
-        The counts, and the log-likelihood in nats.
+    Every row of the text begins with the start distribution. The counts are the gradient of the log-likelihood with
+    respect to the log-probabilities.
     """
     leaves = Parameters(*(table.detach().requires_grad_() for table in tables))
     total = 0.0
@@ -86,13 +83,7 @@ def random_start(tokens: Tensor, vocabulary_size: int, states: int) -> Parameter
 
 
 def cluster_start(tokens: Tensor, cluster: Tensor, states: int) -> Parameters:
-    """The class bigram model of a (N,) text with a state for each cluster, smoothed by `LEAK`.
-
-    Args:
-        tokens: (N,) int64, the text.
-        cluster: (V,) int64, the cluster of each word.
-        states: the number of clusters.
-    """
+    """The class bigram model of a (N,) text with a state for each of the words' (V,) clusters, smoothed by `LEAK`."""
     c = cluster[tokens]
 
     def table(rows: Tensor, row_count: int, columns: Tensor, column_count: int) -> Tensor:

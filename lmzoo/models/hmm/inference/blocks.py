@@ -1,8 +1,7 @@
 """The forward recursion of block-sparse hidden Markov models, with its gradient by expected counts.
 
-States come in M clusters of S. A word is emitted by the states of its own cluster alone (Chiu and Rush, "Scaling
-Hidden Markov Language Models", EMNLP 2020, https://aclanthology.org/2020.emnlp-main.103). A sentence thus walks from
-cluster to cluster, and each step needs one S × S tile of transitions and S emissions. Log-probabilities are in nats.
+States come in M clusters of S, and a word is emitted by the states of its own cluster alone (Chiu and Rush 2020). A
+sentence walks from cluster to cluster, so a step needs one S × S tile of transitions and S emissions, in nats.
 """
 
 from typing import Any
@@ -99,8 +98,8 @@ def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tu
     The sum is taken in probability space; the largest number of every tile row and of every message is factored out.
     Where it underflows nevertheless, it is taken in log space.
 
-    The gradient runs backward over the same tiles. Let λ_t be the gradient with respect to b_t, and g_t the gradient
-    with respect to log p(x_t | x_<t). The gradient with respect to e_t is
+    The gradient runs backward over the same tiles. Let λ_t and g_t be the gradients with respect to b_t and to
+    log p(x_t | x_<t). The gradient with respect to e_t is
         δ_t = λ_t + (g_t - Σ_j λ_t(j)) p(z_t | x_≤t),
     the next step back has
         λ_{t-1}(i) = Σ_j p(z_{t-1} = i | z_t = j, x_<t) δ_t(j),

@@ -1,8 +1,7 @@
 """The forward recursion of dense hidden Markov models, with its gradient by expected counts.
 
-Rabiner, "A tutorial on hidden Markov models", 1989, https://doi.org/10.1109/5.18626. Every state leads to every state,
-by one (Z, Z) table. So a step of the recursion is one matrix product for all rows of a batch, and nothing of size
-B × Z × Z is ever built. Log-probabilities are in nats.
+Rabiner, "A tutorial on hidden Markov models", 1989, https://doi.org/10.1109/5.18626. Every state leads to every state
+by one (Z, Z) table, so a step is one matrix product for all rows of a batch. Log-probabilities are in nats.
 """
 
 from typing import Any
@@ -78,15 +77,8 @@ def forward(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor
         b_t(j) = log p(z_t = j | x_≤t) = log Σ_i exp(b_{t-1}(i) + A(i, j)) + e_t(j) - log p(x_t | x_<t)
 
     It runs in probability space, in the precision of its inputs: autocast leaves products that are written with out= as
-    they are. A batch in which a sum underflows is left to `blocks.forward`.
-
-    The gradient runs backward. Let λ_t be the gradient with respect to b_t, and g_t the gradient with respect to
-    log p(x_t | x_<t). The gradient with respect to e_t (and, for t = 1, to the prior) is
-        δ_t = λ_t + (g_t - Σ_j λ_t(j)) p(z_t | x_≤t),
-    the next step back has
-        λ_{t-1}(i) = Σ_j p(z_{t-1} = i | z_t = j, x_<t) δ_t(j),
-    and the gradient of A is the sum of p(z_{t-1} = i | z_t = j, x_<t) δ_t(j) over all steps, one matrix product. Where
-    every g_t is 1, these are expected counts (eq. 37 and 38).
+    they are. A batch in which a sum underflows is left to `blocks.forward`, which tells the equations of the gradient.
+    Here that of A is the sum over all steps, one matrix product, and that of the prior is δ_1.
 
     Args:
         prior: (B, Z) log p(z_1 | past), before the first token.
@@ -94,8 +86,7 @@ def forward(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor
         emission: (B, T, Z) log p(x_t | z_t). All three may hold -inf.
 
     Returns:
-        (B, T) log p(x_t | x_<t) and the (B, Z) log-belief after the last token, both differentiable. A token that is
-        impossible has -inf and no gradient, and so has every token after it.
+        (B, T) log p(x_t | x_<t) and the (B, Z) log-belief after the last token; differentiable as in `blocks.forward`.
     """
     result: Any = _Scaled.apply(prior, transition, emission)
     logprobs, belief, accurate = result

@@ -1,7 +1,7 @@
 """Emission tables of block-sparse hidden Markov models: log-softmaxes over the words of each cluster.
 
-Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://aclanthology.org/2020.emnlp-main.103.
-Log-probabilities are in nats. Nothing of size MS × V is stored, for M clusters of S states and V words.
+Chiu and Rush 2020. Log-probabilities are in nats. Nothing of size MS × V is stored, for M clusters of S states and V
+words.
 """
 
 import torch
@@ -13,10 +13,10 @@ from lmzoo.numerics.precision import single
 
 
 def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tensor:
-    """log p(x | z) of every word x under the S states z of its cluster, a log-softmax of h_z·w_x + b_x.
+    """log p(x | z) of every word x under the states z of its cluster: a log-softmax of h_z·w_x + b_x over its words.
 
-    The sum runs over the words of the cluster. Clusters whose sizes lie within a factor of two share a batched
-    product. An example of V = 6 words, with clusters of sizes 3, 1 and 2; · is padding::
+    Clusters whose sizes lie within a factor of two share a batched product. An example of V = 6 words, with clusters of
+    sizes 3, 1 and 2; · is padding::
 
         word       0 1 2 3 4 5        members       products                        table row
         cluster    2 0 0 1 2 0   →    1 2 5    →    size 1:  3                 →    of word 0: that of slot 1
@@ -30,8 +30,7 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
         bias: (V,).
         cluster: (V,) int64, the cluster of each word.
 
-    Returns:
-        (V, S), nats.
+    Returns: (V, S).
     """
     (V, d), S = W.shape, H.shape[1]
     members, label = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words

@@ -19,7 +19,6 @@ def group(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
     Args:
         labels: (N,) int64, the label of each item.
-        size: the row length.
 
     Returns:
         (R, size) item numbers, filled up with N, and the (R,) label of each row. Rows are ordered by label, and items

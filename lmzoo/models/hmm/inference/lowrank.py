@@ -1,16 +1,16 @@
 """Transition matrices of low rank: p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k), φ positive.
 
 Chiu, Deng and Rush, "Low-rank constraints for fast inference in structured models", NeurIPS 2021,
-https://arxiv.org/abs/2201.02715. Let D_r = Σ_k φ_r(v_k) for each of the f features r. Then a transition goes from
-state i to a feature r, and from there to state j:
+https://arxiv.org/abs/2201.02715. With D_r = Σ_k φ_r(v_k), a transition goes from state i to one of f features r, and
+from there to state j:
 
     p(j | i) = Σ_r p(r | i) p(j | r),   p(r | i) = φ_r(u_i) D_r / φ(u_i)·D,   p(j | r) = φ_r(v_j) / D_r.
 
-These are two softmaxes, which cost O(Zf) each. A variant leaves out the weight D_r: p(r | i) is a softmax of log φ(u_i)
-alone. Only the requested tiles of the product, Z × Z, are ever computed.
+These are two softmaxes, which cost O(Zf) each. A variant leaves out the weight D_r. Only the requested tiles of the
+Z × Z product are ever computed.
 
-Features may come in clusters as states do. Then φ_r(v_j) is 0 unless r and j are in the same cluster, p(j | r) and a
-tile need the features of one cluster alone and are M times cheaper, and p(r | i) costs as much as before.
+Features may come in clusters as states do. Then φ_r(v_j) is 0 unless r and j are in the same cluster, and p(j | r) and
+a tile are M times cheaper.
 """
 
 from typing import Any
@@ -50,7 +50,6 @@ def block_factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tup
     Args:
         origin: (M, S, MF) log φ(u).
         destination: (M, S, F) log φ(v) of the states of a cluster, for the features of the same cluster.
-        weighted: whether p(r | i) has the weight D_r.
 
     Returns:
         (M, M, S, F) log p(r | i), [c, c′] from the states of cluster c to the features of c′; and (M, F, S)
@@ -101,16 +100,13 @@ class _Tiles(torch.autograd.Function):
 
 
 def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """log p(j | i) = log Σ_r p(r | i) p(j | r) of the given cluster pairs.
+    """(P, S, S) log p(j | i) = log Σ_r p(r | i) p(j | r) of the given cluster pairs, as in `transition_tiles`.
 
     Under autocast only the gradient is in half precision, because rounded p(j | i) do not sum to one.
 
     Args:
         P, Q: (M, S, f) log p(r | i) and log p(j | r).
         source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
-
-    Returns:
-        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
     half = autocast_type(P)
     with torch.autocast(P.device.type, enabled=False):
@@ -119,14 +115,11 @@ def tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
 
 
 def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """The `tiles` where features come in clusters; everything is in single precision, under autocast, too.
+    """(P, S, S) `tiles` where features come in clusters; everything is in single precision, under autocast, too.
 
     Args:
         P, Q: (M, M, S, F) log p(r | i) and (M, F, S) log p(j | r), of `block_factors`.
         source, target: (P,) int64 clusters.
-
-    Returns:
-        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
     """
     M, features, S = Q.shape
     to_features = F.embedding(source * M + target, P.view(M * M, -1)).view(len(source), S, features)

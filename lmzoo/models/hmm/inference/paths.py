@@ -48,12 +48,10 @@ def viterbi(chain: Chain, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """The likeliest path (Rabiner 1989, eq. 32-35).
 
     Args:
-        chain: B texts.
         lengths: (B,) int64, the number of tokens of each text; later tokens are padding.
 
     Returns:
-        (B, T) the states z that maximise p(z, x | past), without meaning on padding, and (B,) log p(z, x | past) in
-        nats.
+        (B, T) the states z that maximise p(z, x | past), without meaning on padding; (B,) log p(z, x | past) in nats.
     """
     score = (chain.belief[:, :, None] + chain.step(0)).logsumexp(1)  # eq. 32; z_0 is no part of the path
     stay, origins = torch.arange(score.shape[1], device=score.device), []
@@ -73,12 +71,8 @@ def viterbi(chain: Chain, lengths: Tensor) -> tuple[Tensor, Tensor]:
 def posterior(chain: Chain, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """p(z_t | past, x), given all tokens of each text (Rabiner 1989, eq. 25-27).
 
-    The posterior is the gradient of log p(x) = log Σ_z Π_t p(z_t | z_{t-1}) exp(e_t(z_t)) with respect to the e_t.
-    `blocks.forward` computes it by the backward recursion.
-
-    Args:
-        chain: B texts.
-        lengths: (B,) as in `viterbi`.
+    It is the gradient of log p(x) = log Σ_z Π_t p(z_t | z_{t-1}) exp(e_t(z_t)) with respect to the e_t, which
+    `blocks.forward` computes by the backward recursion; ``lengths`` as in `viterbi`.
 
     Returns:
         (B, T, S) p(z_t | past, x), 0 on padding, and (B,) log p(x | past) in nats.

@@ -1,10 +1,8 @@
 """Transition tiles: log p(j | i) for all states i of one cluster and all states j of another.
 
-Block-sparse hidden Markov models have M clusters of S states. A text determines the cluster of every state, because a
-word is emitted by the states of its own cluster alone (Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP
-2020, https://aclanthology.org/2020.emnlp-main.103). Of the transition matrix A (MS × MS) a text therefore needs only
-the S × S tiles of cluster pairs that follow each other in it. Nothing of size MS × MS is stored. Log-probabilities
-are in nats.
+A text determines the cluster of every state, because a word is emitted by the states of its own cluster alone (Chiu
+and Rush 2020). Of the MS × MS transition matrix it needs only the S × S tiles of clusters that follow each other in it,
+and no more is stored. Log-probabilities are in nats.
 """
 
 from collections.abc import Iterator
@@ -19,7 +17,6 @@ from lmzoo.numerics.precision import in_autocast_type, single
 
 CHUNK = {"cpu": 2**21, "cuda": 2**26}
 """How many transition logits exist at a time: enough to keep matrix products busy."""
-
 
 KEPT = 2**27
 """How many transition probabilities are kept for the backward pass, which computes all others again."""
@@ -81,9 +78,8 @@ def _chunks(source: Tensor, M: int, S: int) -> Iterator[tuple[Tensor, slice]]:
 def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """log p(j | i) = u_i·v_j - log Σ_k exp(u_i·v_k) of the given cluster pairs; k runs over all MS states.
 
-    The rows of a few clusters are computed at a time, normalised, and the tiles are cut out of them. The backward pass
-    computes them again. Beside tiles and vectors, memory is that of one cluster's rows, S × MS, or of as many rows as
-    `CHUNK` has room for. The rows of a cluster that no pair leaves are not computed.
+    The rows of a few clusters are computed at a time, as many as `CHUNK` has room for, and the tiles are cut out of
+    them. The backward pass computes them again.
 
     Args:
         U, V: (M, S, d) vectors of the states as origin and as destination.
@@ -138,17 +134,14 @@ class _LocalTiles(torch.autograd.Function):
 
 
 def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """log p(j | i) = log p(c | i) + u_i·v_j - log Σ_k exp(u_i·v_k) of the given cluster pairs.
-
-    c is the cluster of j, and k runs over the S states of c alone.
+    """log p(j | i) = log p(c | i) + u_i·v_j - log Σ_k exp(u_i·v_k), k over the S states of j's cluster c alone.
 
     Args:
         arrival: (M, S, M) log p(c | i).
-        U, V: (M, S, d) vectors of the states as origin and as destination.
-        source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
+        U, V, source, target: as in `transition_tiles`.
 
     Returns:
-        (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
+        (P, S, S) log-probabilities.
     """
     tiles: Any = _LocalTiles.apply(arrival, *in_autocast_type(U, V), source, target)
     return tiles

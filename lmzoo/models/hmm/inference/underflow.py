@@ -66,14 +66,9 @@ class _LogSums(torch.autograd.Function):
 
 
 def log_product(X: Tensor, Y: Tensor) -> Tensor:
-    """The logarithm of a matrix product, exp(X) exp(Y).
+    """(…, N, K) X and (…, K, M) Y -> (…, N, M) log Σ_k exp(X_nk + Y_km), the logarithm of exp(X) exp(Y).
 
-    Args:
-        X: (…, N, K).
-        Y: (…, K, M), with the batch dimensions of X.
-
-    Returns:
-        (…, N, M) log Σ_k exp(X_nk + Y_km), out of autocast's reach; no gradient flows where it is -inf.
+    It is out of autocast's reach; no gradient flows where it is -inf.
     """
     with torch.autocast(X.device.type, enabled=False):
         product = X.exp() @ Y.exp()

@@ -112,7 +112,7 @@ def em(
 
     Args:
         psi: Ψ_1 … of whitened observations, which are one-hot words or vectors.
-        dimensions: in how many dimensions the observations vary: V - 1 for V one-hot words, d for vectors.
+        dimensions: as in `e_step`.
         hidden: h, at most ``dimensions``.
         blocks: r of subspace identification, at least 2. It sees Ψ_1 … Ψ_{2r-1}; see `Hankel`.
         lags: L; EM sees Ψ_1 … Ψ_L.

@@ -41,11 +41,10 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class CrossCovariance:
-    """Ψ_k, a sparse matrix plus a symmetric one of rank two, which has the smoothing and the mean.
+    """Ψ_k, a (V, V) COO matrix plus a symmetric one of rank two, which has the smoothing and the mean.
 
     Attributes:
-        sparse: (V, V) COO.
-        left, right: (V, 2) and (2, V); the rest of Ψ_k is their product.
+        left, right: (V, 2) and (2, V), whose product is the second.
     """
 
     sparse: Tensor

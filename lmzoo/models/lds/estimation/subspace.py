@@ -79,10 +79,7 @@ def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -
 
 
 def unit_noise(A: Tensor, C: Tensor, Pi: Tensor) -> LDS | None:
-    """The system with E[x xᵀ] = Π, in the coordinates where Q = Π - AΠAᵀ is I.
-
-    None unless Q and D are positive definite.
-    """
+    """The system with E[x xᵀ] = Π where Q = Π - AΠAᵀ is I; None unless Q and D are positive definite."""
     if not bool(torch.isfinite(Pi).all()):
         return None
     L, failed = torch.linalg.cholesky_ex(symmetric(Pi - A @ Pi @ A.mT))  # Q = LLᵀ
@@ -95,10 +92,8 @@ def unit_noise(A: Tensor, C: Tensor, Pi: Tensor) -> LDS | None:
 
 
 def _exact_noise(A: Tensor, C: Tensor, G: Tensor) -> LDS | None:
-    """The system whose Π solves G = AΠCᵀ, G given as its (V, h) transpose; None unless Q and D are positive definite.
-
-    Π is exact if a linear system has the moments; else Q is often indefinite.
-    """
+    """The system whose Π solves G = AΠCᵀ, with the (V, h) transpose of G; None where Q is indefinite, as it often is
+    where no linear system has the moments."""
     inverse, _ = torch.linalg.inv_ex(C.mT @ C)
     return unit_noise(A, C, symmetric(torch.linalg.inv_ex(A)[0] @ (G.mT @ C) @ inverse))
 
