@@ -4,7 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from lmzoo.corpus import EOS_ID, Corpus
 models = Registry("model")
 
 Built = TypeVar("Built")
+Tables = TypeVar("Tables")
 
 State = tuple[Tensor, ...]
 """What a model remembers between windows. Only the model knows what is in it.
@@ -137,6 +138,35 @@ class LanguageModel(nn.Module, ABC):
     def device(self) -> torch.device:
         """Where the model's numbers live."""
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
+
+
+class WithTables(LanguageModel, Generic[Tables]):
+    """A model that computes tables from its parameters for every window; while it is `frozen`, once."""
+
+    _frozen: Tables | None = None
+
+    @abstractmethod
+    def tables(self) -> Tables:
+        """The tables of the present parameters."""
+
+    def lasting_tables(self) -> Tables:
+        """`tables` with what many windows would otherwise compute again."""
+        return self.tables()
+
+    def current(self) -> Tables:
+        """The frozen tables, or new ones."""
+        return self.tables() if self._frozen is None else self._frozen
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        before = self._frozen
+        if before is None:
+            with torch.no_grad():
+                self._frozen = self.lasting_tables()
+        try:
+            yield
+        finally:
+            self._frozen = before
 
 
 def learnt_numbers(model: nn.Module) -> int | None:

@@ -4,8 +4,6 @@ Krause, Kahembwe, Murray & Renals, "Dynamic evaluation of neural sequence models
 https://arxiv.org/abs/1709.07432; Mikolov et al. (2010) for the rule without decay.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -19,7 +17,7 @@ from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.trained import OfOneRun
-from lmzoo.protocol.model import State, models, sized_by_estimate
+from lmzoo.protocol.model import State, WithTables, models, sized_by_estimate
 
 WINDOW = 100
 """Tokens scored at once, or n if that is more. A window in which a step is taken copies the weights for each row."""
@@ -27,8 +25,20 @@ ROWS = 100
 """Rows of train in a segment of which the mean squares of gradients are measured."""
 
 
+@dataclass(frozen=True)
+class Rule:
+    """What all steps have in common."""
+
+    trained: Tensor
+    """(P,) w_0."""
+    back: Tensor | float
+    """The part of the way back to w_0: (P,), or one number under ``sgd``."""
+    divisor: Tensor | None
+    """(P,) r + ε; None under ``sgd``."""
+
+
 @models.register("dynamic")
-class Dynamic(OfOneRun):
+class Dynamic(WithTables[Rule], OfOneRun):
     """A trained model whose weights w follow the text: after every segment of n tokens, which were scored before,
 
         sgd:  w ← w − η g + λ (w_0 − w),
@@ -40,7 +50,7 @@ class Dynamic(OfOneRun):
     gradients of segments of 100 rows.
 
     The state is the (B, n − 1) tokens scored since the last step, -1 where there is none, the (B, P) weights, and then
-    the state of the model where the segment began.
+    the state of the model where the segment began. While it is `frozen`, its inner model is not: the weights change.
 
     Args:
         run: folder of a trained run, whose model is taken when training starts. It has weights.
@@ -70,7 +80,6 @@ class Dynamic(OfOneRun):
     ):
         super().__init__(vocabulary_size, run)
         self.rule, self.rate, self.decay, self.segment, self.epsilon = rule, rate, decay, segment, epsilon
-        self.frozen_rule: _Rule | None = None  # while the model is frozen
         self.register_buffer("rms", torch.empty(0))
         sized_by_estimate(self, "rms")
 
@@ -100,7 +109,7 @@ class Dynamic(OfOneRun):
 
     def initial_state(self, batch_size: int) -> State:
         pending = torch.full((batch_size, self.segment - 1), -1, device=self.device)
-        return pending, self._rule().trained.expand(batch_size, -1), *self.inner.initial_state(batch_size)
+        return pending, self.current().trained.expand(batch_size, -1), *self.inner.initial_state(batch_size)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         pending, weights, *start = state
@@ -135,7 +144,7 @@ class Dynamic(OfOneRun):
 
     def _learn_(self, weights: Tensor, gradient: Tensor) -> None:
         """Take a step with (P,) weights: down a gradient, and towards the trained ones."""
-        rule = self._rule()
+        rule = self.current()
         weights.lerp_(rule.trained, rule.back)
         if rule.divisor is None:
             weights.sub_(gradient, alpha=self.rate)
@@ -164,13 +173,11 @@ class Dynamic(OfOneRun):
         """(P,) w_0, one parameter after another."""
         return torch.cat([parameter.detach().flatten() for parameter in self.inner.parameters()])
 
-    def _rule(self) -> "_Rule":
-        if self.frozen_rule is not None:
-            return self.frozen_rule
+    def tables(self) -> Rule:
         if self.rule == "sgd":
-            return _Rule(self._trained(), self.decay, None)
+            return Rule(self._trained(), self.decay, None)
         back = (self.decay * self.rms / self.rms.mean()).clamp(max=1)
-        return _Rule(self._trained(), back, self.rms + self.epsilon)
+        return Rule(self._trained(), back, self.rms + self.epsilon)
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
         """(P,) weights as the parameters of the model, ready for a gradient."""
@@ -181,30 +188,9 @@ class Dynamic(OfOneRun):
             for (name, parameter), part in zip(parameters.items(), parts, strict=True)
         }
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """The model itself is not frozen: its weights change."""
-        before, self.frozen_rule = self.frozen_rule, self._rule()
-        try:
-            yield
-        finally:
-            self.frozen_rule = before
-
     @property
     def window_tokens(self) -> int:
         return max(WINDOW, self.segment)
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """What all steps have in common."""
-
-    trained: Tensor
-    """(P,) w_0."""
-    back: Tensor | float
-    """The part of the way back to w_0: (P,), or one number under ``sgd``."""
-    divisor: Tensor | None
-    """(P,) r + ε; None under ``sgd``."""
 
 
 class _Predicting(torch.nn.Module):

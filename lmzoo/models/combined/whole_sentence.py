@@ -111,7 +111,7 @@ class WholeSentence(OfOneRun):
             of_word.copy_(cached_brown_clusters(train, self.vocabulary_size, number, "model.clusters"))
         features = self.features  # before samples are drawn, as it refuses what is too much
         random = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
-        numbers = self.noise * _sentences(train), max(self.samples // CHOICE, 2), self.samples
+        numbers = self.noise * int((train == EOS_ID).sum()), max(self.samples // CHOICE, 2), self.samples
         noise, trial, fresh = (sample_sentences(p_0, number, random) for number in numbers)
         self.keys = frequent(features, [train, noise], self.min_count)
         log.info("%s features, %s samples to learn from", f"{len(self.keys):,}", f"{numbers[0]:,}")
@@ -168,7 +168,3 @@ class WholeSentence(OfOneRun):
     def predict(self, state: State) -> Tensor:
         raise UserError("whole_sentence: has a probability of whole sentences alone, and predicts no next word",
                         "use it to evaluate, compare, rerank or mix per sentence")  # fmt: skip
-
-
-def _sentences(tokens: Tensor) -> int:
-    return int((tokens == EOS_ID).sum())

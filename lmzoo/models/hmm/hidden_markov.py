@@ -1,23 +1,20 @@
 """The base class of all hidden Markov models of the zoo."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from typing import Generic
 
 import torch
 from torch import Tensor
 
 from lmzoo.models.hmm.inference.paths import Chain, posterior
-from lmzoo.protocol.model import LanguageModel, State
-
-Tables = TypeVar("Tables")
+from lmzoo.protocol.model import State, Tables, WithTables
 
 
-class HiddenMarkovModel(LanguageModel, Generic[Tables]):
+class HiddenMarkovModel(WithTables[Tables], Generic[Tables]):
     """p(x) = Σ_z Π_t p(z_t | z_{t-1}) p(x_t | z_t), where z_t is one of the hidden states 0, …, Z - 1.
 
-    The distributions are computed from the parameters for every window, unless they are `frozen`.
+    Its tables are the distributions; state dropout draws the hidden states of each call of `tables` anew.
 
     `chain`, `words`, `successors` and `next_words` show what is inside. They are meant for evaluation mode: in training
     some hidden states may be left out.
@@ -25,33 +22,6 @@ class HiddenMarkovModel(LanguageModel, Generic[Tables]):
 
     states: int
     """Z, the number of hidden states."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._frozen: Tables | None = None
-
-    @abstractmethod
-    def tables(self) -> Tables:
-        """The distributions of the present parameters; state dropout draws the hidden states of each call anew."""
-
-    def lasting_tables(self) -> Tables:
-        """`tables` with what many windows would otherwise compute again."""
-        return self.tables()
-
-    def current(self) -> Tables:
-        """The frozen tables, or new ones."""
-        return self.tables() if self._frozen is None else self._frozen
-
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        before = self._frozen
-        if before is None:
-            with torch.no_grad():
-                self._frozen = self.lasting_tables()
-        try:
-            yield
-        finally:
-            self._frozen = before
 
     @abstractmethod
     def chain(self, tokens: Tensor, state: State) -> Chain:

@@ -2,8 +2,6 @@
 
 import logging
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Unpack
 
 import torch
@@ -16,12 +14,12 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.drawing import Drawing
 from lmzoo.models.ngram.smoothing import SmoothingOptions, estimate
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.model import State, WindowModel, models, sized_by_estimate
+from lmzoo.protocol.model import State, WindowModel, WithTables, models, sized_by_estimate
 
 log = logging.getLogger(__name__)
 
 
-class BackoffModel(WindowModel):
+class BackoffModel(WithTables[NGramTable], WindowModel):
     """A model that is an `NGramTable`: three buffers and no parameters. It is uniform until the buffers are filled.
 
     `<eos>` is ``</s>`` where it is predicted and ``<s>`` where it is remembered. Memory never crosses `<eos>`, in
@@ -43,15 +41,9 @@ class BackoffModel(WindowModel):
         self.register_buffer("logprob", torch.full((types,), -math.log(types)))
         self.register_buffer("backoff", torch.zeros(types))
         sized_by_estimate(self, "keys", "logprob", "backoff", constant=True)
-        self._frozen: NGramTable | None = None
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        before, self._frozen = self._frozen, self.table
-        try:
-            yield
-        finally:
-            self._frozen = before
+    def tables(self) -> NGramTable:
+        return NGramTable(len(self.logprob) - len(self.keys), self.keys, self.logprob, self.backoff)
 
     @property
     def window_tokens(self) -> int:
@@ -61,9 +53,7 @@ class BackoffModel(WindowModel):
     @property
     def table(self) -> NGramTable:
         """The buffers as a table; while they are frozen, the same one."""
-        if self._frozen is not None:
-            return self._frozen
-        return NGramTable(len(self.logprob) - len(self.keys), self.keys, self.logprob, self.backoff)
+        return self.current()
 
     @table.setter
     def table(self, table: NGramTable) -> None:
