@@ -20,29 +20,25 @@ class NNLM(NeuralWindowModel):
     """p(w | context) = softmax(y)_w with y = b + W x + U tanh(d + H x), x the feature vectors of the context's words.
 
     Bengio, Ducharme, Vincent & Jauvin, *A neural probabilistic language model*, JMLR 2003, equation 1,
-    in its symbols. Options add what came later:
-      - dropout of the words' features and of the hidden layers (Srivastava et al. 2014);
-      - further hidden layers, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016; layer norm, Ba et al. 2016);
-      - a norm and a gate in the first hidden layer;
-      - tied weights U = C P, the words' feature vectors at the output as well (Press & Wolf 2017), and W = C D, which
-        makes b + W x a log-bilinear model (Mnih & Hinton 2007).
+    in its symbols. Options add what came later.
 
     Args:
         order: n; a word is predicted from its context, the n - 1 words before it.
         embedding: m, the size of C's rows, the feature vectors.
         hidden: h, the size of the hidden layers.
-        layers: how many hidden layers there are; the first is that of the paper.
+        layers: how many hidden layers there are; after the first, a ← a + tanh(d_l + H_l norm(a)) (He et al. 2016;
+            layer norm, Ba et al. 2016).
         context: how x is made of the context's n - 1 vectors: see `concatenated`, `averaged` and `Fading`.
         memory: see `Fading`.
         direct: whether there is W, by which x reaches the output past the hidden layers.
-        tied: whether input and output words share their vectors through a projection: U = C P and W = C D. P is m × h;
-            D has m rows and the columns of W.
+        tied: whether input and output words share their vectors through a projection: U = C P (Press & Wolf 2017) and
+            W = C D, which makes b + W x log-bilinear (Mnih & Hinton 2007). P is m × h; D has the columns of W.
         classes, clustering: see `Output`.
         norm: whether the first hidden layer is tanh(norm(d + H x)), with layer norm. Without the norm, as in 2003, its
             gradients soon vanish.
         gated: whether the first hidden layer's tanh is multiplied by σ(g + G x), which can shut a unit (van den Oord et
             al., "Conditional image generation with PixelCNN decoders", NIPS 2016, equation 2).
-        dropout: its rate, of the input and of hidden layers.
+        dropout: its rate, of the input and of hidden layers (Srivastava et al. 2014).
         init: weights are drawn uniformly from ±init; biases start at zero.
         embedding_from: a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, which C starts
             from. None: none.
