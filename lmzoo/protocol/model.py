@@ -83,7 +83,7 @@ class LanguageModel(nn.Module, ABC):
             state: what `initial_state` or the previous window returned.
 
         Returns:
-            log p(x_t | x_<t) in nats, (B, T), and the state after the window's last token.
+            (B, T) log p(x_t | x_<t) in nats, and the state after the window's last token.
             Rows are independent, and a position depends on no later one. So padding at the end of
             a row needs no mask: the caller ignores its scores.
 
@@ -94,7 +94,7 @@ class LanguageModel(nn.Module, ABC):
 
     @abstractmethod
     def predict(self, state: State) -> Tensor:
-        """Log-probabilities of the next token in nats, (B, V)."""
+        """(B, V) log-probabilities of the next token in nats."""
 
     def inherit(self, trained: Sequence["Trained"]) -> None:
         """Take what is needed of the runs that `starts_from` names, in their order; called before `estimate`."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
+from shapes import compared
 
 import lmzoo
 from lmzoo.core.configs import CONFIGS
@@ -19,6 +20,7 @@ from lmzoo.models.combined.mixture import Mixture
 from lmzoo.models.hmm.hmm import HMM
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.ngram.arpa_file import write_arpa
+from lmzoo.protocol.encoder import Encoder
 from lmzoo.protocol.model import LanguageModel, State, learnt_numbers, models, restored
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
@@ -138,6 +140,23 @@ def test_scores_are_logprobabilities_of_the_given_tokens(model: LanguageModel, t
     assert scores.shape == tokens.shape
     assert (scores <= 1e-6).all()
     assert all(part.shape[0] == 3 for part in state)
+
+
+def test_tensors_have_the_shapes_of_the_docstrings(model: LanguageModel, tokens: torch.Tensor):
+    model.train()
+    with compared() as tensors:
+        scores, state = model(tokens, model.initial_state(3))
+        if any(parameter.requires_grad for parameter in model.parameters()):
+            (-scores.mean() + model.penalty()).backward()
+        model.eval()
+        if not model.whole_sentences:
+            model.predict(state)
+        if isinstance(model, Encoder):
+            model.embed(tokens)
+    model.eval()
+    model.zero_grad()
+    assert tensors[type(model).forward.__qualname__] >= 2
+    assert model.whole_sentences or tensors[type(model).predict.__qualname__] >= 1
 
 
 def test_predictions_sum_to_one_and_agree_with_scores(predicting: LanguageModel, tokens: torch.Tensor):

@@ -109,5 +109,5 @@ class _OutcomeLogprobs(torch.autograd.Function):
 
 
 def outcome_logprobs(weights: Tensor, lattice: Lattice) -> Tensor:
-    """log p(y | x) in nats of the lattice's outcomes, (N,) float64; differentiable in the weights λ, (F,)."""
+    """(N,) float64 log p(y | x) in nats of the lattice's outcomes; differentiable in the (F,) weights λ."""
     return _OutcomeLogprobs.apply(weights, lattice)

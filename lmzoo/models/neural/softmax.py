@@ -85,7 +85,7 @@ def _score(
 def _score_blocks(
     hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, blocks: Iterable[tuple[int, int]], g: Tensor | None
 ) -> tuple[Tensor, list[Tensor]]:
-    """`_score` in blocks (n, m): the first n tokens are among the first m words, and so on; x are places in a block."""
+    """`_score` in blocks n × m: the first n tokens are among the first m words, and so on; x are places in a block."""
     whole = torch.promote_types(hidden.dtype, torch.float32)
     chosen, largest = hidden.new_zeros(2, len(hidden), 1, dtype=whole)
     total = torch.ones_like(chosen)

@@ -1,9 +1,18 @@
-"""A text from a known HMM, which a linear system describes exactly."""
+"""A text from a known HMM, which a linear system describes exactly; tensors are compared with the docstrings."""
+
+from collections.abc import Iterator
 
 import pytest
 from lds_oracle import HMM
+from shapes import compared
 
 from lmzoo.corpus import Corpus, Vocabulary
+
+
+@pytest.fixture(autouse=True)
+def _shapes() -> Iterator[None]:
+    with compared():
+        yield
 
 
 @pytest.fixture(scope="session")

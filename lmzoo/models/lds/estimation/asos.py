@@ -92,7 +92,10 @@ def e_step(psi: Sequence[Operator], lds: LDS, steady: SteadyState, dimensions: i
 def _read(
     psi: Sequence[Operator], C: Tensor, W: Tensor, F: Sequence[Tensor], powers: Sequence[Tensor]
 ) -> tuple[list[Tensor], Tensor]:
-    """Multiply each Ψ_k once: (h, h) T_0 … T_L, and (V, h) SY_0ᵀ by (8) but for its end; powers are H⁰, H¹, …."""
+    """Multiply each Ψ_k once -> T_0 … T_L, (h, h) each, and (V, h) SY_0ᵀ by (8) but for its end.
+
+    ``powers`` are H⁰, H¹, ….
+    """
     L, H = len(psi), powers[1]
     Z = [F[L]]
     for k in reversed(range(L)):
