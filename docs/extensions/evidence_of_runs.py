@@ -3,7 +3,7 @@
 import shlex
 
 from docutils import nodes
-from evidence import KEPT, PAGES, Evidence, Kept, Page
+from evidence import AGAIN, KEPT, PAGES, Evidence, Kept, Page
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -63,9 +63,10 @@ class EvidenceOf(SphinxDirective):
             (run,) = evidence.runs
             figures = "; ".join(f"{split} {figure}" for split, figure in run.figures.items())
             made.append(nodes.paragraph("", "", nodes.strong("", figures), nodes.Text("; "), *self._files(run)))
-        made.append(nodes.paragraph("", told(evidence.runs[0])))
-        for line in dict.fromkeys(map(command, evidence.runs)):
-            made.append(nodes.literal_block(line, line, language="sh", classes=["command"]))
+        again = f"; run again: {evidence.told}" if (evidence.path / AGAIN).exists() else ""
+        made.append(nodes.paragraph("", told(evidence.runs[0]) + again))
+        lines = "\n".join(dict.fromkeys(map(command, evidence.runs)))
+        made.append(nodes.literal_block(lines, lines, language="sh", classes=["command"]))
         return made
 
     def _files(self, run: Kept) -> list[nodes.Node]:

@@ -1,5 +1,9 @@
-"""Pages as the site has them: some are files beside ``docs``, links to folders of evidence lead to the page that tells
-it and those to modules to their docstrings, and ``{modules} PACKAGE`` stands for all modules in a package."""
+"""Pages as the site has them.
+
+Some are files beside ``docs``. Links to folders of evidence lead to the page that tells it, links to modules to their
+docstrings. A link to a file of figures, alone in its line, is their table. ``{modules} PACKAGE`` stands for all modules
+in a package.
+"""
 
 import re
 from pathlib import Path
@@ -11,6 +15,7 @@ ELSEWHERE = {"index": "README.md", "changes": "CHANGELOG.md"}
 """The files that are the beginnings of pages."""
 
 EVIDENCE = re.compile(r"\]\(((?:results|labels|history)/[\w./-]+)\)")
+TABLE = re.compile(r"^\[([^]]+)\]\((benchmarks/[\w/]+\.csv)\)$", re.MULTILINE)
 MODULE = re.compile(r"\]\(\.\./(lmzoo/[\w/]+)\.py\)")
 MODULES = re.compile(r"^```\{modules\} ([\w.]+)\n```$", re.MULTILINE)
 
@@ -42,8 +47,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
             file = ROOT / ELSEWHERE[page]
             app.env.note_dependency(file)
             text = f"{beside_docs(file.read_text('utf-8'))}\n{text}"
-        text = re.sub(r"\]\((results|labels|history)\)", "](evidence.md)", text)
+        text = re.sub(r"\]\((?:results|labels|history)\)", "](evidence.md)", text)
         text = EVIDENCE.sub(lambda link: f"](#{link[1].replace('/', '-')})", text)
+        text = TABLE.sub(r"```{csv-table} \1\n:file: \2\n:header-rows: 1\n```", text)
         text = MODULE.sub(lambda link: f"](#{link[1].replace('/', '.')})", text)
         source[0] = MODULES.sub(lambda found: modules(found[1]), text)
 
