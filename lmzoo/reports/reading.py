@@ -69,9 +69,10 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
             none; the text that it is from; its place there; its sentence. Without the last, a sentence ends with a word
             that ends with a full stop, a question mark or an exclamation mark.
 
-    Raises: UserError naming a column that is not there, or the line of a value that is no number.
+    Raises: UserError naming a column that is not there, or the line of a value that is no number, or whose quotes do
+        not close.
     """
-    header, *rows = list(csv.reader(read_lines(file), delimiter="," if file.suffix == ".csv" else "\t")) or [[]]
+    header, *rows = _rows(file)
     if not rows:
         raise UserError(f"{file}: has no words", "give a table with a header, a word a line")
     for number, row in enumerate(rows, 2):
@@ -99,6 +100,18 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
     ends |= np.append(new_story, True)
     ids = [(columns[story][i], columns[place][i]) for i in order]
     return Times(words, stories, np.cumsum(ends) - ends, times[order], ids)
+
+
+def _rows(file: Path) -> list[list[str]]:
+    """The cells of each line. A cell may be in quotes, as a word with a comma is; it ends on its line."""
+    rows, delimiter = [], "," if file.suffix == ".csv" else "\t"
+    for number, line in enumerate(read_lines(file), 1):
+        try:
+            rows += csv.reader([line], delimiter=delimiter, strict=True)
+        except csv.Error:
+            advice = 'a word that begins with a quote is """word" in a table'
+            raise UserError(f"{file}, line {number}: a quote before a cell is not closed after it", advice) from None
+    return rows
 
 
 def _numbers(values: Sequence[str], column: str, file: Path, missing: Sequence[str] = ()) -> np.ndarray:

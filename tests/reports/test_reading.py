@@ -46,6 +46,11 @@ def test_words_come_in_the_order_of_reading_and_sentences_end_with_their_signs(t
     np.testing.assert_equal(found.times, [10, 20, 30, np.nan, np.nan, 40, 50])
 
 
+def test_cells_may_be_in_quotes(tmp_path: Path):
+    (tmp_path / "t.csv").write_text('word,zone,item,meanItemRT\r\n"so,",1,1,9\r\n"""I",2,1,8\r\nam"\'s,3,1,7\r\n')
+    assert read_times(tmp_path / "t.csv", **NAMES).words == ["so,", '"I', "am\"'s"]
+
+
 def test_sentences_may_have_a_column(tmp_path: Path):
     rows = [("a.", 1, 1, 1, "s"), ("b", 2, 1, 1, "s"), ("c", 3, 1, 1, "t"), ("d", 1, 2, 1, "t")]
     found = read_times(table(tmp_path / "t.tsv", rows, f"{HEADER}\tmark"), **NAMES, sentence="mark")
@@ -61,6 +66,7 @@ def test_sentences_may_have_a_column(tmp_path: Path):
         ([("a", 1, 1, "inf")], "line 2: meanItemRT is inf, which is no number"),
         ([("a", "", 1, 1)], "line 2: zone is , which is no number"),
         ([("a", 1, 1, 1), ("b", 1, 1, 1)], "item 1 has two words at zone 1"),
+        ([('"I', 1, 1, 1), ("am", 2, 1, 1), ('here"', 3, 1, 1)], "line 2: a quote before a cell is not closed after"),
     ],
 )
 def test_a_bad_table_is_refused(rows: list[tuple[object, ...]], message: str, tmp_path: Path):
