@@ -20,10 +20,10 @@ SHOWN = 12
 
 def members(cluster: Tensor, counts: Tensor) -> list[list[int]]:
     """(V,) cluster and (V,) count of each word -> the words of each cluster, the most frequent first."""
-    found: list[list[int]] = [[] for _ in range(int(cluster.max()) + 1)]
+    words: list[list[int]] = [[] for _ in range(int(cluster.max()) + 1)]
     for word in counts.argsort(descending=True, stable=True).tolist():
-        found[int(cluster[word])].append(word)
-    return found
+        words[int(cluster[word])].append(word)
+    return words
 
 
 def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path, tree: bool) -> None:
@@ -33,18 +33,19 @@ def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path, tr
 
     Raises: UserError if there are more clusters than words, or if the file cannot be written.
     """
-    found = cached_brown_clusters(tokens, len(vocabulary), clusters, "--clusters")
+    cluster_of = cached_brown_clusters(tokens, len(vocabulary), clusters, "--clusters")
     counts = tokens.bincount(minlength=len(vocabulary))
-    names = paths(tokens, found) if tree else None
+    path_of = paths(tokens, cluster_of) if tree else None
     lines: list[str] = []
-    for number, words in enumerate(members(found, counts)):
+    for number, words in enumerate(members(cluster_of, counts)):
         more = f" … ({len(words)} words)" if len(words) > SHOWN else ""
         print(f"{number:4d}  {printable(' '.join(vocabulary.words[word] for word in words[:SHOWN]))}{more}")
-        for name, word in ((vocabulary.words[word], word) for word in words):
-            fields = (names[number], name) if names else (name, number)
-            lines.append(f"{fields[0]}\t{fields[1]}\t{counts[word]}\n")
+        for word in words:
+            name = vocabulary.words[word]
+            fields = f"{path_of[number]}\t{name}" if path_of else f"{name}\t{number}"
+            lines.append(f"{fields}\t{counts[word]}\n")
     write_output(out, "".join(lines).encode())
-    information = average_mutual_information(tokens, found)
+    information = average_mutual_information(tokens, cluster_of)
     print(
         f"{clusters} clusters of {len(vocabulary):,} words in {len(tokens):,} tokens: "
         f"average mutual information {information:.4f} nats; written to {printable(str(out))}"

@@ -45,10 +45,9 @@ def main() -> int:
     if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
         raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
     for sentence in text.sentences:
-        found = [
-            {"logprob": finite(value), "labels": path} for value, path in best(labeller, task, sentence, arguments.best)
-        ]
-        print(printable_json({"words": sentence.words, "best": found}))
+        paths = best(labeller, task, sentence, arguments.best)
+        labellings = [{"logprob": finite(logprob), "labels": labels} for logprob, labels in paths]
+        print(printable_json({"words": sentence.words, "best": labellings}))
     return 0
 
 
@@ -60,7 +59,7 @@ def best(labeller: ChainLabeller, task: Task, sentence: Sentence, number: int) -
     tried = number
     while True:
         paths = labeller.k_best(sentence, tried)
-        found = [(value, task.plain(path)) for value, path in paths if task.coded(task.plain(path)) == path]
-        if len(found) >= number or len(paths) < tried:
-            return found[:number]
+        labellings = [(logprob, task.plain(path)) for logprob, path in paths if task.coded(task.plain(path)) == path]
+        if len(labellings) >= number or len(paths) < tried:
+            return labellings[:number]
         tried *= 2

@@ -93,10 +93,9 @@ class Dense:
         return self._joined(self._parts(sentences), sentences)
 
     def _joined(self, parts: Sequence[Tensor], sentences: Sequence[Sentence]) -> Tensor:
+        lengths = [len(sentence.words) for sentence in sentences]
         scaled = [part * scale for part, scale in zip(parts, self.scales, strict=True)]
-        number = sum(len(sentence.words) for sentence in sentences)
-        rows = torch.cat([torch.zeros(number, 0), *scaled], 1)
-        return windows(rows, [len(sentence.words) for sentence in sentences], self.around)
+        return windows(torch.cat([torch.zeros(sum(lengths), 0), *scaled], 1), lengths, self.around)
 
     def _parts(self, sentences: Sequence[Sentence]) -> list[Tensor]:
         parts = []
