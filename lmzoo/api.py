@@ -16,7 +16,7 @@ from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Context, Vocabulary
-from lmzoo.corpus.conditions import chosen
+from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.lines import Line, as_read, encode_prompt, file_parts, known, scored, scored_parts, told
 from lmzoo.protocol.model import LanguageModel, evaluating
@@ -112,7 +112,7 @@ class Loaded:
         drawn = sample(
             self.model, tokens, seed,
             context=self.context, decoding=Decoding(**decoding), prompt=prefix, samples=samples,
-            condition=chosen(condition, self.vocabulary),
+            condition=label_number(condition, self.vocabulary),
         )  # fmt: skip
         first = [] if prefix is None else prefix.tolist()
         return [self.vocabulary.decode([*first, *text]) for text in drawn.tokens.tolist()]
@@ -129,11 +129,11 @@ class Loaded:
 
     def line(self, text: str, condition: str | None = None) -> Line:
         """A line that stands alone, scored word by word."""
-        given = None if (number := chosen(condition, self.vocabulary)) is None else torch.tensor([number])
+        given = None if (number := label_number(condition, self.vocabulary)) is None else torch.tensor([number])
         return next(scored(self.model, self.vocabulary, [one_line_of(text)], "sentence", conditions=given))
 
     def _reader(self, condition: str | None) -> Reader:
-        return Reader(self.model, self.run.path, chosen(condition, self.vocabulary))
+        return Reader(self.model, self.run.path, label_number(condition, self.vocabulary))
 
     def _likeliest(self, reader: Reader, number: int) -> list[tuple[str, float]]:
         p = reader.next_words()

@@ -10,7 +10,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import Bounds, Size
 from lmzoo.corpus import EOS_ID, Vocabulary
-from lmzoo.corpus.conditions import chosen
+from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.vocabulary import ADDED, UNK
 from lmzoo.protocol.lines import encode_prompt
 from lmzoo.protocol.model import LanguageModel
@@ -24,7 +24,7 @@ def main() -> int:
     options, decoding = _read_command_line()
     run, model, vocabulary = open_run(options.run, options.device)
     unfinished = run.unfinished()
-    prompt, condition = _encoded(options.prompt, model, vocabulary), chosen(options.condition, vocabulary)
+    prompt, condition = _encoded(options.prompt, model, vocabulary), label_number(options.condition, vocabulary)
     begun, labels = [] if prompt is None else prompt.tolist(), None
     if options.beam:
         found = beam_search(model, options.beam, options.tokens, prompt=prompt, condition=condition)

@@ -17,15 +17,21 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Size
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
-from lmzoo.retrieval.evaluation import MEASURES, chosen, judged_queries, measured
+from lmzoo.retrieval.evaluation import MEASURES, cross_validated, judged_queries, measured
 from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_prior, read_records, run_lines
 from lmzoo.retrieval.index import Index
 from lmzoo.retrieval.likelihood import RankingOptions, ranked, score
 
-GRID = {"mu": "--mu", "lam": "--lambda", "order": "--order", "nu": "--nu"} | {
-    name: f"--{name}" for name in ("feedback", "terms", "weight")
+OPTIONS = {
+    "mu": (200.0, "words of the Dirichlet prior; 0: Jelinek-Mercer alone"),
+    "lambda_": (0.0, "weight of the collection in Jelinek-Mercer and two-stage smoothing; 0: Dirichlet alone"),
+    "order": (1, "of the document's n-gram model"),
+    "nu": (10.0, "words of the prior of bigrams and longer n-grams"),
+    "feedback": (0, "so many documents tell which words to add to the query (RM3); 0: none"),
+    "terms": (50, "words that feedback adds"),
+    "weight": (0.5, "of the query beside the words that feedback adds"),
 }
-"""The options that may have several values, by their names in `RankingOptions`."""
+"""The `RankingOptions`, which may have several values: the default of each, and what it is."""
 
 VERSION = 1
 """A part of the key of the index on disk. Raise it with every change of `analysis` or `Index.packed`."""
@@ -43,17 +49,21 @@ def main() -> int:
     judged = judged_queries(judgements, queries) if judgements else []
     if len(grid) > 1 and arguments.folds > len(judged):
         raise UserError(f"--folds: there are {len(judged)} judged queries", "ask for fewer")
-    print(_read_told(index, queries), file=sys.stderr)
-    warn(_without(judgements, queries, index.names))
+    print(
+        f"{len(index.names):,} documents of {len(index.tokens):,} words, {len(index.words):,} different; "
+        f"{len(queries):,} queries, {sum(not query for query in queries.values())} of them without a known word",
+        file=sys.stderr,
+    )
+    warn(_left_out(judgements, queries, index.names))
 
-    def rank(query: str, settings: RankingOptions) -> Ranking:
-        return ranked(index, score(index, queries[query], settings, prior), arguments.depth)
+    def rank(query: str, options: RankingOptions) -> Ranking:
+        return ranked(index, score(index, queries[query], options, prior), arguments.depth)
 
     best = dict.fromkeys(queries, grid[0])
     if len(grid) > 1:
-        tried = [measured(judgements, {query: rank(query, settings) for query in judged}) for settings in grid]
-        best |= _cross_validated(grid, np.stack(tried), judged, arguments.folds)
-    rankings = {query: rank(query, settings) for query, settings in best.items()}
+        tried = [measured(judgements, {query: rank(query, options) for query in judged}) for options in grid]
+        best |= _chosen(grid, np.stack(tried), judged, arguments.folds)
+    rankings = {query: rank(query, options) for query, options in best.items()}
     figures = measured(judgements, rankings) if judgements else None
     if arguments.run:
         write_output(arguments.run, run_lines(rankings).encode())
@@ -65,55 +75,42 @@ def main() -> int:
 
 
 def _grid(arguments: argparse.Namespace) -> list[RankingOptions]:
-    """Every combination of the values asked for.
-
-    Raises: UserError for what the command line has wrong.
-    """
+    """Every combination of the values asked for; a UserError for what the command line has wrong."""
     if arguments.run:
         files = (arguments.documents, arguments.queries, arguments.qrels, arguments.prior, arguments.stop)
         check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
-    grid = [RankingOptions(*values) for values in itertools.product(*(getattr(arguments, name) for name in GRID))]
+    grid = [RankingOptions(*values) for values in itertools.product(*(getattr(arguments, name) for name in OPTIONS))]
     if len(grid) > 1 and not arguments.qrels:
         raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
     return grid
 
 
 def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index, dict[str, list[int]]]:
-    """The index of the documents, and the words of each query; ``judged`` as in `read_records`.
-
-    Raises: UserError where a file cannot be read, and for documents without words.
-    """
+    """The index of the documents, and the words of each query; ``judged`` as in `read_records`."""
     stop = frozenset() if arguments.stop == "none" else read_stop_words(Path(arguments.stop))
     words = analysis(stop, stemmer(arguments.stem))
     documents, queries = read_records(arguments.documents), read_records(arguments.queries, judged)
-    given = json.dumps([VERSION, sorted(stop), arguments.stem, documents]).encode()
-    found = kept("index", given, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
-    index = Index.unpacked(found)
+    key = json.dumps([VERSION, sorted(stop), arguments.stem, documents]).encode()
+    packed = kept("index", key, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
+    index = Index.unpacked(packed)
     if not len(index.tokens):
         raise UserError(f"{arguments.documents}: has stop words alone", "ask for --stop none")
     return index, {name: index.numbers(words(text)) for name, text in queries.items()}
 
 
-def _read_told(index: Index, queries: Mapping[str, list[int]]) -> str:
-    """How much was read."""
-    return (
-        f"{len(index.names):,} documents of {len(index.tokens):,} words, {len(index.words):,} different; "
-        f"{len(queries):,} queries, {sum(not query for query in queries.values())} of them without a known word"
-    )
-
-
-def _without(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:
+def _left_out(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:
     """What the figures leave out, in a line; None without judgements, and where everything has its counterpart."""
-    known, relevant = set(documents), {q: [d for d in grades if grades[d]] for q, grades in judgements.items()}
+    if not judgements:
+        return None
+    relevant = {query: [d for d, grade in grades.items() if grade] for query, grades in judgements.items()}
+    there = set(documents)
     left_out = {
         "judged queries are not asked": [query for query in judgements if query not in queries],
-        "queries have no relevant document and do not count": [
-            q for q in queries if judgements and not relevant.get(q)
-        ],
-        "relevant documents are not there": [d for q in queries for d in relevant.get(q, []) if d not in known],
+        "queries have no relevant document and do not count": [query for query in queries if not relevant.get(query)],
+        "relevant documents are not there": [d for q in queries for d in relevant.get(q, []) if d not in there],
     }
-    told = [f"{len(names):,} {what}, {shortened(names[0])} the first" for what, names in left_out.items() if names]
-    return "; ".join(told) or None
+    lines = [f"{len(names):,} {what}, {shortened(names[0])} the first" for what, names in left_out.items() if names]
+    return "; ".join(lines) or None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -131,19 +128,11 @@ def _parser() -> argparse.ArgumentParser:
         "--qrels", type=Path, metavar="FILE", help="judgements, TREC's, BEIR's or Cranfield's: print measures"
     )
     parser.add_argument("--run", type=Path, metavar="FILE", help="write TREC's run file; printed without --qrels, too")
-    for name, default, what in [
-        ("mu", 200.0, "words of the Dirichlet prior; 0: Jelinek-Mercer alone"),
-        ("lam", 0.0, "weight of the collection in Jelinek-Mercer and two-stage smoothing; 0: Dirichlet alone"),
-        ("order", 1, "of the document's n-gram model"),
-        ("nu", 10.0, "words of the prior of bigrams and longer n-grams"),
-        ("feedback", 0, "so many documents tell which words to add to the query (RM3); 0: none"),
-        ("terms", 50, "words that feedback adds"),
-        ("weight", 0.5, "of the query beside the words that feedback adds"),
-    ]:
-        shown, letter = f"{what} (default: {default:g})", name[0].upper()
+    for name, (default, what) in OPTIONS.items():
         parser.add_argument(
-            GRID[name], dest=name, nargs="+", type=type(default), default=[default], metavar=letter, help=shown
-        )
+            _flag(name), dest=name, nargs="+", type=type(default), default=[default],
+            metavar=name[0].upper(), help=f"{what} (default: {default:g})",
+        )  # fmt: skip
     parser.add_argument("--prior", default="uniform", help="p(d): uniform, length, or a file of lines 'NAME WEIGHT'")
     parser.add_argument("--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 of English)")
     parser.add_argument("--stem", default="porter", help="a stemmer of Snowball, or none (default: porter)")
@@ -161,22 +150,26 @@ def _prior(name: str, index: Index) -> np.ndarray:
     return np.array(read_prior(Path(name), index.names))
 
 
-def _cross_validated(
+def _chosen(
     grid: Sequence[RankingOptions], figures: np.ndarray, queries: Sequence[str], folds: int
 ) -> Mapping[str, RankingOptions]:
-    """The settings of each judged query; print the (S, Q, 3) figures of all, and which each fold has."""
-    for settings, values in zip(grid, figures, strict=True):
-        _print_figures(values, _shown(settings, grid))
-    best = chosen(figures[:, :, 0], folds)
+    """The options of each judged query; print the (S, Q, 3) figures of all, and which each fold has."""
+    for options, values in zip(grid, figures, strict=True):
+        _print_figures(values, _varying(options, grid))
+    best = cross_validated(figures[:, :, 0], folds)
     for fold in range(folds):
-        print(f"fold {fold + 1}, chosen on the others: {_shown(grid[best[fold]], grid)}")
+        print(f"fold {fold + 1}, chosen on the others: {_varying(grid[best[fold]], grid)}")
     return {query: grid[choice] for query, choice in zip(queries, best, strict=True)}
 
 
-def _shown(settings: RankingOptions, grid: Sequence[RankingOptions]) -> str:
-    """The options that vary."""
-    varying = [name for name in GRID if len({getattr(each, name) for each in grid}) > 1]
-    return " ".join(f"{GRID[name]} {getattr(settings, name):g}" for name in varying)
+def _varying(options: RankingOptions, grid: Sequence[RankingOptions]) -> str:
+    """The options that vary in a grid, as they are written on a command line."""
+    names = [name for name in OPTIONS if len({getattr(each, name) for each in grid}) > 1]
+    return " ".join(f"{_flag(name)} {getattr(options, name):g}" for name in names)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.removesuffix('_')}"
 
 
 def _print_figures(values: np.ndarray, what: str) -> None:

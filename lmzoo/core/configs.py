@@ -68,5 +68,5 @@ def _defaults(group: str, name: str) -> Any:
 def completed(saved: Mapping[str, Any], group: str = "model") -> dict[str, Any]:
     """The saved options of a model or a corpus with those that it has got since, set to their defaults."""
     name = str(saved.get("name"))
-    known = {path.stem for path in (CONFIGS / group).glob("*.yaml")}
-    return {**(defaults(group, name) if name in known else {}), **saved}
+    entries = {path.stem for path in (CONFIGS / group).glob("*.yaml")}
+    return {**(defaults(group, name) if name in entries else {}), **saved}

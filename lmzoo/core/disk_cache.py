@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import hashlib
 import logging
 import os
 import tempfile
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from lmzoo.core.files import atomic_stream, write_atomic
+from lmzoo.core.files import atomic_stream, sha256, write_atomic
 
 log = logging.getLogger(__name__)
 
@@ -23,26 +22,26 @@ def cache_folder() -> Path:
     return (Path(shared) if shared else Path.home() / ".cache") / "lmzoo"
 
 
-def kept(kind: str, given: bytes, compute: Callable[[], bytes]) -> bytes:
-    """What is computed of something given, read from `cache_folder` if it is there, else written to it.
+def kept(kind: str, key: bytes, compute: Callable[[], bytes]) -> bytes:
+    """A result, read from `cache_folder` if it is there, else computed and written to it.
 
     A cache that cannot be read or written is no error.
 
     Args:
         kind: the first part of the file's name.
-        given: all that the result depends on.
+        key: all that the result depends on.
     """
-    name = f"{kind}-{hashlib.sha256(given).hexdigest()}"
+    name = f"{kind}-{sha256(key)}"
     try:
         digest, _, data = (cache_folder() / name).read_bytes().partition(b"\n")
-        if digest == hashlib.sha256(data).hexdigest().encode():
+        if digest == sha256(data).encode():
             return data
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         pass
     data = compute()
     with contextlib.suppress(OSError, RuntimeError):
         cache_folder().mkdir(parents=True, exist_ok=True)
-        write_atomic(cache_folder() / name, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+        write_atomic(cache_folder() / name, sha256(data).encode() + b"\n" + data)
     return data
 
 

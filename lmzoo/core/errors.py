@@ -69,36 +69,36 @@ def own_place(error: BaseException) -> str:
     The line is the innermost one that is not of a library; where all are, the innermost.
     """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
-    file, line = (own[-1].filename, own[-1].lineno) if own else (None, None)
-    said = str(error)
+    outside = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
+    file, line = (outside[-1].filename, outside[-1].lineno) if outside else (None, None)
+    message = str(error)
     if isinstance(error, SyntaxError) and error.filename:
-        file, line, said = error.filename, error.lineno, error.msg
+        file, line, message = error.filename, error.lineno, error.msg
     if file is not None and Path(file).is_relative_to(Path.cwd()):
         file = str(Path(file).relative_to(Path.cwd()))
     kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-    return f"{file}:{line}: {kind}{said}" if file else f"{kind}{said}"
+    return f"{file}:{line}: {kind}{message}" if file else f"{kind}{message}"
 
 
 _CONTROLS = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # colours, the place of the cursor, the title of the window
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction in which a line is written
-    "\u2028\u2029\ud800-\udfff]"  # ends of lines; halves of signs
+    "\u2028\u2029\ud800-\udfff]"  # ends of lines; halves of characters
 )
 """What does something to a terminal."""
 
 
 def printable(text: str, kept: str = "") -> str:
-    """A text in which signs that would control a terminal, or turn its lines around, are written as escapes.
+    """A text in which characters that would control a terminal, or turn its lines around, are written as escapes.
 
     Args:
-        kept: signs that stay, such as the tabs and the ends of lines of a table.
+        kept: characters that stay, such as the tabs and the ends of lines of a table.
     """
     return _CONTROLS.sub(lambda c: c[0] if c[0] in kept else c[0].encode("unicode_escape").decode(), text)
 
 
 def printable_json(value: Any) -> str:
-    """JSON in one line, whose reader gets every sign as it is; those that would control a terminal are its escapes."""
+    """JSON in one line; characters that would control a terminal are written as its escapes."""
     return _CONTROLS.sub(lambda c: f"\\u{ord(c[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 

@@ -8,9 +8,8 @@ import hashlib
 import os
 import re
 import secrets
-import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,8 +20,6 @@ PIPES = {*map(Path, ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/pr
 
 LONGEST_WORD = 1 << 20
 """So many bytes without a space or the end of a line are no text, such as a file of zeros."""
-
-NO_LINE = "a split needs at least one line of text"
 
 
 def sha256(data: bytes) -> str:
@@ -69,13 +66,13 @@ def input_stream(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def read_bytes(path: Path, most: int = sys.maxsize) -> bytes:
+def read_bytes(path: Path, most: int) -> bytes:
     """The contents of a file that has at most so many bytes.
 
     Raises: UserError as `input_stream` does, and for a larger file.
     """
     with input_stream(path) as stream:
-        data = stream.read(most + 1) if most < sys.maxsize else stream.read()
+        data = stream.read(most + 1)
     if len(data) > most:
         raise UserError(f"{path}: damaged, as it is larger than {most:,} bytes")
     return data
@@ -85,7 +82,7 @@ def text_bytes(path: Path, of_words: bool = True) -> bytes:
     """The contents of a text; unpacked where the file's name ends in ``.gz`` or ``.zst``.
 
     Args:
-        of_words: whether white space parts words in it, and not each character is a word.
+        of_words: whether words are what white space separates, and not single characters.
 
     Raises: UserError as `input_stream` does, and for what is no text of words, as `LONGEST_WORD` shows.
     """
@@ -93,7 +90,7 @@ def text_bytes(path: Path, of_words: bool = True) -> bytes:
 
 
 Seen = Callable[[bytes, int], None]
-"""Is told each block of a text as it is read, and how many bytes of the file are read by then."""
+"""Called with each block of a text as it is read, and how many bytes of the file are read by then."""
 
 
 def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: bool = True) -> Iterator[bytes]:
@@ -150,21 +147,34 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
     Raises: UserError as `read_text` does, at the piece that shows what is wrong; that a text is empty or has no lines,
         at its end.
     """
-    line, place, empty, returns, beginning = 1, 0, True, False, codecs.BOM_UTF8
-    for whole in _cut(text_blocks(path, seen, of_words), of_words):
-        piece, beginning = whole.removeprefix(beginning), b""
+    return _checked(_cut(text_blocks(path, seen, of_words), of_words), str(path), of_words)
+
+
+def checked_text(data: bytes, where: str) -> bytes:
+    """UTF-8 bytes, with a byte order mark or without -> without.
+
+    Raises: UserError where they are empty or not UTF-8, or carriage returns stand in the place of all line feeds.
+    """
+    return b"".join(_checked([data], where))
+
+
+def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iterator[bytes]:
+    """The pieces of a text without its byte order mark; errors as `checked_text` has them."""
+    piece, line, place, empty, returns, mark = b"", 1, 0, True, False, codecs.BOM_UTF8
+    for piece in pieces:
+        piece, mark = piece.removeprefix(mark), b""
         try:
             text = piece.decode()
-            empty = empty and (not text or text.isspace())
         except UnicodeDecodeError as error:
-            raise _no_utf8(str(path), line + piece.count(b"\n", 0, error.start), place + error.start) from None
-        returns = returns or b"\r" in piece.rstrip()
+            line, place = line + piece.count(b"\n", 0, error.start), place + error.start
+            raise UserError(f"{where}: not UTF-8 (line {line}, byte {place})", "convert it first") from None
+        empty, returns = empty and (not text or text.isspace()), returns or b"\r" in piece.rstrip()
         line, place = line + piece.count(b"\n"), place + len(piece)
         yield piece
     if empty:
-        raise UserError(f"{path}: empty", NO_LINE)
-    if returns and of_words and line == 2:  # after the line feed at the end
-        raise _no_lines(str(path))
+        raise UserError(f"{where}: empty", "a split needs at least one line of text")
+    if returns and of_words and line - piece.endswith(b"\n") == 1:
+        raise UserError(f"{where}: its lines end with carriage returns alone", "write line feeds: tr '\\r' '\\n'")
 
 
 def _cut(blocks: Iterator[bytes], of_words: bool) -> Iterator[bytes]:
@@ -192,31 +202,6 @@ def _cut(blocks: Iterator[bytes], of_words: bool) -> Iterator[bytes]:
 def read_lines(path: Path) -> list[str]:
     """The lines of `read_text` without their ends, an empty line being an empty sentence."""
     return [line.removesuffix("\r") for line in read_text(path).decode().removesuffix("\n").split("\n")]
-
-
-def checked_text(data: bytes, where: str) -> bytes:
-    """UTF-8 bytes, with a byte order mark or without -> without.
-
-    Raises: UserError where they are empty or not UTF-8, or carriage returns stand in the place of all line feeds.
-    """
-    data = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise _no_utf8(where, data.count(b"\n", 0, error.start) + 1, error.start) from None
-    if not text or text.isspace():
-        raise UserError(f"{where}: empty", NO_LINE)
-    if data.find(b"\n", 0, -1) < 0 and b"\r" in data.rstrip():
-        raise _no_lines(where)
-    return data
-
-
-def _no_lines(where: str) -> UserError:
-    return UserError(f"{where}: its lines end with carriage returns alone", "write line feeds: tr '\\r' '\\n'")
-
-
-def _no_utf8(where: str, line: int, byte: int) -> UserError:
-    return UserError(f"{where}: not UTF-8 (line {line}, byte {byte})", "convert it first")
 
 
 @contextlib.contextmanager

@@ -154,22 +154,22 @@ def _is_source(annotation: Any) -> bool:
     return any(isinstance(part, _Origin) or _is_source(part) for part in arguments)
 
 
-def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, **given: Any) -> Any:
-    """Call ``function(**options, **given)`` after `check`."""
-    check(function, options, where, given)
-    return function(**{f"{name}_" if iskeyword(name) else name: options[name] for name in options}, **given)
+def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, **supplied: Any) -> Any:
+    """Call ``function(**options, **supplied)`` after `check`."""
+    check(function, options, where, supplied)
+    return function(**{f"{name}_" if iskeyword(name) else name: options[name] for name in options}, **supplied)
 
 
-def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, given: Collection[str] = ()) -> None:
+def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, supplied: Collection[str] = ()) -> None:
     """Check options against a function's signature.
 
     Args:
         where: the options' place in the configuration (``model.``, ``trainer.``, nothing for the top), for messages.
-        given: arguments that the program supplies, which a configuration may not set.
+        supplied: arguments that the program adds, which a configuration may not set.
 
     Raises: UserError naming an unknown, missing, ill-typed or out-of-range option.
     """
-    expected = {name: annotation for name, annotation in schema(function).items() if name not in given}
+    expected = {name: annotation for name, annotation in schema(function).items() if name not in supplied}
     for name in options:
         if name not in expected:
             raise UserError(f"{where}{shortened(name)}: no such option", nearest(str(name), expected))

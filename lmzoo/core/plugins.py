@@ -48,16 +48,16 @@ def named(text: str) -> list[str]:
 
 
 def _import(name: str) -> None:
-    told = f"plugins={shortened(name)}"
+    option = f"plugins={shortened(name)}"
     if not all(name.split(".")):  # a relative name, an empty one
-        raise UserError(f"{told}: no such module", "write it as an import does, package.module")
+        raise UserError(f"{option}: no such module", "write it as an import does, package.module")
     try:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:
         absent = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
         if absent and not _inside(error):
-            raise UserError(f"{told}: no such module", "install it, or start the command in its folder") from None
-        raise UserError(f"{told}: {own_place(error)}") from error
+            raise UserError(f"{option}: no such module", "install it, or start the command in its folder") from None
+        raise UserError(f"{option}: {own_place(error)}") from error
 
 
 def _inside(error: BaseException) -> bool:

@@ -30,7 +30,7 @@ class Bar:
 
     def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0):
         self.total, self.unit, self.what, self.done = total, unit, what, done
-        self.told = time.monotonic(), done  # when a line was written, and how many steps were done then
+        self.logged = time.monotonic(), done  # when the last line was written, and how many steps were done then
         self.bar = tqdm(
             total=total, initial=done, desc=what, unit=unit, disable=None if is_main() else True, leave=False
         )
@@ -46,13 +46,13 @@ class Bar:
         self.done += steps
         self.bar.update(steps)
         now = time.monotonic()
-        before, first = self.told
-        if self.bar.disable and now - before >= SECONDS and self.done > first:
-            self.told = now, self.done
-            left = (now - before) / (self.done - first) * max(0, self.total - self.done)
-            begin = f"{self.what}, " if self.what else ""
-            step = f"{begin}{self.unit} {self.done:,} of {self.total:,}"
-            log.info("%s", ", ".join([step, *notes, f"{tqdm.format_interval(left)} left"]))
+        then, done_then = self.logged
+        if self.bar.disable and now - then >= SECONDS and self.done > done_then:
+            self.logged = now, self.done
+            left = (now - then) / (self.done - done_then) * max(0, self.total - self.done)
+            step = f"{self.unit} {self.done:,} of {self.total:,}"
+            work = [self.what] if self.what else []
+            log.info("%s", ", ".join([*work, step, *notes, f"{tqdm.format_interval(left)} left"]))
 
 
 def tracked(total: int, unit: str, what: str | None = None) -> Iterator[int]:

@@ -25,34 +25,34 @@ class Registry:
 
         def decorate(entry: T) -> T:
             if name in self.entries and _named(self.entries[name]) != _named(entry):
-                raise UserError(f"{self.kind} '{name}' is taken by {_told(self.entries[name])}", "choose another name")
+                raise UserError(f"{self.kind} '{name}' is taken by {_place(self.entries[name])}", "choose another name")
             self.entries[name] = entry
             return entry
 
         return decorate
 
-    def build(self, options: Mapping[str, Any], **given: Any) -> Any:
+    def build(self, options: Mapping[str, Any], **supplied: Any) -> Any:
         """Build the entry that ``options['name']`` names from the other options.
 
         Raises: UserError for a name that is not registered, and as `check` does.
         """
-        entry, options = self._found(options)
-        return call(entry, options, f"{self.kind}.", **given)
+        entry, options = self._entry(options)
+        return call(entry, options, f"{self.kind}.", **supplied)
 
-    def check(self, options: Mapping[str, Any], *given: str) -> None:
-        """Check all that can be checked before anything is built; ``given`` names what the program will supply.
+    def check(self, options: Mapping[str, Any], *supplied: str) -> None:
+        """Check all that can be checked before anything is built; ``supplied`` names what the program adds.
 
         Raises: UserError as `build` does.
         """
-        entry, options = self._found(options)
-        check(entry, options, f"{self.kind}.", given)
+        entry, options = self._entry(options)
+        check(entry, options, f"{self.kind}.", supplied)
 
     def sources(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
         """What the options name that a run is made from; see `lmzoo.core.options.sources`."""
-        entry, options = self._found(options)
+        entry, options = self._entry(options)
         return sources(entry, options, f"{self.kind}.")
 
-    def _found(self, options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+    def _entry(self, options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
         options = dict(options)
         name = options.pop("name", None)
         if not isinstance(name, str) or name not in self.entries:
@@ -66,7 +66,7 @@ def _named(entry: Callable[..., Any]) -> tuple[str, str]:
     return entry.__module__, entry.__qualname__
 
 
-def _told(entry: Callable[..., Any]) -> str:
+def _place(entry: Callable[..., Any]) -> str:
     """A class or function, and the file that it is of."""
     module, name = _named(entry)
     return f"{module}.{name} of {getattr(sys.modules.get(module), '__file__', None) or 'no file'}"

@@ -24,8 +24,9 @@ def sentences(group: str, name: object = None) -> dict[str, str]:
     for file, text in _texts().items():
         if mark in text:
             line = text[: text.index(mark)].count("\n") + 1
-            said, choices = _said(next(node for node in ast.parse(text).body if line <= (node.end_lineno or 0)), file)
-            return {option: f"{sentence} {choices.get(option, '')}".strip() for option, sentence in said.items()}
+            entry = next(node for node in ast.parse(text).body if line <= (node.end_lineno or 0))
+            documented, choices = _options(entry, file)
+            return {option: f"{text} {choices.get(option, '')}".strip() for option, text in documented.items()}
     return {}
 
 
@@ -49,51 +50,52 @@ def _names(file: Path) -> dict[str, ast.AST | tuple[str, str]]:
     return names
 
 
-def _found(name: str, file: Path) -> tuple[ast.AST | None, Path]:
+def _definition(name: str, file: Path) -> tuple[ast.AST | None, Path]:
     """What a name stands for in a file, and the file that defines it."""
-    found = _names(file).get(name)
-    if not isinstance(found, tuple):
-        return found, file
-    module = PACKAGE.parent.joinpath(*found[0].split("."))
-    return _found(found[1], module / "__init__.py" if module.is_dir() else module.with_suffix(".py"))
+    node = _names(file).get(name)
+    if not isinstance(node, tuple):
+        return node, file
+    module = PACKAGE.parent.joinpath(*node[0].split("."))
+    return _definition(node[1], module / "__init__.py" if module.is_dir() else module.with_suffix(".py"))
 
 
-def _said(node: ast.AST | None, file: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """What a class or function says of its options under "Args:", and the choices that their types list.
+def _options(node: ast.AST | None, file: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The sentence on each option of a class or function under "Args:", and the choices that its type lists.
 
-    What it does not say its bases say, or the `TypedDict` in ``**options: Unpack[…]``. "see `NAME`." is what NAME says.
+    Options that it does not document are those of its bases, or of the `TypedDict` in ``**options: Unpack[…]``. For
+    "see `NAME`." the sentence is that of NAME.
     """
-    said: dict[str, str] = {}
+    documented: dict[str, str] = {}
     choices: dict[str, str] = {}
     if not isinstance(node, ast.ClassDef | ast.FunctionDef):
-        return said, choices
+        return documented, choices
     parts = [node, *node.body]
     made = [part.args for part in parts if isinstance(part, ast.FunctionDef) and part.name in (node.name, "__init__")]
     for base in [*getattr(node, "bases", []), *(args.kwarg.annotation for args in made if args.kwarg)]:
         for part in (base.slice, base.value) if isinstance(base, ast.Subscript) else (base,):
-            theirs, their_choices = _said(*_found(ast.unparse(part), file))
-            said, choices = said | theirs, choices | their_choices
+            inherited, inherited_choices = _options(*_definition(ast.unparse(part), file))
+            documented, choices = documented | inherited, choices | inherited_choices
     types = [(argument.arg, argument.annotation) for args in made for argument in args.kwonlyargs]
     types += [(ast.unparse(part.target), part.annotation) for part in parts if isinstance(part, ast.AnnAssign)]
     choices |= {
-        name.removesuffix("_"): f"[{' | '.join(found)}]" for name, type in types if (found := _choices(type, file))
+        name.removesuffix("_"): f"[{' | '.join(listed)}]" for name, type in types if (listed := _choices(type, file))
     }
     section = re.search(r"^Args:\n((?: {4}.*\n?)+)", ast.get_docstring(node) or "", re.M)
     for names, text in re.findall(r"^ {4}(\w[\w, ]*): (.*(?:\n {5}.*)*)", section[1] if section else "", re.M):
         other = re.fullmatch(r"see `(\w+)`\.", text)
-        theirs = _said(*_found(other[1], file))[0] if other else {}
+        shared = _options(*_definition(other[1], file))[0] if other else {}
         for name in names.split(", "):
-            said[name.removesuffix("_")] = theirs.get(name, " ".join(text.split()))
-    return said, choices
+            documented[name.removesuffix("_")] = shared.get(name, " ".join(text.split()))
+    return documented, choices
 
 
 def _choices(annotation: ast.AST | None, file: Path) -> list[str]:
     """The choices of a `Literal`, or of a name that stands for one."""
     match annotation:
         case ast.Name(name):
-            return _choices(*_found(name, file))
+            return _choices(*_definition(name, file))
         case ast.Subscript(ast.Name("Literal"), listed):
             return [str(part.value) for part in ast.walk(listed) if isinstance(part, ast.Constant)]
-        case ast.BinOp(left, _, ast.Constant(None)) if found := _choices(left, file):
-            return [*found, "null"]
+        case ast.BinOp(left, _, ast.Constant(None)) if listed := _choices(left, file):
+            return [*listed, "null"]
     return []

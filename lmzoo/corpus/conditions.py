@@ -10,7 +10,10 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.corpus.vocabulary import Vocabulary
 
 SHOWN = 100
-"""Signs of a message that name the labels there are."""
+"""Characters of a message that name the labels there are."""
+
+NamedTexts = Mapping[str, Sequence[tuple[str, bytes]]]
+"""Of each split: texts in UTF-8, every line closed, each with its name."""
 
 
 def label_and_text(line: str) -> tuple[str | None, str]:
@@ -19,7 +22,7 @@ def label_and_text(line: str) -> tuple[str | None, str]:
     return (label.strip(), text) if tab else (None, line)
 
 
-def parted(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:
+def split_labels(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:
     """The label of each line, and the lines without labels.
 
     Args:
@@ -38,55 +41,48 @@ def parted(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:
     return labels, texts
 
 
-Texts = Mapping[str, Sequence[tuple[str, bytes]]]
-"""Of each split: texts in UTF-8, every line closed, each with its name."""
-
-
-def without_labels(texts: Texts, known: Sequence[str]) -> tuple[Texts, Sequence[str], dict[str, Tensor]]:
+def without_labels(texts: NamedTexts, labels: Sequence[str]) -> tuple[NamedTexts, Sequence[str], dict[str, Tensor]]:
     """Texts whose lines begin with labels -> the same without them, all labels, and the conditions of each split.
 
     Args:
-        known: the labels that there may be; where there are none, those of train, the most frequent first.
+        labels: those that there may be; where there are none, those of train, the most frequent first.
 
-    Raises: UserError as `parted` and `numbered` do.
+    Raises: UserError as `split_labels` and `label_numbers` do.
     """
-    found = {
-        split: [(name, *parted(data.decode().removesuffix("\n").split("\n"), name)) for name, data in parts]
-        for split, parts in texts.items()
+    parts = {
+        split: [(name, *split_labels(data.decode().removesuffix("\n").split("\n"), name)) for name, data in named]
+        for split, named in texts.items()
     }
-    counts = Counter(label for _, labels, _ in found["train"] for label in labels)
-    known = known or [label for label, _ in counts.most_common()]
+    counts = Counter(label for _, of_lines, _ in parts["train"] for label in of_lines)
+    labels = labels or [label for label, _ in counts.most_common()]
     conditions = {
-        split: torch.cat([numbered(labels, known, name) for name, labels, _ in parts]) for split, parts in found.items()
+        split: torch.cat([label_numbers(of_lines, labels, name) for name, of_lines, _ in named])
+        for split, named in parts.items()
     }
     plain = {
-        split: [(name, "".join(f"{line}\n" for line in lines).encode()) for name, _, lines in parts]
-        for split, parts in found.items()
+        split: [(name, "".join(f"{line}\n" for line in lines).encode()) for name, _, lines in named]
+        for split, named in parts.items()
     }
-    return plain, known, conditions
+    return plain, labels, conditions
 
 
-def numbered(labels: Sequence[str], known: Sequence[str], where: str) -> Tensor:
-    """(L,) int64 places of labels among the known ones.
-
-    Raises: UserError that names the line of an unknown one.
-    """
-    index = {label: number for number, label in enumerate(known)}
-    for number, label in enumerate(labels, 1):
+def label_numbers(of_lines: Sequence[str], labels: Sequence[str], where: str) -> Tensor:
+    """(L,) int64 places of the labels of lines among all labels; a UserError that names the line of another one."""
+    index = {label: number for number, label in enumerate(labels)}
+    for number, label in enumerate(of_lines, 1):
         if label not in index:
-            raise unknown(label, known, f"{where}, line {number}")
-    return torch.tensor([index[label] for label in labels], dtype=torch.int64)
+            raise _unknown(label, labels, f"{where}, line {number}")
+    return torch.tensor([index[label] for label in of_lines], dtype=torch.int64)
 
 
-def unknown(label: str, known: Sequence[str], where: str) -> UserError:
-    """What to say of a label that train does not have."""
+def _unknown(label: str, labels: Sequence[str], where: str) -> UserError:
     return UserError(
         f"{where}: no line of train has the label '{shortened(label, 40)}'",
-        f"there are: {shortened(', '.join(known), SHOWN)}",
+        f"there are: {shortened(', '.join(labels), SHOWN)}",
     )
 
 
-def chosen(label: str | None, vocabulary: Vocabulary) -> int | None:
+def label_number(label: str | None, vocabulary: Vocabulary) -> int | None:
     """The number of a label that a user asks for; None where there is none.
 
     Raises: UserError for one that is not known, and for any where lines have no labels.
@@ -96,5 +92,5 @@ def chosen(label: str | None, vocabulary: Vocabulary) -> int | None:
     if not vocabulary.conditions:
         raise UserError(f"condition '{shortened(label)}': the run's lines have no labels", "leave it out")
     if label not in vocabulary.conditions:
-        raise unknown(label, vocabulary.conditions, "condition")
+        raise _unknown(label, vocabulary.conditions, "condition")
     return vocabulary.conditions.index(label)

@@ -71,11 +71,11 @@ class Corpus:
     @property
     def warnings(self) -> list[str]:
         """What makes figures say less than they seem to: splits that have a text in common."""
-        found = self.texts
+        texts = self.texts
         return [
             f"{split} has text of {before}: {SAY_LESS[before]}"
-            for before, split in itertools.combinations(found, 2)
-            if found[before] & found[split]
+            for before, split in itertools.combinations(texts, 2)
+            if texts[before] & texts[split]
         ]
 
     def truncated(self, tokens: int) -> "Corpus":

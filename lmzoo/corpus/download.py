@@ -1,9 +1,7 @@
 """A file from a server that may be broken or hostile: by https alone, of bounded size, in bounded time."""
 
-import functools
 import http.client
-import io
-import socket
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -21,7 +19,7 @@ BESIDE = 2**16
 
 
 class DownloadError(Exception):
-    """Why a file could not be downloaded: a printable line of at most 120 signs."""
+    """Why a file could not be downloaded: a printable line of at most 120 characters."""
 
 
 def download(url: str, limit: int) -> bytes:
@@ -32,7 +30,8 @@ def download(url: str, limit: int) -> bytes:
     try:
         if urllib.parse.urlsplit(url).scheme != "https":
             raise ValueError("the address must begin with https://")
-        opener = urllib.request.build_opener(_Bounded(limit + BESIDE, time.monotonic() + DURATION), _Redirects)
+        context = _bounded(limit + BESIDE, time.monotonic() + DURATION)
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _Redirects)
         with opener.open(url, timeout=SILENCE) as response:
             return _body(response, limit)
     except (OSError, ValueError, http.client.HTTPException) as error:
@@ -63,56 +62,26 @@ def _reason(error: Exception) -> str:
     return getattr(cause, "strerror", None) or str(cause)
 
 
-class _Stream(io.RawIOBase):
-    """What comes from a socket: at most ``left`` bytes, until the moment ``end``."""
+def _bounded(most: int, end: float) -> ssl.SSLContext:
+    """TLS in which every connection gives at most so many bytes, headers included, until the moment ``end``."""
 
-    def __init__(self, connection: socket.socket, left: int, end: float):
-        self.connection, self.left, self.end = connection, left, end
-        self.source = connection.makefile("rb", buffering=0)
+    class Connection(ssl.SSLSocket):
+        received = 0
 
-    def readable(self) -> bool:
-        return True
+        def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
+            seconds = end - time.monotonic()
+            if seconds <= 0:
+                raise TimeoutError("timed out")
+            self.settimeout(min(SILENCE, seconds))
+            count = super().recv_into(buffer, nbytes, flags)
+            self.received += count
+            if self.received > most:
+                raise ValueError("sends far more than the file")
+            return count
 
-    def readinto(self, buffer: Any) -> int | None:
-        seconds = self.end - time.monotonic()
-        if seconds <= 0:
-            raise TimeoutError("timed out")
-        self.connection.settimeout(min(SILENCE, seconds))
-        count = self.source.readinto(buffer)
-        self.left -= count or 0
-        if self.left < 0:
-            raise ValueError("sends far more than the file")
-        return count
-
-    def close(self) -> None:
-        self.source.close()
-        super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    """An answer read through a `_Stream`, headers and redirects included."""
-
-    def __init__(self, connection: socket.socket, *arguments: Any, left: int, end: float, **named: Any):
-        super().__init__(connection, *arguments, **named)
-        self.fp.close()
-        self.fp = io.BufferedReader(_Stream(connection, left, end))
-
-
-class _Bounded(urllib.request.HTTPSHandler):
-    """Opens https addresses with `_Response`."""
-
-    def __init__(self, left: int, end: float):
-        super().__init__()
-        self.response = functools.partial(_Response, left=left, end=end)
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self.connected, req)
-
-    def connected(self, host: str, **options: Any) -> http.client.HTTPSConnection:
-        """A connection as urllib makes it, but for its answers."""
-        connection = http.client.HTTPSConnection(host, **options)
-        connection.response_class = self.response  # pyright: ignore - any callable will do
-        return connection
+    context = ssl.create_default_context()
+    context.sslsocket_class = Connection
+    return context
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -21,7 +21,7 @@ from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
-VERSION = 3
+VERSION = 4
 """A part of the cache's key. Raise it with every change of the numbers that a text becomes, or of how they are kept."""
 
 SETTLED = 2.0
@@ -31,7 +31,7 @@ BLOCK = 2**20
 """How many tokens are renumbered or checked at once."""
 
 CHECKSUM = 4
-"""Bytes at the end of a file of the cache, which tell a damaged file."""
+"""Bytes of the CRC-32 at the end of a file of the cache."""
 
 
 class Limits(NamedTuple):
@@ -42,11 +42,10 @@ class Limits(NamedTuple):
     unknown: bool
 
 
-class Contents(NamedTuple):
-    """What tells texts apart: the SHA-256 of all files of one, unpacked, the bytes of each, and the SHA-256 of each."""
+class Checksums(NamedTuple):
+    """What tells texts apart: the SHA-256 of all files of one, unpacked, and the SHA-256 of each."""
 
     sha256: str
-    sizes: list[int]
     files: list[str]
 
 
@@ -70,8 +69,7 @@ class Reading:
     """The files of a text, read one after the other with a progress bar."""
 
     def __init__(self, files: Sequence[Path], what: str):
-        self.files, self.digest, self.sizes = files, hashlib.sha256(), [0] * len(files)
-        self.digests = [hashlib.sha256() for _ in files]
+        self.digest, self.digests = hashlib.sha256(), [hashlib.sha256() for _ in files]
         self.on_disk = [file.stat().st_size if file.is_file() else 0 for file in files]
         self.bar = Bar(sum(self.on_disk) // MB, "MB", f"{what} {files[0].name}")
         self.number = self.read = 0  # which file is read, and how many bytes of all are
@@ -80,18 +78,17 @@ class Reading:
         """Note a block of the file with this ``number``; see `lmzoo.core.files.Seen`."""
         self.digest.update(block)
         self.digests[self.number].update(block)
-        self.sizes[self.number] += len(block)
         self.read = sum(self.on_disk[: self.number]) + read
         self.bar.update(steps=self.read // MB - self.bar.done)
 
     @property
-    def contents(self) -> Contents:
+    def checksums(self) -> Checksums:
         """Of what was read."""
-        return Contents(self.digest.hexdigest(), self.sizes, [digest.hexdigest() for digest in self.digests])
+        return Checksums(self.digest.hexdigest(), [digest.hexdigest() for digest in self.digests])
 
 
-def contents(files: Sequence[Path], form: Form) -> Contents | None:
-    """The contents of files; None for a pipe, which can be read only once.
+def text_checksums(files: Sequence[Path], form: Form) -> Checksums | None:
+    """The checksums of files; None for a pipe, which can be read only once.
 
     They are kept by path, size, times and number (inode) of each file, so that a file of any size is not read again
     unless it was changed.
@@ -107,56 +104,56 @@ def contents(files: Sequence[Path], form: Form) -> Contents | None:
             for reading.number, file in enumerate(files):
                 for _ in text_blocks(file, reading.seen, form.of_words):
                     pass
-        return json.dumps(reading.contents).encode()
+        return json.dumps(reading.checksums).encode()
 
     try:
         stats = [file.stat() for file in files]
-    except OSError:  # told by reading
-        return Contents(*json.loads(compute()))
-    given = [[str(f.absolute()), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino]
-             for f, s in zip(files, stats, strict=True)]  # fmt: skip
+    except OSError:  # reading says what is wrong
+        return Checksums(*json.loads(compute()))
+    key = [[str(f.absolute()), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino]
+           for f, s in zip(files, stats, strict=True)]  # fmt: skip
     changed = max(max(s.st_mtime, s.st_ctime) for s in stats)
     unsettled = time.time() - changed < SETTLED
-    return Contents(*json.loads(compute() if unsettled else kept("checksums", json.dumps(given).encode(), compute)))
+    return Checksums(*json.loads(compute() if unsettled else kept("sha256", json.dumps(key).encode(), compute)))
 
 
-def encoded(files: Sequence[Path], known: Contents | None, form: Form, words: Vocabulary | Limits) -> Encoded:
+def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vocabulary | Limits) -> Encoded:
     """The text of files, read from the cache if it is there, else encoded and written there in one pass.
 
     The memory does not grow with the text, but with its vocabulary. Where the cache cannot be written, the numbers are
     in a temporary file, as are those of a pipe.
 
     Args:
-        known: what `contents` has found.
+        sums: the `text_checksums` of the files.
         words: the vocabulary, or what is left out of the text's own.
 
-    Raises: UserError as `read_pieces` and `Vocabulary.encode` do, where a file has changed since its contents were
-        found, and where the disk is full.
+    Raises: UserError as `read_pieces` and `Vocabulary.encode` do, where a file has changed since its checksum was
+        taken, and where the disk is full.
     """
-    if known is None:
-        return _encoded(files, None, form, words, None)
-    given = words if isinstance(words, Limits) else sha256("\n".join(words.words).encode("utf-8", "surrogatepass"))
-    key = sha256(json.dumps([VERSION, known[:2], astuple(form), given]).encode())
-    name = f"text-{key}"
-    if found := _kept(name, known):
-        return found
+    if sums is None:
+        return _encode(files, None, form, words, None)
+    of_words = words if isinstance(words, Limits) else sha256("\n".join(words.words).encode("utf-8", "surrogatepass"))
+    name = f"text-{sha256(json.dumps([VERSION, sums, astuple(form), of_words]).encode())}"
+    if cached := _cached(name, sums):
+        return cached
     with alone(name) as path:
-        return _kept(name, known) or _encoded(files, known, form, words, path)
+        return _cached(name, sums) or _encode(files, sums, form, words, path)
 
 
-def _kept(name: str, known: Contents) -> Encoded | None:
+def _cached(name: str, sums: Checksums) -> Encoded | None:
     """What the cache has."""
     try:
         with (cache_folder() / name).open("rb") as stream:
             end = stream.seek(-CHECKSUM, 2)
-            return _mapped(stream, known.sha256) if stream.read() == _checksum(stream, end) else None
+            return _mapped(stream, sums.sha256) if stream.read() == _crc32(stream, end) else None
     except (OSError, RuntimeError):  # no file, no home
         return None
 
 
-def _encoded(
-    files: Sequence[Path], known: Contents | None, form: Form, words: Vocabulary | Limits, path: Path | None
+def _encode(
+    files: Sequence[Path], sums: Checksums | None, form: Form, words: Vocabulary | Limits, path: Path | None
 ) -> Encoded:
+    """Write the numbers of a text to a file, or for None to a temporary one, and map them."""
     reading = Reading(files, "encoding")
     vocabulary = Lexicon(form) if isinstance(words, Limits) else Vocabulary(words.words, form)
     counts = [0] * len(files)
@@ -166,15 +163,15 @@ def _encoded(
                 for _, numbers in vocabulary.encode_pieces(read_pieces(file, reading.seen, form.of_words), str(file)):
                     counts[reading.number] += len(numbers)
                     stream.write(numbers.int().numpy().tobytes())
-            if known not in (None, reading.contents):
+            if sums not in (None, reading.checksums):
                 raise UserError(f"{files[0]}: the text changed while it was read", "start again when it is whole")
             if isinstance(words, Limits) and isinstance(vocabulary, Lexicon):
                 vocabulary = _renumber(stream, vocabulary, words)
             trailer = json.dumps({"words": vocabulary.words, "files": counts}).encode()
             stream.write(trailer + sum(counts).to_bytes(8, "little"))
-            stream.write(_checksum(stream, stream.tell()))
+            stream.write(_crc32(stream, stream.tell()))
             stream.flush()
-            return _mapped(stream, reading.contents.sha256)
+            return _mapped(stream, reading.checksums.sha256)
     except OSError as error:
         need = 4 * sum(counts) * sum(reading.on_disk) / max(reading.read, 1) / 1e9
         where = path.parent if path else tempfile.gettempdir()
@@ -196,17 +193,17 @@ def _renumber(stream: BinaryIO, lexicon: Lexicon, limits: Limits) -> Vocabulary:
     return vocabulary
 
 
-def _checksum(stream: BinaryIO, end: int) -> bytes:
+def _crc32(stream: BinaryIO, end: int) -> bytes:
     """The CRC-32 of a file up to a place, where the stream is then."""
     stream.seek(0)
-    found = 0
+    crc = 0
     while block := stream.read(min(4 * BLOCK, end - stream.tell())):
-        found = zlib.crc32(block, found)
-    return found.to_bytes(CHECKSUM, "little")
+        crc = zlib.crc32(block, crc)
+    return crc.to_bytes(CHECKSUM, "little")
 
 
 def _mapped(stream: BinaryIO, digest: str) -> Encoded:
-    """What `_encoded` has written: the tokens, the rest as JSON, how many tokens there are, and a checksum."""
+    """What `_encode` has written: the tokens, the rest as JSON, how many tokens there are, and a checksum."""
     size = stream.seek(-8 - CHECKSUM, 2)
     count = int.from_bytes(stream.read(8), "little")
     stream.seek(4 * count)

@@ -14,7 +14,7 @@ from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
-from lmzoo.corpus.encoded import Limits, contents, encoded
+from lmzoo.corpus.encoded import Limits, encoded, text_checksums
 from lmzoo.corpus.form import Form, Tokenizer, Unit
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.own import named_after, read_vocabulary, text_files
@@ -40,19 +40,12 @@ def corpus_label(options: Mapping[str, Any]) -> str:
 def _pinned(
     name: str, context: Context, folder: str, files: dict[str, Pinned], urls: list[str], words: str | None
 ) -> Corpus:
-    """A public corpus, whose checksums and token counts are known; see `fetch_splits`.
-
-    Raises: RuntimeError if a split has another number of tokens.
-    """
+    """A public corpus, whose checksums are known; see `fetch_splits`."""
     data = fetch_splits(folder, files, urls)
     texts = {split: [(f"{name} {split}", checked_text(data[split], files[split].name))] for split in SPLITS}
-    checksums = {split: files[split].sha256 for split in SPLITS}
     vocabulary = read_vocabulary(words) if words else Vocabulary.of(texts["train"][0][1])
-    corpus = _encode(name, context, vocabulary, texts, checksums, fixed=words is not None)
-    for split, file in files.items():
-        if len(corpus.splits[split]) != file.tokens:
-            raise RuntimeError(f"{name} {split}: {len(corpus.splits[split])} tokens where there must be {file.tokens}")
-    return corpus
+    sha256s = {split: files[split].sha256 for split in SPLITS}
+    return _encode(name, context, vocabulary, texts, sha256s, fixed=words is not None)
 
 
 def _encode(
@@ -60,23 +53,24 @@ def _encode(
     context: Context,
     vocabulary: Vocabulary,
     texts: Mapping[str, Sequence[tuple[str, RawText]]],
-    checksums: dict[str, str],
+    sha256s: dict[str, str],
     fixed: bool,
     form: Form = Form(),  # noqa: B008 - it is frozen
-    **known: Any,
+    **attributes: Any,
 ) -> Corpus:
     """A corpus of texts, each of which has a name.
 
     Args:
-        fixed: whether the vocabulary is not that of train. Then its checksum is known, too.
-        form: what the texts were before they became words that spaces part.
+        fixed: whether the vocabulary is not that of train. Then its checksum is kept, too.
+        form: what the texts were before they became words that spaces separate.
+        attributes: further ones of the corpus.
     """
     parts = {split: [vocabulary.encode(text, where) for where, text in named] for split, named in texts.items()}
     splits, files = {split: torch.cat(tokens) for split, tokens in parts.items()}, list(map(len, parts["train"]))
     if fixed:
-        checksums = checksums | {"vocabulary": _checksum(vocabulary)}
+        sha256s = sha256s | {"vocabulary": _sha256(vocabulary)}
     words = Vocabulary(vocabulary.words, form, vocabulary.conditions)
-    return Corpus(name, context, words, splits, checksums, files=files, **known)
+    return Corpus(name, context, words, splits, sha256s, files=files, **attributes)
 
 
 @corpora.register("ptb")
@@ -88,13 +82,10 @@ def ptb(*, context: Context, vocabulary: str | None, urls: list[str]) -> Corpus:
         vocabulary: a run, a file with a word a line, or an ARPA file, whose words are taken; None: those of train.
         urls: of pinned copies that are tried in turn; every file is checked against its sha256.
     """
-    train = "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"
-    valid = "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"
-    test = "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"
     files = {
-        "train": Pinned("ptb.train.txt", train, 5_101_618, tokens=929_589),
-        "valid": Pinned("ptb.valid.txt", valid, 399_782, tokens=73_760),
-        "test": Pinned("ptb.test.txt", test, 449_945, tokens=82_430),
+        "train": Pinned("ptb.train.txt", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf", 5_101_618),
+        "valid": Pinned("ptb.valid.txt", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", 399_782),
+        "test": Pinned("ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", 449_945),
     }
     return _pinned("ptb", context, "ptb", files, urls, vocabulary)
 
@@ -106,13 +97,10 @@ def wikitext2(*, context: Context, vocabulary: str | None, urls: list[str]) -> C
     Args:
         context, vocabulary, urls: see `ptb`.
     """
-    train = "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f"
-    valid = "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8"
-    test = "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0"
     files = {
-        "train": Pinned("train.txt", train, 12_000_000, tokens=2_088_628),
-        "valid": Pinned("valid.txt", valid, 1_300_000, tokens=217_646),
-        "test": Pinned("test.txt", test, 1_400_000, tokens=245_569),
+        "train": Pinned("train.txt", "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f", 12_000_000),
+        "valid": Pinned("valid.txt", "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8", 1_300_000),
+        "test": Pinned("test.txt", "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0", 1_400_000),
     }
     return _pinned("wikitext2", context, "wikitext-2", files, urls, vocabulary)
 
@@ -183,27 +171,27 @@ def _from_files(
     name: str, context: Context, files: Mapping[str, Sequence[Path]], form: Form, words: Vocabulary | Limits
 ) -> Corpus:
     """A corpus of files of any size; its vocabulary, or what is left out of that of train."""
-    known = {split: contents(each, form) for split, each in files.items()}
-    train = encoded(files["train"], known["train"], form, words)
+    sums = {split: text_checksums(each, form) for split, each in files.items()}
+    train = encoded(files["train"], sums["train"], form, words)
     vocabulary = Vocabulary(train.words, form)
-    parts = {split: train if split == "train" else encoded(files[split], known[split], form, vocabulary)
+    parts = {split: train if split == "train" else encoded(files[split], sums[split], form, vocabulary)
              for split in files}  # fmt: skip
-    checksums = {split: part.sha256 for split, part in parts.items()}
+    sha256s = {split: part.sha256 for split, part in parts.items()}
     if not isinstance(words, Limits):
-        checksums["vocabulary"] = _checksum(vocabulary)
+        sha256s["vocabulary"] = _sha256(vocabulary)
     splits = {split: part.tokens for split, part in parts.items()}
-    of_files = {split: each.files for split, each in known.items() if each}
-    return Corpus(name, context, vocabulary, splits, checksums, files=train.files, of_files=of_files)
+    of_files = {split: each.files for split, each in sums.items() if each}
+    return Corpus(name, context, vocabulary, splits, sha256s, files=train.files, of_files=of_files)
 
 
 def _labelled(
     name: str, context: Context, files: Mapping[str, Sequence[Path]], form: Form, words: Vocabulary | Limits
 ) -> Corpus:
     """A corpus of files whose lines begin with labels, which are read whole."""
-    texts, checksums, of_files = {}, {}, {}
+    texts, sha256s, of_files = {}, {}, {}
     for split, each in files.items():
         read = [(str(file), text_bytes(file, form.of_words)) for file in each]
-        checksums[split] = sha256(b"".join(data for _, data in read))
+        sha256s[split] = sha256(b"".join(data for _, data in read))
         of_files[split] = [sha256(data) for _, data in read]
         texts[split] = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
     taken = None if isinstance(words, Limits) else words
@@ -212,12 +200,12 @@ def _labelled(
     if isinstance(words, Limits):
         words = Vocabulary.of(b"".join(data for _, data in texts["train"]), *words)
     return _encode(
-        name, context, Vocabulary(words.words, conditions=labels), texts, checksums,
+        name, context, Vocabulary(words.words, conditions=labels), texts, sha256s,
         fixed=taken is not None, form=form, conditions=conditions, of_files=of_files,
     )  # fmt: skip
 
 
-def _checksum(vocabulary: Vocabulary) -> str:
+def _sha256(vocabulary: Vocabulary) -> str:
     return sha256("\n".join(vocabulary.words + vocabulary.conditions).encode())
 
 

@@ -13,7 +13,7 @@ Tokenizer = Literal["ptb", "words"]
 NAMES = {chr(i): f"<U+{i:04X}>" for i in range(0x3001) if chr(i).isspace()} | {" ": "<space>"}
 """White space as words, which white space cannot be itself. No other character has a name of several."""
 
-_SIGNS = {name: sign for sign, name in NAMES.items()}
+_CHARACTERS = {name: white for white, name in NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class Form:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Form":
         """From the options of a corpus, many of which have none of these; a UserError for one of another type."""
-        given = {field.name: options.get(field.name, field.default) for field in fields(cls)}
-        return call(cls, given, "corpus.")
+        return call(cls, {field.name: options.get(field.name, field.default) for field in fields(cls)}, "corpus.")
 
     @property
     def of_words(self) -> bool:
@@ -57,8 +56,8 @@ class Form:
 
     def changes(self) -> list[str]:
         """The options that are unlike the default, as they are written on a command line."""
-        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        return [f"corpus.{name}={str(own).lower()}" for name, (own, default) in values.items() if own != default]
+        values = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
+        return [f"corpus.{name}={str(value).lower()}" for name, value, default in values if value != default]
 
     def prepared(self, text: bytes) -> bytes:
         """UTF-8 whose lines end with a line feed each -> the same lines as words that spaces part."""
@@ -70,4 +69,4 @@ class Form:
 
 def character(name: str) -> str:
     """The character that a word of ``unit="char"`` stands for; `<unk>` as it is."""
-    return _SIGNS.get(name, name)
+    return _CHARACTERS.get(name, name)

@@ -75,7 +75,7 @@ class WordTable:
     """The numbers of words.
 
     Words of up to seven bytes are their own keys in a hash table. The key of a longer word is a hash of its chunks; the
-    word that is found there is compared chunk by chunk, and the dictionary decides where they differ.
+    word with that key is compared chunk by chunk, and the dictionary decides where they differ.
 
     Args:
         index: the number of each word.
@@ -96,11 +96,11 @@ class WordTable:
 
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 numbers of words; -1 for those that have none."""
-        found = self.table.find(torch.from_numpy(self._keys(words))).numpy()
-        numbers = np.where(found < 0, -1, self.numbers[found])
-        unsure, which = words.length >= 8 * CHUNKS, np.flatnonzero((words.length >= 8) & (found >= 0))
+        place = self.table.find(torch.from_numpy(self._keys(words))).numpy()
+        numbers = np.where(place < 0, -1, self.numbers[place])
+        unsure, which = words.length >= 8 * CHUNKS, np.flatnonzero((words.length >= 8) & (place >= 0))
         for k in range(CHUNKS):
-            unsure[which] |= words.chunk(k, which) != self.chunks[k, found[which]]
+            unsure[which] |= words.chunk(k, which) != self.chunks[k, place[which]]
             which = which[words.length[which] >= 8 * (k + 1)]
         for i in np.flatnonzero(unsure).tolist():
             numbers[i] = self.index.get(words[i], -1)

@@ -23,16 +23,15 @@ def text_files(named: str | Sequence[str]) -> list[Path]:
 
     Raises: UserError for a pattern without a file.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for name in [named] if isinstance(named, str) else named:
+        matches = [name]
         if not Path(name).exists() and glob.has_magic(name):
             matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - may be absolute
-            if not matches:
-                raise UserError(f"{name}: no file matches it")
-            found += map(Path, matches)
-        else:
-            found.append(Path(name))
-    return found
+        if not matches:
+            raise UserError(f"{name}: no file matches it")
+        files += map(Path, matches)
+    return files
 
 
 def named_after(file: str) -> str:
@@ -43,10 +42,10 @@ def named_after(file: str) -> str:
     return Path(path.name.removesuffix(".gz")).stem or "text"
 
 
-def known_form(source: str) -> dict[str, Any]:
+def form_of_run(source: str) -> dict[str, Any]:
     """How a run's text becomes words, by the options of ``corpus=text`` that say so; empty for what is no run.
 
-    Of other corpora only the unit is known, since what else was done to them was done before.
+    Of other corpora it is the unit alone, since what else was done to them was done before.
     """
     config = saved(source)
     corpus = config.get("corpus")
@@ -57,10 +56,10 @@ def known_form(source: str) -> dict[str, Any]:
 
 def unlike(source: str, form: Form) -> str | None:
     """In which option the text of a run becomes words in another way than by a form; None where in none."""
-    own = asdict(form)
-    for option, theirs in known_form(source).items():
-        if own[option] != theirs:
-            there, here = (shortened(json.dumps(value, default=str).strip('"')) for value in (theirs, own[option]))
+    options = asdict(form)
+    for option, value in form_of_run(source).items():
+        if options[option] != value:
+            there, here = (shortened(json.dumps(v, default=str).strip('"')) for v in (value, options[option]))
             return f"{source} has corpus.{option}={there}, and here it is {here}"
     return None
 

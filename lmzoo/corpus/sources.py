@@ -15,13 +15,11 @@ log = logging.getLogger(__name__)
 
 
 class Pinned(NamedTuple):
-    """What is known of a file of a public corpus."""
+    """A file of a public corpus. It has at most ``limit`` bytes."""
 
     name: str
     sha256: str
     limit: int
-    """The file has at most so many bytes."""
-    tokens: int
 
 
 def data_folders() -> list[Path]:

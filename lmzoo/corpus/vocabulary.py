@@ -17,7 +17,7 @@ EOS_ID = 0
 """`<eos>`, the end of a line, is word 0 of every vocabulary. It also stands before a sentence."""
 
 ADDED = {EOS: "the end", "<s>": "the beginning", "</s>": "the end"}
-"""Words that no text has, and where a line has them without being told: ours, and those of SRILM and KenLM."""
+"""Words that no text may have, and where each line has them anyway: ours, and those of SRILM and KenLM."""
 
 
 RawText = bytes | Iterable[str]

@@ -10,7 +10,7 @@ from torch import Tensor
 from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.corpus import EOS
-from lmzoo.corpus.conditions import chosen
+from lmzoo.corpus.conditions import label_number
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
 from lmzoo.page.zoo import System
@@ -128,7 +128,7 @@ def samples(
     begun, _ = encode_prompt(lm.model, vocabulary, prompt, "prompt")
     drawn = sample(
         lm.model, tokens, seed, context=lm.context, decoding=decoding, prompt=begun, samples=number,
-        condition=chosen(condition, vocabulary),
+        condition=label_number(condition, vocabulary),
     )  # fmt: skip
     words = vocabulary.form.words(prompt.replace("\n", " "))
     given = [] if begun is None else is_known[begun].tolist()

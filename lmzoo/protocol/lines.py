@@ -12,7 +12,7 @@ from lmzoo.core.errors import shortened
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
-from lmzoo.corpus.conditions import numbered, parted
+from lmzoo.corpus.conditions import label_numbers, split_labels
 from lmzoo.corpus.lines import by_line, line_sums
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.protocol.model import LanguageModel
@@ -129,15 +129,15 @@ def file_parts(
         shown: whether progress is shown, as in `reading`.
         tokenize: cuts plain text into words that spaces part.
 
-    Raises: UserError as `read_pieces`, `parted`, `numbered` and `Vocabulary.encode` do.
+    Raises: UserError as `read_pieces`, `split_labels`, `label_numbers` and `Vocabulary.encode` do.
     """
     where = where or str(file)
     if not vocabulary.conditions:
         pieces = reading(file, shown, vocabulary.form.of_words or tokenize is not None)
         return starmap(Part, vocabulary.encode_pieces(_tokenized(pieces, tokenize) if tokenize else pieces, where))
-    labels, lines = parted(read_lines(file), where)
+    labels, lines = split_labels(read_lines(file), where)
     text = _joined(map(tokenize, lines) if tokenize else lines)
-    return [Part(text, vocabulary.encode(text, where), numbered(labels, vocabulary.conditions, where))]
+    return [Part(text, vocabulary.encode(text, where), label_numbers(labels, vocabulary.conditions, where))]
 
 
 def _tokenized(pieces: Iterable[bytes], tokenize: Callable[[str], str]) -> Iterator[bytes]:

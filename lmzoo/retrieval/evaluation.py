@@ -1,4 +1,4 @@
-"""How good rankings are, by pytrec_eval, which computes as trec_eval does; and settings chosen by cross-validation."""
+"""How good rankings are, by pytrec_eval, which computes as trec_eval does; and options chosen by cross-validation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,26 +25,23 @@ def measured(judgements: Judgements, rankings: Mapping[str, Ranking]) -> np.ndar
         raise UserError("--qrels needs the package pytrec_eval", "pip install 'lmzoo[retrieval]'") from None
     judged = judged_queries(judgements, rankings)
     evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judgements[q]) for q in judged}, set(MEASURES.values()))
-    found: dict[str, Any] = evaluator.evaluate({query: dict(rankings[query]) for query in judged})
-    return np.array([[found[q][name] if q in found else 0.0 for name in MEASURES.values()] for q in judged])
+    figures: dict[str, Any] = evaluator.evaluate({query: dict(rankings[query]) for query in judged})
+    return np.array([[figures[q][name] if q in figures else 0.0 for name in MEASURES.values()] for q in judged])
 
 
 def judged_queries(judgements: Judgements, queries: Mapping[str, object]) -> list[str]:
-    """The queries with a relevant document.
-
-    Raises: UserError where there is none.
-    """
+    """The queries with a relevant document; a UserError where there is none."""
     judged = [query for query in queries if any(judgements.get(query, {}).values())]
     if not judged:
         raise UserError("no query has a relevant document", "judgements must name queries as their file does")
     return judged
 
 
-def chosen(figures: np.ndarray, folds: int) -> np.ndarray:
-    """(Q,) the setting with the best mean on the queries of the other folds. Query i is in fold i mod ``folds``.
+def cross_validated(figures: np.ndarray, folds: int) -> np.ndarray:
+    """(Q,) the options with the best mean on the queries of the other folds. Query i is in fold i mod ``folds``.
 
     Args:
-        figures: (S, Q) the average precision of each query in each setting.
+        figures: (S, Q) the average precision of each query with each of S options.
         folds: their number, at most Q.
     """
     fold = np.arange(figures.shape[1]) % folds

@@ -13,22 +13,13 @@ history h backs off to the shorter h′ by a Dirichlet prior of its own (MacKay 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Bounds, Count, Depth, Probability, Size, check
 from lmzoo.retrieval.index import Index
-
-BOUNDS = {
-    "mu": (0, 1e12),
-    "lam": (0, 1),
-    "order": (1, 100),
-    "nu": (1e-6, 1e12),
-    "feedback": (0, 1_000_000),
-    "terms": (1, 1_000_000),
-    "weight": (0, 1),
-}
-"""The least and the most of each of the `RankingOptions`."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,7 @@ class RankingOptions:
 
     Attributes:
         mu: μ, in words.
-        lam: λ.
+        lambda_: λ.
         order: the most words of an n-gram.
         nu: ν, in words; of no effect where ``order`` is 1.
         feedback: the number of documents of `relevance_model`; 0 is no feedback.
@@ -47,36 +38,34 @@ class RankingOptions:
     Raises: UserError for a value that cannot be.
     """
 
-    mu: float
-    lam: float
-    order: int
-    nu: float
-    feedback: int
-    terms: int
-    weight: float
+    mu: Annotated[float, Bounds(low=0, high=1e12)]
+    lambda_: Probability
+    order: Depth
+    nu: Annotated[float, Bounds(low=1e-6, high=1e12)]
+    feedback: Count
+    terms: Size
+    weight: Probability
 
     def __post_init__(self):
-        for option, (least, most) in BOUNDS.items():
-            if not least <= getattr(self, option) <= most:
-                raise UserError(f"--{option.replace('lam', 'lambda')} must be {least:g} to {most:g}")
-        if self.mu < 1e-6 and self.lam < 1e-9:
+        check(RankingOptions, {name.removesuffix("_"): value for name, value in vars(self).items()}, "--")
+        if self.mu < 1e-6 and self.lambda_ < 1e-9:
             raise UserError("--mu 0 with --lambda 0 gives unseen words no probability", "let one of them be larger")
 
 
-def probability(index: Index, gram: Sequence[int], settings: RankingOptions) -> np.ndarray:
+def probability(index: Index, gram: Sequence[int], options: RankingOptions) -> np.ndarray:
     """(N,) p(w|h, d) of the last word of an n-gram after the others, in each document."""
     if len(gram) > 1:
-        shorter = probability(index, gram[1:], settings)
-        return (index.count(gram) + settings.nu * shorter) / (index.followed(gram[:-1]) + settings.nu)
-    mu, lam, share = settings.mu, settings.lam, index.share(gram[0])
+        shorter = probability(index, gram[1:], options)
+        return (index.count(gram) + options.nu * shorter) / (index.followed(gram[:-1]) + options.nu)
+    mu, lambda_, share = options.mu, options.lambda_, index.share(gram[0])
     length = np.maximum(index.lengths + mu, 1e-6)  # a document may be empty where μ = 0
-    return (1 - lam) * (index.count(gram) + mu * share) / length + lam * share
+    return (1 - lambda_) * (index.count(gram) + mu * share) / length + lambda_ * share
 
 
-def log_likelihood(index: Index, query: Sequence[int], settings: RankingOptions) -> np.ndarray:
+def log_likelihood(index: Index, query: Sequence[int], options: RankingOptions) -> np.ndarray:
     """(N,) log p(q|d) in nats; the first words of the query have shorter histories."""
-    grams = Counter(tuple(query[max(0, end - settings.order) : end]) for end in range(1, len(query) + 1))
-    return sum((n * np.log(probability(index, g, settings)) for g, n in grams.items()), np.zeros(len(index.names)))
+    grams = Counter(tuple(query[max(0, end - options.order) : end]) for end in range(1, len(query) + 1))
+    return sum((n * np.log(probability(index, g, options)) for g, n in grams.items()), np.zeros(len(index.names)))
 
 
 def relevance_model(index: Index, scores: np.ndarray, documents: int, terms: int) -> dict[int, float]:
@@ -85,7 +74,6 @@ def relevance_model(index: Index, scores: np.ndarray, documents: int, terms: int
         p(w|R) ∝ Σ_d c(w, d)/|d| · p(q|d) p(d)
 
     Args:
-        index: of the documents.
         scores: (N,) log p(q|d) p(d) + const; -inf for documents to leave out.
         documents: how many count, the best.
         terms: how many words are kept; their probabilities sum to 1.
@@ -93,16 +81,15 @@ def relevance_model(index: Index, scores: np.ndarray, documents: int, terms: int
     best = np.argsort(-scores, kind="stable")[:documents]
     best = best[np.isfinite(scores[best])]
     weights = np.exp(scores[best] - scores[best].max(initial=-np.inf))
-    texts = [index.text(d) for d in best]
-    found = np.zeros(len(index.words))
-    for text, weight in zip(texts, weights / weights.sum(), strict=True):
-        found += np.bincount(text, minlength=len(found)) * weight / len(text)
-    kept = np.argsort(-found, kind="stable")[:terms]
-    kept = kept[found[kept] > 0]
-    return dict(zip(kept.tolist(), (found[kept] / found[kept].sum()).tolist(), strict=True))
+    p = np.zeros(len(index.words))
+    for text, weight in zip(map(index.text, best), weights / weights.sum(), strict=True):
+        p += np.bincount(text, minlength=len(p)) * weight / len(text)
+    kept = np.argsort(-p, kind="stable")[:terms]
+    kept = kept[p[kept] > 0]
+    return dict(zip(kept.tolist(), (p[kept] / p[kept].sum()).tolist(), strict=True))
 
 
-def score(index: Index, query: Sequence[int], settings: RankingOptions, prior: np.ndarray) -> np.ndarray:
+def score(index: Index, query: Sequence[int], options: RankingOptions, prior: np.ndarray) -> np.ndarray:
     """(N,) the score of each document, and -inf where it has no word of the query.
 
     It is log p(q|d) p(d). With feedback it is that of RM3 (Abdul-Jaleel et al. 2004), a weighted sum, where |q| is the
@@ -111,18 +98,15 @@ def score(index: Index, query: Sequence[int], settings: RankingOptions, prior: n
         weight · log p(q|d) + (1 − weight) |q| Σ_w p(w|R) log p(w|d) + log p(d)
 
     Args:
-        index: of the documents.
-        query: its words.
-        settings: how to score.
         prior: (N,) log p(d) + const.
     """
-    likelihood = log_likelihood(index, query, settings)
+    likelihood = log_likelihood(index, query, options)
     scores = np.where(_has_any(index, query), likelihood + prior, -np.inf)
-    if not settings.feedback or not np.isfinite(scores).any():
+    if not options.feedback or not np.isfinite(scores).any():
         return scores
-    model = relevance_model(index, scores, settings.feedback, settings.terms)
-    expected = sum(p * np.log(probability(index, [word], settings)) for word, p in model.items())
-    expanded = settings.weight * likelihood + (1 - settings.weight) * len(query) * expected + prior
+    model = relevance_model(index, scores, options.feedback, options.terms)
+    expected = sum(p * np.log(probability(index, [word], options)) for word, p in model.items())
+    expanded = options.weight * likelihood + (1 - options.weight) * len(query) * expected + prior
     return np.where(_has_any(index, [*query, *model]), expanded, -np.inf)
 
 

@@ -28,7 +28,7 @@ from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import sha256
 from lmzoo.core.seals import RESULTS, SEAL, sealed
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
-from lmzoo.corpus.encoded import contents
+from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.own import CONDITIONS
 from lmzoo.protocol.lines import Part
@@ -141,7 +141,7 @@ class Run(Files):
     def trained_text(self, file: Path) -> str | None:
         """A warning where a file is the text that the run was trained on, or is among its files."""
         with contextlib.suppress(UserError):  # of an old run that does not say it
-            train, text = self.texts().get("train", ()), contents([file], Form.of(self.config()["corpus"]))
+            train, text = self.texts().get("train", ()), text_checksums([file], Form.of(self.config()["corpus"]))
             if text is not None and text.sha256 in train:
                 return (
                     f"{file}: is text that {self.path} was trained on, so its figures are better than those of others"

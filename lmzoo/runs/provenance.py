@@ -18,7 +18,7 @@ from lmzoo.core.files import input_stream
 from lmzoo.core.version import __version__
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.form import Unit
-from lmzoo.corpus.own import known_form
+from lmzoo.corpus.own import form_of_run
 from lmzoo.words.vectors.formats import VECTORS
 
 Origins = Mapping[str, Mapping[str, str]]
@@ -35,7 +35,7 @@ def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
     Raises: UserError for a run of words where words are characters, or the other way round.
     """
     for option, name in ((option, name) for option, names in named.items() for name in names):
-        theirs = known_form(name).get("unit", unit)
+        theirs = form_of_run(name).get("unit", unit)
         if theirs != unit:
             raise UserError(f"{option}: {name} has corpus.unit={theirs}, and here it is {unit}", "choose another run")
     files = {option: {name: _file(Path(name)) for name in names} for option, names in named.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import saved
-from lmzoo.corpus.own import known_form
+from lmzoo.corpus.own import form_of_run
 from lmzoo.protocol.model import models
 from lmzoo.runs.settings import flatten
 
@@ -34,7 +34,7 @@ def taken(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             sources = models.sources(model) if model["name"] in models.entries else {}
             found["model"] = {name: value for name, value in model.items() if f"model.{name}" not in sources}
     if folder := holder("corpus.vocabulary"):
-        found["corpus"] = known_form(folder)
+        found["corpus"] = form_of_run(folder)
     return {
         group: {name: value for name, value in options.items() if name in config[group] and _is_plain(value)}
         for group, options in found.items()

@@ -17,7 +17,7 @@ from lmzoo.commands import compare, evaluate, generate, pairs, score
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.corpus import Vocabulary, load_corpus
-from lmzoo.corpus.conditions import chosen
+from lmzoo.corpus.conditions import label_number
 from lmzoo.runs.kinds import summary
 from lmzoo.runs.loading import build_model
 
@@ -227,10 +227,10 @@ def test_labels_are_numbered_by_their_frequency_in_train(texts: Path, tmp_path: 
 
 
 def test_a_label_is_chosen_where_lines_have_labels():
-    assert chosen("b", Vocabulary(["<eos>"], conditions=["a", "b"])) == 1
-    assert chosen(None, Vocabulary(["<eos>"])) is None
+    assert label_number("b", Vocabulary(["<eos>"], conditions=["a", "b"])) == 1
+    assert label_number(None, Vocabulary(["<eos>"])) is None
     with pytest.raises(UserError, match="condition 'b': the run's lines have no labels; leave it out"):
-        chosen("b", Vocabulary(["<eos>"]))
+        label_number("b", Vocabulary(["<eos>"]))
 
 
 def test_models_without_conditions_are_refused(texts: Path):

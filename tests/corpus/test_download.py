@@ -19,7 +19,7 @@ from lmzoo.corpus.download import DownloadError, download
 from lmzoo.corpus.sources import Pinned, fetch
 
 TEXT = b"the cat sat\n" * 1000
-FILE = Pinned("a.txt", sha256(TEXT), limit=len(TEXT), tokens=4000)
+FILE = Pinned("a.txt", sha256(TEXT), limit=len(TEXT))
 OPEN = "Connection: close"  # a header that says nothing of the body's length
 CHUNKED = "Transfer-Encoding: chunked"
 

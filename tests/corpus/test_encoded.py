@@ -144,7 +144,7 @@ def test_a_file_of_a_moment_ago_is_read_again(kept: Path, monkeypatch: pytest.Mo
     Path("train").write_text("b a\na\n")
     monkeypatch.setattr(encoded, "SETTLED", 60)
     load()
-    assert not list(kept.glob("contents-*"))
+    assert not list(kept.glob("sha256-*"))
     assert len(list(kept.glob("text-*[0-9a-f]"))) == 2
 
 
@@ -237,14 +237,14 @@ def test_a_cache_that_cannot_be_written_is_no_error(kept: Path, caplog: pytest.L
 
 def test_a_file_that_changes_while_it_is_read_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch):
     Path("train").write_text("b a\na\n")
-    read = encoded.contents
+    read = encoded.text_checksums
 
     def then_changed(named: list[Path], form: Form):
         found = read(named, form)
         Path("train").write_text("b a\na b\n")
         return found
 
-    monkeypatch.setattr(entries, "contents", then_changed)
+    monkeypatch.setattr(entries, "text_checksums", then_changed)
     with pytest.raises(UserError, match=r"^train: the text changed while it was read; start again when it is whole$"):
         load()
     assert not list(kept.glob("text-*[0-9a-f]"))
@@ -265,7 +265,7 @@ def test_who_starts_at_once_waits_for_the_first(kept: Path):
     Path("train").write_text("b a\na\n")
     found: list[Corpus] = []
     names = [path.name for path in kept.glob("*")]
-    known = encoded.contents([Path("train")], Form())
+    known = encoded.text_checksums([Path("train")], Form())
     assert known is not None
     limits = encoded.Limits(1, None, False)
     given = (entries.Form(), limits)

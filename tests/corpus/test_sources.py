@@ -18,7 +18,7 @@ from lmzoo.core.files import sha256, write_atomic
 from lmzoo.corpus.sources import Pinned, fetch, fetch_splits
 
 TEXT = b"the cat sat\n" * 20_000
-FILE = Pinned("a.txt", sha256(TEXT), limit=len(TEXT), tokens=80_000)
+FILE = Pinned("a.txt", sha256(TEXT), limit=len(TEXT))
 
 
 @pytest.fixture

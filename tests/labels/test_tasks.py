@@ -1,4 +1,4 @@
-"""Texts with one label each: as they are read, written and parted into folds."""
+"""Texts with one label each: as they are read, written and split_labels into folds."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.corpus.conditions import parted
+from lmzoo.corpus.conditions import split_labels
 from lmzoo.labels.formats import LineText
 from lmzoo.labels.model import labellers
 from lmzoo.labels.tasks import load_task, tasks
@@ -92,7 +92,7 @@ def test_blanks_around_a_label_are_no_part_of_it(tmp_path: Path):
     path.write_bytes(plain.encode())
     text = LineText.read(path)
     assert [s.labels for s in text.sentences] == [["pos"]] * 3
-    assert [s.labels for s in text.sentences] == [[label] for label in parted(plain.splitlines(), "b.txt")[0]]
+    assert [s.labels for s in text.sentences] == [[label] for label in split_labels(plain.splitlines(), "b.txt")[0]]
     assert text.written([["pos"]] * 3).decode() == plain
     assert text.written([["x"]] * 3).decode() == plain.replace("pos\t", "x\t").replace("pos \t", "x \t")
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lmzoo.core.errors import UserError
-from lmzoo.retrieval.evaluation import chosen, measured
+from lmzoo.retrieval.evaluation import cross_validated, measured
 
 
 def test_measures_by_hand():
@@ -17,4 +17,4 @@ def test_measures_by_hand():
 def test_a_setting_is_chosen_on_the_other_folds():
     # Setting 1 is best on queries 0 and 2 alone, which are a fold: it is chosen for the other fold.
     figures = np.array([[0.1, 0.9, 0.1, 0.9], [0.5, 0.0, 0.5, 0.0]])
-    assert chosen(figures, 2).tolist() == [0, 1, 0, 1]
+    assert cross_validated(figures, 2).tolist() == [0, 1, 0, 1]

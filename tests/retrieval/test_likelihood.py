@@ -11,7 +11,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.retrieval.index import Index
 from lmzoo.retrieval.likelihood import RankingOptions, log_likelihood, probability, ranked, relevance_model, score
 
-PLAIN = {"mu": 3.0, "lam": 0.0, "order": 1, "nu": 2.0, "feedback": 0, "terms": 4, "weight": 0.3}
+PLAIN = {"mu": 3.0, "lambda_": 0.0, "order": 1, "nu": 2.0, "feedback": 0, "terms": 4, "weight": 0.3}
 
 
 def settings(**changed) -> RankingOptions:
@@ -45,7 +45,7 @@ def test_counts_are_those_of_a_search(index: Index, texts: list[list[str]], n: i
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_probabilities_sum_to_one_where_a_document_has_words(index: Index, mu: float, lam: float, order: int):
     for history in itertools.product(range(5), repeat=order - 1):
-        total = sum(probability(index, [*history, w], settings(mu=mu, lam=lam)) for w in range(5))
+        total = sum(probability(index, [*history, w], settings(mu=mu, lambda_=lam)) for w in range(5))
         np.testing.assert_allclose(total[index.lengths > 0], 1)
 
 
@@ -60,13 +60,13 @@ def dense(texts: list[list[str]], query: str, mu: float, lam: float) -> np.ndarr
 
 @pytest.mark.parametrize(("mu", "lam"), [(3.0, 0.0), (700.0, 0.0), (3.0, 0.4), (1.0, 0.9)])
 def test_unigrams_have_the_dense_formula(index: Index, texts: list[list[str]], mu: float, lam: float):
-    found = log_likelihood(index, index.numbers("abbe"), settings(mu=mu, lam=lam))
+    found = log_likelihood(index, index.numbers("abbe"), settings(mu=mu, lambda_=lam))
     np.testing.assert_allclose(found, dense(texts, "abbe", mu, lam))
 
 
 def test_jelinek_mercer_by_hand():
     index = Index.of({"one": "aab", "two": "b"})
-    found = log_likelihood(index, index.numbers("ab"), settings(mu=0.0, lam=0.25))
+    found = log_likelihood(index, index.numbers("ab"), settings(mu=0.0, lambda_=0.25))
     one = (0.75 * 2 / 3 + 0.25 * 2 / 4) * (0.75 * 1 / 3 + 0.25 * 2 / 4)
     two = (0.75 * 0 / 1 + 0.25 * 2 / 4) * (0.75 * 1 / 1 + 0.25 * 2 / 4)
     assert np.exp(found).tolist() == pytest.approx([one, two])
@@ -119,15 +119,15 @@ def test_feedback_has_the_dense_formula(index: Index, texts: list[list[str]]):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"mu": -1.0}, "--mu must be 0 to 1e[+]12"),
-        ({"mu": math.nan}, "--mu must"),
+        ({"mu": -1.0}, "--mu=-1.0: must be at least 0"),
+        ({"mu": math.nan}, "--mu=nan: must be a number"),
         ({"mu": 0.0}, "gives unseen words no probability"),
-        ({"lam": 1.5}, "--lambda must be 0 to 1"),
-        ({"nu": 0.0}, "--nu must"),
-        ({"order": 0}, "--order must be 1 to 100"),
-        ({"terms": 0}, "--terms must"),
-        ({"feedback": -1}, "--feedback must"),
-        ({"weight": math.inf}, "--weight must be 0 to 1"),
+        ({"lambda_": 1.5}, "--lambda=1.5: must be at most 1"),
+        ({"nu": 0.0}, "--nu=0.0: must be at least 1e-06"),
+        ({"order": 0}, "--order=0: must be at least 1"),
+        ({"terms": 0}, "--terms=0: must"),
+        ({"feedback": -1}, "--feedback=-1: must"),
+        ({"weight": math.inf}, "--weight=inf: must be at most 1"),
     ],
 )
 def test_impossible_settings_are_refused(changed: dict, message: str):
