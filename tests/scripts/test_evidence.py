@@ -23,7 +23,7 @@ from lmzoo.runs.identity import differences
 from lmzoo.runs.settings import flatten
 
 RESULTS, LABELS = PAGES
-README, RECURRENT = ((evidence.ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/recurrent.md"))
+README = (evidence.ROOT / "README.md").read_text(encoding="utf-8")
 KEPT = [kept for page in PAGES for kept in page.evidence]
 
 
@@ -94,7 +94,7 @@ def test_figures_of_labels_are_those_of_the_evidence(row: dict[str, str]):
 
 PUBLISHED = [
     (page, row)
-    for page, text in (("README", README), ("results", RESULTS.text), ("recurrent", RECURRENT))
+    for page, text in (("README", README), ("results", RESULTS.text))
     for row in rows(text)
     if any(header.startswith("published") and ": " in header for header in row)
 ]
@@ -102,7 +102,7 @@ SOURCES = {row["key"].strip("[]"): row["figures"] for row in rows(RESULTS.text) 
 
 
 def test_pages_have_published_figures():
-    assert {page for page, _ in PUBLISHED} == {"README", "results", "recurrent"}
+    assert {page for page, _ in PUBLISHED} == {"README", "results"}
     assert {"M18", "K18", "Me20", "Me22", "W15", "T17"} <= SOURCES.keys()
 
 
