@@ -3,26 +3,24 @@
 CACHE_RUN is a finished run of ``model=cache``. Every token of valid is scored by it and by the model within it. Tokens
 are put together by the distance to the last occurrence of the same word, from a power of two to the next. Prints and
 draws for each distance the mean gain log p_cache − log p_model in nats, and the share of the tokens. Needs matplotlib
-(``pip install -e '.[bench]'``).
+(``pip install -e '.[dev]'``).
 """
 
 import argparse
 from pathlib import Path
 
-import matplotlib as mpl
 import torch
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.ending import run_command
 from lmzoo.core.errors import UserError
+from lmzoo.core.files import write_output
 from lmzoo.models.combined.cache import Cache
 from lmzoo.protocol.perplexity import text_logprobs
+from lmzoo.reports.charts import charts, rendered, told
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load
-
-mpl.use("Agg")
-from matplotlib import pyplot as plt
 
 
 def distances(tokens: Tensor) -> Tensor:
@@ -43,15 +41,17 @@ def gains(distance: Tensor, gain: Tensor) -> list[tuple[int, float, float]]:
 
 
 def draw(rows: list[tuple[int, float, float]], path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    names = [f"{first:,}" if first else "new" for first, _, _ in rows]
-    bars = axes.bar(names, [gain for _, gain, _ in rows])
-    axes.bar_label(bars, [f"{share:.0%}" for _, _, share in rows], fontsize="small")
-    axes.axhline(0, color="black", linewidth=0.8)
-    axes.set_xlabel("tokens since the word was last there, at least")
-    axes.set_ylabel("gain of the cache, nats a token")
-    axes.tick_params("x", rotation=45)
-    figure.savefig(path, dpi=110)
+    with charts("this picture") as pyplot:
+        figure, axes = pyplot.subplots(figsize=(7.2, 3.8))
+        names = [told(first) if first else "new" for first, _, _ in rows]
+        bars = axes.bar(names, [gain for _, gain, _ in rows])
+        axes.bar_label(bars, [f"{share:.0%}" for _, _, share in rows], fontsize=7, padding=2)
+        axes.axhline(0, color="#333333", linewidth=0.8)
+        axes.grid(visible=False, axis="x")
+        axes.margins(y=0.12)
+        axes.set_xlabel("tokens since the word was last there, at least; beside the bars the share of the tokens")
+        axes.set_ylabel("gain of the cache, nats a token")
+        write_output(path, rendered(figure, path))
 
 
 def main() -> int:

@@ -2,26 +2,24 @@
 
 Each LABEL names finished runs of ``lmzoo label``, alike but for the seed and for how many sentences their train text
 has. Prints a row for each number of sentences and draws means over seeds, and the range of the runs, on test. Needs
-matplotlib (``pip install -e '.[bench]'``).
+matplotlib (``pip install -e '.[dev]'``).
 """
 
 import argparse
+import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib as mpl
-
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.ending import run_command
 from lmzoo.core.errors import UserError
+from lmzoo.core.files import write_output
 from lmzoo.labels.tasks import load_task
+from lmzoo.reports.charts import Name, charts, place, rendered
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
-
-mpl.use("Agg")
-from matplotlib import pyplot as plt
 
 Curve = Mapping[int, list[float]]
 """By the number of sentences, the measure on test in % of each run."""
@@ -44,19 +42,22 @@ def curve(runs: list[Path]) -> Curve:
 
 
 def draw(curves: Mapping[str, Curve], path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for label, points in curves.items():
-        axes.plot([*points], [statistics.mean(values) for values in points.values()], marker="o", label=label)
-        axes.fill_between([*points], [min(v) for v in points.values()], [max(v) for v in points.values()], alpha=0.25)
-    axes.set_xscale("log")
-    sentences = sorted({number for points in curves.values() for number in points})
-    axes.set_xticks(sentences, [f"{number:,}" for number in sentences])
-    axes.minorticks_off()
-    axes.set_xlabel("labelled sentences")
-    axes.set_ylabel("% right on test")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=110)
+    with charts("this picture") as pyplot:
+        figure, axes = pyplot.subplots(figsize=(6.4, 4))
+        names, lines = [], []
+        for label, points in curves.items():
+            means = {number: statistics.mean(values) for number, values in points.items()}
+            (line,) = axes.plot([*means], [*means.values()], marker="o")
+            low, high = ([end(values) for values in points.values()] for end in (min, max))
+            axes.fill_between([*points], low, high, alpha=0.25, linewidth=0)
+            names.append(Name(label, list(means.items()), line.get_color()))
+            lines += list(itertools.pairwise(means.items()))
+        axes.set(xscale="log", xlabel="labelled sentences", ylabel="% right on test")
+        sentences = sorted({number for points in curves.values() for number in points})
+        axes.set_xticks(sentences, [f"{number:,}" for number in sentences])
+        axes.minorticks_off()
+        place(axes, names, lines)
+        write_output(path, rendered(figure, path))
 
 
 def main() -> int:
@@ -68,7 +69,6 @@ def main() -> int:
     if not all(runs for _, _, runs in pairs) or len({label for label, _, _ in pairs}) < len(pairs):
         parser.error("each curve is LABEL=RUN,RUN…, with a label of its own")
     curves = {label: curve([Path(run) for run in runs.split(",")]) for label, _, runs in pairs}
-    arguments.plot.parent.mkdir(parents=True, exist_ok=True)
     draw(curves, arguments.plot)
     print(f"| sentences | {' | '.join(curves)} |\n|---|{'---|' * len(curves)}")
     for number in sorted({number for points in curves.values() for number in points}):

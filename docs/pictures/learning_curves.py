@@ -2,29 +2,29 @@
 
 Each LABEL names finished runs that differ in their seed alone. Prints a row for each: the mean of the runs' best
 validation and of their test perplexities, and at which check the mean curve reaches the lowest point of the first's.
-With --hours checks stand at the hours of training before them, the mean of the runs.
-Needs matplotlib (``pip install -e '.[bench]'``).
+With --hours checks stand at the hours of training before them, the mean of the runs; a run that goes on from another
+one that is drawn (``trainer.from``) begins where that ends. Needs matplotlib (``pip install -e '.[dev]'``).
 """
 
 import argparse
+import itertools
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
-
-import matplotlib as mpl
-
-mpl.use("Agg")
-from matplotlib import pyplot as plt
+from typing import Any, NamedTuple
 
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.ending import run_command
 from lmzoo.core.errors import UserError
+from lmzoo.core.files import write_output
+from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
 from lmzoo.runs.directory import Run
 
 
 class Curve(NamedTuple):
     """Runs of several seeds, check by check."""
 
+    epochs: list[float]
     hours: list[float]
     mean: list[float]
     low: list[float]
@@ -32,38 +32,60 @@ class Curve(NamedTuple):
     valid: float
     """Mean of the runs' best."""
     test: float
+    names: set[str]
+    """The folders that the runs had when they were trained."""
+    begun: str | None
+    """The folder of the run that they go on from."""
 
     @classmethod
     def of(cls, runs: list[Path]) -> "Curve":
-        checks, hours, results = [], [], []
+        checks, results, configs = [], [], []
         for run in runs:
             if not (finished := Run(run).results()):
                 raise UserError(f"{run}: no finished run is there")
             results.append(finished["perplexity"])
-            checks.append([check["valid"] for check in finished["checks"]])
-            hours.append([check["seconds"] / 3600 for check in finished["checks"]])
+            checks.append(finished["checks"])
+            configs.append(Run(run).config() if (run / "config.yaml").exists() else {})
             if len(checks[-1]) != len(checks[0]):
                 raise UserError(f"{run}: {len(checks[-1])} checks, where {runs[0]} has {len(checks[0])}")
-        columns, times = (list(zip(*rows, strict=True)) for rows in (checks, hours))
+        columns = [[check["valid"] for check in column] for column in zip(*checks, strict=True)]
+        hours = [statistics.mean(check["seconds"] for check in column) / 3600 for column in zip(*checks, strict=True)]
         best, test = (statistics.mean(result[split] for result in results) for split in ("valid", "test"))
         mean, low, high = ([f(column) for column in columns] for f in (statistics.mean, min, max))
-        return cls(list(map(statistics.mean, times)), mean, low, high, best, test)
+        begun: Any = configs[0].get("trainer", {}).get("from")
+        names = {str(config.get("run_dir")) for config in configs}
+        return cls([check["epoch"] for check in checks[0]], hours, mean, low, high, best, test, names, begun)
 
 
-def draw(curves: dict[str, Curve], path: Path, against_hours: bool) -> None:
-    figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for label, curve in curves.items():
-        checks = curve.hours if against_hours else range(1, len(curve.mean) + 1)
-        axes.plot(checks, curve.mean, marker=".", label=label)
-        axes.fill_between(checks, curve.low, curve.high, alpha=0.25)
-    axes.set_xlabel("hours" if against_hours else "checks")
-    axes.set_ylabel("validation perplexity")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:.0f}")
-    axes.yaxis.set_minor_formatter("{x:.0f}")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=110)
+def before(curve: Curve, curves: Mapping[str, Curve]) -> list[str]:
+    """The curves that one goes on from, the first one first."""
+    label = next((label for label, other in curves.items() if curve.begun in other.names), None)
+    return [*before(curves[label], curves), label] if label else []
+
+
+def draw(curves: Mapping[str, Curve], path: Path, against_hours: bool) -> None:
+    with charts("this picture") as pyplot:
+        figure, axes = pyplot.subplots(figsize=(7.2, 4.4))
+        names, lines = [], []
+        roots = list(dict.fromkeys((*before(curve, curves), label)[0] for label, curve in curves.items()))
+        for label, curve in curves.items():
+            earlier = before(curve, curves)
+            spent = sum(curves[other].hours[-1] for other in earlier)
+            checks = [spent + hour for hour in curve.hours] if against_hours else curve.epochs
+            colour = f"C{roots.index((*earlier, label)[0])}"
+            axes.plot(checks, curve.mean, color=colour, marker="." if len(checks) < 12 else "")
+            axes.fill_between(checks, curve.low, curve.high, color=colour, alpha=0.25, linewidth=0)
+            points = list(zip(checks, curve.mean, strict=True))
+            names.append(Name(label, [points[-1], *points[len(points) // 3 :: 3]], colour))
+            lines += list(itertools.pairwise(points))
+        ends = [curve.mean[-1] for curve in curves.values()]
+        highest = max(value for curve in curves.values() for value in curve.high)
+        axes.set(xlabel="hours of training" if against_hours else "epochs", ylabel="validation perplexity")
+        axes.set(xlim=(0, None), ylim=(min(ends) / 1.05, min(highest * 1.05, 1.7 * max(ends))))
+        axes.margins(x=0.12)
+        logarithmic(axes, "y")
+        place(axes, names, lines)
+        write_output(path, rendered(figure, path))
 
 
 def main() -> int:
@@ -76,7 +98,6 @@ def main() -> int:
     if not all(runs for _, _, runs in pairs) or len({label for label, _, _ in pairs}) < len(pairs):
         parser.error("each curve is LABEL=RUN,RUN…, with a label of its own")
     curves = {label: Curve.of([Path(run) for run in runs.split(",")]) for label, _, runs in pairs}
-    arguments.plot.parent.mkdir(parents=True, exist_ok=True)
     draw(curves, arguments.plot, arguments.hours)
     first = next(iter(curves.values()))
     goal, when = min(zip(first.mean, range(1, len(first.mean) + 1), strict=True))

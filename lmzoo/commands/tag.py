@@ -1,14 +1,18 @@
 """Label a text with a trained run: ``lmzoo tag RUN [FILE]``."""
 
 import sys
+from itertools import chain
+from pathlib import Path
 
-from lmzoo.cli.command import CommandParser, bounded, text_file, warn
+from lmzoo.cli.command import CommandParser, bounded, check_output, text_file, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
+from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.tasks import Task, tasks
+from lmzoo.reports.confusion import picture_of_confusion, shares
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
 from lmzoo.runs.results import finite
@@ -31,17 +35,32 @@ def main() -> int:
         metavar="K",
         help="print the K best labellings of each sentence as JSON, with log p",
     )
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="draw which labels of the text, which has them all, are taken for which",
+    )
     arguments = parser.parse_args()
+    check_output(arguments.plot)
     run = load_labeller(arguments.run)
     labeller = run.labeller
     task: Task = tasks.build(run.task)
     task.layout = run.layout
-    text = task.read(text_file(arguments), labelled=False)
+    text = task.read(text_file(arguments), labelled=arguments.plot is not None)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:
-        written = text.written(map(task.plain, labeller.label(text.sentences))).decode()
+        labels = [task.plain(found) for found in labeller.label(text.sentences)]
+        written = text.written(labels).decode()
         print(printable(written, "\n\t") if sys.stdout.isatty() else written, end="")
+        if arguments.plot:
+            right = [label for sentence in text.sentences for label in sentence.labels]
+            drawn = shares(right, list(chain.from_iterable(labels)))
+            title = f"{arguments.run} on {Path(arguments.text).name}"
+            write_output(arguments.plot, picture_of_confusion(*drawn, title, arguments.plot))
         return 0
+    if arguments.plot:
+        raise UserError(f"--plot {arguments.plot}: is of the best labels alone", "leave out --best")
     if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
         raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
     for sentence in text.sentences:

@@ -8,6 +8,7 @@ of a word is random.
 """
 
 import argparse
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ import torch
 from ngram import draw
 from torch import Tensor
 
-from lmzoo.core.files import read_lines
+from lmzoo.core.files import read_lines, write_output
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.models.lds.estimation.asos import e_step, m_step
 from lmzoo.models.lds.estimation.fit import em
@@ -27,6 +28,7 @@ from lmzoo.models.lds.estimation.projection import project, whiten_vectors
 from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, Statistics, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.system import LDS
+from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
 
 LAGS, PSEUDOCOUNT = 7, 20.0
 T = TypeVar("T")
@@ -58,8 +60,6 @@ def as_vectors(text: Statistics, d: int) -> tuple[list[Tensor], Tensor]:
 
 def grow(stream: Tensor, sizes: list[int], hidden: int, d: int, plot: Path) -> None:
     """Seconds of an EM iteration on ever longer beginnings of one text."""
-    import matplotlib.pyplot as plt
-
     types = int(stream.max()) + 1
     print("| tokens | pairs, lags 1 to 7 | counting, s | EM iteration, one-hot words, s | EM iteration, vectors, s |")
     print("|" + "---|" * 5)
@@ -76,15 +76,26 @@ def grow(stream: Tensor, sizes: list[int], hidden: int, d: int, plot: Path) -> N
         dense = seconds(lambda: iterate(psi, d, small))  # noqa: B023
         figures.append((size / 1e6, counting, one_hot, dense))
         print(f"| {size:,} | {pairs:,} | {counting:.2f} | {one_hot:.2f} | {dense:.3f} |", flush=True)
+    picture(figures, f"{types:,} words, h = {hidden}, 7 lags", d, plot)
+
+
+def picture(figures: list[tuple[float, float, float, float]], title: str, d: int, plot: Path) -> None:
+    """Millions of tokens, seconds of counting and of an iteration on one-hot words and on vectors."""
     millions, *columns = zip(*figures, strict=True)
-    _, panel = plt.subplots(figsize=(6, 3.5), layout="constrained")
     labels = "counting, once", "EM iteration, one-hot words", f"EM iteration, vectors of {d} dimensions"
-    for column, label in zip(columns, labels, strict=True):
-        panel.loglog(millions, column, "o-", label=label)
-    panel.set(xlabel="million tokens", ylabel="seconds of one core", title=f"{types:,} words, h = {hidden}, 7 lags")
-    panel.grid(alpha=0.3)
-    panel.legend()
-    plt.savefig(plot, dpi=120)
+    with charts("--plot") as pyplot:
+        figure, panel = pyplot.subplots(figsize=(6, 3.6))
+        names = []
+        for column, label in zip(columns, labels, strict=True):
+            (line,) = panel.plot(millions, column, marker="o")
+            names.append(Name(label, list(zip(millions, column, strict=True)), line.get_color()))
+        panel.set(xlabel="million tokens", ylabel="seconds of one core", title=title)
+        panel.margins(y=0.15)
+        logarithmic(panel, "y")
+        logarithmic(panel, "x")
+        segments = (itertools.pairwise(zip(*line.get_data(), strict=True)) for line in panel.lines)
+        place(panel, names, list(itertools.chain(*segments)))
+        write_output(plot, rendered(figure, plot))
 
 
 def dynamax(stream: Tensor, sizes: list[int], hidden: int, d: int) -> None:

@@ -22,10 +22,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from lmzoo.core.files import write_output
 from lmzoo.corpus.vocabulary import EOS_ID, Vocabulary
 from lmzoo.models.ngram.arpa_file import write_arpa
 from lmzoo.models.ngram.smoothing import estimate
 from lmzoo.models.ngram.table import NGramTable
+from lmzoo.reports.charts import charts, rendered
 
 MODEL = {
     "smoothing": "modified_kneser_ney",
@@ -193,8 +195,6 @@ def compare_nltk(text: Text, order: int, rounds: int, size: int) -> None:
 
 def grow(order: int, plot: Path) -> None:
     """Each size in a process of its own, whose peak memory is that of its largest moment."""
-    import matplotlib.pyplot as plt
-
     print("| tokens | n-grams | seconds | peak GiB |\n|---|---|---|---|")
     figures = []
     for size in SIZES:
@@ -202,19 +202,24 @@ def grow(order: int, plot: Path) -> None:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         figures.append(json.loads(done.stdout))
         print("| {tokens:,} | {ngrams:,} | {seconds:.2f} | {gib:.2f} |".format(**figures[-1]), flush=True)
+    picture(figures, f"Estimating modified Kneser–Ney of order {order}", plot)
+
+
+def picture(figures: list[dict[str, float]], title: str, plot: Path) -> None:
+    """Seconds and memory by the tokens of the text."""
     millions = [figure["tokens"] / 1e6 for figure in figures]
-    _, panels = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-    for panel, key, label in zip(
-        panels, ("seconds", "gib"), ("seconds", "peak memory of the process, GiB"), strict=True
-    ):
-        values = [figure[key] for figure in figures]
-        panel.plot(millions, values, "o-")
-        panel.plot([0, millions[-1]], [0, values[-1]], ":", color="gray", label="in proportion")
-        panel.set(xlabel="million tokens", ylabel=label, xlim=0, ylim=0)
-        panel.grid(alpha=0.3)
-        panel.legend(loc="upper left")
-    plt.suptitle(f"Estimating modified Kneser-Ney of order {order}")
-    plt.savefig(plot, dpi=120)
+    with charts("--plot") as pyplot:
+        drawn, panels = pyplot.subplots(1, 2, figsize=(7.6, 3.2))
+        for panel, key, label in zip(
+            panels, ("seconds", "gib"), ("seconds", "peak memory of the process, GiB"), strict=True
+        ):
+            values = [figure[key] for figure in figures]
+            panel.plot(millions, values, marker="o")
+            panel.plot([0, millions[-1]], [0, values[-1]], ":", color="#888888", linewidth=1, label="in proportion")
+            panel.set(xlabel="million tokens", ylabel=label, xlim=(0, None), ylim=(0, None))
+            panel.legend(loc="upper left")
+        panels[0].set_title(title)
+        write_output(plot, rendered(drawn, plot))
 
 
 def one(order: int, size: int) -> None:

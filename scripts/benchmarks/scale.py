@@ -11,6 +11,7 @@ that of rank 0: leave them a core each. Figures that the file has are not measur
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import os
@@ -28,10 +29,12 @@ from ngram import zipf
 
 from lmzoo.core import ranks
 from lmzoo.core.configs import defaults
+from lmzoo.core.files import write_output
 from lmzoo.core.memory import keep_freed_memory
 from lmzoo.core.options import call
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
 from lmzoo.runs.loading import build_model
 from lmzoo.training.descent import Descent
 from lmzoo.training.options import TrainerOptions
@@ -68,10 +71,10 @@ LINES: dict[tuple[str, str], list[tuple[int, dict[str, Any], int, int]]] = {
 }
 """The lines of the plots by name and axis: the value on the axis, the model, tokens and words."""
 PER_TOKEN = {
-    "tokens of the text": "CPU s",
-    "words of the vocabulary": "CPU ms a token",
-    "states": "CPU ms a token",
-    "ranks": "ms a token on the clock",
+    "tokens of the text": ("n-grams", "CPU s"),
+    "words of the vocabulary": ("vocabulary", "CPU ms a token"),
+    "states": ("hidden states", "CPU ms a token"),
+    "ranks": ("ranks", "ms a token on the clock"),
 }
 
 
@@ -128,19 +131,25 @@ def slope(values: list[tuple[int, float]]) -> float:
 
 def plot(found: dict[tuple[str, int], dict[str, float]], file: Path) -> None:
     """A column of two panels for each axis: time above, memory below."""
-    from matplotlib import pyplot as plt
-
-    figure, panels = plt.subplots(2, len(PER_TOKEN), figsize=(16, 7), sharex="col", layout="constrained")
-    for (name, axis), points in LINES.items():
-        column = list(PER_TOKEN).index(axis)
-        for panel, kind in zip(panels[:, column], ("time", "memory"), strict=True):
-            values = [(x, found[name, x][kind]) for x, *_ in points if (name, x) in found]
-            panel.loglog(*zip(*values, strict=True), "o-", label=f"{name}: slope {slope(values):.2f}")
-            panel.set_ylabel(PER_TOKEN[axis] if kind == "time" else "GiB")
-            panel.legend(fontsize="x-small", loc="lower left", bbox_to_anchor=(0, 1), frameon=False)  # above all points
-            panel.grid(alpha=0.3)
-        panels[1, column].set_xlabel(axis)
-    figure.savefig(file, dpi=110)
+    with charts("--plot") as pyplot:
+        figure, panels = pyplot.subplots(2, len(PER_TOKEN), figsize=(12, 5.6), sharex="col")
+        for column, (axis, (title, unit)) in zip(panels.T, PER_TOKEN.items(), strict=True):
+            for panel, kind, what in zip(column, ("time", "memory"), (unit, "GiB"), strict=True):
+                names = []
+                for name in (name for name, its_axis in LINES if its_axis == axis):
+                    values = [(x, found[name, x][kind]) for x, *_ in LINES[name, axis] if (name, x) in found]
+                    (line,) = panel.plot(*zip(*values, strict=True), marker="o")
+                    names.append(Name(f"{name}: slope {slope(values):.2f}", values, line.get_color(), 6.5))
+                panel.set(title=f"{title}: {kind}", ylabel=what)
+                panel.margins(x=0.15, y=0.18)
+                logarithmic(panel, "y")
+                logarithmic(panel, "x", 5)
+                if axis == "ranks":
+                    panel.set_xticks(RANKS, [str(n) for n in RANKS])
+                drawn = [tuple(zip(*line.get_data(), strict=True)) for line in panel.lines]
+                place(panel, names, [pair for points in drawn for pair in itertools.pairwise(points)])
+            column[1].set_xlabel(axis)
+        write_output(file, rendered(figure, file))
 
 
 def main() -> None:

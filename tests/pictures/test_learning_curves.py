@@ -43,3 +43,20 @@ def test_curves_are_means_over_seeds(
         "| never | 200.00 | 196.00 | never |",
     ]
     assert (runs / "curves.png").stat().st_size > 1000
+
+
+def test_a_run_that_goes_on_begins_where_the_other_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learning = runpy.run_path(str(ROOT / "docs" / "pictures" / "learning_curves.py"))
+    names = ["lstm_2x512", "lstm_2x512_again", "lstm_2x512_end", "gru_400"]
+    curves = {name: learning["Curve"].of([ROOT / "docs" / "results" / name]) for name in names}
+    assert [learning["before"](curve, curves) for curve in curves.values()] == [[], names[:1], names[:2], []]
+    axes, drawn = pytest.importorskip("matplotlib.axes").Axes, []
+    plot = axes.plot
+    monkeypatch.setattr(axes, "plot", lambda *given, **style: (drawn.append((given, style)), plot(*given, **style))[1])
+    learning["draw"](curves, tmp_path / "curves.png", True)
+    ends = [(given[1][0], given[1][-1], style["color"]) for given, style in drawn if len(given[1]) > 2]
+    (_, first, _), (second, again, _), (third, _, _), (other, _, _) = ends
+    assert first < second < first + 0.1
+    assert again < third < again + 0.1
+    assert other < 0.1
+    assert [colour for *_, colour in ends] == ["C0", "C0", "C0", "C1"]

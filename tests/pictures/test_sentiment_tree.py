@@ -1,18 +1,11 @@
-"""What the pictures of docs/labels.md show, beside counts by hand."""
+"""docs/pictures/sentiment_tree.py: where nodes stand, and its mistakes."""
 
 from pathlib import Path
 
-import numpy as np
 from command_line import command
-from label_pictures import main, places, shares
+from sentiment_tree import main, places
 
 from lmzoo.commands import label
-
-
-def test_shares_are_of_the_words_of_a_label():
-    labels, percent = shares(["N", "N", "V", "N", "N"], ["N", "V", "V", "N", "X"])
-    assert labels == ["N", "V"]
-    assert np.allclose(percent, [[50, 25], [0, 100]])
 
 
 def test_a_node_stands_midway_above_its_children():
