@@ -90,8 +90,8 @@ def check_tokenize(arguments: argparse.Namespace, vocabulary: Vocabulary) -> Non
     """Raise a UserError where ``--tokenize`` would cut a text that the run cuts itself."""
     form = vocabulary.form
     if arguments.tokenize and (form.tokenizer is not None or form.unit == "char"):
-        own = "corpus.unit=char" if form.tokenizer is None else f"corpus.tokenizer={form.tokenizer}"
-        raise UserError(f"--tokenize: {arguments.run} cuts text itself ({own})", "leave it out")
+        option = "corpus.unit=char" if form.tokenizer is None else f"corpus.tokenizer={form.tokenizer}"
+        raise UserError(f"--tokenize: {arguments.run} cuts text itself ({option})", "leave it out")
 
 
 def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
@@ -133,16 +133,16 @@ def check_output(*files: Path | None, inputs: Iterable[Path] = ()) -> None:
     Raises: UserError where one is a folder or in none, one of the command's ``inputs`` or another of the files, a part
     of a run, or behind a link inside a run.
     """
-    others = {destination(text): "is the text to be read" for text in inputs}
+    taken = {destination(text): "is the text to be read" for text in inputs}
     for file in filter(None, files):
         if file.is_dir() or not file.parent.is_dir():
             raise UserError(f"{file}: cannot be written ({'is a folder' if file.is_dir() else 'no such folder'})")
         path = destination(file)
-        same = [text for text in others if path == text or (file.is_file() and text.exists() and file.samefile(text))]
+        same = [text for text in taken if path == text or (file.is_file() and text.exists() and file.samefile(text))]
         if same:
-            raise UserError(f"{file}: {others[same[0]]}", "name another file to write")
+            raise UserError(f"{file}: {taken[same[0]]}", "name another file to write")
         if file.is_file() or not file.exists():  # a device may be written twice
-            others[path] = "is to be written twice"
+            taken[path] = "is to be written twice"
         if Run(path.parent).config_file.exists() and (path.name in FILES or path.name.startswith("events.out.")):
             raise UserError(f"{file}: is a part of the run in {path.parent}", "name another file to write")
         for folder in file.absolute().parents:

@@ -47,14 +47,14 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
     Raises: UserError for a mistake on the command line, and what a job raises.
     """
     typed = sys.argv
-    told = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
-    arguments = read_command_line(told[1:])
+    line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
+    arguments = read_command_line(line[1:])
     if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
         folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
         chosen = model_of_source(arguments.overrides, folders)
         if chosen:
-            place = told.index(arguments.overrides[0])
-            told[place:place], arguments.overrides = chosen, [*chosen, *arguments.overrides]
+            place = line.index(arguments.overrides[0])
+            line[place:place], arguments.overrides = chosen, [*chosen, *arguments.overrides]
         check_overrides(arguments.overrides, config_name, arguments.multirun, folders)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
     along = _swept_along(arguments.overrides) if arguments.multirun else {}
@@ -86,7 +86,7 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
             stop.append(error)  # Hydra would print it, and go on with the next job
             return None
 
-    sys.argv = [along.get(argument, argument) for argument in told]
+    sys.argv = [along.get(argument, argument) for argument in line]
     OmegaConf.register_new_resolver("lmzoo_about", lambda: about, replace=True)
     OmegaConf.register_new_resolver("lmzoo_options", options_help, replace=True)
     try:
@@ -164,10 +164,11 @@ def _named(config: DictConfig, given: Sequence[str]) -> dict[str, Any]:
 
 
 def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
-    """Options of groups that the sweep varies, as sweeps of one value.
+    """What Hydra is told in place of an option of a group that a sweep varies: ``model.states=choice(4)`` for
+    ``model.states=4`` in ``-m model=hmm,vlhmm model.states=4``.
 
-    Before a sweep Hydra composes a configuration from the options that do not vary. The model in it is the default.
-    So Hydra refuses an option that only the models of the sweep have, unless the sweep varies that option, too.
+    Before a sweep Hydra builds one configuration of the options that have one value, and so with the default model. It
+    refuses an option that this model lacks. An option that the sweep varies, if only over one value, it reads later.
     """
     overrides = {argument: parse(argument) for argument in arguments}
     swept = {override.key_or_group for override in overrides.values() if override.is_sweep_override()}

@@ -74,10 +74,10 @@ def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[s
         return []
     swept = source.is_sweep_override() and source.is_discrete_sweep()
     names = source.sweep_string_iterator() if swept else [source.value()]
-    own = saved(str(overrides["run_dir"].value())) if "run_dir" in overrides else {}
-    found = {str(flatten(saved(str(name).strip("\"'")) or own).get("model.name")) for name in names}
-    known = {path.stem for folder in folders for path in (folder / "model").glob("*.yaml")}
-    return [f"model={name}" for name in found & known] if len(found) == 1 else []
+    begun = saved(str(overrides["run_dir"].value())) if "run_dir" in overrides else {}
+    models = {str(flatten(saved(str(name).strip("\"'")) or begun).get("model.name")) for name in names}
+    entries = {path.stem for folder in folders for path in (folder / "model").glob("*.yaml")}
+    return [f"model={name}" for name in models & entries] if len(models) == 1 else []
 
 
 def parse(argument: str) -> Override:
@@ -133,7 +133,7 @@ def _require_key(key: str, composed: Mapping[str, Any], groups: set[str]) -> Non
 def _advice(parts: Sequence[str], options: Any, groups: set[str]) -> str | None:
     """What to write in place of a key that the options do not have; None for one that they have."""
     node, first = options, parts[0]
-    inside = [group for group, own in options.items() if isinstance(own, dict) and first in own]
+    inside = [group for group, entries in options.items() if isinstance(entries, dict) and first in entries]
     if first not in options and inside:
         return f"did you mean {' or '.join(repr(f'{group}.{first}') for group in inside)}?"
     for depth, part in enumerate(parts):

@@ -119,14 +119,14 @@ def main() -> int:
     if "perplexity_without_condition" in figures:
         summary.append(f"without the labels of the lines: perplexity {figures['perplexity_without_condition']:.2f}")
     if figures["unknown"]:
-        told = f"{figures['unknown']:,} words are not in the model's vocabulary, or <unk> in the text: read as <unk>"
+        line = f"{figures['unknown']:,} words are not in the model's vocabulary, or <unk> in the text: read as <unk>"
         if "perplexity_of_known" in figures and figures["unknown"] > MANY_UNKNOWN * figures["tokens"]:
-            told += f"; without them the perplexity is {figures['perplexity_of_known']:.2f}"
-        summary.append(told)
+            line += f"; without them the perplexity is {figures['perplexity_of_known']:.2f}"
+        summary.append(line)
     if figures["impossible"]:
-        told = f"{figures['impossible']:,} tokens have probability 0"
+        line = f"{figures['impossible']:,} tokens have probability 0"
         if figures.get("impossible_unknown"):
-            told += f", {figures['impossible_unknown']:,} of them unknown words, as the model has no <unk>"
-        summary.append(told)
+            line += f", {figures['impossible_unknown']:,} of them unknown words, as the model has no <unk>"
+        summary.append(line)
     print(printable("\n".join(summary), "\n"))
     return 0

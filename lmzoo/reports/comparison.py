@@ -158,14 +158,13 @@ def groups(entries: Sequence[Entry], seeds: bool = False) -> list[Group]:
     for entry in entries:
         texts[entry.text].append(entry)
     titles = {text: _title(members) for text, members in texts.items()}
-    known = Counter(titles.values())
-    found = []
+    times, tables = Counter(titles.values()), []
     for text, members in sorted(texts.items(), key=lambda item: titles[item[0]]):
         rows = [Row.of(alike) for alike in ([[entry] for entry in members] if seeds else _alike(members))]
         rows.sort(key=lambda row: row.figures["valid"] or 0, reverse=members[0].kind.higher)
-        title = titles[text] if known[titles[text]] == 1 else f"{titles[text]}, text {text[:6]}"
-        found.append(Group(title, _differing(members, seeds), rows))
-    return found
+        title = titles[text] if times[titles[text]] == 1 else f"{titles[text]}, text {text[:6]}"
+        tables.append(Group(title, _differing(members, seeds), rows))
+    return tables
 
 
 def _title(members: Sequence[Entry]) -> str:
@@ -178,14 +177,14 @@ def _title(members: Sequence[Entry]) -> str:
 
 def _alike(members: Sequence[Entry]) -> list[list[Entry]]:
     """Runs that differ in their seed or fold alone, together. A second run of one is not counted with the first."""
-    found: dict[str, list[Entry]] = defaultdict(list)
+    alike: dict[str, list[Entry]] = defaultdict(list)
     times: Counter[str] = Counter()
     for entry in members:
         whole, unseeded = (json.dumps({k: v for k, v in entry.options.items() if k not in left_out}, sort_keys=True)
                            for left_out in ((), _REPEATED))  # fmt: skip
         times[whole] += 1
-        found[f"{times[whole]} {unseeded}"].append(entry)
-    return list(found.values())
+        alike[f"{times[whole]} {unseeded}"].append(entry)
+    return list(alike.values())
 
 
 def _differing(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
@@ -194,11 +193,11 @@ def _differing(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
     for entry in members:
         for key, value in entry.options.items():
             values[key].append(json.dumps(value))
-    told = [key for key in values if len(set(values[key])) > 1 and (seeds or key not in _REPEATED)]
+    differing = [key for key in values if len(set(values[key])) > 1 and (seeds or key not in _REPEATED)]
     names = {key: key if name in FIGURES else name for key, name in short_names(values).items()}
     names |= {key: key.removesuffix(".name") for key in values if key.endswith(".name")}
     learner = f"{members[0].kind.learner}.name"
-    return {key: names[key] for key in sorted(told, key=lambda key: (key != learner, -len(values[key])))}
+    return {key: names[key] for key in sorted(differing, key=lambda key: (key != learner, -len(values[key])))}
 
 
 def _figure(entry: Entry, name: str) -> Any:
@@ -239,12 +238,12 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
     always = () if group.kind is LABELS else {*FIGURES} - {*_BITS}
-    told = [name for name in FIGURES if name in always or any(row.figures[name] is not None for row in group.rows)]
-    header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in told), "run"]
+    columns = [name for name in FIGURES if name in always or any(row.figures[name] is not None for row in group.rows)]
+    header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in columns), "run"]
     cells = [header]
     for row in group.rows:
         options = [_values(row, key) for key in shown]
-        figures = [_shown(row, name) for name in told]
+        figures = [_shown(row, name) for name in columns]
         cells.append([*options, *([str(len(row.entries))] if several else []), *figures, _runs(row)])
     cells = [[printable(cell) for cell in line] for line in cells]
     if markdown:

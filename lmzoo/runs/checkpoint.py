@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError, out_of_memory
 from lmzoo.core.files import input_stream
-from lmzoo.protocol.model import LanguageModel, number_kind
+from lmzoo.protocol.model import LanguageModel
 
 MOST_PARTS = 1 << 20
 """The most things and characters beside tensors; what is at several places counts at each."""
@@ -153,21 +153,3 @@ def take_weights(model: LanguageModel, saved: Mapping[str, Any]) -> None:
         if out_of_memory(error) or not str(error).startswith("Error(s) in loading"):
             raise
         raise UserError(f"not this model's weights ({' '.join(str(error).split())[:200]})") from None
-
-
-def same_form(found: Any, example: Any) -> bool:
-    """Whether two values, or two trees of them, differ in nothing but numbers and texts.
-
-    Numbers are all of one kind here, and so are tensors of whole numbers, and those of other numbers.
-    """
-    if isinstance(example, Tensor):
-        return isinstance(found, Tensor) and found.shape == example.shape and number_kind(found) == number_kind(example)
-    if isinstance(example, Mapping):
-        alike = isinstance(found, Mapping) and found.keys() == example.keys()
-        return alike and all(same_form(found[key], example[key]) for key in example)
-    if isinstance(example, list | tuple):
-        alike = isinstance(found, list | tuple) and len(found) == len(example)
-        return alike and all(map(same_form, found, example))
-    if isinstance(example, int | float) and not isinstance(example, bool):
-        return isinstance(found, int | float) and not isinstance(found, bool)
-    return type(found) is type(example)

@@ -53,11 +53,8 @@ def _file(source: Path) -> Path:
 
 
 def _checksum(file: Path) -> str:
-    digest = hashlib.sha256()
     with input_stream(file) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
 
 
 def provenance(corpus: Corpus, made_from: Origins) -> dict[str, Any]:

@@ -27,17 +27,17 @@ def taken(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             return None
         return config["run_dir"] if flatten(begun).get(option) == source else source
 
-    found: dict[str, dict[str, Any]] = {}
+    groups: dict[str, dict[str, Any]] = {}
     if folder := holder("trainer.from"):
         model = saved(folder).get("model")
         if isinstance(model, dict) and model.get("name") == config["model"]["name"]:
             sources = models.sources(model) if model["name"] in models.entries else {}
-            found["model"] = {name: value for name, value in model.items() if f"model.{name}" not in sources}
+            groups["model"] = {name: value for name, value in model.items() if f"model.{name}" not in sources}
     if folder := holder("corpus.vocabulary"):
-        found["corpus"] = form_of_run(folder)
+        groups["corpus"] = form_of_run(folder)
     return {
         group: {name: value for name, value in options.items() if name in config[group] and _is_plain(value)}
-        for group, options in found.items()
+        for group, options in groups.items()
     }
 
 

@@ -16,7 +16,7 @@ from lmzoo.commands import evaluate, train
 from lmzoo.core.configs import parse
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs import loading
-from lmzoo.runs.checkpoint import DamagedError, checkpoint_sha256, parts, read_checkpoint, same_form
+from lmzoo.runs.checkpoint import DamagedError, checkpoint_sha256, parts, read_checkpoint
 
 CPU = torch.device("cpu")
 LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
@@ -150,27 +150,6 @@ def test_the_parts_of_a_tree():
     assert sorted(map(str, parts({"a": [1, (2, "b")]}))) == sorted(
         ["{'a': [1, (2, 'b')]}", "a", "[1, (2, 'b')]", "1", "(2, 'b')", "2", "b"]
     )
-
-
-@pytest.mark.parametrize(
-    ("found", "example", "same"),
-    [
-        ({"a": [1, 2.5]}, {"a": (0.0, 1)}, True),
-        ({"a": 1}, {"a": 1, "b": 1}, False),
-        ([1], [1, 2], False),
-        (True, 1, False),
-        (1, True, False),
-        (None, 1, False),
-        ("x", "y", True),
-        (torch.zeros(2), torch.ones(2), True),
-        (torch.zeros(2).double(), torch.ones(2), True),
-        (torch.zeros(2), torch.ones(2, 1), False),
-        (torch.zeros(2).long(), torch.ones(2), False),
-        (1.0, torch.ones(()), False),
-    ],
-)
-def test_forms(found: Any, example: Any, same: bool):
-    assert same_form(found, example) is same
 
 
 def test_options_that_pytorch_has_got_since_are_its_own(run: Path, finished: Path):
