@@ -95,7 +95,7 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
         raise
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
         lacking = re.search("Could not (find|load) 'hydra/(launcher|sweeper)/", str(error))
-        advice = "other launchers and sweepers come with pip install 'lmzoo[sweep]'" if lacking else None
+        advice = "other launchers and sweepers come with pip install 'lmzoo-torch[sweep]'" if lacking else None
         raise UserError(hydra_message(error), advice) from None
     finally:
         sys.argv = typed

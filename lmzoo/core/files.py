@@ -116,7 +116,9 @@ def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
         try:
             from backports import zstd
         except ImportError:
-            raise UserError(f"{path}: a file of zstd needs another package", "pip install 'lmzoo[zstd]'") from None
+            raise UserError(
+                f"{path}: a file of zstd needs another package", "pip install 'lmzoo-torch[zstd]'"
+            ) from None
         unpack, damaged = zstd.open, (zstd.ZstdError,)
     else:
         yield stream

@@ -27,7 +27,7 @@ def stemmer(name: str) -> Callable[[str], str]:
     try:
         import snowballstemmer
     except ImportError:
-        advice = "pip install 'lmzoo[retrieval]', or ask for --stem none"
+        advice = "pip install 'lmzoo-torch[retrieval]', or ask for --stem none"
         raise UserError(f"--stem {name} needs the package snowballstemmer", advice) from None
     if name not in (names := [*snowballstemmer.algorithms(), "none"]):
         raise UserError(f"--stem {name}: no such stemmer", nearest(name, names))

@@ -22,7 +22,7 @@ def measured(judgements: Judgements, rankings: Mapping[str, Ranking]) -> np.ndar
     try:
         import pytrec_eval
     except ImportError:
-        raise UserError("--qrels needs the package pytrec_eval", "pip install 'lmzoo[retrieval]'") from None
+        raise UserError("--qrels needs the package pytrec_eval", "pip install 'lmzoo-torch[retrieval]'") from None
     judged = judged_queries(judgements, rankings)
     evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judgements[q]) for q in judged}, set(MEASURES.values()))
     figures: dict[str, Any] = evaluator.evaluate({query: dict(rankings[query]) for query in judged})

@@ -82,5 +82,5 @@ def test_a_preset_names_options_of_its_plugin(preset: str):
         missing = {"local": "joblib", "slurm": "submitit_slurm", "search": "optuna"}[name]
         assert command(*arguments).refused() == (
             f"error: In 'hydra/{preset}': Could not load 'hydra/{group}/{missing}'; "
-            "other launchers and sweepers come with pip install 'lmzoo[sweep]'"
+            "other launchers and sweepers come with pip install 'lmzoo-torch[sweep]'"
         )

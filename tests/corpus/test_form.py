@@ -111,7 +111,9 @@ def test_a_file_of_zstd_is_unpacked_if_it_is_whole(tmp_path: Path, monkeypatch: 
         with pytest.raises(UserError, match=r".zst: no whole file of zstd; pack it again"):
             own(train=str(file), valid=str(file))
     monkeypatch.setitem(sys.modules, "backports", None)
-    with pytest.raises(UserError, match=r"cut.zst: a file of zstd needs another package; pip install 'lmzoo\[zstd\]'"):
+    with pytest.raises(
+        UserError, match=r"cut.zst: a file of zstd needs another package; pip install 'lmzoo-torch\[zstd\]'"
+    ):
         own(train=str(cut), valid=str(cut))
 
 
