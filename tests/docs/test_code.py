@@ -150,6 +150,7 @@ def read(call: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Read):
         patch.setattr(CommandParser, "parse_args", parsed)
         patch.setattr("lmzoo.cli.command.load_plugins", lambda names: None)
+        patch.setattr("lmzoo.cli.command.find", Path)  # no run is there
         patch.setattr("sys.argv", ["lmzoo", *arguments])
         importlib.import_module(f"lmzoo.commands.{name}").main()
 
