@@ -113,3 +113,8 @@ def test_names_of_torch_have_pages():
         found = InventoryFile.load(file, inventory.TORCH, lambda base, page: base + page)
     assert found["py:class"]["torch.Tensor"].uri == f"{inventory.TORCH}tensors.html#torch.Tensor"
     assert found["py:class"]["torch.nn.modules.module.Module"].uri.endswith("#torch.nn.Module")
+
+
+def test_every_page_is_in_the_index():
+    listed = (ROOT / "docs/index.md").read_text("utf-8").split()
+    assert {file.stem for file in (ROOT / "docs").glob("*.md")} - {"index"} <= set(listed)
