@@ -13,7 +13,7 @@ import inventory
 from command_line import ROOT
 from docstrings import restructured
 from docutils.core import publish_doctree
-from layers import NODE, order
+from layer_drawing import NODE, order
 from options_of_code import ENTRIES, options, type_of
 from sources import beside_docs, modules
 from sphinx.util.inventory import InventoryFile

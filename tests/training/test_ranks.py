@@ -108,8 +108,8 @@ def test_ranks_share_the_counting_of_n_grams(folder: Path, pieces: int, monkeypa
     text[-1] = 0
     whole = counts.count_ngrams(text, 6, 4)
     monkeypatch.setattr(counts, "PIECE", len(text) // (4 * pieces))
-    shares, own = [], counts._own
-    monkeypatch.setattr(counts, "_own", lambda ranges: shares.append(own(ranges)) or shares[-1])
+    shares, of_rank = [], counts._of_rank
+    monkeypatch.setattr(counts, "_of_rank", lambda ranges: shares.append(of_rank(ranges)) or shares[-1])
 
     def work(rank: int) -> None:
         orders = [vars(grams) for grams in counts.count_ngrams(text, 6, 4)]
