@@ -18,7 +18,8 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry, log_covered
 from lmzoo.labels.model import Opener, StateDict, packed, unpacked
 from lmzoo.protocol.encoder import Encoder, embed_lines
-from lmzoo.protocol.model import LanguageModel, evaluating, models, restored
+from lmzoo.protocol.model import LanguageModel, evaluating, models
+from lmzoo.protocol.state_dict import restored
 from lmzoo.words.vectors.formats import read_vectors
 
 Around = Annotated[int, Bounds(low=0, high=10)]

@@ -19,7 +19,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, StateDict
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.numerics.averaging import Average
-from lmzoo.protocol.model import restored
+from lmzoo.protocol.state_dict import restored
 
 PREFIX = "network."
 AVERAGE = "average"

@@ -1,22 +1,18 @@
 """The protocol every language model of the zoo keeps."""
 
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from lmzoo.core.registry import Registry
-from lmzoo.corpus import EOS_ID, Corpus
+from lmzoo.corpus import Corpus
+from lmzoo.protocol.state_dict import take_former_names
 
 models = Registry("model")
-
-Built = TypeVar("Built")
-Tables = TypeVar("Tables")
 
 State = tuple[Tensor, ...]
 """What a model remembers between windows. Only the model knows what is in it.
@@ -67,7 +63,7 @@ class LanguageModel(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_load_state_dict_pre_hook(_take_former_names)
+        self.register_load_state_dict_pre_hook(take_former_names)
         self.register_forward_pre_hook(_check_arguments, with_kwargs=True)
 
     @abstractmethod
@@ -140,46 +136,17 @@ class LanguageModel(nn.Module, ABC):
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
 
 
-class WithTables(LanguageModel, Generic[Tables]):
-    """A model that computes tables from its parameters for every window; while it is `frozen`, once."""
-
-    _frozen: Tables | None = None
-
-    @abstractmethod
-    def tables(self) -> Tables:
-        """The tables of the present parameters."""
-
-    def lasting_tables(self) -> Tables:
-        """`tables` with what many windows would otherwise compute again."""
-        return self.tables()
-
-    def current(self) -> Tables:
-        """The frozen tables, or new ones."""
-        return self.tables() if self._frozen is None else self._frozen
-
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        before = self._frozen
-        if before is None:
-            with torch.no_grad():
-                self._frozen = self.lasting_tables()
-        try:
-            yield
-        finally:
-            self._frozen = before
-
-
 def learnt_numbers(model: nn.Module) -> int | None:
     """How many numbers a model has learnt from texts, those of the models that it is made of among them.
 
     They are the parameters and the entries of all that ``learnt`` names, of n-grams the probabilities and the backoffs.
     None where there are neither, since such a model does not say what it has learnt.
     """
-    found = {}
+    sizes = {}
     for module in model.modules():
-        others = [getattr(module, name) for name in getattr(module, "learnt", ())]
-        found |= {id(tensor): tensor.numel() for tensor in [*module.parameters(recurse=False), *others]}
-    return sum(found.values()) or None
+        tables = [getattr(module, name) for name in getattr(module, "learnt", ())]
+        sizes |= {id(tensor): tensor.numel() for tensor in [*module.parameters(recurse=False), *tables]}
+    return sum(sizes.values()) or None
 
 
 @contextmanager
@@ -196,10 +163,10 @@ def evaluating(model: LanguageModel) -> Iterator[None]:
 
 def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
     """Say plainly what is wrong. Tokens are compared with V only on a CPU, since a GPU would have to be waited for."""
-    given = dict(zip(("tokens", "state"), arguments, strict=False)) | named
-    if len(given) < 2:
+    arguments_by_name = dict(zip(("tokens", "state"), arguments, strict=False)) | named
+    if len(arguments_by_name) < 2:
         return  # Python says which is missing
-    tokens, state = given["tokens"], given["state"]
+    tokens, state = arguments_by_name["tokens"], arguments_by_name["state"]
     if tokens.ndim != 2 or tokens.dtype != torch.int64 or not tokens.shape[1]:
         shape = tuple(tokens.shape)
         hint = "; tokens[None] is a batch of one" if tokens.ndim == 1 else ""
@@ -211,107 +178,3 @@ def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: 
         if low < 0 or high >= model.vocabulary_size:
             wrong = int(low if low < 0 else high)
             raise ValueError(f"tokens: {wrong} is no word of 0 to {model.vocabulary_size - 1}")
-
-
-def _take_former_names(model: "LanguageModel", saved: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Give the tensors of a checkpoint of an earlier version the names that they have now."""
-    own = {prefix + name for name in model.state_dict()}
-    for now, former in model.former_names.items():
-        for name in [name for name in saved if name.startswith(prefix + former)]:
-            saved.setdefault(prefix + now + name.removeprefix(prefix + former), saved[name])
-            if name not in own:
-                del saved[name]
-
-
-def number_kind(tensor: Tensor) -> str:
-    """``whole``, ``real`` or ``complex``."""
-    return "complex" if tensor.is_complex() else "real" if tensor.is_floating_point() else "whole"
-
-
-def numbers_outside(value: Any, limit: int) -> str | None:
-    """That a tensor of whole numbers has other ones than 0, …, limit - 1; None if not, or for another value."""
-    if not isinstance(value, Tensor) or not value.numel() or number_kind(value) != "whole":
-        return None
-    low, high = (int(end) for end in value.aminmax())
-    return None if low >= 0 and high < limit else f"has numbers from {low} to {high}, and there are {limit:,}"
-
-
-def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) -> None:
-    """Name the tensors of a module whose sizes are known only after `estimate`: they take the size in a checkpoint.
-
-    Every other tensor must have the saved size already. So a checkpoint of another vocabulary is refused.
-
-    Args:
-        constant: whether the tensors are never changed in place. Then those of the checkpoint itself are taken, so that
-            a large table is in memory once.
-    """
-
-    def take_sizes(module: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:
-        for name in names:
-            tensor = getattr(module, name)
-            if isinstance(value := saved.get(prefix + name), Tensor) and value.ndim == tensor.ndim:
-                same = constant and (value.dtype, value.device) == (tensor.dtype, tensor.device)
-                tensor.data = value if same else tensor.new_empty(value.shape)
-
-    module.register_load_state_dict_pre_hook(take_sizes)
-
-
-class _Unfilled(TorchFunctionMode):
-    """A context in which tensors on ``meta`` are not filled: they have no numbers, and PyTorch imports a compiler."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (nn.init.normal_, Tensor.normal_):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def without_numbers() -> Iterator[None]:
-    """A context in which models are built on the device ``meta``: they have shapes, and take no memory."""
-    with torch.device("meta"), _Unfilled(), warnings.catch_warnings(action="ignore"):  # that nothing is copied there
-        yield
-
-
-def restored(build: Callable[[], Built], load: Callable[[Built], object]) -> Built:
-    """Build a model and load a checkpoint into it. Before that takes memory, they are compared on the device ``meta``.
-
-    So a few options cannot ask for more numbers than the checkpoint has. A constructor of one's own that needs the
-    numbers of its tensors does not work there; then it is compared once it is built.
-    """
-    with without_numbers():
-        try:
-            shapes = build()
-        except RuntimeError:
-            pass
-        else:
-            load(shapes)
-    built = build()
-    load(built)
-    return built
-
-
-class WindowModel(LanguageModel):
-    """A Markov model of order n: the state is the last n - 1 tokens, `<eos>` standing before a sentence."""
-
-    order: int
-
-    @abstractmethod
-    def next_logprobs(self, context: Tensor) -> Tensor:
-        """(N, n - 1) contexts, oldest word first -> (N, V) log-probabilities in nats."""
-
-    def token_logprobs(self, context: Tensor, tokens: Tensor) -> Tensor:
-        """(N, n - 1) contexts and the (N,) tokens that follow -> (N,) log-probabilities in nats."""
-        return self.next_logprobs(context).gather(1, tokens[:, None])[:, 0]
-
-    def initial_state(self, batch_size: int) -> State:
-        return (torch.full((batch_size, self.order - 1), EOS_ID, device=self.device),)
-
-    def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        history = torch.cat([state[0], tokens], dim=1)  # (B, n - 1 + T)
-        windows = history.unfold(1, self.order, 1)  # (B, T, n)
-        context = windows[..., :-1].flatten(0, 1)  # (BT, n - 1)
-        logprobs = self.token_logprobs(context, tokens.flatten())
-        return logprobs.view(tokens.shape), (history[:, tokens.shape[1] :],)
-
-    def predict(self, state: State) -> Tensor:
-        return self.next_logprobs(*state)

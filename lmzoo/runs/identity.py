@@ -7,7 +7,8 @@ from typing import Any
 
 from lmzoo.core.configs import completed, defaults
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.protocol.model import models, without_numbers
+from lmzoo.protocol.model import models
+from lmzoo.protocol.state_dict import without_numbers
 from lmzoo.runs.kinds import kind_of
 from lmzoo.runs.settings import flatten
 

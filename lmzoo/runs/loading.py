@@ -15,7 +15,8 @@ from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.own import unlike
 from lmzoo.protocol.condition import Conditioned
-from lmzoo.protocol.model import LanguageModel, Trained, models, restored
+from lmzoo.protocol.model import LanguageModel, Trained, models
+from lmzoo.protocol.state_dict import restored
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LANGUAGE_MODEL, kind_of

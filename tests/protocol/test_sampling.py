@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lmzoo.protocol.model import LanguageModel, State, WindowModel
+from lmzoo.protocol.bases import WindowModel
+from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.protocol.perplexity import score, text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample
 

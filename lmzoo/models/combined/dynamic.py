@@ -17,7 +17,9 @@ from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.trained import OfOneRun
-from lmzoo.protocol.model import State, WithTables, models, sized_by_estimate
+from lmzoo.protocol.bases import WithTables
+from lmzoo.protocol.model import State, models
+from lmzoo.protocol.state_dict import sized_by_estimate
 
 WINDOW = 100
 """Tokens scored at once, or n if that is more. A window in which a step is taken copies the weights for each row."""

@@ -14,8 +14,9 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.lines import by_line
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.combined.trained import OfTrained
-from lmzoo.protocol.model import LanguageModel, State, models, sized_by_estimate
+from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.perplexity import text_logprobs
+from lmzoo.protocol.state_dict import sized_by_estimate
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,11 @@ from lmzoo.models.combined.contrast import Contrast, log_normaliser
 from lmzoo.models.combined.sentence_features import SentenceFeatures, frequent, matrix, with_column
 from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.numerics.sparse import SparseRows
-from lmzoo.protocol.model import LanguageModel, State, models, sized_by_estimate
+from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.partition import LogZ
 from lmzoo.protocol.perplexity import Score, text_logprobs
 from lmzoo.protocol.sampling import sample_sentences
+from lmzoo.protocol.state_dict import sized_by_estimate
 from lmzoo.words.brown import cached_brown_clusters
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from lmzoo.models.hmm.inference.paths import Chain, posterior
-from lmzoo.protocol.model import State, Tables, WithTables
+from lmzoo.protocol.bases import Tables, WithTables
+from lmzoo.protocol.model import State
 
 
 class HiddenMarkovModel(WithTables[Tables], Generic[Tables]):

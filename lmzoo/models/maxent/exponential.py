@@ -10,7 +10,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.models.maxent.features import Features, Template, coarse_to_fine, collect
 from lmzoo.models.maxent.lattice import exponentials, outcome_logprobs
 from lmzoo.numerics.owlqn import minimise
-from lmzoo.protocol.model import sized_by_estimate
+from lmzoo.protocol.state_dict import sized_by_estimate
 
 log = logging.getLogger("lmzoo")
 

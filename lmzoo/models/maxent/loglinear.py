@@ -10,7 +10,8 @@ from lmzoo.core.options import Depth, NonNegative, Size
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
-from lmzoo.protocol.model import WindowModel, models
+from lmzoo.protocol.bases import WindowModel
+from lmzoo.protocol.model import models
 from lmzoo.words.brown import cached_brown_clusters
 
 

@@ -14,7 +14,9 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.drawing import Drawing
 from lmzoo.models.ngram.smoothing import SmoothingOptions, estimate
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.model import State, WindowModel, WithTables, models, sized_by_estimate
+from lmzoo.protocol.bases import WindowModel, WithTables
+from lmzoo.protocol.model import State, models
+from lmzoo.protocol.state_dict import sized_by_estimate
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,76 @@
+"""How a model takes over the tensors of a checkpoint: under former names, in other sizes, in little memory."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+Built = TypeVar("Built")
+
+
+def take_former_names(model: Any, saved: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Give the tensors of a checkpoint of an earlier version the names that they have now; see ``former_names``."""
+    names_now = {prefix + name for name in model.state_dict()}
+    for now, former in model.former_names.items():
+        for name in [name for name in saved if name.startswith(prefix + former)]:
+            saved.setdefault(prefix + now + name.removeprefix(prefix + former), saved[name])
+            if name not in names_now:
+                del saved[name]
+
+
+def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) -> None:
+    """Name the tensors of a module whose sizes are known only after `estimate`: they take the size in a checkpoint.
+
+    Every other tensor must have the saved size already. So a checkpoint of another vocabulary is refused.
+
+    Args:
+        constant: whether the tensors are never changed in place. Then those of the checkpoint itself are taken, so that
+            a large table is in memory once.
+    """
+
+    def take_sizes(module: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:
+        for name in names:
+            tensor = getattr(module, name)
+            if isinstance(value := saved.get(prefix + name), Tensor) and value.ndim == tensor.ndim:
+                same = constant and (value.dtype, value.device) == (tensor.dtype, tensor.device)
+                tensor.data = value if same else tensor.new_empty(value.shape)
+
+    module.register_load_state_dict_pre_hook(take_sizes)
+
+
+class _Unfilled(TorchFunctionMode):
+    """A context in which tensors on ``meta`` are not filled: they have no numbers, and PyTorch imports a compiler."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (nn.init.normal_, Tensor.normal_):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def without_numbers() -> Iterator[None]:
+    """A context in which models are built on the device ``meta``: they have shapes, and take no memory."""
+    with torch.device("meta"), _Unfilled(), warnings.catch_warnings(action="ignore"):  # that nothing is copied there
+        yield
+
+
+def restored(build: Callable[[], Built], load: Callable[[Built], object]) -> Built:
+    """Build a model and load a checkpoint into it. Before that takes memory, they are compared on the device ``meta``.
+
+    So a few options cannot ask for more numbers than the checkpoint has. A constructor of one's own that needs the
+    numbers of its tensors does not work there; then it is compared once it is built.
+    """
+    with without_numbers():
+        try:
+            shapes = build()
+        except RuntimeError:
+            pass
+        else:
+            load(shapes)
+    built = build()
+    load(built)
+    return built
