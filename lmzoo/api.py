@@ -20,7 +20,7 @@ from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.lines import Line, as_read, encode_prompt, file_parts, known, scored, scored_parts, told
 from lmzoo.protocol.model import LanguageModel, evaluating
-from lmzoo.protocol.perplexity import Total, checked
+from lmzoo.protocol.perplexity import Score, checked
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.runs.directory import Run
@@ -120,12 +120,12 @@ class Loaded:
     def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
         """The perplexity of ``train``, ``valid`` or ``test``, or of a file of sentences, given labels if any."""
         parts = [self.run.split(str(text))] if str(text) in SPLITS else file_parts(self.vocabulary, Path(text))
-        total, unknown, is_known = Total(), 0, known(self.model, self.vocabulary)
+        score, unknown, is_known = Score(), 0, known(self.model, self.vocabulary)
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
-            total.add(checked(logprobs, self.run.path))
+            score.add(checked(logprobs, self.run.path))
             unknown += int((~is_known[part.tokens]).sum())
-        _warn(told(unknown, total.tokens, str(text)))
-        return total.score.perplexity
+        _warn(told(unknown, score.tokens, str(text)))
+        return score.perplexity
 
     def line(self, text: str, condition: str | None = None) -> Line:
         """A line that stands alone, scored word by word."""

@@ -68,12 +68,12 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
         context = run.config()["corpus"]["context"]
         found = text_logprobs(model, tokens, context, corpus.conditions.get(split))
         logprobs.append(checked(found, run.path).cpu().double())
-        measured = Score.of(logprobs[-1])
+        measured = Score(logprobs[-1])
         if measured.impossible:
             raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
         is_known = known(model, text.vocabulary)[tokens]
         unknown = int((~is_known).sum())
-        of_known = Score.of(logprobs[-1][is_known]).perplexity
+        of_known = Score(logprobs[-1][is_known]).perplexity
         lines.append(
             f"{'AB'[len(lines)]}  {measured.perplexity:.2f}  {run.path} (context {context})"
             + (

@@ -14,7 +14,7 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.lines import Part, file_parts, known, scored_parts
-from lmzoo.protocol.perplexity import Total, checked, text_logprobs
+from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
 
@@ -41,13 +41,12 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
     started, is_known = time.monotonic(), known(model, vocabulary)
-    of_all, of_known, unconditioned = Total(), Total(), Total()
+    measured, of_known, unconditioned = Score(), Score(), Score()
     for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary), memory):
-        of_all.add(checked(logprobs, run_dir))
+        measured.add(checked(logprobs, run_dir))
         of_known.add(logprobs[is_known[part.tokens]])
         if part.conditions is not None:
             unconditioned.add(text_logprobs(model, part.tokens, memory))
-    measured = of_all.score
     figures = {
         "model": config["model"]["name"],
         "text": text,
@@ -61,14 +60,14 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
         "device": str(model.device),
     }
     if unconditioned.tokens:
-        figures["perplexity_without_condition"] = unconditioned.score.perplexity
+        figures["perplexity_without_condition"] = unconditioned.perplexity
     if vocabulary.form.unit == "char":
         figures["bits_per_character"] = math.log2(measured.perplexity)
     if text not in SPLITS and (warning := run.trained_text(Path(text))):
         figures["warning"] = warning
     if figures["unknown"] and not model.whole_sentences:
-        figures["impossible_unknown"] = measured.impossible - of_known.score.impossible
-        figures["perplexity_of_known"] = of_known.score.perplexity
+        figures["impossible_unknown"] = measured.impossible - of_known.impossible
+        figures["perplexity_of_known"] = of_known.perplexity
     return figures
 
 

@@ -3,7 +3,6 @@
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain, islice
 
 import torch
@@ -28,36 +27,50 @@ SENTENCES = 2**18
 """Of a text in parts, so many tokens are read before its sentences are grouped by their lengths."""
 
 
-@dataclass(frozen=True)
+def perplexity(logprob: float, tokens: int) -> float:
+    """exp(-logprob / N) of log p in nats; infinite where a token is impossible, or no number is large enough."""
+    try:
+        return math.exp(-logprob / tokens)
+    except OverflowError:
+        return math.inf
+
+
 class Score:
-    """How well a model predicts a text.
+    """How well a model predicts a text. Its log-probabilities may come in pieces; where they are cut does not matter.
 
     Attributes:
-        logprob: Σ log p in nats over every token, `<eos>` included, summed in float64.
-        tokens: their number N.
+        tokens: their number N, `<eos>` included.
         impossible: how many of them had probability zero.
     """
 
-    logprob: float
-    tokens: int
-    impossible: int
+    def __init__(self, logprobs: Tensor | None = None):
+        self.tokens = self.impossible = 0
+        self._sum, self._rest = 0.0, torch.empty(0, dtype=torch.float64)  # summed when there are `BLOCK` of them
+        if logprobs is not None:
+            self.add(logprobs)
 
-    @classmethod
-    def of(cls, logprobs: Tensor) -> "Score":
-        """From the (N,) log-probabilities of a text's tokens."""
-        return cls(float(logprobs.cpu().double().sum()), len(logprobs), int(torch.isneginf(logprobs).sum()))
+    def add(self, logprobs: Tensor) -> None:
+        """Count the (N,) log-probabilities of further tokens."""
+        self.tokens += len(logprobs)
+        self.impossible += int(torch.isneginf(logprobs).sum())
+        self._rest = torch.cat([self._rest, logprobs.cpu().double()])
+        while len(self._rest) > BLOCK:
+            self._sum += float(self._rest[:BLOCK].sum())
+            self._rest = self._rest[BLOCK:]
+
+    @property
+    def logprob(self) -> float:
+        """Σ log p in nats over every token, summed in float64."""
+        return self._sum + float(self._rest.sum())
 
     @property
     def perplexity(self) -> float:
-        """exp(-logprob / N); infinite where a token was impossible."""
-        try:
-            return math.exp(-self.logprob / self.tokens)
-        except OverflowError:
-            return math.inf
+        """That of the text."""
+        return perplexity(self.logprob, self.tokens)
 
 
 def fault(logprobs: Tensor) -> str | None:
-    """What shows that the (N,) log-probabilities of a text are none."""
+    """What shows that (N,) numbers are no log-probabilities."""
     if bool(logprobs.isnan().any()):
         return "the model's log-probabilities are no numbers"
     if (highest := float(logprobs.max())) > ROUNDED:
@@ -72,28 +85,6 @@ def checked(logprobs: Tensor, where: object) -> Tensor:
     return logprobs
 
 
-class Total:
-    """A `Score` of log-probabilities that come in pieces; it does not depend on where they are cut."""
-
-    def __init__(self) -> None:
-        self.logprob, self.tokens, self.impossible = 0.0, 0, 0
-        self.rest = torch.empty(0, dtype=torch.float64)  # summed when there are `BLOCK` of them
-
-    def add(self, logprobs: Tensor) -> None:
-        """Count (N,) more."""
-        self.tokens += len(logprobs)
-        self.impossible += int(torch.isneginf(logprobs).sum())
-        self.rest = torch.cat([self.rest, logprobs.cpu().double()])
-        while len(self.rest) > BLOCK:
-            self.logprob += float(self.rest[:BLOCK].sum())
-            self.rest = self.rest[BLOCK:]
-
-    @property
-    def score(self) -> Score:
-        """Of all that came so far."""
-        return Score(self.logprob + float(self.rest.sum()), self.tokens, self.impossible)
-
-
 @torch.no_grad()
 def part_logprobs(model: LanguageModel, parts: Iterable[Tensor], context: Context) -> Iterator[Tensor]:
     """`text_logprobs` of a text that comes in parts, cut anywhere: (n,) log p for each part of n tokens, in order.
@@ -103,21 +94,24 @@ def part_logprobs(model: LanguageModel, parts: Iterable[Tensor], context: Contex
     sentence. Of a longer text the sentences are grouped otherwise than in one part.
     """
     stream = context == "stream" or model.forgets_at_eos
-    rest, found = torch.empty(0, dtype=torch.int64), torch.empty(0)
+    rest, logprobs = torch.empty(0, dtype=torch.int64), torch.empty(0)
     waiting: deque[int] = deque()
     with evaluating(model):
-        state, lengths = model.initial_state(1), 0
+        state, tokens = model.initial_state(1), 0
         for part in chain(parts, [None]):
             if part is not None:
                 waiting.append(len(part))
-                rest, lengths = torch.cat([rest, part.cpu()]), lengths + len(part)
+                rest, tokens = torch.cat([rest, part.cpu()]), tokens + len(part)
             if ready := _ready(rest, model.window_tokens if stream else None, part is None):
-                logprobs, state = _score(model, rest[:ready], state if stream else None)
-                found, rest = torch.cat([found.to(logprobs), logprobs]), rest[ready:]
-            while waiting and waiting[0] <= len(found):
-                yield found[: waiting[0]]
-                found = found[waiting.popleft() :]
-    if not lengths:
+                if stream:
+                    more, state = _score_stream(model, rest[:ready], state)
+                else:
+                    more = _score_sentences(model, rest[:ready])
+                logprobs, rest = torch.cat([logprobs.to(more), more]), rest[ready:]
+            while waiting and waiting[0] <= len(logprobs):
+                yield logprobs[: waiting[0]]
+                logprobs = logprobs[waiting.popleft() :]
+    if not tokens:
         raise ValueError("there is no token to score")
 
 
@@ -133,30 +127,29 @@ def _ready(tokens: Tensor, window: int | None, last: bool) -> int:
     return int(ends[-1]) + 1 if len(ends) else 0
 
 
-def _score(
-    model: LanguageModel, tokens: Tensor, before: State | None, conditions: Tensor | None = None
-) -> tuple[Tensor, State]:
-    """(N,) log p of a stream after the state ``before``, and the state after it; of sentences, where that is None.
+def _score_stream(model: LanguageModel, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    """(N,) log p of a stream after a state, and the state after it."""
+    logprobs = []
+    for window in StreamWindows(tokens, batch_size=1, bptt=model.window_tokens).epoch(0):
+        part, state = model(window.tokens.to(model.device), state)
+        logprobs.append(part[0])
+    return torch.cat(logprobs), state
 
-    Ranks share the sentences.
-    """
-    state: State = before or ()
-    own = slice(None) if before is not None else slice(ranks.rank(), None, ranks.world_size())
-    if before is not None:
-        windows = StreamWindows(tokens, batch_size=1, bptt=model.window_tokens)
-    else:
-        windows = SentenceWindows(tokens, max_tokens=model.window_tokens, seed=None, conditions=conditions)
-    found = torch.empty(0)
-    for window in islice(windows.epoch(0), own.start, None, own.step):
-        if before is None:
-            state = initial_state(model, len(window.tokens), window.conditions)
-        logprobs, state = model(window.tokens.to(model.device), state)
-        if not len(found):
-            found = logprobs.new_zeros(len(tokens))
-        found.index_copy_(0, window.unpadded(window.positions).to(model.device), window.unpadded(logprobs))
-    if before is None and ranks.world_size() > 1:
-        found = ranks.all_reduce(found.double() if len(found) else torch.zeros(len(tokens)).double().to(model.device))
-    return found, state
+
+def _score_sentences(model: LanguageModel, tokens: Tensor, conditions: Tensor | None = None) -> Tensor:
+    """(N,) log p of sentences, which the ranks share."""
+    windows = SentenceWindows(tokens, max_tokens=model.window_tokens, seed=None, conditions=conditions)
+    logprobs = torch.empty(0)
+    for window in islice(windows.epoch(0), ranks.rank(), None, ranks.world_size()):
+        state = initial_state(model, len(window.tokens), window.conditions)
+        part, _ = model(window.tokens.to(model.device), state)
+        if not len(logprobs):
+            logprobs = part.new_zeros(len(tokens))
+        logprobs.index_copy_(0, window.unpadded(window.positions).to(model.device), window.unpadded(part))
+    if ranks.world_size() > 1:
+        own = logprobs.double() if len(logprobs) else torch.zeros(len(tokens)).double().to(model.device)
+        logprobs = ranks.all_reduce(own)
+    return logprobs
 
 
 @torch.no_grad()
@@ -182,7 +175,7 @@ def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context, condit
         return torch.cat(list(part_logprobs(model, [tokens], context)))
     _ready(tokens, None, last=True)
     with evaluating(model):
-        return _score(model, tokens, None, conditions)[0]
+        return _score_sentences(model, tokens, conditions)
 
 
 def _whatever_the_condition(model: LanguageModel, tokens: Tensor, p: Tensor) -> Tensor:
@@ -191,8 +184,8 @@ def _whatever_the_condition(model: LanguageModel, tokens: Tensor, p: Tensor) -> 
     line = line_numbers(tokens)
     until = before = torch.full((len(tokens),), -math.inf, dtype=torch.float64)  # the two logarithms
     for condition, log_share in enumerate(p.cpu().double().log().tolist()):
-        given = torch.full((int(ends.sum()),), condition)
-        logprobs = text_logprobs(model, tokens, "sentence", given).cpu().double()
+        conditions = torch.full((int(ends.sum()),), condition)
+        logprobs = text_logprobs(model, tokens, "sentence", conditions).cpu().double()
         sums = logprobs.cumsum(0)
         sums -= torch.cat([sums.new_zeros(1), sums[ends]])[line]
         until = until.logaddexp(log_share + sums)
@@ -202,4 +195,4 @@ def _whatever_the_condition(model: LanguageModel, tokens: Tensor, p: Tensor) -> 
 
 def score(model: LanguageModel, tokens: Tensor, context: Context, conditions: Tensor | None = None) -> Score:
     """Score a text, read as `text_logprobs` does: every token counts."""
-    return Score.of(text_logprobs(model, tokens, context, conditions))
+    return Score(text_logprobs(model, tokens, context, conditions))

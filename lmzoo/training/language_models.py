@@ -165,7 +165,7 @@ def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
             logprobs = text_logprobs(model, corpus.splits[split], corpus.context, corpus.conditions.get(split))
             if problem := fault(logprobs):
                 raise UserError(problem, "choose other options and another run_dir")
-            scores[split] = Score.of(logprobs)
+            scores[split] = Score(logprobs)
     figures: dict[str, Any] = {
         "corpus": corpus.name,
         "context": corpus.context,

@@ -20,7 +20,7 @@ from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.partition import LogZ
-from lmzoo.protocol.perplexity import Score, text_logprobs
+from lmzoo.protocol.perplexity import perplexity, text_logprobs
 from lmzoo.protocol.sampling import sample_sentences
 from lmzoo.protocol.state_dict import sized_by_estimate
 from lmzoo.words.brown import cached_brown_clusters
@@ -130,7 +130,7 @@ class WholeSentence(OfOneRun):
             log_z = log_normaliser(on_trial @ x[:-1])
             logprob = base + float((on_valid @ x[:-1]).double().sum()) - on_valid.shape[0] * log_z.value
             fits.append((logprob, x[:-1]))
-            reached = Score(logprob, len(valid), 0).perplexity
+            reached = perplexity(logprob, len(valid))
             log.info("l2 %g: valid perplexity %.2f, log Z %.4f ± %.4f, in the contrast %.4f",
                      l2, reached, log_z.value, log_z.error, float(x[-1]))  # fmt: skip
         return max(fits, key=lambda fit: fit[0])[1]
