@@ -18,7 +18,16 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.lines import Line, as_read, encode_prompt, file_parts, known, scored, scored_parts, told
+from lmzoo.protocol.lines import (
+    Line,
+    as_read,
+    encode_prompt,
+    file_parts,
+    known_words,
+    scored,
+    scored_parts,
+    unknown_warning,
+)
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import Score, checked
 from lmzoo.protocol.reader import Reader
@@ -63,7 +72,7 @@ class Loaded:
                 `surprisal` and `next_words`, too.
         """
         line = self.line(text, condition)
-        _warn(told(line.unknown, len(line.words), "text"))
+        _warn(unknown_warning(line.unknown, len(line.words), "text"))
         return line.logprob
 
     def surprisal(self, text: str, condition: str | None = None) -> list[tuple[str, float]]:
@@ -120,11 +129,11 @@ class Loaded:
     def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
         """The perplexity of ``train``, ``valid`` or ``test``, or of a file of sentences, given labels if any."""
         parts = [self.run.split(str(text))] if str(text) in SPLITS else file_parts(self.vocabulary, Path(text))
-        score, unknown, is_known = Score(), 0, known(self.model, self.vocabulary)
+        score, unknown, is_known = Score(), 0, known_words(self.model, self.vocabulary)
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
             score.add(checked(logprobs, self.run.path))
             unknown += int((~is_known[part.tokens]).sum())
-        _warn(told(unknown, score.tokens, str(text)))
+        _warn(unknown_warning(unknown, score.tokens, str(text)))
         return score.perplexity
 
     def line(self, text: str, condition: str | None = None) -> Line:
@@ -139,7 +148,7 @@ class Loaded:
         p = reader.next_words()
         best = p.topk(min(number, len(p)))
         words = [self.vocabulary.words[word] for word in best.indices.tolist()]
-        is_known = known(self.model, self.vocabulary)[best.indices]
+        is_known = known_words(self.model, self.vocabulary)[best.indices]
         return list(zip(as_read(words, is_known), best.values.tolist(), strict=True))
 
     def _encode_prompt(self, text: str) -> Tensor | None:

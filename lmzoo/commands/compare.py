@@ -14,7 +14,7 @@ from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.difference import Band, bootstrap, by_frequency, by_word
-from lmzoo.protocol.lines import known, scored
+from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
@@ -71,7 +71,7 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
         measured = Score(logprobs[-1])
         if measured.impossible:
             raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
-        is_known = known(model, text.vocabulary)[tokens]
+        is_known = known_words(model, text.vocabulary)[tokens]
         unknown = int((~is_known).sum())
         of_known = Score(logprobs[-1][is_known]).perplexity
         lines.append(

@@ -19,7 +19,7 @@ from lmzoo.core.files import output_stream
 from lmzoo.core.progress import Bar, reading
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.protocol.encoder import EmbeddedText, Encoder, embed_lines
-from lmzoo.protocol.lines import known, told
+from lmzoo.protocol.lines import known_words, unknown_warning
 
 OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
 """How many tokens of a word are printed, how many neighbours of each, and how many words on either side of a token."""
@@ -182,10 +182,10 @@ def main() -> int:
     run, model, vocabulary = open_run(options.run, options.device)
     encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
     warn(run.unfinished())
-    is_unknown = ~known(model, vocabulary)
+    is_unknown = ~known_words(model, vocabulary)
     with TextOnDisk.of(vocabulary, options.text) as on_disk:
         unknown = sum(int(is_unknown[tokens].sum()) for tokens in on_disk.parts())
-        warn(told(unknown, on_disk.words, str(options.text)))
+        warn(unknown_warning(unknown, on_disk.words, str(options.text)))
         if options.file:
             dimensions = on_disk.write(encoder, options.file)
             print(f"{on_disk.words:,} tokens of {on_disk.lines:,} lines, {dimensions} dimensions each")

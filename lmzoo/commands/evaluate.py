@@ -13,7 +13,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.lines import Part, file_parts, known, scored_parts
+from lmzoo.protocol.lines import Part, file_parts, known_words, scored_parts
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
@@ -40,7 +40,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     run, model, vocabulary = open_run(run_dir, device)
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
-    started, is_known = time.monotonic(), known(model, vocabulary)
+    started, is_known = time.monotonic(), known_words(model, vocabulary)
     measured, of_known, unconditioned = Score(), Score(), Score()
     for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary), memory):
         measured.add(checked(logprobs, run_dir))

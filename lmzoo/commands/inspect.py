@@ -18,7 +18,7 @@ from lmzoo.models.hmm.reading import read
 from lmzoo.models.hmm.usage import entropy, expected_visits
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
-from lmzoo.protocol.lines import as_read, known
+from lmzoo.protocol.lines import as_read, known_words
 from lmzoo.reports.inside import picture_of_dynamics, picture_of_states, transitions
 
 PAIRS, COMMON = 10, 3000
@@ -60,7 +60,7 @@ class Inspector:
     def sentence(self, text: str) -> list[str]:
         """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
         tokens = self.vocabulary.encode([text], "--sentence")
-        words = as_read([*self.vocabulary.form.words(text), EOS], known(self.model, self.vocabulary)[tokens])
+        words = as_read([*self.vocabulary.form.words(text), EOS], known_words(self.model, self.vocabulary)[tokens])
         found = read(self.model, tokens)
         if found.logprob == -math.inf:
             raise UserError(

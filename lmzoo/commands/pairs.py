@@ -11,7 +11,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import Vocabulary
-from lmzoo.protocol.lines import Line, known, scored, told
+from lmzoo.protocol.lines import Line, known_words, scored, unknown_warning
 from lmzoo.protocol.model import LanguageModel
 
 
@@ -106,7 +106,7 @@ def main() -> int:
     warn(run.unfinished())
     found = preferences(model, vocabulary, pairs)
     tokens = vocabulary.encode([text for pair in pairs for text in pair[1:]], "pairs")
-    warn(told(int((~known(model, vocabulary)[tokens]).sum()), len(tokens), "pairs"))
+    warn(unknown_warning(int((~known_words(model, vocabulary)[tokens]).sum()), len(tokens), "pairs"))
     mean = sum(each.right / each.pairs for each in found.values()) / len(found)
     if arguments.json:
         print(json.dumps({"mean": mean, "paradigms": {name: each._asdict() for name, each in found.items()}}, indent=2))

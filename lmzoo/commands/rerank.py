@@ -11,7 +11,7 @@ from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
-from lmzoo.protocol.lines import scored, told
+from lmzoo.protocol.lines import scored, unknown_warning
 
 GRID = [number / 20 for number in range(101)]
 """Weights of the language model among which ``--tune`` chooses: 0 to 5."""
@@ -110,7 +110,7 @@ def main() -> int:
     check_tokenize(arguments, vocabulary)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
-    warn(told(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))
+    warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))
     logprobs = [line.logprob for line in lines]
     if references:
         weights[0], errors = tuned(entries, logprobs, references)

@@ -15,7 +15,7 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
 from lmzoo.page.zoo import System
 from lmzoo.protocol.encoder import embed_lines
-from lmzoo.protocol.lines import encode_prompt, known
+from lmzoo.protocol.lines import encode_prompt, known_words
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.words.vectors.measures import scores
 from lmzoo.words.vectors.word_vectors import WordVectors
@@ -123,7 +123,7 @@ def samples(
     lm: Loaded, prompt: str, tokens: int, seed: int, number: int, decoding: Decoding, condition: str | None = None
 ) -> list[Sampled]:
     """Texts drawn side by side; see `lmzoo.protocol.sampling.sample`."""
-    vocabulary, is_known = lm.vocabulary, known(lm.model, lm.vocabulary)
+    vocabulary, is_known = lm.vocabulary, known_words(lm.model, lm.vocabulary)
     _check_length(len(vocabulary.form.words(prompt)), least=0)
     begun, _ = encode_prompt(lm.model, vocabulary, prompt, "prompt")
     drawn = sample(
@@ -222,7 +222,7 @@ def states(lm: Loaded, text: str, words_read: int | None = None) -> Sentence:
     grid, T = beliefs(found.chain).cpu(), len(tokens)
     number, states = min(words_read or T, T), found.states.cpu()
     words = []
-    for t, (word, is_known) in enumerate(zip(written, known(model, vocabulary)[tokens].tolist(), strict=True)):
+    for t, (word, is_known) in enumerate(zip(written, known_words(model, vocabulary)[tokens].tolist(), strict=True)):
         filtered = _likeliest(grid[t, t], states[t])
         smoothed = _likeliest(grid[number - 1, t], states[t]) if t < number else []
         turn = _turn(grid[t:number, t], states[t], t)
@@ -287,7 +287,7 @@ def in_context(system: System, text: str, word: str, number: int) -> list[Occurr
     sought = vocabulary.form.words(word)
     if len(sought) != 1 or not any(sought[0] in line for line in lines):
         raise UserError(f"the text does not have the word '{shortened(word)}'", "write it in both")
-    found, is_known = [], known(system.model, vocabulary)
+    found, is_known = [], known_words(system.model, vocabulary)
     for line, own in zip(lines, text.splitlines(), strict=True):
         if sought[0] not in line:
             continue

@@ -25,7 +25,7 @@ class Line(NamedTuple):
     Attributes:
         words: those of the line and `<eos>`, n in all.
         logprobs: (n,) log p of each given those before it, in nats; float64.
-        known: (n,) bool, whether the model knows the word, as `known` has it.
+        known: (n,) bool, whether it is one of `known_words`.
         logprob: Σ log p in nats.
         logprob_of_known: Σ log p over the words that the model knows, in nats.
         unknown: how many words the model does not know.
@@ -39,48 +39,35 @@ class Line(NamedTuple):
     unknown: int
 
 
-def known(model: LanguageModel, vocabulary: Vocabulary) -> Tensor:
-    """(V,) bool: the words that the model knows, which are all but `<unk>` and those that it reads as `<unk>`."""
-    found = ~model.unlisted()
-    if UNK in vocabulary.index:
-        found[vocabulary.index[UNK]] = False
-    return found
+class Part(NamedTuple):
+    """A piece of a text.
 
-
-def scored(
-    model: LanguageModel,
-    vocabulary: Vocabulary,
-    lines: Sequence[str],
-    context: Context,
-    where: str = "text",
-    conditions: Tensor | None = None,
-) -> Iterator[Line]:
-    """Score each word of the lines of a text; every line is made when it is asked for, since long texts have many.
-
-    Args:
-        context: as in `lmzoo.corpus.Context`.
-        where: the name of the text in an error.
-        conditions: see `text_logprobs`.
-
-    Raises: UserError as `Vocabulary.encode` does, and where log-probabilities are none, as `fault` tells; both when
-        the first line is asked for.
+    Attributes:
+        text: None where the words are those of the vocabulary; then it is the whole text.
+        tokens: (N,) its words and ends of lines.
+        conditions: (L,) those of its lines, where they have any; then it is the whole text.
     """
-    pieces = vocabulary.encode_pieces([_joined(lines)] if lines else [], where)
-    return scored_lines(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
+
+    text: bytes | None
+    tokens: Tensor
+    conditions: Tensor | None = None
 
 
-def _joined(lines: Iterable[str]) -> bytes:
-    return "".join(line.replace("\n", " ") + "\n" for line in lines).encode("utf-8", "surrogatepass")
+def known_words(model: LanguageModel, vocabulary: Vocabulary) -> Tensor:
+    """(V,) bool: the words that the model knows, which are all but `<unk>` and those that it reads as `<unk>`."""
+    known = ~model.unlisted()
+    if UNK in vocabulary.index:
+        known[vocabulary.index[UNK]] = False
+    return known
 
 
-def as_read(words: Iterable[str], is_known: Tensor) -> list[str]:
+def as_read(words: Iterable[str], known: Tensor) -> list[str]:
     """Words, and what the model reads in place of those that it does not know: ``xylophone→<unk>``."""
-    return [
-        word if known or word == UNK else f"{word}→{UNK}" for word, known in zip(words, is_known.tolist(), strict=True)
-    ]
+    pairs = zip(words, known.tolist(), strict=True)
+    return [word if is_known or word == UNK else f"{word}→{UNK}" for word, is_known in pairs]
 
 
-def told(unknown: int, tokens: int, where: str) -> str | None:
+def unknown_warning(unknown: int, tokens: int, where: str) -> str | None:
     """That so many words of a text are unknown; None where none is."""
     if not unknown:
         return None
@@ -90,29 +77,16 @@ def told(unknown: int, tokens: int, where: str) -> str | None:
 def encode_prompt(
     model: LanguageModel, vocabulary: Vocabulary, text: str, where: str
 ) -> tuple[Tensor | None, str | None]:
-    """The (N,) words of the beginning of a line, None where there is no word; and which of them are unknown, if any.
+    """The (N,) words of a prompt, None where there is no word; and a warning of those that are unknown, if any.
 
     Raises: UserError as `Vocabulary.encode` does.
     """
     tokens = vocabulary.encode([text], where)[:-1]
-    words = zip(vocabulary.form.words(text.replace("\n", " ")), known(model, vocabulary)[tokens].tolist(), strict=True)
+    known = known_words(model, vocabulary)[tokens].tolist()
+    words = zip(vocabulary.form.words(text.replace("\n", " ")), known, strict=True)
     unknown = dict.fromkeys(word for word, is_known in words if not is_known and word != UNK)
     warning = f"{where}: {shortened(', '.join(unknown))}: read as {UNK}, since the model does not know it"
     return tokens if len(tokens) else None, warning if unknown else None
-
-
-class Part(NamedTuple):
-    """A piece of a text.
-
-    Attributes:
-        text: where the words are only those that the vocabulary has, None; then it is the whole text.
-        tokens: (N,) its words and ends of lines.
-        conditions: (L,) those of its lines, where they have any; then it is the whole text.
-    """
-
-    text: bytes | None
-    tokens: Tensor
-    conditions: Tensor | None = None
 
 
 def file_parts(
@@ -127,7 +101,7 @@ def file_parts(
     Args:
         where: the name of the text in an error; None is that of the file.
         shown: whether progress is shown, as in `reading`.
-        tokenize: cuts plain text into words that spaces part.
+        tokenize: cuts plain text into words that spaces separate.
 
     Raises: UserError as `read_pieces`, `split_labels`, `label_numbers` and `Vocabulary.encode` do.
     """
@@ -136,16 +110,20 @@ def file_parts(
         pieces = reading(file, shown, vocabulary.form.of_words or tokenize is not None)
         return starmap(Part, vocabulary.encode_pieces(_tokenized(pieces, tokenize) if tokenize else pieces, where))
     labels, lines = split_labels(read_lines(file), where)
-    text = _joined(map(tokenize, lines) if tokenize else lines)
+    text = _utf8(map(tokenize, lines) if tokenize else lines)
     return [Part(text, vocabulary.encode(text, where), label_numbers(labels, vocabulary.conditions, where))]
+
+
+def _utf8(lines: Iterable[str]) -> bytes:
+    return "".join(line.replace("\n", " ") + "\n" for line in lines).encode("utf-8", "surrogatepass")
 
 
 def _tokenized(pieces: Iterable[bytes], tokenize: Callable[[str], str]) -> Iterator[bytes]:
     """Pieces of a text, none of which ends inside a word, with other words."""
-    parted = b""
+    space = b""
     for piece in pieces:
-        yield parted + "\n".join(map(tokenize, piece.decode().split("\n"))).encode()
-        parted = b"" if piece.endswith(b"\n") else b" "
+        yield space + "\n".join(map(tokenize, piece.decode().split("\n"))).encode()
+        space = b"" if piece.endswith(b"\n") else b" "
 
 
 def scored_parts(
@@ -155,16 +133,22 @@ def scored_parts(
     if vocabulary.conditions:
         return ((part, text_logprobs(model, part.tokens, context, part.conditions).cpu().double()) for part in parts)
     parts, same = tee(parts)
-    logprobs = part_logprobs(model, (part.tokens for part in same), context)
-    return ((part, found.cpu().double()) for part, found in zip(parts, logprobs, strict=True))
+    scores = part_logprobs(model, (part.tokens for part in same), context)
+    return ((part, logprobs.cpu().double()) for part, logprobs in zip(parts, scores, strict=True))
 
 
 def scored_lines(
     model: LanguageModel, vocabulary: Vocabulary, parts: Iterable[Part], context: Context, where: str = "text"
 ) -> Iterator[Line]:
-    """`scored` for a text that comes in parts, each line as soon as its part is read; errors come after it."""
-    open_line: list[tuple[Part, Tensor]] = []
-    is_known, parts = known(model, vocabulary), iter(parts)
+    """Each line of a text, scored word by word as soon as its part is read.
+
+    Args:
+        where: the name of the text in an error.
+
+    Raises: UserError where log-probabilities are none, as `fault` tells, and what the parts raise, after the lines
+        before.
+    """
+    known, parts, open_line = known_words(model, vocabulary), iter(parts), []
     if (first := next(parts, None)) is None:
         return
     for part, logprobs in scored_parts(model, vocabulary, chain([first], parts), context):
@@ -174,16 +158,29 @@ def scored_lines(
             if part.text is None:
                 words = ([vocabulary.words[token] for token in line.tolist()] for line in by_line(tokens, tokens))
             else:
-                text = b"".join(part.text or b"" for part, _ in open_line).decode("utf-8", "surrogatepass")
+                text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
                 words = ([*vocabulary.form.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
-            yield from _cut(words, torch.cat([found for _, found in open_line]), is_known[tokens], tokens)
+            yield from _lines(words, torch.cat([logprobs for _, logprobs in open_line]), known[tokens], tokens)
             open_line.clear()
 
 
-def _cut(words: Iterator[list[str]], logprobs: Tensor, known: Tensor, tokens: Tensor) -> Iterator[Line]:
+def _lines(words: Iterator[list[str]], logprobs: Tensor, known: Tensor, tokens: Tensor) -> Iterator[Line]:
     """(N,) log p of the words of a text, whether each is known and its number -> the lines."""
     columns = (logprobs, logprobs.where(known, 0.0), (~known).double())
     sums = (line_sums(column, tokens).tolist() for column in columns)
-    each = by_line(logprobs, tokens), by_line(known, tokens)
-    for row, of_words, is_known, total, of_known, unknown in zip(words, *each, *sums, strict=True):
-        yield Line(row, of_words, is_known, total, of_known, int(unknown))
+    columns = zip(words, by_line(logprobs, tokens), by_line(known, tokens), *sums, strict=True)
+    for of_words, of_logprobs, of_known, total, total_of_known, unknown in columns:
+        yield Line(of_words, of_logprobs, of_known, total, total_of_known, int(unknown))
+
+
+def scored(
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    lines: Sequence[str],
+    context: Context,
+    where: str = "text",
+    conditions: Tensor | None = None,
+) -> Iterator[Line]:
+    """`scored_lines` of lines in memory, which may have (L,) conditions; errors come with the first line."""
+    pieces = vocabulary.encode_pieces([_utf8(lines)] if lines else [], where)
+    return scored_lines(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)

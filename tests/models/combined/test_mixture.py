@@ -15,7 +15,7 @@ from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.lines import by_line
 from lmzoo.models.combined.mixture import Mixture, mixture_weights
 from lmzoo.models.hmm.inference import dense
-from lmzoo.protocol.lines import known
+from lmzoo.protocol.lines import known_words
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
@@ -195,7 +195,7 @@ def test_a_word_that_one_model_does_not_have_is_unknown(
     runs: list[str], corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ):
     model = mixture(runs, corpus, "token")
-    assert known(model, corpus.vocabulary).all()
+    assert known_words(model, corpus.vocabulary).all()
     missing = torch.arange(len(corpus.vocabulary)) == 3
     monkeypatch.setattr(next(iter(model.components)), "unlisted", lambda: missing)
-    assert torch.equal(known(model, corpus.vocabulary), ~missing)
+    assert torch.equal(known_words(model, corpus.vocabulary), ~missing)

@@ -30,7 +30,7 @@ from lmzoo.models.ngram.arpa_file import read_arpa, write_arpa
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import estimate
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.lines import known, scored
+from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import score
 
 WORDS = ["<eos>", "a", "b", "c", "dé"]
@@ -493,7 +493,11 @@ def test_a_run_of_before_tells_unknown_words_by_their_number(tmp_path: Path):
     again = Arpa(vocabulary_size=5, path=None)
     again.load_state_dict(saved)
     assert again.unlisted().tolist() == [False, False, True, True, True]
-    assert known(again, vocabulary).tolist() == known(model, vocabulary).tolist() == [True, True, False, False, False]
+    assert (
+        known_words(again, vocabulary).tolist()
+        == known_words(model, vocabulary).tolist()
+        == [True, True, False, False, False]
+    )
 
 
 def test_the_words_of_a_file_can_be_those_of_the_corpus(tmp_path: Path):
@@ -580,7 +584,7 @@ def test_files_are_read_as_kenlm_reads_them(variant: str, live: bool, tmp_path: 
         theirs = {line: [p for p, _, _ in other.full_scores(line)] for line in theirs}
         for line in theirs:
             unknown = [oov for _, _, oov in other.full_scores(line)]
-            assert (~known(model, vocabulary)[vocabulary.encode([line])]).tolist() == unknown
+            assert (~known_words(model, vocabulary)[vocabulary.encode([line])]).tolist() == unknown
     for line, scores in theirs.items():
         assert log10(model, vocabulary, line) == pytest.approx(scores, abs=1e-5)
 
