@@ -67,8 +67,8 @@ class Local(NetworkLabeller[nn.Sequential]):
         self.dense.load_state_dict(state)
         self.width = self.dense.width
 
-    @torch.no_grad()
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
-        best = self.network(self.dense.rows(sentences).to(self.device)).argmax(1).cpu()
+        with self.labelling():
+            best = self.network(self.dense.rows(sentences).to(self.device)).argmax(1).cpu()
         words = best.split([len(sentence.words) for sentence in sentences])
         return [[self.labels[k] for k in row.tolist()] for row in words]

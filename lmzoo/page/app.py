@@ -2,10 +2,12 @@
 
 import importlib
 import os
+import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.page import drawn, shown
@@ -95,7 +97,9 @@ def serve(zoo: Zoo, port: int | None = None) -> Demo:
     blocks = build(zoo)
     folder = Path(__file__).parent
     middleware = importlib.import_module("starlette.middleware").Middleware(_Policy)
-    os.environ["no_proxy"] = ",".join(filter(None, [os.environ.get("no_proxy"), HOST]))  # Gradio asks its own server
+    direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if HOST not in direct.split(","):
+        os.environ["no_proxy"] = ",".join(filter(None, [direct, HOST]))  # Gradio asks its own server
     _, address, _ = blocks.launch(
         server_name=HOST, server_port=chosen, share=False, root_path="", ssr_mode=False, mcp_server=False, pwa=False,
         prevent_thread_lock=True, quiet=True, enable_monitoring=False, footer_links=[], height=800,
@@ -146,19 +150,40 @@ def free_port(port: int | None) -> int:
     raise UserError(f"--port {port}: cannot be used ({reason})", "choose another, or none for the first free one")
 
 
+CLOSED = re.compile(r"/(upload|file=https?:|proxy=)", re.IGNORECASE)
+"""Paths of Gradio's that the page does not need: they write files here, or ask other machines."""
+
+
 class _Policy:
-    """An ASGI application that gives each answer the header with `POLICY`."""
+    """An ASGI application that answers this machine's own page alone, with the header that has `POLICY`.
+
+    A page of another site may send requests here, too, and may give its own name this machine's address (DNS
+    rebinding). Its requests have another ``Host`` or ``Origin`` than ours, and are refused.
+    """
 
     def __init__(self, app: Callable[..., Any]):
         self.app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and not _is_ours(scope):
+            await send({"type": "http.response.start", "status": 403, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
+
         async def with_policy(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], (b"content-security-policy", POLICY.encode())]
             await send(message)
 
         await self.app(scope, receive, with_policy)
+
+
+def _is_ours(scope: Mapping[str, Any]) -> bool:
+    """Whether a request is for an address of this machine, and of no other site's page."""
+    headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    host, origin = headers.get(b"host", ""), headers.get(b"origin")
+    local = urlsplit(f"//{host}").hostname in (HOST, "localhost")
+    return local and (origin is None or urlsplit(origin).netloc == host) and not CLOSED.search(unquote(scope["path"]))
 
 
 def build(zoo: Zoo) -> Any:

@@ -64,7 +64,7 @@ def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[
     found = []
     for line in lines:
         scored = lm.line(line, condition)
-        columns = zip(scored.words, scored.logprobs.exp().tolist(), scored.known.tolist(), strict=True)
+        columns = zip(scored.words, scored.logprobs.double().exp().tolist(), scored.known.tolist(), strict=True)
         expected = lm.expected(line, EXPECTED, condition)
         found.append([Token(*column, ranked) for column, ranked in zip(columns, expected, strict=True)])
     return found

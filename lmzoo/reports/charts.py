@@ -59,11 +59,10 @@ def rendered(figure: Any, file: Path, option: str = "--plot", about: str | None 
     """
     stream, form = io.BytesIO(), file.suffix.removeprefix(".") or "png"
     metadata = {"svg": {"Date": None, "Description": about}, "pdf": {"CreationDate": None}}.get(form)
-    try:
-        figure.savefig(stream, format=form, metadata=metadata)
-    except ValueError:
-        known = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
-        raise UserError(f"{option} {file}: .{form} is no format of a picture", f"there are: {known}") from None
+    known = sorted(figure.canvas.get_supported_filetypes())
+    if form.lower() not in known:
+        raise UserError(f"{option} {file}: .{form} is no format of a picture", f"there are: {', '.join(known)}")
+    figure.savefig(stream, format=form, metadata=metadata)
     return stream.getvalue()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
 from lmzoo.reports.comparison import Group, Row
 from lmzoo.runs.kinds import LABELS
@@ -62,7 +62,8 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
         for (title, runs), (learning, cost, size) in zip(drawn.items(), panels, strict=True):
             colours = _colours(pyplot, runs)
             limits = _limits(runs)
-            learning.set(title=title, ylabel="valid perplexity", ylim=limits)
+            learning.set_title(printable(title), parse_math=False)
+            learning.set(ylabel="valid perplexity", ylim=limits)
             as_learnt(learning, runs, colours)
             logarithmic(learning, "y")
             against(cost, runs, colours, TIME, lambda run: run.seconds)

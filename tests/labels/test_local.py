@@ -56,6 +56,20 @@ def test_every_epoch_reads_each_word_once_in_another_order(tmp_path: Path):
     assert not torch.equal(*orders)
 
 
+def test_averaged_weights_label_what_they_are_kept_with(tmp_path: Path):
+    model, sentences = begun(tmp_path, average=0.999, hidden=0)
+    with torch.no_grad():
+        model.network[0].bias.copy_(torch.tensor([50.0, -50.0]))  # the weights of the last step say one thing
+    for number in range(3):
+        model.step(number)
+    with torch.no_grad():
+        model.network[0].bias.copy_(torch.tensor([-50.0, 50.0]))  # and would now say the other
+    again: Local = labellers.build(defaults("labeller", "local") | {"vectors": str(tmp_path / "v.txt"), "around": 0,
+                                   "hidden": 0})  # fmt: skip
+    again.load_state_dict(model.state_dict())
+    assert model.label(sentences) == again.label(sentences)
+
+
 def test_something_must_be_read():
     with pytest.raises(UserError, match=r"labeller=local has nothing to read; set labeller.vectors=RUN or"):
         labellers.build(defaults("labeller", "local"))

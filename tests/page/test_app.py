@@ -1,5 +1,6 @@
 """The page as Gradio has it, and its server."""
 
+import asyncio
 import gc
 import http.client
 import json
@@ -55,6 +56,36 @@ def test_what_is_drawn_first_is_of_the_example(zoo: Zoo, gradio: None):
     assert all(re.search(rf"\b{word}\b", drawn) for word in words)
     assert "Likeliest path" in drawn
     assert "3CosAdd" in drawn
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/", {"host": "127.0.0.1:7860"}, 200),
+        ("/", {"host": "localhost:9000", "origin": "http://localhost:9000"}, 200),
+        ("/", {"host": "evil.example:7860"}, 403),
+        ("/", {}, 403),
+        ("/gradio_api/queue/join", {"host": "127.0.0.1:7860", "origin": "http://evil.example"}, 403),
+        ("/gradio_api/queue/join", {"host": "127.0.0.1:7860", "origin": "null"}, 403),
+        ("/gradio_api/upload", {"host": "127.0.0.1:7860"}, 403),
+        ("/gradio_api/file=https://evil.example/x", {"host": "127.0.0.1:7860"}, 403),
+        ("/gradio_api/file%3Dhttp://evil.example/x", {"host": "127.0.0.1:7860"}, 403),
+        ("/gradio_api/proxy=evil.example", {"host": "127.0.0.1:7860"}, 403),
+    ],
+)
+def test_only_the_page_itself_is_answered(path: str, headers: dict[str, str], status: int):
+    sent = []
+
+    async def answer(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message):
+        sent.append(message)
+
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    asyncio.run(app._Policy(answer)({"type": "http", "path": path, "headers": raw}, None, send))
+    assert sent[0]["status"] == status
+    assert (status == 403) != (dict(sent[0]["headers"]).get(b"content-security-policy") == app.POLICY.encode())
 
 
 def test_a_vocabulary_that_has_an_example_begins_with_it(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):

@@ -97,6 +97,7 @@ class HMM(DenseHMM):
             counts, loglikelihood = baum_welch.expected_counts(tables, windows.epoch(0))
             mean = loglikelihood / float(counts.emission.sum())  # every token is emitted once
             tables = baum_welch.maximise(counts, self.pseudocount, tables)
-        log.info("the last of %d iterations of EM began at a %s", self.iterations, *notes())
+        if not math.isnan(mean):  # a resumed run may have done them all before
+            log.info("the last of %d iterations of EM began at a %s", self.iterations, *notes())
         for name, table in tables._asdict().items():
             getattr(self, name).copy_(table)
