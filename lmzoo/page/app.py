@@ -1,10 +1,12 @@
 """The page itself: tabs and fields made with Gradio, and its server on this machine."""
 
 import importlib
+import logging
 import os
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -66,7 +68,9 @@ class Demo:
         self._blocks, self.address = blocks, address
 
     def close(self) -> None:
-        """Stop the server."""
+        """Stop the server; browsers that still listen are cut off after a second, of which its log would tell."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self._blocks.server.config.timeout_graceful_shutdown = 1
         self._blocks.close(verbose=False)
 
     def __repr__(self) -> str:
@@ -93,6 +97,8 @@ def demo(
 def serve(zoo: Zoo, port: int | None = None) -> Demo:
     """`demo` for runs that are open."""
     gradio = imported()
+    with suppress(ImportError):
+        importlib.import_module("matplotlib.pyplot")  # or Gradio does at the first answer, which takes half a second
     chosen = free_port(port)
     blocks = build(zoo)
     folder = Path(__file__).parent
@@ -410,4 +416,4 @@ def imported() -> Any:
     try:
         return importlib.import_module("gradio")
     except ImportError:
-        raise UserError("lmzoo demo needs gradio, which is not installed", "pip install gradio") from None
+        raise UserError("lmzoo demo needs gradio, which is not installed", "pip install 'lmzoo-torch[demo]'") from None

@@ -158,7 +158,8 @@ def coming(found: Mapping[str, shown.Next], typed: str) -> str:
     for name, own in found.items():
         told = f"{percent(own.share)} begin with {escape(own.begun)}; of these" if own.begun else ""
         none = note(f"no word begins so; after a space it is read as {UNK}")
-        drawn.append(card(name, told, bars(own.words, percent, most, typed) if own.words else none))
+        unknown = note(own.warning) if own.warning else ""
+        drawn.append(card(name, told, unknown + (bars(own.words, percent, most, typed) if own.words else none)))
     return cards(drawn, beside=True)
 
 

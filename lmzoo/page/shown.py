@@ -15,7 +15,8 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
 from lmzoo.page.zoo import System
 from lmzoo.protocol.encoder import embed_lines
-from lmzoo.protocol.lines import encode_prompt, known_words
+from lmzoo.protocol.lines import as_read, encode_prompt, known_words
+from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import Decoding, sample
 from lmzoo.words.vectors.measures import scores
 from lmzoo.words.vectors.word_vectors import WordVectors
@@ -83,26 +84,33 @@ class Next(NamedTuple):
         begun: the beginning of a word that is being typed; empty after a space.
         share: the probability of all words that begin like that.
         words: the likeliest of them, and the share of that probability that each has.
+        warning: which of the words before are unknown to the model; None where none is.
     """
 
     begun: str
     share: float
     words: Ranked
+    warning: str | None
 
 
 def next_words(lm: Loaded, text: str, number: int, condition: str | None = None) -> Next:
     """What may come after the beginning of a line, whose last word may lack its end."""
-    form = lm.vocabulary.form
+    vocabulary, form = lm.vocabulary, lm.vocabulary.form
     tail = "" if not form.of_words or text[-1:].isspace() else "".join(text.split()[-1:])
     begun = "".join(form.words(tail)[-1:])
     _check_length(len(form.words(text)), least=0)
-    if not begun:
-        return Next("", 1.0, lm.next_words(text, number, condition))
-    before = text[: len(text) - len(tail)]
-    every = lm.next_words(before, len(lm.vocabulary), condition)
-    fitting = [(word, p) for word, p in every if word.startswith(begun) and word != EOS]
-    share = math.fsum(p for _, p in fitting)
-    return Next(begun, share, [(word, p / share) for word, p in fitting[:number] if p])
+    prefix, warning = encode_prompt(lm.model, vocabulary, text[: len(text) - len(tail)], "the beginning")
+    reader = Reader(lm.model, lm.run.path, label_number(condition, vocabulary))
+    if prefix is not None:
+        reader.read(prefix)
+    p = reader.next_words()
+    fitting = torch.tensor([word.startswith(begun) and (word != EOS or not begun) for word in vocabulary.words])
+    share = float(p[fitting].sum())
+    found = p.where(fitting, 0).topk(min(number, len(p)))
+    is_known = known_words(lm.model, vocabulary)[found.indices]
+    words = as_read([vocabulary.words[word] for word in found.indices.tolist()], is_known)
+    ranked = zip(words, found.values.tolist(), strict=True)
+    return Next(begun, share, [(word, value / share) for word, value in ranked if value], warning)
 
 
 class Sampled(NamedTuple):

@@ -55,4 +55,4 @@ def test_mistakes_are_told_in_one_line(arguments: list[str], message: str, runs:
 def test_a_missing_gradio_is_told_in_one_line(runs: list[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
     line = command(runs[0], main=demo.main).refused()
-    assert line == "error: lmzoo demo needs gradio, which is not installed; pip install gradio"
+    assert line == "error: lmzoo demo needs gradio, which is not installed; pip install 'lmzoo-torch[demo]'"

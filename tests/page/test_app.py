@@ -147,7 +147,7 @@ def test_the_first_free_port_is_taken(monkeypatch: pytest.MonkeyPatch):
 
 def test_gradio_is_named_where_it_is_missing(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    with pytest.raises(UserError, match="lmzoo demo needs gradio, which is not installed; pip install gradio"):
+    with pytest.raises(UserError, match=r"lmzoo demo needs gradio, which is not installed; pip install 'lmzoo-torch\["):
         app.serve(zoo)
 
 

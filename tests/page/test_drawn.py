@@ -48,8 +48,8 @@ PARTS = {
     "header": lambda: drawn.card(EVIL, "", ""),
     "surprisal": lambda: drawn.surprisal(EVIL, [[token(EVIL), token(EVIL, 0.0, False), token("<eos>")]]),
     "samples": lambda: drawn.sampled(EVIL, [shown.Sampled(EVIL, [token(EVIL, None)], [token(EVIL)])]),
-    "next": lambda: drawn.coming({EVIL: shown.Next("", 1, [(EVIL, 1.0)])}, "begun"),
-    "begun": lambda: drawn.coming({EVIL: shown.Next(EVIL, 0, [])}, "begun"),
+    "next": lambda: drawn.coming({EVIL: shown.Next("", 1, [(EVIL, 1.0)], EVIL)}, "begun"),
+    "begun": lambda: drawn.coming({EVIL: shown.Next(EVIL, 0, [], None)}, "begun"),
     "states": lambda: drawn.sentence(shown.Sentence(
         [shown.WordStates(EVIL, False, 3, [shown.Belief(3, 1.0)], [shown.Belief(3, 1.0)], None),
          shown.WordStates(EVIL, True, 3, [shown.Belief(3, 0.4)], [], shown.Turn(0, 0.5, 3, 0.1, 0.6))],
@@ -99,7 +99,7 @@ def test_bars_are_as_long_as_their_numbers():
 
 
 def test_bars_of_several_models_have_one_scale():
-    found = {name: shown.Next("", 1, [("a", p)]) for name, p in (("ngram", 0.5), ("lstm", 0.1))}
+    found = {name: shown.Next("", 1, [("a", p)], None) for name, p in (("ngram", 0.5), ("lstm", 0.1))}
     assert re.findall(r"width:([\d.]+)%", drawn.coming(found, "")) == ["100.0", "20.0"]
 
 

@@ -66,8 +66,8 @@ def test_texts_of_no_word_or_too_many_are_refused(zoo: Zoo):
 def test_next_words_are_the_likeliest_of_the_model(zoo: Zoo, name: str):
     lm = zoo.models[name]
     p = word_by_word(lm, ["the", "dog"])[2]
-    begun, share, words = shown.next_words(lm, "the dog ", 4)
-    assert (begun, share) == ("", 1)
+    begun, share, words, warning = shown.next_words(lm, "the dog ", 4)
+    assert (begun, share, warning) == ("", pytest.approx(1), None)
     assert [p for _, p in words] == pytest.approx(p.topk(4).values.tolist(), rel=1e-4)
     assert [lm.vocabulary.index[word] for word, _ in words] == p.topk(4).indices.tolist()
 
@@ -77,13 +77,22 @@ def test_while_a_word_is_unfinished_next_words_are_those_that_begin_so(zoo: Zoo,
     lm = zoo.models[name]
     p = word_by_word(lm, ["the", "dog"])[2]
     fitting = {word: float(p[lm.vocabulary.index[word]]) for word in ("river", "rates")}
-    begun, share, words = shown.next_words(lm, "the dog r", 9)
-    assert begun == "r"
+    begun, share, words, warning = shown.next_words(lm, "the dog r", 9)
+    assert (begun, warning) == ("r", None)
     assert share == pytest.approx(sum(fitting.values()), rel=1e-4)
     assert dict(words) == pytest.approx({word: p / sum(fitting.values()) for word, p in fitting.items()}, rel=1e-4)
     assert shown.next_words(lm, "the dog riv", 9).words == [("river", 1)]
-    assert shown.next_words(lm, "xyz", 9) == ("xyz", 0, [])
+    assert shown.next_words(lm, "xyz", 9) == ("xyz", 0, [], None)
     assert shown.next_words(lm, "", 3) == shown.next_words(lm, " ", 3)
+
+
+def test_unknown_words_before_the_next_are_told_and_nothing_is_logged(zoo: Zoo, caplog: pytest.LogCaptureFixture):
+    lm = zoo.models["lstm"]
+    told = "the beginning: xylophone: read as <unk>, since the model does not know it"
+    assert shown.next_words(lm, "the xylophone ", 3) == shown.next_words(lm, "the <unk> ", 3)._replace(warning=told)
+    shown.samples(lm, "the xylophone", 3, 0, 1, Decoding())
+    shown.surprisal(lm, "the xylophone")
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -1,0 +1,204 @@
+"""The page in headless Chromium: each tab does what it says, and nobody is asked but this machine."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmzoo.page import app, drawn, shown
+from lmzoo.page.zoo import Zoo
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of libraries
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+
+
+@dataclass
+class Opened:
+    """A page in a browser.
+
+    Attributes:
+        page: Playwright's.
+        asked: the addresses that it has asked for.
+        errors: of scripts.
+    """
+
+    page: Any
+    asked: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def tab(self, name: str) -> None:
+        self.page.get_by_role("tab", name=name).click()
+
+    def shows(self, text: str) -> None:
+        """Wait until a text can be seen."""
+        self.page.get_by_text(text).locator("visible=true").first.wait_for()
+
+    def seen(self, selector: str) -> str:
+        """The text of a part that can be seen."""
+        return self.page.locator(selector).locator("visible=true").first.inner_text()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    pytest.importorskip("gradio")
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if not CHROMIUM:
+        pytest.skip("Chromium is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def served(zoo: Zoo, browser: Any) -> Iterator[str]:
+    page = app.serve(zoo)
+    yield page.address
+    page.close()
+
+
+@pytest.fixture
+def opened(served: str, browser: Any) -> Iterator[Opened]:
+    """The page at 1,280 pixels; afterwards it has asked this machine alone, and no script has failed."""
+    found = Opened(browser.new_page(viewport={"width": 1280, "height": 900}))
+    found.page.on("request", lambda request: found.asked.append(request.url))
+    found.page.on("pageerror", lambda error: found.errors.append(str(error)))
+    found.page.on("dialog", lambda dialog: found.errors.append(dialog.message) or dialog.dismiss())
+    found.page.goto(served)
+    found.page.locator(".card").first.wait_for()
+    yield found
+    found.page.close()
+    assert found.asked
+    assert {url for url in found.asked if not re.match(r"(data|blob):", url) and not url.startswith(served)} == set()
+    assert found.errors == []
+
+
+def test_a_text_is_coloured_and_tells_of_its_words(opened: Opened, zoo: Zoo):
+    opened.page.get_by_label("text", exact=True).fill("the xylophone of england")
+    opened.page.locator(".word.unknown", has_text="xylophone").first.wait_for()
+    assert opened.page.locator(".card h3").all_inner_texts()[: len(zoo.models)] == [*zoo.models]
+    (line,) = shown.surprisal(zoo.models["ngram"], "the xylophone of england")
+    opened.page.locator(".word", has_text="england").first.hover()
+    told = opened.seen("#tip-box")
+    assert f"{drawn.number(line[3].bits)} bits" in told
+    assert [word for word, _ in line[3].expected] == opened.page.locator("#tip-box .label").all_inner_texts()
+    opened.page.locator(".word", has_text="xylophone").first.focus()
+    assert "unknown to the model, which reads <unk>" in opened.seen("#tip-box")
+    opened.page.keyboard.press("Escape")
+    opened.page.locator("#tip-box").wait_for(state="hidden")
+
+
+def test_texts_are_no_scripts_and_no_templates(opened: Opened):
+    evil = "<img/src=x/onerror=alert(1)> ${alert(2)} {{value}} {{#each}} &lt; \\u0041 `a`"
+    opened.page.get_by_label("text", exact=True).fill(evil)
+    opened.page.locator(".word", has_text="${alert(2)}").first.wait_for()
+    assert opened.seen(".text").split() == [*evil.split(), "<eos>"]
+    assert opened.page.locator(".text img").count() == 0
+
+
+def test_next_words_move_while_one_types_and_a_click_types_one(opened: Opened, zoo: Zoo):
+    opened.tab("Next word")
+    field = opened.page.locator("#begun textarea, #begun input")
+    field.fill("the dog r")
+    opened.shows("begin with r")
+    ngram = shown.next_words(zoo.models["ngram"], "the dog r", app.NEXT)
+    card = opened.page.locator(".card:has(.bars)").locator("visible=true").first
+    assert card.locator(".label").all_inner_texts() == [word for word, _ in ngram.words]
+    card.get_by_role("button", name="river").click()
+    opened.page.wait_for_function("document.querySelector('#begun textarea, #begun input').value == 'the dog river '")
+    best = shown.next_words(zoo.models["ngram"], "the dog river ", app.NEXT).words
+    value = drawn.percent(best[0][1])
+    card.locator("li", has_text=best[0][0]).filter(has_text=value).first.wait_for()
+
+
+def test_samples_follow_the_knobs(opened: Opened, zoo: Zoo):
+    opened.tab("Generate")
+    opened.page.get_by_label("number input for samples").fill("2")
+    opened.page.get_by_label("number input for top-k").fill("1")
+    opened.page.get_by_label("number input for words").fill("10")
+    opened.page.get_by_label("prompt").fill("the bank")
+    opened.page.get_by_label("lstm", exact=True).locator("visible=true").check()
+    decoding = app.Decoding(top_k=1)
+    first, _ = shown.samples(zoo.models["lstm"], "the bank", 10, 0, 2, decoding)
+    words = " ".join(token.word for token in (*first.prompt, *first.tokens))
+    opened.page.wait_for_function(
+        "words => [...document.querySelectorAll('.samples .text')].filter(text => "
+        "[...text.querySelectorAll('.word')].map(word => word.firstChild.data).join(' ') == words).length == 2",
+        arg=words,
+    )
+    assert opened.page.locator(".samples .word[tabindex]").count() == 20
+
+
+def test_the_slider_says_how_much_of_the_sentence_is_known(opened: Opened, zoo: Zoo):
+    opened.tab("Hidden states")
+    opened.page.get_by_label("sentence", exact=True).fill("the dog barks")
+    opened.page.locator(".row .w", has_text="barks").wait_for()
+    assert opened.page.locator(".row .w").all_inner_texts() == ["the", "dog", "barks", "<eos>"]
+    slider = opened.page.get_by_role("slider").locator("visible=true").first
+    assert slider.get_attribute("max") == "4"
+    slider.focus()
+    opened.page.keyboard.press("ArrowLeft")
+    opened.page.keyboard.press("ArrowLeft")
+    opened.shows("knowing 2 words")
+    assert opened.page.locator(".row.unread").count() == 2
+    hmm = shown.states(zoo.models["hmm"], "the dog barks", 2)
+    (likeliest, *_) = hmm.words[0].smoothed
+    segment = opened.page.locator(".row:nth-child(2) > div:nth-child(3) .segment").first
+    assert segment.inner_text().split()[0] == str(likeliest.state)
+    segment.hover()
+    assert f"state {likeliest.state}: {drawn.percent(likeliest.p)}" in opened.seen("#tip-box")
+    opened.page.get_by_label("vlhmm", exact=True).locator("visible=true").check()
+    opened.shows("knowing the whole sentence")
+
+
+def test_the_nearest_tokens_of_a_word_in_its_context(opened: Opened, zoo: Zoo):
+    opened.tab("In context")
+    opened.page.get_by_label("word", exact=True).fill("bank")
+    opened.page.get_by_label("lines with the word").fill("the bank of england\na river bank")
+    opened.page.locator(".passage", has_text="a river bank").wait_for()
+    near = shown.in_context(zoo.systems["lds"], "the bank of england\na river bank", "bank", app.NEAR)
+    for place, occurrence in enumerate(near):
+        marked = opened.page.locator(f".card:nth-child({place + 1}) .near mark").locator("visible=true")
+        assert marked.all_inner_texts() == [passage.word for passage, _ in occurrence.near]
+    opened.page.get_by_label("word", exact=True).fill("absent")
+    opened.shows("the text does not have the word 'absent'")
+
+
+def test_neighbours_analogies_and_the_map(opened: Opened, zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr("lmzoo.page.zoo.MAP_CLUSTERS", 3)
+    monkeypatch.setattr("lmzoo.page.zoo.MAP_PERPLEXITY", 3.0)
+    vectors = zoo.vectors["ppmi"].words
+    opened.tab("Word vectors")
+    opened.page.get_by_label("nearest to").fill("dog")
+    near = shown.neighbours(vectors, "dog", app.NEAR)
+    opened.page.wait_for_function(
+        "words => [...document.querySelectorAll('.bars')].some(bars => "
+        "[...bars.querySelectorAll('.label')].map(label => label.innerText).join(' ') == words)",
+        arg=" ".join(word for word, _ in near),
+    )  # fmt: skip
+    for label, word in (("as", "dog"), ("is to", "cat"), ("so is", "bank")):
+        opened.page.get_by_label(label, exact=True).fill(word)
+    answer = shown.analogy(vectors, "dog", "cat", "bank", app.ANSWERS).add[0]
+    opened.page.locator("h4:has-text('3CosAdd') + .bars li", has_text=answer[0]).first.wait_for()
+    opened.page.get_by_label("draw the map").check()
+    opened.page.locator(".map svg").wait_for(timeout=60_000)
+    assert opened.page.locator(".map circle").count() == len(vectors.words)
+    marked = set(opened.page.locator(".map text.marked").all_text_contents())
+    assert marked == {"dog", *(word for word, _ in near)}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_it_fits_its_window(served: str, browser: Any, width: int, scheme: str, tmp_path: Path):
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(served)
+    page.locator(".card").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.locator("body.dark").count() == (scheme == "dark")
+    page.close()
