@@ -180,6 +180,8 @@ def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str
     """
     load_plugins(plugins)
     folder = Run(find(os.fspath(run)))
+    if folder.path != Path(run):
+        log.warning("%s is %s", run, folder.path)
     model, vocabulary = load_weights(folder.path, device)
     return Loaded(model, vocabulary, folder, folder.config()["corpus"]["context"])
 

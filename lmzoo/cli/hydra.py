@@ -132,10 +132,11 @@ def _staged(config: DictConfig, stage: dict[str, Any], previous: str | None) -> 
     given, file = list(HydraConfig.get().overrides.task), str(HydraConfig.get().job.config_name)
     if not config.get(STAGES):
         return given, config
-    given += [f"{key}={json.dumps(value)}" for key, value in stage.items()]
+    given += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in stage.items()]
     try:
         options = flatten(OmegaConf.to_container(compose(file, given)))
-        given += [f"{key}={json.dumps(previous)}" for key, value in options.items() if value == PREVIOUS]
+        folder = json.dumps(previous, ensure_ascii=False)
+        given += [f"{key}={folder}" for key, value in options.items() if value == PREVIOUS]
         return given, compose(file, given)
     except HydraException as error:
         raise UserError(f"{STAGES}: {hydra_message(error)}") from None

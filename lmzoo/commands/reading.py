@@ -110,6 +110,9 @@ def compare_readers(arguments: argparse.Namespace, times: Times) -> list[Reader]
         warn(f"the runs have learnt from different texts; frequencies are those of {frequencies_of}")
     known = np.logical_and.reduce([known for _, (_, known) in found.values()])
     rows = compared(times, known)
+    for folder, (_, (bits, _)) in found.items():
+        if impossible := int(np.isinf(bits[known]).sum()):
+            raise UserError(f"{folder}: {impossible:,} of the words that it knows have probability 0", "smooth it")
     warn(
         f"{rows.sum():,} of {len(rows):,} words are compared; of the others {(~known).sum():,} are not known to every "
         f"model, {(known & ~rows).sum():,} have no time or follow such a word or the beginning of a text"

@@ -25,7 +25,10 @@ FREE_TO_CHANGE = {
 
 def of_steps(option: str) -> bool:
     """Whether an option is one of gradient descent alone."""
-    return option.startswith(("optimizer.", "schedule.", "trainer.")) and option != "trainer.first_tokens"
+    return option.startswith(("optimizer.", "schedule.", "trainer.")) and option not in (
+        "trainer.first_tokens",
+        "trainer.from",
+    )
 
 
 def takes_steps(config: Mapping[str, Any]) -> bool:

@@ -51,17 +51,29 @@ def _holding(config: Mapping[str, Any], parent: Path) -> Iterator[Path]:
 
     The lines of most others show that they are of another one, so beside hundreds of runs few are parsed.
     """
-    ours, steps = set(OmegaConf.to_yaml(OmegaConf.create(dict(config))).splitlines()), takes_steps(config)
+    ours = {_as_whole(line) for line in OmegaConf.to_yaml(OmegaConf.create(dict(config))).splitlines()}
+    steps = takes_steps(config)
     free = [key for key in flatten(config) if key in FREE_TO_CHANGE or (of_steps(key) and not steps)]
     free = {key.rpartition(".")[2] for key in [*free, "trainer.precision"]}
     for file in sorted(parent.glob(f"*/{CONFIG}")):
         with contextlib.suppress(UserError):
             theirs = [line.strip() for line in read_bytes(file, LARGEST).decode(errors="replace").splitlines()
-                      if line not in ours]  # fmt: skip
+                      if _as_whole(line) not in ours]  # fmt: skip
             other = any(line.partition(":")[0] not in free and not line.startswith("-") for line in theirs)
             if not other and not differences(Run(file.parent).config(), config):
                 yield file.parent
 
 
+def _as_whole(line: str) -> str:
+    """A line of YAML in which 5.0 is 5, since the two are equal options."""
+    return re.sub(r"(: -?\d+)\.0$", r"\1", line)
+
+
 def _digest(options: Mapping[str, Any]) -> str:
-    return sha256(json.dumps(sorted(options.items()), default=str).encode()).hexdigest()
+    def whole(value: Any) -> Any:
+        if isinstance(value, list):
+            return [whole(part) for part in value]
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    pairs = sorted((key, whole(value)) for key, value in options.items())
+    return sha256(json.dumps(pairs, default=str).encode()).hexdigest()

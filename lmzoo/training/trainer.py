@@ -108,7 +108,7 @@ class Trainer(Keeper):
                             progress.epoch, progress.window = progress.epoch + 1, 0
                         progress.note_check(round(progress.epoch + progress.window / len(windows), 3), valid)
                         stalled = self.options.patience is not None and progress.stale >= self.options.patience
-                        progress.finished = stalled or progress.epoch == self.options.epochs
+                        progress.finished = stalled or progress.epoch >= self.options.epochs
                     late = time.monotonic() - self.saved_at >= self.options.checkpoint_seconds
                     save, stop = ranks.any_rank(check or late, stopped())
                     if save or stop:

@@ -79,3 +79,14 @@ def test_a_stage_that_fails_ends_the_job_of_a_sweep():
     assert outcome.code == 1
     assert outcome.err.count("failed: model.states=25") == 2
     assert not list(Path().rglob("results.json"))
+
+
+def test_a_folder_may_have_any_letters():
+    assert command(*SMALL, *GROWN, 'run_dir="données"').code == 0
+    assert {path.name for path in Path().glob("donn*")} == {"données", "données-stage-1"}
+
+
+def test_python_says_which_run_a_beginning_stands_for(caplog: pytest.LogCaptureFixture):
+    assert command(*SMALL, "run_dir=outputs/small").code == 0
+    api.load("outputs/sma")
+    assert "outputs/sma is outputs/small" in caplog.text

@@ -326,3 +326,13 @@ def test_a_table_of_few_words_and_a_run_without_words_are_refused(
     assert "error: 1 words of 1 texts are too few for a regression" in refused.err
     refused = command(str(characters.run.path), file, main=reading.main)
     assert "error: no run reads words" in refused.err
+
+
+def test_words_of_probability_zero_are_told(words: api.Loaded, tmp_path: Path):
+    text = words.run.path.parent / "text"
+    options = ["corpus=text", f"corpus.train={text}", f"corpus.valid={text}", "corpus.context=sentence"]
+    sharp = api.train(*options, "model=ngram", "model.order=2", "model.smoothing=mle", f"run_dir={tmp_path}/sharp")
+    file = table(tmp_path / "t.tsv", [("c", 1, 1, 1), ("a", 2, 1, 1), ("c", 3, 1, 1), ("a", 1, 2, 1)])
+    refused = command(str(sharp.run.path), str(file), main=reading.main)
+    assert refused.code == 2
+    assert "of the words that it knows have probability 0; smooth it" in refused.err

@@ -188,3 +188,15 @@ def test_a_run_of_before_is_found_again_and_measured(folder: Path):
     config.write_text("".join(lines))
     assert f"already finished: {old}" in command(*own).out
     assert evaluate(Path(old), "test", device="cpu")["perplexity"] == Run(Path(old)).results()["perplexity"]["test"]  # pyright: ignore
+
+
+def test_a_number_names_one_run_however_it_is_written():
+    assert folder_of({"trainer.clip": 5}) == folder_of({"trainer.clip": 5.0}) != folder_of({"trainer.clip": 5.5})
+    keep({"trainer.clip": 5}, "outputs/text/mine")
+    assert folder_of({"trainer.clip": 5.0}) == "outputs/text/mine"
+
+
+def test_a_model_without_steps_does_not_start_from_a_run_without_a_word():
+    assert command(*TEXT, *MODELS["ngram"]).code == 0
+    refused = command(*TEXT, *MODELS["ngram"], "trainer.from=outputs/markov/none").refused()
+    assert "trainer.from" in refused
