@@ -25,10 +25,7 @@ FREE_TO_CHANGE = {
 
 def of_steps(option: str) -> bool:
     """Whether an option is one of gradient descent alone."""
-    return option.startswith(("optimizer.", "schedule.", "trainer.")) and option not in (
-        "trainer.first_tokens",
-        "trainer.from",
-    )
+    return option.startswith(("optimizer.", "schedule.", "trainer.")) and option != "trainer.first_tokens"
 
 
 def takes_steps(config: Mapping[str, Any]) -> bool:
@@ -71,7 +68,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         before["trainer.precision"] = "auto"
     differing = [key for key in {**before, **after} if before.get(key, "absent") != after.get(key, "absent")]
     if any(map(of_steps, differing)) and not takes_steps(new):
-        differing = [key for key in differing if not of_steps(key)]
+        refused = after.get("trainer.from") is not None  # by such a model, when training begins
+        differing = [key for key in differing if not of_steps(key) or (refused and key == "trainer.from")]
     return [
         f"{key}: {shortened(before.get(key, 'absent'))} -> {shortened(after.get(key, 'absent'))}" for key in differing
     ]
