@@ -66,22 +66,18 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
     for (run, model, _), corpus in zip(opened, (text, other), strict=True):
         warn(run.unfinished())
         context = run.config()["corpus"]["context"]
-        found = text_logprobs(model, tokens, context, corpus.conditions.get(split))
-        logprobs.append(checked(found, run.path).cpu().double())
+        each = text_logprobs(model, tokens, context, corpus.conditions.get(split))
+        logprobs.append(checked(each, run.path).cpu().double())
         measured = Score(logprobs[-1])
         if measured.impossible:
             raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
         is_known = known_words(model, text.vocabulary)[tokens]
         unknown = int((~is_known).sum())
         of_known = Score(logprobs[-1][is_known]).perplexity
-        lines.append(
-            f"{'AB'[len(lines)]}  {measured.perplexity:.2f}  {run.path} (context {context})"
-            + (
-                f", without its {unknown:,} unknown words {of_known:.2f}"
-                if unknown and not model.whole_sentences
-                else ""
-            )
+        beside = (
+            f", without its {unknown:,} unknown words {of_known:.2f}" if unknown and not model.whole_sentences else ""
         )
+        lines.append(f"{'AB'[len(lines)]}  {measured.perplexity:.2f}  {run.path} (context {context}){beside}")
     a, b = logprobs
     interval = bootstrap(a, b, tokens, SAMPLES, seed)
     lines.append(
@@ -91,9 +87,8 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
     )
     if any(model.whole_sentences for _, model, _ in opened):
         if plot:
-            raise UserError(
-                f"--plot {plot}: one of the runs has a probability of whole sentences alone", "leave it out"
-            )
+            problem = f"--plot {plot}: one of the runs has a probability of whole sentences alone"
+            raise UserError(problem, "leave it out")
         return "\n".join(lines)
     frequency = text.train.bincount(minlength=len(text.vocabulary))
     bands = by_frequency(a, b, tokens, frequency, SAMPLES, seed)
@@ -107,10 +102,8 @@ def _frequencies(bands: Sequence[Band]) -> list[str]:
     """How many nats a token A gains on words that are about as frequent, with the 95% interval."""
     lines = ["\nby occurrences in train, A gains", f"{'a token':>10} {'95% interval':>18} {'count':>9}  occurrences"]
     for band in bands:
-        interval, end = (
-            f"{band.low:+.3f} to {band.high:+.3f}",
-            f" to {band.end - 1:,.0f}" if band.end < math.inf else "+",
-        )
+        interval = f"{band.low:+.3f} to {band.high:+.3f}"
+        end = f" to {band.end - 1:,.0f}" if band.end < math.inf else "+"
         lines.append(f"{band.gain:+10.3f} {interval:>18} {band.tokens:9,}  {band.least:,}{end}")
     return lines
 
@@ -139,10 +132,8 @@ def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path
         write_output(plot, picture_of_sentence(words, read, plot))
     lines = [f"{number}  {model.name}" for number, model in enumerate(read, 1)]
     width = max(map(len, words))
-    lines += [
-        "surprisal in bits; of * the model reads <unk>",
-        f"{'':{width}}" + "".join(f"{n:>9}" for n in range(1, len(read) + 1)),
-    ]
+    lines.append("surprisal in bits; of * the model reads <unk>")
+    lines.append(" " * width + "".join(f"{number:>9}" for number in range(1, len(read) + 1)))
     for place, word in enumerate(words):
         cells = (f"{model.bits[place]:8.2f}{' ' if model.known[place] else '*'}" for model in read)
         lines.append(f"{word:{width}}" + "".join(cells))
@@ -199,15 +190,15 @@ def main() -> int:
         if arguments.runs:
             parser.error(f"--tokens compares two runs and no more, such as {arguments.runs[0]}")
         check_output(arguments.plot)
-        told = compare_tokens(arguments.tokens, arguments.split, arguments.device, arguments.seed, arguments.plot)
-        print(printable(told, "\n"))
+        lines = compare_tokens(arguments.tokens, arguments.split, arguments.device, arguments.seed, arguments.plot)
+        print(printable(lines, "\n"))
         return 0
     check_output(arguments.csv, arguments.json, arguments.plot)
+    runs = matching(arguments.runs or [str(OUTPUTS)])
     if arguments.sentence is not None:
-        runs = matching(arguments.runs or [str(OUTPUTS)])
         print(printable(compare_sentence(runs, arguments.sentence, arguments.device, arguments.plot), "\n"))
         return 0
-    entries, others = collect(matching(arguments.runs or [str(OUTPUTS)]))
+    entries, others = collect(runs)
     tables = groups(entries, arguments.seeds)
     if tables:
         print(as_text(tables, arguments.markdown))

@@ -27,8 +27,8 @@ def main() -> int:
     prompt, condition = _encoded(options.prompt, model, vocabulary), label_number(options.condition, vocabulary)
     begun, labels = [] if prompt is None else prompt.tolist(), None
     if options.beam:
-        found = beam_search(model, options.beam, options.tokens, prompt=prompt, condition=condition)
-        texts = [[(sentence.logprob, sentence.tokens)] for sentence in found]
+        sentences = beam_search(model, options.beam, options.tokens, prompt=prompt, condition=condition)
+        texts = [[(sentence.logprob, sentence.tokens)] for sentence in sentences]
     else:
         context = run.config()["corpus"]["context"]
         drawn = sample(

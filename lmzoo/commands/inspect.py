@@ -61,18 +61,17 @@ class Inspector:
         """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
         tokens = self.vocabulary.encode([text], "--sentence")
         words = as_read([*self.vocabulary.form.words(text), EOS], known_words(self.model, self.vocabulary)[tokens])
-        found = read(self.model, tokens)
-        if found.logprob == -math.inf:
-            raise UserError(
-                f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"
-            )
-        on_path = found.states == found.path[:, None]  # (T, S)
-        gamma, _ = posterior(found.chain, torch.tensor([len(tokens)], device=self.model.device))
+        reading = read(self.model, tokens)
+        if reading.logprob == -math.inf:
+            problem = f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"
+            raise UserError(problem)
+        on_path = reading.states == reading.path[:, None]  # (T, S)
+        gamma, _ = posterior(reading.chain, torch.tensor([len(tokens)], device=self.model.device))
         lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} the state emits, in %"]
-        for word, z, p in zip(words, found.path.tolist(), gamma[0][on_path].tolist(), strict=True):
+        for word, z, p in zip(words, reading.path.tolist(), gamma[0][on_path].tolist(), strict=True):
             emitted = self.words(self.model.words(z), 5)
             lines.append(f"{printable(word):>16}  {z:<7d} {p:<7.2f} {emitted}")
-        lines.append(f"log p(x) = {found.logprob:.2f} nats, of which this path has {100 * found.share:.2g}%")
+        lines.append(f"log p(x) = {reading.logprob:.2f} nats, of which this path has {100 * reading.share:.2g}%")
         return lines
 
     def usage(self, tokens: torch.Tensor, visits: torch.Tensor, split: str) -> list[str]:

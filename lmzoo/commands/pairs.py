@@ -1,8 +1,7 @@
 """Which sentence of minimal pairs a model prefers: ``lmzoo pairs RUN FILE…``."""
 
-import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,9 +9,7 @@ from lmzoo.cli.command import CommandParser, check_tokenize, open_run, tokenized
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
-from lmzoo.corpus import Vocabulary
-from lmzoo.protocol.lines import Line, known_words, scored, unknown_warning
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.lines import Line, scored, unknown_warning
 
 
 class Pair(NamedTuple):
@@ -57,20 +54,17 @@ def read_pairs(file: Path) -> list[Pair]:
     return pairs
 
 
-def preferences(model: LanguageModel, vocabulary: Vocabulary, pairs: Sequence[Pair]) -> dict[str, Preference]:
-    """The preferences in each paradigm, in the order of the pairs. Each sentence is scored by itself.
-
-    Raises: UserError as `scored` does.
-    """
-    lines = scored(model, vocabulary, [text for pair in pairs for text in (pair.good, pair.bad)], "sentence", "pairs")
-    found: dict[str, Preference] = {}
+def preferences(pairs: Sequence[Pair], lines: Iterator[Line]) -> dict[str, Preference]:
+    """The preferences in each paradigm, in the order of the pairs; ``lines`` are the good and the bad one of each."""
+    preferences: dict[str, Preference] = {}
     for pair, good, bad in zip(pairs, lines, lines, strict=True):
         differ = _read(good) != _read(bad)  # what is read alike is a tie, whatever rounding makes of it
         chosen = differ * _sign(good.logprob, bad.logprob)
         of_known = differ * _sign(good.logprob_of_known, bad.logprob_of_known)
         one = Preference(1, chosen > 0, chosen == 0, chosen != of_known)
-        found[pair.paradigm] = Preference(*map(sum, zip(found.get(pair.paradigm, (0, 0, 0, 0)), one, strict=True)))
-    return found
+        before = preferences.get(pair.paradigm, Preference(0, 0, 0, 0))
+        preferences[pair.paradigm] = Preference(*map(sum, zip(before, one, strict=True)))
+    return preferences
 
 
 def _read(line: Line) -> list[str | None]:
@@ -100,23 +94,21 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_device()
     arguments = parser.parse_args()
-    pairs = [_tokenized(arguments, pair) for file in arguments.files for pair in read_pairs(file)]
+    pairs = [pair for file in arguments.files for pair in read_pairs(file)]
+    sentences = tokenized(arguments, [text for pair in pairs for text in (pair.good, pair.bad)])
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     check_tokenize(arguments, vocabulary)
     warn(run.unfinished())
-    found = preferences(model, vocabulary, pairs)
-    tokens = vocabulary.encode([text for pair in pairs for text in pair[1:]], "pairs")
-    warn(unknown_warning(int((~known_words(model, vocabulary)[tokens]).sum()), len(tokens), "pairs"))
-    mean = sum(each.right / each.pairs for each in found.values()) / len(found)
+    lines = list(scored(model, vocabulary, sentences, "sentence", "pairs"))
+    warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "pairs"))
+    paradigms = preferences(pairs, iter(lines))
+    mean = sum(each.right / each.pairs for each in paradigms.values()) / len(paradigms)
     if arguments.json:
-        print(json.dumps({"mean": mean, "paradigms": {name: each._asdict() for name, each in found.items()}}, indent=2))
+        by_name = {name: each._asdict() for name, each in paradigms.items()}
+        print(json.dumps({"mean": mean, "paradigms": by_name}, indent=2))
         return 0
-    for name, each in found.items():
+    for name, each in paradigms.items():
         print(f"{100 * each.right / each.pairs:5.1f}\t{each.pairs}\t{each.ties}\t{each.by_unknown}\t{printable(name)}")
-    of_all = Preference(*map(sum, zip(*found.values(), strict=True)))
-    print(f"{100 * mean:5.1f}\t{of_all.pairs}\t{of_all.ties}\t{of_all.by_unknown}\tmean of {len(found)} paradigms")
+    of_all = Preference(*map(sum, zip(*paradigms.values(), strict=True)))
+    print(f"{100 * mean:5.1f}\t{of_all.pairs}\t{of_all.ties}\t{of_all.by_unknown}\tmean of {len(paradigms)} paradigms")
     return 0
-
-
-def _tokenized(arguments: argparse.Namespace, pair: Pair) -> Pair:
-    return Pair(pair.paradigm, *tokenized(arguments, pair[1:]))

@@ -93,11 +93,11 @@ def tuned(entries: Sequence[Hypothesis], logprobs: Sequence[float], references: 
     right = dict(zip(ids, (reference.split() for reference in references), strict=True))
     errors = [word_errors(entry.text.split(), right[entry.key]) for entry in entries]
     others = [1.0] * len(entries[0].scores)
-    found = []
+    tried = []
     for weight in GRID:
         best = best_first(entries, totals(entries, logprobs, [weight, *others]))
-        found.append((sum(errors[group[0]] for group in best), weight))
-    fewest, weight = min(found)
+        tried.append((sum(errors[group[0]] for group in best), weight))
+    fewest, weight = min(tried)
     return weight, fewest
 
 
@@ -122,9 +122,7 @@ def main() -> int:
         key, text, others = entries[place]
         scores = " ".join(f"{score:g}" for score in [*others, round(logprobs[place], 4)])
         print(printable(f"{key} ||| {text} ||| {scores} ||| {total[place]:.4f}"))
-    if tied := [
-        entries[first].key for first, *others in groups if any(total[other] == total[first] for other in others)
-    ]:
+    if tied := [entries[first].key for first, *others in groups if total[first] in [total[i] for i in others]]:
         warn(f"{len(tied)} of {len(groups)} ids have several best hypotheses, {tied[0]} the first: they stand in the "
              "order of the list")  # fmt: skip
     of_known = totals(entries, [line.logprob_of_known for line in lines], weights)

@@ -50,7 +50,7 @@ def main() -> int:
     text = task.read(text_file(arguments), labelled=arguments.plot is not None)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:
-        labels = [task.plain(found) for found in labeller.label(text.sentences)]
+        labels = [task.plain(predicted) for predicted in labeller.label(text.sentences)]
         written = text.written(labels).decode()
         print(printable(written, "\n\t") if sys.stdout.isatty() else written, end="")
         if arguments.plot:
