@@ -1,10 +1,11 @@
 """The one exception a user may see, and what makes a message readable."""
 
+import contextlib
 import json
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,15 @@ class UserError(ValueError):
         super().__init__(problem if advice is None else f"{problem}; {advice}")
         self.problem = problem
         self.advice = advice
+
+
+@contextlib.contextmanager
+def named_by(option: str, advice: str | None = None) -> Iterator[None]:
+    """A context in which an error about a file or a run names the option that names it, and may get other advice."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{option}: {error.problem}", advice or error.advice) from None
 
 
 def shortened(value: object, length: int = 80) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import completed
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, named_by
 from lmzoo.core.options import Bounds
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.labels.formats import Sentence
@@ -65,10 +65,8 @@ class Dense:
         Raises: UserError where the vectors cannot be read or the encoder makes none, and as `rows` does.
         """
         if self.vectors is not None:
-            try:
+            with named_by("labeller.vectors"):
                 read = read_vectors(Path(self.vectors))
-            except UserError as error:
-                raise UserError(f"labeller.vectors: {error}") from None
             self.table, self.matrix = read.lower | read.index, read.matrix
             log_covered(self.vectors, self.table, sentences)
         if self.encoder is not None:

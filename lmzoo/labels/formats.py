@@ -66,9 +66,10 @@ class LabelledText(ABC):
         left_out: what the file has beside words, for a note.
     """
 
-    lines: list[str]
-    sentences: list[Sentence]
     left_out: str = ""
+
+    def __init__(self, lines: list[str], sentences: list[Sentence]):
+        self.lines, self.sentences = lines, sentences
 
     @abstractmethod
     def places(self) -> Iterator[list[Place]]:
@@ -94,12 +95,8 @@ def is_stranger(label: str, learnt: Collection[str]) -> bool:
     return label not in learnt and any(map(str.isalnum, label))
 
 
-@dataclass(frozen=True)
 class LineText(LabelledText):
     """Texts with one label each, a line each."""
-
-    lines: list[str]
-    sentences: list[Sentence]
 
     @classmethod
     def read(cls, path: Path, labelled: bool = True, learnt: Collection[str] = ()) -> "LineText":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, named_by
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry, log_covered
 from lmzoo.labels.model import StateDict, packed, unpacked
@@ -84,10 +84,8 @@ class Lexical:
             frequent.
         """
         if self.clusters is not None:
-            try:
+            with named_by("labeller.clusters"):
                 self.paths = read_paths(Path(self.clusters))
-            except UserError as error:
-                raise UserError(f"labeller.clusters: {error}") from None
             if not log_covered(self.clusters, self.paths, sentences):
                 raise UserError(f"labeller.clusters: {self.clusters} has none of the words of train")
         counts = Counter(name for sentence in sentences for row in templates(sentence, self.paths) for name in row)

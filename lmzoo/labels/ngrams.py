@@ -5,7 +5,6 @@ https://aclanthology.org/P12-2018. An n-gram that a text has several times count
 scikit-learn.
 """
 
-import importlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.extras import needed
 from lmzoo.core.options import Bounds, Depth, Probability, Seed, Size
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
@@ -55,7 +55,9 @@ class NGrams(Labeller):
         ends = np.cumsum([0, *map(len, columns)])
         ones = np.ones(ends[-1])
         shape = (len(columns), len(self.grams))
-        matrix = _needed("scipy.sparse").csr_matrix((ones, np.concatenate(columns), ends), shape)
+        matrix = needed("scipy.sparse", "labeller", "scikit-learn").csr_matrix(
+            (ones, np.concatenate(columns), ends), shape
+        )
         weights, bias = self.learnt(matrix, np.array([self.labels.index(s.labels[0]) for s in sentences]), seed)
         self.weights, self.bias = torch.from_numpy(weights).float().contiguous(), torch.from_numpy(bias).float()
 
@@ -97,7 +99,9 @@ class NaiveBayes(NGrams):
         self.alpha = alpha
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
-        model = _needed("sklearn.naive_bayes").MultinomialNB(alpha=self.alpha).fit(matrix, gold)
+        model = (
+            needed("sklearn.naive_bayes", "labeller", "scikit-learn").MultinomialNB(alpha=self.alpha).fit(matrix, gold)
+        )
         return model.feature_log_prob_.T, model.class_log_prior_
 
 
@@ -115,7 +119,7 @@ class LogisticRegression(NGrams):
         self.l2 = l2
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
-        linear = _needed("sklearn.linear_model")
+        linear = needed("sklearn.linear_model", "labeller", "scikit-learn")
         model = linear.LogisticRegression(C=1 / self.l2, max_iter=ITERATIONS, tol=1e-5).fit(matrix, gold)
         weights, bias = model.coef_.T, model.intercept_
         if len(bias) == 1:  # of two labels
@@ -143,7 +147,7 @@ class NBSVM(NGrams):
         self.alpha, self.cost, self.beta = alpha, cost, beta
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
-        svm = _needed("sklearn.svm")
+        svm = needed("sklearn.svm", "labeller", "scikit-learn")
         columns, biases = [], []
         for k in range(len(self.labels)):
             p, q = (self.alpha + np.asarray(matrix[of].sum(0)).ravel() for of in (gold == k, gold != k))
@@ -160,10 +164,3 @@ class NBSVM(NGrams):
             columns.append(r * w)
             biases.append(b)
         return np.stack(columns, 1), np.array(biases)
-
-
-def _needed(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise UserError("labeller: scikit-learn is not installed", "pip install scikit-learn") from None

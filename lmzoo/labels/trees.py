@@ -70,19 +70,12 @@ class Tree(Sentence):
     right: list[int]
 
 
-@dataclass(frozen=True)
 class TreeText(LabelledText):
     """A tree a line, each line as it stands."""
 
-    lines: list[str]
-    sentences: list[Sentence]
-
     @classmethod
     def read(cls, path: Path) -> "TreeText":
-        """A file of trees.
-
-        Raises: UserError for a line that is no tree, and as `read_text` does.
-        """
+        """A file of trees; a UserError for a line that is no tree, and as `read_text` has it."""
         lines = whole_lines(path)
         trees: list[Sentence] = []
         for number, line in enumerate(lines, 1):

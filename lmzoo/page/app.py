@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from lmzoo.core.errors import UserError, one_line
+from lmzoo.core.extras import needed
 from lmzoo.page import drawn, shown
 from lmzoo.page.examples import Example, example
 from lmzoo.page.zoo import Zoo
@@ -413,7 +414,4 @@ def _condition(label: str) -> str | None:
 
 def imported() -> Any:
     """Gradio, which takes seconds to import; a UserError where it is not installed."""
-    try:
-        return importlib.import_module("gradio")
-    except ImportError:
-        raise UserError("lmzoo demo needs gradio, which is not installed", "pip install 'lmzoo-torch[demo]'") from None
+    return needed("gradio", "lmzoo demo", "gradio", "'lmzoo-torch[demo]'")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lmzoo.core.errors import UserError, printable
+from lmzoo.core.extras import needed
 
 STYLE = Path(__file__).with_name("paper.mplstyle")
 
@@ -35,11 +36,8 @@ def charts(what: str, changes: Mapping[str, Any] | None = None) -> Iterator[Any]
 
     Raises: UserError where Matplotlib is missing.
     """
-    try:
-        importlib.import_module("matplotlib").use("agg")
-        pyplot = importlib.import_module("matplotlib.pyplot")
-    except ImportError:
-        raise UserError(f"{what} needs matplotlib, which is not installed", "pip install matplotlib") from None
+    needed("matplotlib", what, "matplotlib").use("agg")
+    pyplot = importlib.import_module("matplotlib.pyplot")
     with pyplot.style.context([str(STYLE), dict(changes or {})]):
         before = set(pyplot.get_fignums())
         try:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from lmzoo.core.errors import UserError, printable, shortened
+from lmzoo.core.extras import needed
 from lmzoo.corpus import Corpus
 from lmzoo.runs.directory import Run
 from lmzoo.words.brown import cached_brown_clusters
@@ -52,7 +53,7 @@ class Map:
 
         Raises: UserError where matplotlib is missing.
         """
-        _needed("matplotlib", "matplotlib").use("Agg")
+        needed("matplotlib", "lmzoo map", "matplotlib").use("Agg")
         pyplot = importlib.import_module("matplotlib.pyplot")
         figure, axes = pyplot.subplots(figsize=(14, 14), layout="constrained")
         axes.scatter(*self.places.T, c=self.clusters, cmap="gist_rainbow", s=6, alpha=0.6)
@@ -137,7 +138,7 @@ def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
         raise UserError("the vectors have a single dimension, and a map has two", "learn vectors of more dimensions")
     if perplexity >= len(matrix):
         raise UserError(f"--perplexity {perplexity:g}: must be below the number of words, {len(matrix)}", "lower it")
-    manifold: Any = _needed("sklearn.manifold", "scikit-learn")
+    manifold: Any = needed("sklearn.manifold", "lmzoo map", "scikit-learn")
     found = manifold.TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit(matrix).numpy())
     low, high = found.min(0), found.max(0)
     return (found - low) / (high - low)
@@ -167,10 +168,3 @@ def projector(folder: Path, matrix: Tensor, drawn: Map) -> None:
     rows = [[printable(word), str(n), str(c)] for word, n, c in columns]
     with SummaryWriter(str(folder)) as writer, contextlib.redirect_stdout(None):  # where it warns of an earlier map
         writer.add_embedding(matrix, rows, tag="words", metadata_header=["word", "frequency", "Brown cluster"])
-
-
-def _needed(module: str, package: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise UserError(f"lmzoo map needs {package}, which is not installed", f"pip install {package}") from None

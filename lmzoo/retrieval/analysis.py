@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, nearest
+from lmzoo.core.extras import needed
 from lmzoo.core.files import read_text
 
 STOP_WORDS = Path(__file__).with_name("stop_words.txt")
@@ -24,11 +25,8 @@ def stemmer(name: str) -> Callable[[str], str]:
     """
     if name == "none":
         return str
-    try:
-        import snowballstemmer
-    except ImportError:
-        advice = "pip install 'lmzoo-torch[retrieval]', or ask for --stem none"
-        raise UserError(f"--stem {name} needs the package snowballstemmer", advice) from None
+    install = "'lmzoo-torch[retrieval]', or ask for --stem none"
+    snowballstemmer = needed("snowballstemmer", f"--stem {name}", "snowballstemmer", install)
     if name not in (names := [*snowballstemmer.algorithms(), "none"]):
         raise UserError(f"--stem {name}: no such stemmer", nearest(name, names))
     return snowballstemmer.stemmer(name).stemWord

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.extras import needed
 from lmzoo.retrieval.formats import Judgements, Ranking
 
 MEASURES = {"MAP": "map", "nDCG@10": "ndcg_cut_10", "P@10": "P_10"}
@@ -19,10 +20,7 @@ def measured(judgements: Judgements, rankings: Mapping[str, Ranking]) -> np.ndar
 
     Raises: UserError where there is none, or where pytrec_eval is not installed.
     """
-    try:
-        import pytrec_eval
-    except ImportError:
-        raise UserError("--qrels needs the package pytrec_eval", "pip install 'lmzoo-torch[retrieval]'") from None
+    pytrec_eval = needed("pytrec_eval", "--qrels", "pytrec_eval", "'lmzoo-torch[retrieval]'")
     judged = judged_queries(judgements, rankings)
     evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judgements[q]) for q in judged}, set(MEASURES.values()))
     figures: dict[str, Any] = evaluator.evaluate({query: dict(rankings[query]) for query in judged})

@@ -1,16 +1,15 @@
 """Models of trained runs."""
 
-import contextlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import lmzoo.models  # noqa: F401 - its import registers them
-from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.errors import UserError, named_by, shortened
 from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.own import unlike
@@ -103,18 +102,6 @@ def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
                     if ours.get(name, value) != value)  # fmt: skip
 
 
-@contextlib.contextmanager
-def named_by(option: str) -> Iterator[None]:
-    """A context in which an error about a run names the option that names the run.
-
-    Its advice is for those who train or evaluate that run.
-    """
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{option}: {error.problem}", "choose another run") from None
-
-
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
     """The model of a run of the same words and, where that is asked for, of the same text.
 
@@ -124,7 +111,7 @@ def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) ->
     Raises: UserError as `load` does, and for a run of another text or other words.
     """
     run = Run(Path(folder))
-    with named_by(option):
+    with named_by(option, "choose another run"):
         model, vocabulary = load(folder)
         if same_text:
             run.check_text(corpus)

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 
 import lmzoo.labels  # noqa: F401 - its import registers the models
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, named_by
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
 from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import Trained
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, restore
-from lmzoo.runs.loading import load, named_by
+from lmzoo.runs.loading import load
 from lmzoo.training.session import log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
@@ -119,13 +119,13 @@ class RunOpener(Opener):
         self.options = options
 
     def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
-        with named_by(option):
+        with named_by(option, "choose another run"):
             model, vocabulary = load(folder)
             return Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary
 
     def labeller(self, option: str, folder: str) -> TrainedLabeller:
         """A labeller, if it was learnt from the same form of text and all its plugins are there."""
-        with named_by(option):
+        with named_by(option, "choose another run"):
             trained = load_labeller(Path(folder))
         for name, value in self.options.task.items():
             if name not in ("train", "valid", "test") and trained.task.get(name) != value:

@@ -122,5 +122,7 @@ def test_mistakes_are_told(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(UserError, match="all texts of train have the label x; there must be two"):
         started("naive_bayes", TEXTS[:1])
     monkeypatch.setitem(sys.modules, "sklearn.naive_bayes", None)
-    with pytest.raises(UserError, match="scikit-learn is not installed; pip install scikit-learn"):
+    with pytest.raises(
+        UserError, match="labeller needs scikit-learn, which is not installed; pip install scikit-learn"
+    ):
         started("naive_bayes")

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, named_by
 from lmzoo.corpus import Vocabulary
 from lmzoo.words.vectors.formats import read_vectors
 
@@ -18,10 +18,8 @@ def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[i
 
     Raises: UserError where the vectors cannot be read, or are of none of the words.
     """
-    try:
+    with named_by(option):
         vectors = read_vectors(Path(source))
-    except UserError as error:
-        raise UserError(f"{option}: {error}") from None
     places = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
     rows = [row for row, place in enumerate(places) if place is not None]
     if not rows:

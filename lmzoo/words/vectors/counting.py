@@ -50,9 +50,6 @@ class Factorised(Method):
     def state(self) -> dict[str, Tensor]:
         return {"matrix": self.matrix}
 
-    def vectors(self) -> Tensor:
-        return self.matrix
-
 
 def shifted_ppmi(counts: Cooccurrences, smoothing: float, shift: float) -> Tensor:
     """max(0, PMI(w, c) - log k) as a sparse (V, V) matrix, with PMI(w, c) = log [#(w, c) Σ_c' #(c')^α / (#(w) #(c)^α)].

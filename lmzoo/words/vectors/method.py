@@ -1,6 +1,5 @@
 """What every method for word vectors does."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 import torch
@@ -13,7 +12,7 @@ from lmzoo.words.vectors.text import WordText
 methods = Registry("method")
 
 
-class Method(ABC):
+class Method:
     """A way to learn a vector for each word of a text, in steps.
 
     What a step does depends on its number, the seed and `state` alone. So a run goes on exactly where it stopped.
@@ -27,6 +26,8 @@ class Method(ABC):
         epoch: how many steps read the text once.
         text: that of train, without rarer words, known after `start`.
         words: V words, known after `start`.
+        matrix: (V, d) float32 vectors, unless `vectors` computes them. Where `start` finds them, the one step does
+            nothing.
         any_device: whether steps compute on any device, and not on a CPU alone.
         device: set before `start`.
         open_vectors: from the option that names the run of a language model and its folder to the model's vectors of
@@ -40,6 +41,7 @@ class Method(ABC):
     open_vectors: Callable[[str, str], Mapping[str, Tensor]]
     text: WordText
     words: list[str]
+    matrix: Tensor
 
     def __init__(self, min_count: int):
         self.min_count = min_count
@@ -52,14 +54,14 @@ class Method(ABC):
         self.text = WordText.of(corpus, self.min_count)
         self.words = self.text.words
 
-    @abstractmethod
     def step(self, number: int) -> dict[str, float]:
         """Do step ``number``, 0 … steps - 1; returns what TensorBoard shows of it."""
+        return {}
 
-    @abstractmethod
     def state(self) -> Mapping[str, Tensor]:
         """What steps change; a resumed run copies into these tensors what they were."""
+        return {}
 
-    @abstractmethod
     def vectors(self) -> Tensor:
         """(V, d) float32, after the last step."""
+        return self.matrix

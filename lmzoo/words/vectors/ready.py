@@ -1,10 +1,8 @@
 """Word vectors that are there already: those of a language model, and those of several methods side by side."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Count, NonNegative, Size, Source
@@ -13,27 +11,8 @@ from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.method import Method, methods
 
 
-class Ready(Method):
-    """A method whose vectors are there once `start` has read the text; its one step does nothing.
-
-    Attributes:
-        matrix: (V, d) float32, set by `start`.
-    """
-
-    matrix: Tensor
-
-    def step(self, number: int) -> dict[str, float]:
-        return {}
-
-    def state(self) -> Mapping[str, Tensor]:
-        return {}
-
-    def vectors(self) -> Tensor:
-        return self.matrix
-
-
 @methods.register("type")
-class TypeVectors(Ready):
+class TypeVectors(Method):
     """The vectors of a run of ``lmzoo train``: what a language model has learnt of each word, whatever its context.
 
     Args:
@@ -57,7 +36,7 @@ class TypeVectors(Ready):
 
 
 @methods.register("joined")
-class Joined(Ready):
+class Joined(Method):
     """Vectors side by side, each of unit length and then times its weight. So a cosine is a weighted mean of cosines.
 
     The mean weighs by the weights' squares.
