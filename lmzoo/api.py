@@ -171,12 +171,10 @@ def _warn(warning: str | None) -> None:
 
 
 def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str] = ()) -> Loaded:
-    """A trained model with the best weights of its run.
+    """A trained model with the best weights of its run; a UserError for a folder without them.
 
     Args:
         plugins: the modules that the run needs, where they are not imported yet; see `lmzoo.core.plugins`.
-
-    Raises: UserError where the folder is no run, or holds no trained weights yet.
     """
     load_plugins(plugins)
     folder = Run(find(os.fspath(run)))
@@ -187,10 +185,7 @@ def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str
 
 
 def train(*overrides: str) -> Loaded:
-    """Do the run that ``lmzoo train OVERRIDES`` does, or go on with it: ``lmzoo.train("model=ngram")``.
-
-    Raises: UserError for a mistake in the options, for a sweep, and as `lmzoo.training.session.train` does.
-    """
+    """Do the run that ``lmzoo train OVERRIDES`` does, or go on with it: ``lmzoo.train("model=ngram")``. No sweeps."""
     folders: list[str] = []
 
     def job(options: dict[str, Any], number: int | None, _: list[str]) -> dict[str, Any]:

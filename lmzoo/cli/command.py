@@ -117,10 +117,7 @@ def warn(warning: str | None) -> None:
 
 
 def require_kind(run: Run, model: LanguageModel, kind: type[Kind] | tuple[type[Kind], ...], needed: str) -> Kind:
-    """The model, if it is of the kind that a command works on.
-
-    Raises: UserError for a model of another kind. It names what is ``needed``.
-    """
+    """The model, if it is of the kind that is ``needed``; a UserError that names the needed kind if it is not."""
     if not isinstance(model, kind):
         name = run.config()["model"]["name"]
         raise UserError(f"{run.path}: is a run of model={name}, and this command needs {needed}")

@@ -143,11 +143,7 @@ def _staged(config: DictConfig, stage: dict[str, Any], previous: str | None) -> 
 
 
 def _named(config: DictConfig, given: Sequence[str]) -> dict[str, Any]:
-    """The options of a job, with those that it takes from other runs, and the folder of its run.
-
-    Args:
-        given: the overrides of the configuration, without sweeps.
-    """
+    """The options of a job, with those of other runs that it takes, and its folder; ``given`` are its overrides."""
     with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
         from lmzoo.runs.naming import run_folder
         from lmzoo.runs.taken import taken

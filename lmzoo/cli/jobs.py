@@ -18,9 +18,7 @@ from lmzoo.runs.log import log_failure
 def run_jobs(command: str, about: str) -> int:
     """Do the run that the command line asks for, or a sweep's runs one after the other; returns the exit code.
 
-    Args:
-        command: its configuration is ``configs/COMMAND.yaml``.
-        about: the sentence with which ``--help`` begins.
+    The configuration is ``configs/COMMAND.yaml``, and ``--help`` begins with ``about``.
     """
     notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which may be done elsewhere
     first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun the one that prints

@@ -64,10 +64,7 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
 
 
 def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[str]:
-    """The choice of the model that the runs of ``trainer.from`` have, where the overrides leave it open.
-
-    Where such a run is gone, the run that is to go on has its model.
-    """
+    """The model of the runs ``trainer.from``, if the overrides leave it open; of the begun run where those are gone."""
     overrides = {override.key_or_group: override for override in map(parse, arguments)}
     source = overrides.get("trainer.from")
     if source is None or {"model", "experiment"} & overrides.keys():
@@ -112,11 +109,7 @@ def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
 
 
 def _require_key(key: str, composed: Mapping[str, Any], groups: set[str]) -> None:
-    """Raise a UserError unless the options have the key, whatever a sweep chooses.
-
-    Args:
-        composed: the options by what the sweep has chosen for them.
-    """
+    """Raise a UserError unless the options have the key, under each choice of a sweep, by which they are given."""
     parts = key.split(".")
     parts = parts[:2] if parts[0] == "hydra" else parts
     advice = {chosen: _advice(parts, options, groups) for chosen, options in composed.items()}

@@ -30,10 +30,7 @@ SHOWN = 10
 
 
 def matching(patterns: list[str]) -> list[Path]:
-    """The runs that some names or patterns stand for: a run itself, or all runs below a folder.
-
-    Raises: UserError for one that stands for no run.
-    """
+    """The runs that names or patterns stand for, one itself or all below a folder; a UserError for none."""
     runs: dict[Path, None] = {}
     for pattern in patterns:
         folders = [] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute

@@ -52,10 +52,7 @@ class TextOnDisk:
     @classmethod
     @contextmanager
     def of(cls, vocabulary: Vocabulary, file: Path) -> Iterator["TextOnDisk"]:
-        """Read a file that has a sentence on each line, once; a context, at whose end the files on disk are gone.
-
-        Raises: UserError where there is no folder for temporary files, or it has no room.
-        """
+        """A context that has a file of a sentence a line on disk; a UserError where there is no room for it."""
         with ExitStack() as files:
             try:
                 word_file, number_file = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
@@ -142,10 +139,7 @@ class TextOnDisk:
 
 
 def table_of(file: Path) -> Path:
-    """Where the words of the rows of an array stand: beside it.
-
-    Raises: UserError where the array has another ending than numpy's.
-    """
+    """The table of words beside an array; a UserError where the array does not end as numpy's do."""
     if file.suffix != ".npy":
         raise UserError(f"{file}: does not end in .npy", "name such a file; its words are written to a .tsv beside it")
     return file.with_suffix(".tsv")

@@ -22,10 +22,7 @@ COLUMNS = ("vectors", "set", "measure", "value", "covered", "of", "neighbour")
 
 
 def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Questions | None) -> list[dict[str, Any]]:
-    """A row for each similarity set, and two for each section of analogies; see `COLUMNS`.
-
-    The value is Spearman's ρ, or the share of questions answered right; None where too few words have vectors.
-    """
+    """A row for each similarity set, two for each section of analogies; without a value where words lack vectors."""
     rows = []
     for pairs in sets:
         rho, covered, number = pairs.measure(vectors)
@@ -37,10 +34,7 @@ def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Que
 
 
 def neighbours(name: str, vectors: WordVectors, word: str, count: int) -> list[dict[str, Any]]:
-    """A row for each of the words nearest to ``word``, which takes the place of a set; see `COLUMNS`.
-
-    Raises: UserError for a word without a vector.
-    """
+    """A row for each of the words nearest to ``word``, if it has a vector; ``word`` takes the place of a set."""
     if (place := vectors.row(word)) is None:
         raise UserError(f"--neighbours {word}: has no vector in {name}", nearest(word, vectors.words))
     near = vectors.neighbours(place, count)
@@ -125,10 +119,7 @@ def _neighbours(opened: dict[str, WordVectors], words: list[str], count: int) ->
 
 
 def _measured(opened: dict[str, WordVectors], sets: list[Path] | None, analogies: Path | None) -> list[dict[str, Any]]:
-    """The rows of all vectors.
-
-    Raises: UserError where there is nothing to measure by.
-    """
+    """The rows of all vectors; a UserError where there is nothing to measure by."""
     files = standard_sets() if sets is None else sets
     usual = Path(os.environ.get("LMZOO_DATA", "data"), "analogies", "questions-words.txt")
     if analogies is None and usual.exists():

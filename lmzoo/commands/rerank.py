@@ -28,10 +28,7 @@ class Hypothesis(NamedTuple):
 
 
 def hypotheses(lines: Sequence[str], where: str) -> list[Hypothesis]:
-    """``id ||| text ||| score …``, as decoders of translation and speech write it.
-
-    Raises: UserError that names a line of another form, or with another number of scores than the first.
-    """
+    """``id ||| text ||| score …``, as decoders write it; a UserError for another line, or another number of scores."""
     entries: list[Hypothesis] = []
     for number, line in enumerate(lines, 1):
         key, *rest = (part.strip() for part in line.split("|||"))

@@ -25,11 +25,9 @@ DEEPEST = 10
 
 
 def parse(text: str) -> Any:
-    """The configuration that a YAML text of a run is.
+    """The configuration that a YAML text of a run is; what PyYAML and OmegaConf raise for a text that is none.
 
     A text with references to its own parts is refused, since a short one may stand for one that fills the memory.
-
-    Raises: what PyYAML and OmegaConf raise for a text that is none.
     """
     return copy.deepcopy(_parsed(text))
 

@@ -23,9 +23,7 @@ def cache_folder() -> Path:
 
 
 def kept(kind: str, key: bytes, compute: Callable[[], bytes]) -> bytes:
-    """A result, read from `cache_folder` if it is there, else computed and written to it.
-
-    A cache that cannot be read or written is no error.
+    """A result, read from `cache_folder` if it is there, else computed and written to it, if that can be written.
 
     Args:
         kind: the first part of the file's name.
@@ -47,10 +45,7 @@ def kept(kind: str, key: bytes, compute: Callable[[], bytes]) -> bytes:
 
 @contextlib.contextmanager
 def alone(name: str) -> Iterator[Path | None]:
-    """The path of a file of `cache_folder`, which one process at a time may make; others wait here until it has.
-
-    What a killed process has left of the file is removed. None where the folder cannot be written.
-    """
+    """A file of `cache_folder`, which one process at a time may make; None where the folder cannot be written."""
     with contextlib.ExitStack() as stack:
         path = None
         try:

@@ -74,10 +74,7 @@ _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "p
 
 
 def own_place(error: BaseException) -> str:
-    """Where the code of a user raised an error, and what it says: ``FILE:LINE: KIND: message``.
-
-    The line is the innermost one that is not of a library; where all are, the innermost.
-    """
+    """Where a user's code raised an error, the innermost line of no library: ``FILE:LINE: KIND: message``."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     outside = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
     file, line = (outside[-1].filename, outside[-1].lineno) if outside else (None, None)
@@ -99,11 +96,7 @@ _CONTROLS = re.compile(
 
 
 def printable(text: str, kept: str = "") -> str:
-    """A text in which characters that would control a terminal, or turn its lines around, are written as escapes.
-
-    Args:
-        kept: characters that stay, such as the tabs and the ends of lines of a table.
-    """
+    """A text with escapes for what would control a terminal, or turn its lines around, but for characters ``kept``."""
     return _CONTROLS.sub(lambda c: c[0] if c[0] in kept else c[0].encode("unicode_escape").decode(), text)
 
 

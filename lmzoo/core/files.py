@@ -48,10 +48,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def input_stream(path: Path) -> Iterator[BinaryIO]:
-    """A stream from a file that the user has named.
-
-    Raises: UserError where it cannot be read, or is a device or a pipe on disk, which might never end.
-    """
+    """A stream from a file that the user names; a UserError where it cannot be read, or may never end, as a device."""
     try:
         ordinary = path.is_file() or path.is_dir() or not path.exists()
         if not ordinary and not PIPES.intersection((path, path.parent)):
@@ -67,10 +64,7 @@ def input_stream(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """The contents of a file that has at most so many bytes.
-
-    Raises: UserError as `input_stream` does, and for a larger file.
-    """
+    """The contents of a file of at most so many bytes; a UserError as `input_stream` has it, and for a larger one."""
     with input_stream(path) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
@@ -81,10 +75,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 def text_bytes(path: Path, of_words: bool = True) -> bytes:
     """The contents of a text; unpacked where the file's name ends in ``.gz`` or ``.zst``.
 
-    Args:
-        of_words: whether words are what white space separates, and not single characters.
-
-    Raises: UserError as `input_stream` does, and for what is no text of words, as `LONGEST_WORD` shows.
+    Raises: UserError as `input_stream` does and, unless characters are words, as `LONGEST_WORD` shows.
     """
     return b"".join(text_blocks(path, of_words=of_words))
 
@@ -133,10 +124,7 @@ def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
 
 
 def read_text(path: Path) -> bytes:
-    """The UTF-8 text of a file, without a byte order mark.
-
-    Raises: UserError for a file that is missing, a folder, unreadable, empty or not UTF-8, and as `text_bytes` does.
-    """
+    """The UTF-8 text of a file, without a byte order mark; a UserError as `text_bytes` and `checked_text` have it."""
     return checked_text(text_bytes(path), str(path))
 
 
@@ -153,10 +141,7 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
 
 
 def checked_text(data: bytes, where: str) -> bytes:
-    """UTF-8 bytes, with a byte order mark or without -> without.
-
-    Raises: UserError where they are empty or not UTF-8, or carriage returns stand in the place of all line feeds.
-    """
+    """UTF-8 without its byte order mark; a UserError for an empty text, other bytes, and carriage returns alone."""
     return b"".join(_checked([data], where))
 
 
@@ -232,11 +217,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def destination(path: Path) -> Path:
-    """The file that a path leads to.
-
-    Raises: UserError for a symbolic link that leads to itself, of which `Path.resolve` has another opinion in each
-        version of Python.
-    """
+    """The file that a path leads to; a UserError for a link to itself, for which `Path.resolve` varies with Python."""
     try:
         path.stat()
     except OSError as error:

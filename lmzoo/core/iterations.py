@@ -16,10 +16,7 @@ class Keeper:
     """Saves the iterations of an estimation, whose loops are numbered 0, 1, … in their order. This class saves none."""
 
     def begin(self, loop: int, start: Callable[[], None], load_state_dict: Callable[[StateDict], None]) -> int:
-        """Start a loop, or load its state where it was saved. Returns: how many iterations were done then.
-
-        From then to `end` a signal that ends the program waits for `note`.
-        """
+        """Start a loop, or load its saved state, and hold signals back until `end`; returns the iterations done."""
         start()
         return 0
 

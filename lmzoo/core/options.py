@@ -53,13 +53,7 @@ Source = Annotated[str, _Origin()]
 
 
 def number(text: str, annotation: Any) -> Any:
-    """A number that a command line has.
-
-    Args:
-        annotation: such as `Size`.
-
-    Raises: ValueError, which says what it must be.
-    """
+    """A number of a command line, as an annotation such as `Size` bounds it; a ValueError that says what it must be."""
     kind = typing.get_args(annotation)[0]
     try:
         value = kind(text)

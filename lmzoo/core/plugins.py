@@ -68,10 +68,7 @@ def _inside(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _current_folder_searched() -> Iterator[None]:
-    """A context in which modules are looked for in the current folder, too: last, so that it replaces no other module.
-
-    Commands do not search it otherwise: a stranger's folder could hold a ``yaml.py``.
-    """
+    """A context in which the current folder is searched, too: last, as a stranger's could hold a ``yaml.py``."""
     added = "" not in sys.path
     if added:
         sys.path.append("")

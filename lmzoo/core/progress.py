@@ -19,14 +19,7 @@ MB = 10**6
 
 
 class Bar:
-    """Counts the steps of some work; a context, which takes the bar away at its end.
-
-    Args:
-        total: how many steps there are.
-        unit: what a step is called.
-        what: what the work is called.
-        done: how many steps are done already.
-    """
+    """Counts the ``total`` steps of ``what``, each a ``unit``, of which some are ``done``; a context with a bar."""
 
     def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0):
         self.total, self.unit, self.what, self.done = total, unit, what, done
@@ -64,11 +57,7 @@ def tracked(total: int, unit: str, what: str | None = None) -> Iterator[int]:
 
 
 def reading(file: Path, shown: bool = True, of_words: bool = True) -> Iterator[bytes]:
-    """`read_pieces`, and its progress is shown where the file has a megabyte or more.
-
-    Args:
-        shown: False where a bar would stand among lines that a terminal shows.
-    """
+    """`read_pieces`, and its progress, if it is to be ``shown``, where the file has a megabyte or more."""
     size = file.stat().st_size // MB if file.is_file() else 0
     if not (size and shown):
         yield from read_pieces(file, of_words=of_words)

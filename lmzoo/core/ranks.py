@@ -39,10 +39,7 @@ _stores: list[Any] = []
 
 @contextlib.contextmanager
 def process_group() -> Iterator[None]:
-    """A context in which the processes that torchrun has started are one group. A single process needs none.
-
-    Raises: UserError where they do not meet, and where one of them no longer answers.
-    """
+    """A context in which those that torchrun has started are one group; a UserError where one does not answer."""
     if os.environ.get("WORLD_SIZE", "1") == "1":
         yield
         return

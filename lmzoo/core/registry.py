@@ -18,10 +18,7 @@ class Registry:
         self.entries: dict[str, Callable[..., Any]] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Class or function decorator: ``@models.register("lstm")``.
-
-        Raises: UserError for a name that another class or function has. A module may be executed again.
-        """
+        """Class or function decorator, ``@models.register("lstm")``; a UserError for a name that another one has."""
 
         def decorate(entry: T) -> T:
             if name in self.entries and _named(self.entries[name]) != _named(entry):
@@ -32,18 +29,12 @@ class Registry:
         return decorate
 
     def build(self, options: Mapping[str, Any], **supplied: Any) -> Any:
-        """Build the entry that ``options['name']`` names from the other options.
-
-        Raises: UserError for a name that is not registered, and as `check` does.
-        """
+        """Build the entry that ``options["name"]`` names from the other options, if they pass `check`."""
         entry, options = self._entry(options)
         return call(entry, options, f"{self.kind}.", **supplied)
 
     def check(self, options: Mapping[str, Any], *supplied: str) -> None:
-        """Check all that can be checked before anything is built; ``supplied`` names what the program adds.
-
-        Raises: UserError as `build` does.
-        """
+        """Check as `build` does, before anything is built; ``supplied`` names what the program adds."""
         entry, options = self._entry(options)
         check(entry, options, f"{self.kind}.", supplied)
 

@@ -1,7 +1,4 @@
-"""What docstrings say of options, for ``--help``.
-
-It needs no PyTorch: the files of the package are read as text and are not imported. Of a plug-in nothing is known.
-"""
+"""What docstrings say of options, for ``--help``. The files are read as text: PyTorch is not needed."""
 
 import ast
 import functools

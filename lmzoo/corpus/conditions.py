@@ -83,10 +83,7 @@ def _unknown(label: str, labels: Sequence[str], where: str) -> UserError:
 
 
 def label_number(label: str | None, vocabulary: Vocabulary) -> int | None:
-    """The number of a label that a user asks for; None where there is none.
-
-    Raises: UserError for one that is not known, and for any where lines have no labels.
-    """
+    """The number of a label that a user asks for, if any; a UserError for one that the lines do not have."""
     if label is None:
         return None
     if not vocabulary.conditions:

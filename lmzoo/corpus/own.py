@@ -19,10 +19,7 @@ CONDITIONS = "conditions.txt"
 
 
 def text_files(named: str | Sequence[str]) -> list[Path]:
-    """The files that names or patterns (``texts/*.txt``) stand for, those of a pattern in alphabetical order.
-
-    Raises: UserError for a pattern without a file.
-    """
+    """The files that names or patterns (``texts/*.txt``) stand for, in alphabetical order; a UserError for none."""
     files: list[Path] = []
     for name in [named] if isinstance(named, str) else named:
         matches = [name]

@@ -122,10 +122,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
 
     @torch.no_grad()
     def inherit(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
-        """Let words and the forward direction start from those of a language model.
-
-        Raises: UserError where it does not suit the options.
-        """
+        """Let words and the forward direction start from those of a language model, if it suits the options."""
         if vocabulary.form.unit == "char":
             raise UserError(f"labeller.from={self.source}: predicts characters, not words")
         forward = self.network.recurrent

@@ -36,10 +36,7 @@ class Scores(NamedTuple):
 
 
 def log_partition(scores: Scores) -> Tensor:
-    """(B,) log Z, whose gradient is the expected counts.
-
-    The recursion is that of `dense.forward`. It gets scores of at most 0, as logarithms of probabilities are.
-    """
+    """(B,) log Z, whose gradient is the expected counts; by `dense.forward`, which gets scores of at most 0."""
     emission, moves, start, _ = scores
     tops = emission.detach().amax(2)
     largest, first = moves.detach().amax(), start.detach().amax()

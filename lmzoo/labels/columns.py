@@ -150,8 +150,7 @@ class ColumnText(LabelledText):
     def _rows(self, ordinary: Sequence[int], is_label: Callable[[str], object]) -> list[list[int]]:
         """For every sentence of other columns, the lines of its words. Tabs alone part them where a line has one.
 
-        Args:
-            ordinary: lines that are neither empty nor begin a document, nor begin with #, unless all do.
+        ``ordinary`` are the lines that are neither empty nor begin a document, nor begin with #, unless all do.
         """
         tabs = next((number for number in ordinary if "\t" in self.lines[number]), None)
         self.parted = "spaces" if tabs is None else "tabs"

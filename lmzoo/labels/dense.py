@@ -60,10 +60,7 @@ class Dense:
         self.model: LanguageModel | None = None
 
     def start(self, sentences: Sequence[Sentence], opener: Opener) -> Tensor:
-        """Read the vectors, open the encoder, and find the scales. Returns: (N, D) the features of the words.
-
-        Raises: UserError where the vectors cannot be read or the encoder makes none, and as `rows` does.
-        """
+        """Read the vectors, open the encoder, and find the scales. Returns: `rows` of the sentences."""
         if self.vectors is not None:
             with named_by("labeller.vectors"):
                 read = read_vectors(Path(self.vectors))
@@ -85,10 +82,7 @@ class Dense:
         return self._joined(parts, sentences)
 
     def rows(self, sentences: Sequence[Sentence]) -> Tensor:
-        """(N, D) the features of the words.
-
-        Raises: UserError for a word that the language model does not know and has no `<unk>` for.
-        """
+        """(N, D) the features of words; a UserError for one that the language model lacks, and has no `<unk>` for."""
         return self._joined(self._parts(sentences), sentences)
 
     def _joined(self, parts: Sequence[Tensor], sentences: Sequence[Sentence]) -> Tensor:

@@ -19,10 +19,7 @@ Parted = Literal["CoNLL-U", "tabs", "spaces"]
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words, their labels, and other columns that a model may read; each a list of one entry per word.
-
-    A text that is labelled as a whole has one label.
-    """
+    """Words, their labels (one for a text that is labelled as a whole), and further columns, a list for each word."""
 
     words: list[str]
     labels: list[str]
@@ -59,12 +56,7 @@ class Place(NamedTuple):
 
 
 class LabelledText(ABC):
-    """A labelled text, and what is needed to write it again with other labels.
-
-    Attributes:
-        lines: as they stand, ends of lines included.
-        left_out: what the file has beside words, for a note.
-    """
+    """A labelled text in lines with their ends, and what is needed to write it again with other labels."""
 
     left_out: str = ""
 
@@ -100,12 +92,9 @@ class LineText(LabelledText):
 
     @classmethod
     def read(cls, path: Path, labelled: bool = True, learnt: Collection[str] = ()) -> "LineText":
-        """A file of lines ``label TAB text``, whose words white space parts.
+        """A file of lines ``label TAB text``, whose words white space parts; a UserError for others.
 
         If not ``labelled``, labels may be missing, and others than those that are ``learnt`` are none.
-
-        Raises: UserError for a line without a label or without words, for a label that is not learnt, and as
-        `read_text` does.
         """
         advice = "a line must be a label, a tab and a text"
         lines, sentences = whole_lines(path), []

@@ -207,10 +207,7 @@ def placed(value: Any, device: torch.device) -> Any:
 
 
 def start_from(vectors: str | None, weight: Tensor, words: Sequence[str]) -> None:
-    """Put word vectors into the last rows of an embedding, which are those of the words; None: leave them.
-
-    Raises: UserError as `Pretrained` does.
-    """
+    """Put word vectors, if any, into the last rows of an embedding, those of the words, as `Pretrained` does."""
     rows = [" " if word == EOS else word for word in words]  # as <eos> has no vector, and its place is the first
     Pretrained(vectors, False, weight.detach()[-1 - len(words) :], ("labeller.vectors", "labeller.embedding")).estimate(
         Vocabulary([EOS, *rows])

@@ -78,11 +78,7 @@ class Lexical:
         self.numbers: dict[str, int] = {}
 
     def start(self, sentences: Sequence[Sentence]) -> None:
-        """Choose the features of train.
-
-        Raises: UserError where the file of clusters cannot be read or has no word of train, and where no feature is so
-            frequent.
-        """
+        """Choose the features of train; a UserError where none is frequent, or no word has a cluster."""
         if self.clusters is not None:
             with named_by("labeller.clusters"):
                 self.paths = read_paths(Path(self.clusters))

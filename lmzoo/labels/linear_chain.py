@@ -20,12 +20,7 @@ BATCH = 4096
 
 
 class ChainLabeller(Labeller):
-    """Labels each sentence with the labels of the highest score.
-
-    Attributes:
-        labels: K labels.
-        probabilistic: whether p(y | x) = exp(s(y)) / Z.
-    """
+    """Labels each sentence with the K ``labels`` of the highest score; ``probabilistic``: p(y | x) = exp(s(y)) / Z."""
 
     labels: list[str]
     probabilistic: bool = True

@@ -16,19 +16,13 @@ NUMBER = re.compile(r"[\d.,:/\\-]*\d[\d.,:/\\-]*")
 
 
 def entry(word: str, table: Mapping[str, T]) -> T | None:
-    """What a table has for a word: as it stands, in lower case, as N if it is a number, or as `<unk>`.
-
-    Penn Treebank's text for language models has words in lower case, and N for a number.
-    """
+    """What a table has for a word: as it is, in lower case, as N (a number in Penn Treebank), or as `<unk>`."""
     forms = [word, word.lower(), *(["N"] if NUMBER.fullmatch(word) else []), UNK]
     return next((table[form] for form in forms if form in table and form != EOS), None)
 
 
 def log_covered(source: str, words: Collection[str], sentences: Sequence[Sentence]) -> int:
-    """Log how many words of train a source has, as `entry` finds them, without those that it has as `<unk>`.
-
-    Returns: how many they are.
-    """
+    """Log, and return, how many words of train a source has, as `entry` finds them, but not as `<unk>`."""
     train, table = {word for sentence in sentences for word in sentence.words}, dict.fromkeys(words, True)
     table.pop(UNK, None)
     covered = sum(entry(word, table) is not None for word in train)

@@ -53,10 +53,7 @@ class TrainedLabeller:
 
 
 class Opener:
-    """Opens the trained runs that options name.
-
-    Raises: UserError where a run cannot be used, which names the option.
-    """
+    """Opens the trained runs that options name; a UserError where one cannot be used, which names the option."""
 
     def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
         """A language model and its words."""
@@ -89,10 +86,7 @@ class Labeller(ABC):
 
     @abstractmethod
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
-        """Read the sentences of train; called once, before any step.
-
-        Raises: UserError where the options do not suit the text, or the runs that they name.
-        """
+        """Read train, before any step; a UserError where options, or the runs that they name, do not suit it."""
 
     def begin(self) -> None:  # noqa: B027 - most need nothing
         """Do what the first step needs and a resumed run does not; called after `start`."""

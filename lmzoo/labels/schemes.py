@@ -18,8 +18,7 @@ LABEL = re.compile(r"O|[BIMELSU](-.+)?")
 def entities(labels: Sequence[str]) -> set[Entity]:
     """The entities of a sentence as conlleval counts them, in the letters of every scheme.
 
-    An entity begins at B, S or U, after O, after E, L, S or U, and where the type changes. So an I- without a
-    beginning counts as one.
+    One begins at B, S or U, after O, E, L, S or U, and where the type changes: an I- without a beginning counts.
     """
     complete: set[Entity] = set()
     begin, before, kind = 0, "O", ""
@@ -80,10 +79,7 @@ class Scheme(NamedTuple):
         return [place for place, label in enumerate(labels) if label != "O" and place not in inside]
 
     def translated(self, labels: Sequence[str], other: "Scheme") -> list[str]:
-        """Labels of this scheme -> those of another with the same entities.
-
-        Between schemes that tell first, inner, last and single words apart labels out of their order stay so.
-        """
+        """Labels -> those of another scheme, for the same entities; letter by letter where both have four letters."""
         if len({*self.letters}) == len({*other.letters}) == 4:
             letters = dict(zip(self.letters, other.letters, strict=True)) | {"O": "O"}
             return [letters[label[0]] + label[1:] for label in labels]

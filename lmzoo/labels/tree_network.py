@@ -38,11 +38,9 @@ class Forest(NamedTuple):
 
 
 def forest(trees: Sequence[Sequence[int]]) -> Forest:
-    """The levels of trees.
+    """The levels of trees, given for each node the number of its right child, 0 for a leaf.
 
-    Args:
-        trees: for each node the number of its right child, 0 for a leaf. Nodes are in the order of their opening
-            brackets, so that a left child comes next after its parent.
+    Nodes are in the order of their opening brackets, so that a left child comes next after its parent.
     """
     sizes = np.array([len(tree) for tree in trees])
     roots = sizes.cumsum() - sizes
@@ -152,11 +150,7 @@ class TreeNetwork(nn.Module):
         self.output = nn.Linear(d, labels)
 
     def forward(self, words: Tensor, forest: Forest) -> Tensor:
-        """Scores of each node.
-
-        Args:
-            words: (L,) the leaves from left to right, tree by tree.
-        """
+        """Scores of each node, from the (L,) words at the leaves, from left to right, tree by tree."""
         state = self.cell.leaf(self.dropout(self.embedding(words[forest.leaves])))
         leaves = [len(level.order) - level.inner for level in forest.levels]
         of_leaves = zip(*(part.split(leaves) for part in state), strict=True)

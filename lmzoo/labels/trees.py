@@ -20,10 +20,7 @@ NEUTRAL = "2"
 
 
 def parsed(line: str) -> tuple[list[str], list[str], list[int]]:
-    """Words, labels and right children, as `Tree` has them, of a tree's line.
-
-    Raises: ValueError, which says what is wrong.
-    """
+    """The words, labels and right children of a tree's line, see `Tree`; a ValueError that says what is wrong."""
     words: list[str] = []
     labels: list[str] = []
     right: list[int] = []
@@ -61,11 +58,7 @@ def parsed(line: str) -> tuple[list[str], list[str], list[int]]:
 
 @dataclass(frozen=True)
 class Tree(Sentence):
-    """A binary tree with a label for each node, in the order of their opening brackets.
-
-    Attributes:
-        right: for each node the number of its right child, 0 for a leaf; the left child comes next after its parent.
-    """
+    """A binary tree: labels in the order of opening brackets, and the number of each right child, 0 for a leaf."""
 
     right: list[int]
 

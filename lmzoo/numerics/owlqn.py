@@ -154,10 +154,7 @@ def _pseudo_gradient(x: Tensor, gradient: Tensor, l1: Tensor) -> Tensor:
 
 
 def _inverse_hessian(gradient: Tensor, steps: deque[tuple[Tensor, Tensor, float]], curvature: Tensor) -> Tensor:
-    """(K,) H · gradient, by the two-loop recursion (Nocedal 1980).
-
-    H starts from diag(1 / curvature), scaled to the latest step.
-    """
+    """(K,) H · gradient by the two-loop recursion (Nocedal 1980), from diag(1 / curvature) scaled to the last step."""
     q = gradient.clone()
     coefficients = []
     for s, y, rho in reversed(steps):

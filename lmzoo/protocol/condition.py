@@ -64,10 +64,7 @@ def shares(model: LanguageModel) -> Tensor | None:
 
 
 def initial_state(model: LanguageModel, rows: int, conditions: Tensor | None) -> State:
-    """`initial_state` of so many rows, which may have (rows,) conditions.
-
-    Raises: ValueError for conditions where the model has none.
-    """
+    """`initial_state` of so many rows, which may have conditions; a ValueError for any where the model has none."""
     if conditions is None:
         return model.initial_state(rows)
     if not isinstance(model, Conditioned):

@@ -29,10 +29,7 @@ class Encoder(Protocol):
 
 @torch.no_grad()
 def embed_lines(encoder: Encoder, tokens: Tensor) -> Tensor:
-    """Embed each line of a (N,) text by itself; (N, h) in the order of the text, on the CPU.
-
-    Raises: UserError where a number is not finite.
-    """
+    """(N, h) embeddings of a (N,) text, each line by itself, on the CPU; a UserError where one is not finite."""
     places, parts = [], []
     for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
         vectors = encoder.embed(window.tokens.to(encoder.device), window.inside.to(encoder.device))
@@ -59,10 +56,7 @@ class EmbeddedText:
     embeddings: Tensor
 
     def neighbours(self, vector: Tensor, count: int, word: str) -> list[tuple[float, int]]:
-        """The cosine and the place of the ``count`` tokens nearest to the (h,) vector of a word, nearest first.
-
-        Every word occurs once at most, and the word itself does not.
-        """
+        """The cosines and places of the ``count`` tokens nearest to the (h,) vector of a word, each other word once."""
         cosines = self.embeddings @ vector
         found, seen = [], {word}
         for other in cosines.argsort(descending=True).tolist():

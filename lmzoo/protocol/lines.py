@@ -77,10 +77,7 @@ def unknown_warning(unknown: int, tokens: int, where: str) -> str | None:
 def encode_prompt(
     model: LanguageModel, vocabulary: Vocabulary, text: str, where: str
 ) -> tuple[Tensor | None, str | None]:
-    """The (N,) words of a prompt, None where there is no word; and a warning of those that are unknown, if any.
-
-    Raises: UserError as `Vocabulary.encode` does.
-    """
+    """The (N,) words of a prompt, None where there is none; and a warning of those that are unknown, if any."""
     tokens = vocabulary.encode([text], where)[:-1]
     known = known_words(model, vocabulary)[tokens].tolist()
     words = zip(vocabulary.form.words(text.replace("\n", " ")), known, strict=True)

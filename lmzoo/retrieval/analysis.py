@@ -19,10 +19,7 @@ def read_stop_words(file: Path) -> frozenset[str]:
 
 
 def stemmer(name: str) -> Callable[[str], str]:
-    """Snowball's stemmer of that name, such as ``porter`` (Porter 1980) or ``german``; ``none`` changes no word.
-
-    Raises: UserError for an unknown name, and where snowballstemmer is not installed.
-    """
+    """Snowball's stemmer of that name, such as ``porter`` (Porter 1980); ``none`` changes no word."""
     if name == "none":
         return str
     install = "'lmzoo-torch[retrieval]', or ask for --stem none"

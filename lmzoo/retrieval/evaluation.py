@@ -17,8 +17,6 @@ def measured(judgements: Judgements, rankings: Mapping[str, Ranking]) -> np.ndar
     """(Q, 3) `MEASURES` of each ranking whose query has a relevant document, in their order; 0 for an empty one.
 
     As in trec_eval, documents with equal scores count in the order of their names, the last first.
-
-    Raises: UserError where there is none, or where pytrec_eval is not installed.
     """
     pytrec_eval = needed("pytrec_eval", "--qrels", "pytrec_eval", "'lmzoo-torch[retrieval]'")
     judged = judged_queries(judgements, rankings)

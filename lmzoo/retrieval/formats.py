@@ -144,10 +144,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
 
 
 def read_prior(path: Path, names: Iterable[str]) -> list[float]:
-    """log p(d) + const of each document, from lines ``NAME WEIGHT``.
-
-    Raises: UserError for a weight that is no positive number, for a document that has two, and for one that has none.
-    """
+    """log p(d) + const of each document, from lines ``NAME WEIGHT``, a positive number for each."""
     weights: dict[str, float] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():

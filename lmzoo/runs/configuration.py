@@ -9,10 +9,7 @@ from lmzoo.runs.kinds import kind_of
 
 
 def with_defaults(config: Any) -> dict[str, Any]:
-    """A saved configuration, with the options that its groups have got since then.
-
-    Raises: UserError for what is no configuration of a run.
-    """
+    """A saved configuration, with the options that its groups have got since; a UserError for none of a run."""
     kind = kind_of(config if isinstance(config, dict) else {})
     groups, config = (kind.text, kind.learner), {"plugins": [], **config}
     named = all(isinstance(config.get(group), dict) and isinstance(config[group].get("name"), str) for group in groups)

@@ -72,11 +72,7 @@ class Run(Files):
     """A run directory."""
 
     def check(self, config: Mapping[str, Any]) -> None:
-        """Test whether a run with this configuration can begin or go on here. Nothing is written.
-
-        Raises: UserError where the folder cannot be written, holds something else, or holds a run
-            with another configuration.
-        """
+        """Raise a UserError where no run with this configuration can begin or go on here. Nothing is written."""
         try:
             folder = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
             if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
@@ -159,10 +155,7 @@ class Run(Files):
         return corpus
 
     def texts(self) -> dict[str, set[str]]:
-        """The SHA-256 of each split that the run was started with, and of its files.
-
-        Raises: UserError where the run does not say it.
-        """
+        """The SHA-256 of each split that the run began with, and of its files; a UserError if it does not say it."""
         begun_with = self.trained_on()
         files = begun_with.get("files")
         found: dict[str, set[str]] = {}
@@ -173,11 +166,9 @@ class Run(Files):
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes out of the folder, which is made where there is none.
+        """Keep other processes out of the folder, which is made where there is none; a UserError where that cannot be.
 
         After an error whatever `begin` has added is removed, unless something has been learnt by then.
-
-        Raises: UserError where another process is at work in the folder, or where it cannot be written.
         """
         new = [folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()]
         try:
@@ -208,10 +199,7 @@ class Run(Files):
         return error.errno in _NO_ROOM or self.path in (file, *file.parents) or file in self.path.parents
 
     def begin(self, config: Mapping[str, Any], corpus: Corpus, made_from: Origins) -> None:
-        """Write what a run has from its start, or note that it goes on. Call it inside `alone`.
-
-        Raises: OSError where there is no room.
-        """
+        """Write what a run has from its start, or note that it goes on. Call it inside `alone`."""
         for name in FILES:
             for left_by_a_kill in self.path.glob(f".{name}.*.part"):
                 left_by_a_kill.unlink()
@@ -227,12 +215,7 @@ class Run(Files):
         self.write_json("provenance.json", [*starts, provenance(corpus, made_from)])
 
     def _discard(self, before: set[str], new: Sequence[Path]) -> None:
-        """Take back `begin` where nothing has been learnt yet.
-
-        Args:
-            before: the names of the files that were there before.
-            new: the folders that were not, the innermost first.
-        """
+        """Take back `begin` where nothing is learnt: files not there ``before``, ``new`` folders from the innermost."""
         with contextlib.suppress(OSError):
             added = self.names() - before
             if added <= set(WRITTEN_FIRST):
@@ -248,10 +231,7 @@ class Run(Files):
         return self.path / CONFIG
 
     def config(self) -> dict[str, Any]:
-        """The configuration that the run was started with.
-
-        Raises: UserError where there is none, or none of a run.
-        """
+        """The configuration that the run was started with; a UserError where there is none, or none of a run."""
         if not self.config_file.exists():
             meant = None if self.path.exists() else nearest(self.path)
             reason = "it has no config.yaml" if self.path.exists() else "there is no such folder"
@@ -265,10 +245,7 @@ class Run(Files):
             return with_defaults(config)
 
     def vocabulary(self) -> Vocabulary:
-        """The words of the run's corpus.
-
-        Raises: UserError where they cannot be read, or are not those that the run was trained with.
-        """
+        """The words of the run's corpus; a UserError where they cannot be read or the run learnt with others."""
         options = self.config()["corpus"]
         words, conditions = self.lines("vocabulary.txt"), self.lines(CONDITIONS) if options.get("condition") else []
         with self.reading("config.yaml"):

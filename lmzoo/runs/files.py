@@ -70,10 +70,7 @@ class Files:
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A stream into a file of the run, which is written whole or not at all.
-
-        Raises: OSError where there is no room or no right to write; what was there before stays.
-        """
+        """A stream into a file, which is written whole or not at all; an OSError where there is no room or no right."""
         try:
             with atomic_stream(self.path / name) as stream:
                 yield stream

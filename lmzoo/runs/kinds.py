@@ -60,10 +60,7 @@ KINDS = (LANGUAGE_MODEL, WORD_VECTORS, LABELS)
 
 
 def kind_of(run: Mapping[str, Any]) -> Kind:
-    """The kind of the run that has this configuration, or these results.
-
-    Raises: UserError for those of none.
-    """
+    """The kind of the run that has this configuration, or these results; a UserError for those of none."""
     kinds = [kind for kind in KINDS if kind.learner in run]
     if len(kinds) != 1:
         raise UserError("no configuration of a run")
@@ -71,10 +68,7 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
 
 
 def checked(results: Any) -> dict[str, Any]:
-    """What was read from ``results.json``, without its checksum.
-
-    Raises: UserError where that is not what a run wrote there.
-    """
+    """What was read from ``results.json``, without its checksum; a UserError where no run wrote that there."""
     if not isinstance(results, dict) or broken(results):
         raise UserError("not as the run wrote it (its own checksum is another)")
     kind_of(results)

@@ -18,13 +18,9 @@ from lmzoo.runs.kinds import LABELS, kind_of
 
 
 def restore(run: Run, name: str, tensors: Mapping[str, Tensor], load: Callable[[Mapping[str, Tensor]], None]) -> None:
-    """Let a labeller load what a checkpoint of the run holds.
+    """Let a labeller load what a checkpoint holds, by its ``load_state_dict`` or ``resume``.
 
-    Args:
-        load: `Labeller.load_state_dict` or `Labeller.resume`.
-
-    Raises: UserError where that is not of this labeller. An error of ``load`` may be one of its code, so its line is
-        named.
+    Raises: UserError for another labeller's. An error of ``load`` may be one of its code, so its line is named.
     """
     try:
         with run.reading(name):
@@ -42,10 +38,7 @@ def restore(run: Run, name: str, tensors: Mapping[str, Tensor], load: Callable[[
 
 
 def load_labeller(folder: Path) -> TrainedLabeller:
-    """The labeller of a run, with its best weights.
-
-    Raises: UserError where the folder is no run of labels, or holds no weights yet.
-    """
+    """The labeller of a run, with its best weights; a UserError for another run, and for one without weights yet."""
     run = Run(folder)
     config = run.config()
     kind_of(config).require(folder, LABELS)

@@ -35,13 +35,11 @@ def note(file: Path, runs: Iterable[Path]) -> None:
 
 
 def find(name: str) -> Path:
-    """The folder or file that a command line names.
+    """The folder or file that a command line names; a UserError where several runs begin so, and for no row.
 
     Args:
         name: a path; ``LATEST``; the number of a row of the table that ``lmzoo compare`` has printed last; or what the
             path of one run alone begins with, with ``outputs/`` and the corpus before it or without.
-
-    Raises: UserError where several runs begin so, and for the number of no row.
     """
     path = Path(name)
     if name in (LATEST.name, str(LATEST)) and (latest := _noted(LATEST)):

@@ -24,10 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def build_model(config: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
-    """The untrained model that the ``model`` group of a configuration describes.
-
-    Raises: UserError as `Registry.build` does, and where lines have labels and the model takes none.
-    """
+    """The untrained model of a configuration's ``model`` group; a UserError where lines have labels it cannot take."""
     model = models.build(config["model"], vocabulary_size=len(vocabulary))
     if vocabulary.conditions:
         if not isinstance(model, Conditioned):
@@ -60,20 +57,14 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
 
 
 def hand_over(model: LanguageModel, corpus: Corpus) -> None:
-    """Give a new model of a corpus the trained runs that it starts from.
-
-    Raises: UserError as `load` does, and for a run of another text or other words.
-    """
+    """Give a new model of a corpus the trained runs that it starts from; errors as `trained` has them."""
     if model.starts_from is not None:
         option, folders = model.starts_from
         model.inherit([trained(folder, corpus, option) for folder in folders])
 
 
 def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mapping[str, Any]) -> None:
-    """Give a new model of a corpus the weights of a run, which may have been trained on another text.
-
-    Args:
-        options: those that the model was built from.
+    """Give a new model, built from ``options``, the weights of a run, maybe of another text.
 
     Raises: UserError as `load` does, for a run of other words, and for weights of other shapes.
     """
@@ -103,13 +94,7 @@ def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
 
 
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
-    """The model of a run of the same words and, where that is asked for, of the same text.
-
-    Args:
-        option: names the run in errors.
-
-    Raises: UserError as `load` does, and for a run of another text or other words.
-    """
+    """The model of a run of the same words and, where asked for, text; errors name the ``option`` of the run."""
     run = Run(Path(folder))
     with named_by(option, "choose another run"):
         model, vocabulary = load(folder)

@@ -11,10 +11,7 @@ from lmzoo.core.errors import UserError
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of ours out of a run directory. The system lets go of the lock when a process dies.
-
-    Some file systems cannot lock a folder. There is no such protection there.
-    """
+    """Keep other processes of ours out of a folder, where its file system can lock one; a death unlocks it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:

@@ -11,12 +11,9 @@ from lmzoo.runs.directory import Run
 
 
 def foreknown(sources: Mapping[str, Sequence[str]], corpus: Corpus) -> Iterator[str]:
-    """Warnings of runs that have learnt from a text that is measured here, or were chosen with one that is test.
+    """Warnings of ``sources``, by option, that have learnt from a text that is measured here, or were chosen with test.
 
-    What the corpus has in common with itself is told by `Corpus.warnings`, and not again.
-
-    Args:
-        sources: the runs and files that a run is made from, by option.
+    What the corpus has in common with itself is among `Corpus.warnings`.
     """
     own = corpus.texts
     for option, name in ((option, name) for option, names in sources.items() for name in names):

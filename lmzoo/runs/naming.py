@@ -47,10 +47,7 @@ def run_folder(config: Mapping[str, Any]) -> Path:
 
 
 def _holding(config: Mapping[str, Any], parent: Path) -> Iterator[Path]:
-    """The runs of this configuration in a folder.
-
-    The lines of most others show that they are of another one, so beside hundreds of runs few are parsed.
-    """
+    """The runs of this configuration in a folder. The lines of most others tell, so that few of hundreds are parsed."""
     ours = {_as_whole(line) for line in OmegaConf.to_yaml(OmegaConf.create(dict(config))).splitlines()}
     steps = takes_steps(config)
     free = [key for key in flatten(config) if key in FREE_TO_CHANGE or (of_steps(key) and not steps)]

@@ -26,13 +26,9 @@ Origins = Mapping[str, Mapping[str, str]]
 
 
 def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
-    """The checksums of files, and of the weights or vectors of runs, as far as they are there.
+    """The checksums of files, and of the weights or vectors of runs, ``named`` by option, as far as they are there.
 
-    Args:
-        named: by option; see `lmzoo.core.options.sources`.
-        unit: what a word is in the text of the run that is made from them.
-
-    Raises: UserError for a run of words where words are characters, or the other way round.
+    Raises: UserError for a run of words where the text has characters for a ``unit``, or the other way round.
     """
     for option, name in ((option, name) for option, names in named.items() for name in names):
         theirs = form_of_run(name).get("unit", unit)

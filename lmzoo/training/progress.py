@@ -38,10 +38,7 @@ class Progress:
 
     @property
     def best_epoch(self) -> float | None:
-        """The epoch of the best check, with the part of it that was done; None where nothing was checked.
-
-        It is 0 where training made weights no better that it started from.
-        """
+        """The epoch of the best check, with its part that was done; None without checks, 0 where none was better."""
         if not self.checks:
             return None
         check = min(self.checks, key=lambda check: check["valid"])

@@ -88,10 +88,7 @@ class Learner(ABC):
 
     @abstractmethod
     def restore(self) -> None:
-        """Go on from ``last.pt`` where there is one. Nothing is written but the log.
-
-        Raises: UserError for a file that is damaged or another run's.
-        """
+        """Go on from ``last.pt`` where there is one; a UserError for a damaged one. Only the log is written."""
 
     @abstractmethod
     def described(self) -> Iterable[str]:
@@ -99,10 +96,7 @@ class Learner(ABC):
 
     @abstractmethod
     def fit(self) -> None:
-        """Learn until the end.
-
-        Raises: Interrupted after SIGINT or SIGTERM; what is learnt by then is saved.
-        """
+        """Learn until the end; Interrupted after SIGINT or SIGTERM, when what is learnt by then is saved."""
 
     @abstractmethod
     def measure(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class SteppedLearner(Learner, Generic[M]):
         return self.text_tokens * min(number, self.model.steps) // self.model.epoch
 
     def take_step(self, number: int) -> dict[str, float]:
-        """Take a step, the first being 0. Returns: figures by their tags in TensorBoard."""
+        """A step of the model, the first being 0. Returns: figures by their tags in TensorBoard."""
         return self.model.step(number)
 
     @abstractmethod
@@ -140,10 +140,7 @@ class SteppedLearner(Learner, Generic[M]):
         self.run.save("last.pt", {"position": vars(self.position), **self.state()})
 
     def fit(self) -> None:
-        """The steps that are left. They are saved when so many seconds have passed, at a signal, and at the end.
-
-        Raises: Interrupted after SIGINT or SIGTERM. UserError for a figure that is not finite.
-        """
+        """The steps that are left, saved at times, at a signal and at the end; a UserError for an infinite figure."""
         position, saved = self.position, time.monotonic()
         with stop_signals() as stopped, Bar(self.model.steps, "step", done=position.step) as bar:
             while position.step < self.model.steps:

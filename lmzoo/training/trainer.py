@@ -30,12 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class Trainer(Keeper):
-    """Fits one model to one corpus in one run directory.
+    """Fits one model to one corpus in one run directory; a UserError for a bad option.
 
     After every step ``observe(progress, metrics)`` is called with scalars tagged ``train/…``; after every check with
     ``perplexity/valid``.
-
-    Raises: UserError for a bad option.
     """
 
     def __init__(
@@ -233,10 +231,7 @@ class Trainer(Keeper):
         self.saved_at = time.monotonic()
 
     def restore(self) -> None:
-        """Go on from ``last.pt`` where there is one. Call it inside `Run.alone`.
-
-        Raises: UserError for a file that is damaged or another run's.
-        """
+        """Go on from ``last.pt`` where there is one; a UserError for a damaged one. Call it inside `Run.alone`."""
         saved = self.run.restore("last.pt", torch.device("cpu"), "model", "progress", "state", "random")
         if saved is None:
             return

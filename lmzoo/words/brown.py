@@ -78,11 +78,7 @@ class Exchange:
         return np.bincount(clusters, self.neighbour_counts[i:j], minlength=len(self.bigrams)).astype(np.int64)
 
     def add(self, word: int, near: np.ndarray, to: int, sign: int = 1) -> None:
-        """Put a word that is in no cluster into one, or (sign -1) take it out.
-
-        Args:
-            near: (2C,) its `neighbourhood`.
-        """
+        """Put a word, whose (2C,) `neighbourhood` is ``near``, into a cluster or, by sign -1, take it out."""
         C = len(self.counts)
         repeats = sign * self.repeats[word]
         self.bigrams[:, to] += sign * near
@@ -94,13 +90,10 @@ class Exchange:
         self.members[to] += sign
 
     def gains(self, word: int, near: np.ndarray) -> np.ndarray:
-        """(C,) change of N·I in nats if a word that is in no cluster were put into each.
+        """(C,) change of N·I in nats if a word, whose (2C,) `neighbourhood` is ``near``, were put into each cluster.
 
         N·I = Σ f(n(c, c′)) - 2 Σ f(n(c)) + f(N) with f(x) = x log x. Only the row, the column and the margin of the
         cluster change. The row and the column change only where the word has neighbours.
-
-        Args:
-            near: (2C,) its `neighbourhood`.
         """
         f, C = self.xlogx, len(self.counts)
         seen = near.nonzero()[0]
@@ -112,10 +105,7 @@ class Exchange:
         return gains - 2 * (f[self.counts + self.word_counts[word]] - f[self.counts])
 
     def sweep(self, temperature: float, random: np.random.Generator) -> int:
-        """Exchange every word in turn, the most frequent first; returns the number of words that moved.
-
-        At temperature 0 a word moves only where that raises N·I. The last word of a cluster stays.
-        """
+        """Exchange each word, the most frequent first; returns how many moved. The last word of a cluster stays."""
         moved = 0
         for word in self.by_frequency.tolist():
             home = int(self.cluster[word])
@@ -170,12 +160,7 @@ def brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: 
 
 
 def average_mutual_information(tokens: Tensor, cluster: Tensor) -> float:
-    """Average mutual information in nats of adjacent clusters (Brown et al. 1992, §3).
-
-    Args:
-        tokens: (N,) int64 text, each line closed by `<eos>`. Its bigrams are those of a circle, see the module.
-        cluster: (V,) int64 cluster of each word.
-    """
+    """Average mutual information in nats of adjacent (V,) clusters of a (N,) text (Brown et al. 1992, §3)."""
     clusters = int(cluster.max()) + 1
     c = cluster[tokens]  # (N,)
     joint = torch.bincount(c.roll(1) * clusters + c, minlength=clusters**2).view(clusters, clusters)

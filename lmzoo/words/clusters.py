@@ -34,11 +34,7 @@ def word_clusters(
 
 
 def frequency_clusters(counts: Tensor, clusters: int) -> Tensor:
-    """(V,) counts -> (V,) clusters, filled one after another.
-
-    A cluster is full when it has its share of the counts that the earlier clusters have left. Since counts fall from
-    word to word, it is full before there are more clusters than words to come.
-    """
+    """(V,) counts -> (V,) clusters, filled one after another; each has its share of what the earlier ones have left."""
     cluster_of = torch.empty_like(counts)
     cluster, filled, left = 0, 0, int(counts.sum())
     for word in counts.argsort(descending=True, stable=True).tolist():

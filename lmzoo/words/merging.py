@@ -17,12 +17,7 @@ from lmzoo.core.files import read_lines
 
 
 def paths(tokens: Tensor, cluster: Tensor) -> list[str]:
-    """The path of each cluster, of 0s and 1s.
-
-    Args:
-        tokens: (N,) int64 text, each line closed by `<eos>`; its bigrams are a circle's, as in `lmzoo.words.brown`.
-        cluster: (V,) int64 cluster of each word, 0 … C-1.
-    """
+    """The path of each cluster, of 0s and 1s, from a (N,) text and the (V,) cluster of each word, 0 … C-1."""
     c, C = cluster[tokens], int(cluster.max()) + 1
     n = torch.bincount(c.roll(1) * C + c, minlength=C * C).view(C, C).double().numpy()  # n(c, c′)
     rows, columns = (sum(map(_joined, counts.T), np.zeros((C, C))) for counts in (n, n.T))
@@ -77,10 +72,7 @@ def _one(n: np.ndarray, i: int, j: int) -> np.ndarray:
 
 
 def read_paths(path: Path) -> Mapping[str, str]:
-    """The path of each word of a file of lines ``path TAB word TAB count``, as `wcluster` (Liang 2005) writes it.
-
-    Raises: UserError for a line that has no path and word, for a word with two paths, and as `read_lines` does.
-    """
+    """The path of each word in a file of lines ``path TAB word TAB count``, as of `wcluster` (Liang 2005)."""
     path_of: dict[str, str] = {}
     for number, line in enumerate(read_lines(path), 1):
         bits, _, rest = line.partition("\t")

@@ -26,10 +26,7 @@ MOST_PAIRS = 1 << 28
 
 
 def parse_templates(texts: Sequence[str], order: int, where: str) -> list[Template]:
-    """Texts such as ``"w1 c2"`` -> templates, which look at the order - 1 words before the outcome at most.
-
-    Raises: UserError that begins with ``where``, for a text that is no template.
-    """
+    """Texts such as ``"w1 c2"`` -> templates of at most order - 1 words; a UserError with ``where`` for none."""
     templates = []
     for text in texts:
         names = re.findall(r"\b([wc])([1-9]\d?)\b", text)

@@ -20,12 +20,7 @@ size; 1/k, as in GloVe."""
 
 @dataclass(frozen=True)
 class Cooccurrences:
-    """A symmetric (V, V) matrix X of which the entries above 0 are listed, row by row.
-
-    Attributes:
-        row, column: (P,) int64.
-        weight: (P,) float32, X at these places.
-    """
+    """A symmetric (V, V) matrix X: (P,) rows, columns and float32 weights of the entries above 0, row by row."""
 
     size: int
     row: Tensor

@@ -34,12 +34,10 @@ def encoded(vectors: WordVectors, form: Format) -> bytes:
 
 
 def read_vectors(path: Path) -> WordVectors:
-    """The vectors of a run's folder, or of a file in any of the formats, which its contents tell.
+    """The vectors of a run's folder, or of a file in any of the formats; a UserError for none.
 
     Signs � stand for bytes that are not UTF-8. word2vec writes such where it has cut a long word inside a letter. Of
     words that are the same then, the first counts.
-
-    Raises: UserError for a file that cannot be read, or is none of word vectors.
     """
     file = path / VECTORS if path.is_dir() else path
     if path.is_dir() and not file.exists():

@@ -55,12 +55,7 @@ class Pairs:
 
     @classmethod
     def read(cls, file: Path) -> "Pairs":
-        """A file with two words and a number on each line; lines that begin with # are left out.
-
-        What parts them is a tab if the line has one, else a semicolon, else a comma, else spaces.
-
-        Raises: UserError that names the line with something else.
-        """
+        """A file of two words and a number a line, parted by a tab, else a semicolon, else a comma, else spaces."""
         pairs, judged = [], []
         for number, line in enumerate(read_lines(file), start=1):
             if not line.strip() or line.startswith("#"):
@@ -104,10 +99,7 @@ class Questions:
 
     @classmethod
     def read(cls, file: Path) -> "Questions":
-        """word2vec's format: lines of four words, below lines ``: SECTION``.
-
-        Raises: UserError that names the line with something else.
-        """
+        """word2vec's format, four words a line below lines ``: SECTION``; a UserError that names another line."""
         sections: dict[str, list[tuple[str, ...]]] = {}
         section = file.stem
         for number, line in enumerate(read_lines(file), start=1):

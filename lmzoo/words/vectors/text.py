@@ -34,10 +34,7 @@ class WordText:
 
     @classmethod
     def of(cls, corpus: Corpus, min_count: int) -> "WordText":
-        """The words of ``corpus.train`` that occur ``min_count`` times or more.
-
-        Raises: UserError where there are fewer than two of them.
-        """
+        """The words that ``corpus.train`` has ``min_count`` times or more; a UserError for fewer than two."""
         read = corpus.train.cpu()
         counts = read.bincount(minlength=len(corpus.vocabulary))
         kept = counts >= min_count

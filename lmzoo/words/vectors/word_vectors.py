@@ -10,12 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class WordVectors:
-    """V words and a vector for each.
-
-    Attributes:
-        words: V, the most frequent first.
-        matrix: (V, d) float32.
-    """
+    """V words, the most frequent first, and the (V, d) float32 matrix of their vectors."""
 
     words: list[str]
     matrix: Tensor
