@@ -3,7 +3,7 @@
 import shlex
 
 from docutils import nodes
-from evidence import AGAIN, KEPT, PAGES, Evidence, Kept, Page
+from evidence import KEPT, PAGES, Evidence, Kept, Page
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -63,7 +63,7 @@ class EvidenceOf(SphinxDirective):
             (run,) = evidence.runs
             figures = "; ".join(f"{split} {figure}" for split, figure in run.figures.items())
             made.append(nodes.paragraph("", "", nodes.strong("", figures), nodes.Text("; "), *self._files(run)))
-        again = f"; run again: {evidence.told}" if (evidence.path / AGAIN).exists() else ""
+        again = f"; run again: {evidence.second}" if evidence.second else ""
         made.append(nodes.paragraph("", told(evidence.runs[0]) + again))
         lines = "\n".join(dict.fromkeys(map(command, evidence.runs)))
         made.append(nodes.literal_block(lines, lines, language="sh", classes=["command"]))

@@ -41,6 +41,11 @@ def modules(package: str) -> str:
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
 
+    def read_table(link: re.Match[str]) -> str:
+        file = ROOT / "docs" / link[2]
+        app.env.note_dependency(file)
+        return f"```{{csv-table}} {link[1]}\n:header-rows: 1\n\n{file.read_text('utf-8')}```"
+
     def read(app: Sphinx, page: str, source: list[str]) -> None:
         text = source[0]
         if page in ELSEWHERE:
@@ -48,8 +53,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
             app.env.note_dependency(file)
             text = f"{beside_docs(file.read_text('utf-8'))}\n{text}"
         text = re.sub(r"\]\((?:results|labels|history)\)", "](evidence.md)", text)
+        text = TABLE.sub(read_table, text)
         text = EVIDENCE.sub(lambda link: f"](#{link[1].replace('/', '-')})", text)
-        text = TABLE.sub(r"```{csv-table} \1\n:file: \2\n:header-rows: 1\n```", text)
         text = MODULE.sub(lambda link: f"](#{link[1].replace('/', '.')})", text)
         source[0] = MODULES.sub(lambda found: modules(found[1]), text)
 

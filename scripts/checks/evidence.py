@@ -4,9 +4,8 @@ for language models and docs/labels/NAME for models of labels.
 ``python scripts/checks/evidence.py keep NAME RUN…`` copies a finished run's results, configuration, provenance and log
 there. Of several runs, which are of one model, each gets a folder of its own below.
 ``python scripts/checks/evidence.py again`` runs every row again that took less than ten minutes, with the code of
-today, and writes what came of it beside its evidence, as ``again.json``, and into the page: ``same at COMMIT``, or what
-moved. The other rows say when and where they ran. What a row starts from is run first; a row is long where that is, and
-is left alone where that is neither evidence nor there. ``--minutes 0`` runs nothing and writes the pages.
+today, and writes what came of it beside its evidence, as ``again.json``, which docs/evidence.md shows. What a row
+starts from is run first; a row is long where that is, and is left alone where that is neither evidence nor there.
 ``tests/scripts/test_evidence.py`` compares pages and evidence.
 """
 
@@ -33,7 +32,6 @@ from lmzoo.cli.command import CommandParser
 from lmzoo.cli.ending import run_command
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, one_line
-from lmzoo.core.files import write_output
 from lmzoo.runs.directory import Run
 from lmzoo.runs.settings import flatten
 
@@ -47,6 +45,9 @@ MINUTES = 10
 
 PATIENCE = 5
 """A run may take so many times the limit, since other machines are slower, and other programs use them."""
+
+TABLE = re.compile(r"\]\((benchmarks/\w+\.csv)\)")
+"""A link to a table of a page that is a file."""
 
 INPUT = re.compile(r"outputs/[\w./-]+")
 """A run or a file that an option names."""
@@ -79,15 +80,19 @@ class Page:
         return self.file.read_text(encoding="utf-8")
 
     @property
-    def link(self) -> re.Pattern[str]:
-        """A link to evidence in a cell of a table: the name, and what the cell says of it."""
-        return re.compile(rf"\]\({self.name}/([\w./-]+)\)([^|\n]*?)(?= *\|)")
+    def tables(self) -> list[str]:
+        """The texts of its tables that are files."""
+        return [(DOCS / name).read_text(encoding="utf-8") for name in TABLE.findall(self.text)]
+
+    def linked(self, text: str) -> list["Evidence"]:
+        """The evidence that a part of the page links to."""
+        names = dict.fromkeys(re.findall(rf"\]\({self.name}/([\w./-]+)\)", text))
+        return [Evidence(self, self.folder / name) for name in names]
 
     @property
     def evidence(self) -> list["Evidence"]:
-        """All that the page links to."""
-        names = dict.fromkeys(name for name, _ in self.link.findall(self.text))
-        return [Evidence(self, self.folder / name) for name in names]
+        """All that the page and its tables link to."""
+        return self.linked("\n".join([self.text, *self.tables]))
 
 
 PAGES = [Page("results", "model", "train"), Page("labels", "labeller", "label")]
@@ -177,14 +182,13 @@ class Evidence:
         return [results["perplexity"][split] for results in self.results]
 
     @property
-    def told(self) -> str:
-        """What a page says of it: what came of a second run, or when and where the first was."""
-        if (self.path / AGAIN).exists():
-            again = json.loads((self.path / AGAIN).read_text())
-            where = f" in {again['precision']}" if again["precision"] else ""
-            return f"{_outcome(again, len(self.runs))} at {again['commit'][:7]}{where}"
-        first = self.runs[0].last_start
-        return f"{first['time'][:10]}, {first['machine']['cpu']}"
+    def second(self) -> str | None:
+        """What came of a second run; None where there was none."""
+        if not (self.path / AGAIN).exists():
+            return None
+        again = json.loads((self.path / AGAIN).read_text())
+        where = f" in {again['precision']}" if again["precision"] else ""
+        return f"{_outcome(again, len(self.runs))} at {again['commit'][:7]}{where}"
 
 
 def _outcome(again: dict[str, Any], runs: int) -> str:
@@ -196,15 +200,6 @@ def _outcome(again: dict[str, Any], runs: int) -> str:
         return ", ".join(f"{name} {then} → {now}" for name, then, now in changes)
     most = max((abs(float(now) - float(then)) for _, then, now in changes), default=0.0)
     return f"{len(again['moved'])} of {runs} moved, by {most:.2f} at most," if changes else "same"
-
-
-def written(page: Page) -> str:
-    """The text of a page, in which each link to evidence says what the evidence tells."""
-
-    def tell(link: re.Match[str]) -> str:
-        return f"]({page.name}/{link[1]}): {Evidence(page, page.folder / link[1]).told}"
-
-    return page.link.sub(tell, page.text)
 
 
 @dataclass(frozen=True)
@@ -267,7 +262,7 @@ class Again:
             raise UserError(done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}")
         return Kept(run.page, place)
 
-    def note(self, evidence: Evidence) -> str:
+    def note(self, evidence: Evidence) -> str | None:
         """Make the runs of some evidence again, and write ``again.json`` -> what came of it."""
         moved, error, precisions, began = {}, None, set(), time.monotonic()
         for run in evidence.runs:
@@ -289,7 +284,7 @@ class Again:
             "error": error,
         }
         (evidence.path / AGAIN).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-        return evidence.told
+        return evidence.second
 
 
 def again(folder: Path, minutes: float, names: Sequence[str], commit: str) -> Iterator[str]:
@@ -365,11 +360,9 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.command == "keep":
         keep(arguments.name, arguments.runs)
-    elif arguments.minutes > 0:
+    else:
         for line in again(arguments.folder, arguments.minutes, arguments.names, current_commit()):
             print(line, flush=True)
-    for page in PAGES:
-        write_output(page.file, written(page).encode())
     return 0
 
 
