@@ -19,7 +19,7 @@ from lmzoo.runs.directory import FILES, Run
 from lmzoo.runs.listing import find
 from lmzoo.runs.loading import load
 
-Kind = TypeVar("Kind")
+Wanted = TypeVar("Wanted")
 
 
 class _Plugins(argparse.Action):
@@ -116,7 +116,7 @@ def warn(warning: str | None) -> None:
         print(printable(warning), file=sys.stderr)
 
 
-def require_kind(run: Run, model: LanguageModel, kind: type[Kind] | tuple[type[Kind], ...], needed: str) -> Kind:
+def require_kind(run: Run, model: LanguageModel, kind: type[Wanted] | tuple[type[Wanted], ...], needed: str) -> Wanted:
     """The model, if it is of the kind that is ``needed``; a UserError that names the needed kind if it is not."""
     if not isinstance(model, kind):
         name = run.config()["model"]["name"]

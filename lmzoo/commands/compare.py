@@ -13,7 +13,7 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.protocol.difference import Band, bootstrap, by_frequency, by_word
+from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
 from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
@@ -95,7 +95,7 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
     return "\n".join(lines + _frequencies(bands) + _words(a, b, tokens, text.vocabulary.words))
 
 
-def _frequencies(bands: Sequence[Band]) -> list[str]:
+def _frequencies(bands: Sequence[FrequencyBand]) -> list[str]:
     """How many nats a token A gains on words that are about as frequent, with the 95% interval."""
     lines = ["\nby occurrences in train, A gains", f"{'a token':>10} {'95% interval':>18} {'count':>9}  occurrences"]
     for band in bands:

@@ -1,7 +1,5 @@
 """Measure word vectors by similarity and analogy: ``lmzoo probe RUN``."""
 
-import csv
-import io
 import json
 import math
 import os
@@ -14,6 +12,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, nearest, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
+from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.measures import Pairs, Questions
 from lmzoo.words.vectors.word_vectors import WordVectors
@@ -58,10 +57,7 @@ def as_text(rows: Sequence[dict[str, Any]], names: Sequence[str], what: str) -> 
             covered = f"{row['covered']:,} of {row['of']:,}" if row["neighbour"] is None else row["neighbour"]
             cells += ["" if row["value"] is None else f"{row['value']:.3f}", covered]
         lines.append(cells)
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return "\n".join(
-        printable("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])) for line in lines
-    )
+    return "\n".join(map(printable, aligned(lines)))
 
 
 def standard_sets() -> list[Path]:
@@ -103,10 +99,7 @@ def main() -> int:
     print("\n\n".join(as_text(rows, names, what) for what, rows in tables.items()))
     rows = [row for table in tables.values() for row in table]
     if options.csv:
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerows([COLUMNS, *(row.values() for row in rows)])
-        write_output(options.csv, stream.getvalue().encode("utf-8", "surrogatepass"))
+        write_output(options.csv, csv_bytes([COLUMNS, *(row.values() for row in rows)]))
     if options.json:
         write_output(options.json, (json.dumps(rows, indent=2) + "\n").encode())
     return 0

@@ -1,8 +1,6 @@
 """Measure how well surprisal predicts reading times: ``lmzoo reading RUN… TABLE``."""
 
 import argparse
-import csv
-import io
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,13 +15,14 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.reports.reading import Gain, Surprisal, Times, compared, gain, picture, rarity, read_times, surprisal
+from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.runs.directory import Run
 
 COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "slope")
 
 
 @dataclass(frozen=True)
-class Reader:
+class ReaderModel:
     """A run as a model of readers.
 
     Attributes:
@@ -76,21 +75,22 @@ def main() -> int:
         arguments.table, word=arguments.word, time=arguments.time, story=arguments.story, place=arguments.place,
         sentence=arguments.sentence,
     )  # fmt: skip
-    readers = compare_readers(arguments, times)
-    print(_as_text(readers))
+    readers, words = compare_readers(arguments, times)
+    rows = [list(COLUMNS), *(reader.row() for reader in readers)]
+    print("\n".join(aligned(rows, left=(0, 1))))
+    if arguments.words:
+        write_output(arguments.words, _as_tsv(words).encode())
     if arguments.csv:
-        stream = io.StringIO()
-        csv.writer(stream, lineterminator="\n").writerows([COLUMNS, *(reader.row() for reader in readers)])
-        write_output(arguments.csv, stream.getvalue().encode())
+        write_output(arguments.csv, csv_bytes(rows))
     if arguments.plot:
         points = [(reader.model, reader.perplexity, reader.gain) for reader in readers]
         write_output(arguments.plot, picture(points, arguments.plot))
     return 0
 
 
-def compare_readers(arguments: argparse.Namespace, times: Times) -> list[Reader]:
-    """The readers of all runs, on the words that all of them know."""
-    found: dict[Path, tuple[str, Surprisal]] = {}
+def compare_readers(arguments: argparse.Namespace, times: Times) -> tuple[list[ReaderModel], dict[str, Iterable[Any]]]:
+    """The readers of all runs, on the words that all of them know; and the columns of ``--words``."""
+    read: dict[Path, tuple[str, Surprisal]] = {}
     rare, frequencies_of, texts = None, None, {}
     for folder in dict.fromkeys(arguments.runs):
         run, model, vocabulary = open_run(folder, arguments.device)
@@ -100,7 +100,7 @@ def compare_readers(arguments: argparse.Namespace, times: Times) -> list[Reader]
         warn(run.unfinished())
         tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None
         context = run.config()["corpus"]["context"]
-        found[folder] = _name(run), surprisal(model, vocabulary, times, context, tokenize)
+        read[folder] = _name(run), surprisal(model, vocabulary, times, context, tokenize)
         texts[folder] = run.trained_on()["sha256"].get("train")
         if rare is None and vocabulary.form.of_words:
             rare, frequencies_of = rarity(run.split("train").tokens, vocabulary, times, tokenize), folder
@@ -108,27 +108,26 @@ def compare_readers(arguments: argparse.Namespace, times: Times) -> list[Reader]
         raise UserError("no run reads words, so that their frequencies are not known", "add one, such as model=ngram")
     if len(set(texts.values())) > 1:
         warn(f"the runs have learnt from different texts; frequencies are those of {frequencies_of}")
-    known = np.logical_and.reduce([known for _, (_, known) in found.values()])
+    known = np.logical_and.reduce([known for _, (_, known) in read.values()])
     rows = compared(times, known)
-    for folder, (_, (bits, _)) in found.items():
+    for folder, (_, (bits, _)) in read.items():
         if impossible := int(np.isinf(bits[known]).sum()):
             raise UserError(f"{folder}: {impossible:,} of the words that it knows have probability 0", "smooth it")
     warn(
         f"{rows.sum():,} of {len(rows):,} words are compared; of the others {(~known).sum():,} are not known to every "
         f"model, {(known & ~rows).sum():,} have no time or follow such a word or the beginning of a text"
     )
-    if arguments.words:
-        columns = {
-            arguments.story: [story for story, _ in times.ids],
-            arguments.place: [place for _, place in times.ids],
-        }
-        columns |= {arguments.word: times.words, arguments.time: times.times, "compared": rows, "rarity": rare}
-        columns |= {printable(str(folder)): bits for folder, (_, (bits, _)) in found.items()}
-        write_output(arguments.words, _as_tsv(columns).encode())
-    return [
-        Reader(folder, name, int(rows.sum()), math.exp2(bits[rows].mean()), gain(times, rare, bits, rows))
-        for folder, (name, (bits, _)) in found.items()
+    stories, places = zip(*times.ids, strict=True)
+    columns = {
+        arguments.story: stories, arguments.place: places, arguments.word: times.words, arguments.time: times.times,
+        "compared": rows, "rarity": rare,
+        **{printable(str(folder)): bits for folder, (_, (bits, _)) in read.items()},
+    }  # fmt: skip
+    readers = [
+        ReaderModel(folder, name, int(rows.sum()), math.exp2(bits[rows].mean()), gain(times, rare, bits, rows))
+        for folder, (name, (bits, _)) in read.items()
     ]
+    return readers, columns
 
 
 def _as_tsv(columns: Mapping[str, Iterable[Any]]) -> str:
@@ -148,16 +147,3 @@ def _name(run: Run) -> str:
     """The model, and the order of an n-gram model."""
     model = run.config()["model"]
     return f"{model['order']}-gram" if model["name"] == "ngram" else model["name"]
-
-
-def _as_text(readers: list[Reader]) -> str:
-    """A table whose columns are as wide as they need to be."""
-    rows = [list(COLUMNS), *(reader.row() for reader in readers)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )

@@ -14,7 +14,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.corpus.lines import by_line
+from lmzoo.corpus.lines import by_line, log2_shares
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.lines import Line, Part, file_parts, scored_lines
 from lmzoo.protocol.model import LanguageModel
@@ -104,7 +104,7 @@ def _table(
 ) -> Iterator[Sequence[str]]:
     """The header, then a row for each word; sentences and positions count from 1."""
     tokens, train = torch.cat([part.tokens for part in parts]), run.split("train").tokens
-    log_shares = ((train.bincount(minlength=len(vocabulary)) + 1).double() / (len(train) + len(vocabulary))).log2()
+    log_shares = log2_shares(train, len(vocabulary))
     lines = by_line(tokens, tokens)
     expected = at_each_token(model, lines, context, entropy_and_rank)
     yield HEADER

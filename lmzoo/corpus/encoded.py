@@ -65,7 +65,7 @@ class Encoded:
     sha256: str
 
 
-class Reading:
+class FilePass:
     """The files of a text, read one after the other with a progress bar."""
 
     def __init__(self, files: Sequence[Path], what: str):
@@ -99,7 +99,7 @@ def text_checksums(files: Sequence[Path], form: Form) -> Checksums | None:
         return None
 
     def compute() -> bytes:
-        reading = Reading(files, "reading")
+        reading = FilePass(files, "reading")
         with reading.bar:
             for reading.number, file in enumerate(files):
                 for _ in text_blocks(file, reading.seen, form.of_words):
@@ -154,7 +154,7 @@ def _encode(
     files: Sequence[Path], sums: Checksums | None, form: Form, words: Vocabulary | Limits, path: Path | None
 ) -> Encoded:
     """Write the numbers of a text to a file, or for None to a temporary one, and map them."""
-    reading = Reading(files, "encoding")
+    reading = FilePass(files, "encoding")
     vocabulary = Lexicon(form) if isinstance(words, Limits) else Vocabulary(words.words, form)
     counts = [0] * len(files)
     try:

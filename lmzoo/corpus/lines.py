@@ -1,8 +1,14 @@
-"""The lines of a text, of which `<eos>` is the last token each."""
+"""The lines of a text, of which `<eos>` is the last token each, and the shares of its words."""
 
 from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
+
+
+def log2_shares(tokens: Tensor, vocabulary_size: int) -> Tensor:
+    """(V,) log2 of the share that each word has of a (N,) text, (c + 1) / (N + V); float64."""
+    counts = tokens.bincount(minlength=vocabulary_size)
+    return ((counts + 1).double() / (len(tokens) + vocabulary_size)).log2()
 
 
 def line_numbers(tokens: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ ITERATIONS = 10_000
 """In which learning must come to its end."""
 
 
-class NGrams(Labeller):
+class NGramLabeller(Labeller):
     """The label k of a text whose n-grams F have the largest b_k + Σ_{f ∈ F} w_fk.
 
     Args:
@@ -87,7 +87,7 @@ class NGrams(Labeller):
 
 
 @labellers.register("naive_bayes")
-class NaiveBayes(NGrams):
+class NaiveBayes(NGramLabeller):
     """Multinomial naive Bayes: w_fk = log p(f | k) and b_k = log p(k).
 
     Args:
@@ -106,7 +106,7 @@ class NaiveBayes(NGrams):
 
 
 @labellers.register("logistic_regression")
-class LogisticRegression(NGrams):
+class LogisticRegression(NGramLabeller):
     """p(k | text) ∝ exp(b_k + Σ w_fk); the weights minimise −Σ log p(k | text) + l2/2 Σ w².
 
     Args:
@@ -128,7 +128,7 @@ class LogisticRegression(NGrams):
 
 
 @labellers.register("nbsvm")
-class NBSVM(NGrams):
+class NBSVM(NGramLabeller):
     """A support vector machine on naive Bayes' log-count ratios r, one label against the others (equations 3 to 5).
 
     Its weights v are drawn towards their mean size: w = r ((1 − beta) mean |v| + beta v). In the paper there are two

@@ -34,7 +34,7 @@ FEW_LABELS = 10
 tasks = Registry("task")
 
 
-class Files(TypedDict):
+class TaskFiles(TypedDict):
     """The files of a task.
 
     Args:
@@ -65,7 +65,7 @@ class Task(ABC):
     example: str
     layout: Layout | None = None
 
-    def __init__(self, **files: Unpack[Files]):
+    def __init__(self, **files: Unpack[TaskFiles]):
         self.files = {split: str(file) for split, file in files.items() if file}
         self.notes: list[str] = []
 
@@ -182,7 +182,7 @@ class LabelledWords(Task):
         features: list[Count],
         measure: Measure,
         scheme: Literal["iobes"] | None,
-        **files: Unpack[Files],
+        **files: Unpack[TaskFiles],
     ):
         super().__init__(**files)
         if scheme and measure != "f1":
@@ -288,7 +288,7 @@ class LabelledTexts(Task):
         fold: Count | None,
         valid_fold: Count | None,
         seed: Seed,
-        **files: Unpack[Files],
+        **files: Unpack[TaskFiles],
     ):
         super().__init__(**files)
         self.folds, self.seed = folds, seed

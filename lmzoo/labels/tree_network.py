@@ -11,7 +11,7 @@ NodeState = tuple[Tensor, ...]
 """What nodes hand to their parents, (n, d) each; the first is their vectors."""
 
 
-class Level(NamedTuple):
+class TreeLevel(NamedTuple):
     """The nodes of some trees that are equally far from their roots; those of one parent are side by side.
 
     Attributes:
@@ -32,7 +32,7 @@ class Forest(NamedTuple):
         places: (N,) where each node stands if one level comes after the other.
     """
 
-    levels: list[Level]
+    levels: list[TreeLevel]
     leaves: Tensor
     places: Tensor
 
@@ -51,7 +51,7 @@ def forest(trees: Sequence[Sequence[int]]) -> Forest:
         inner = level[right[level] > 0]
         order = np.empty_like(level)
         order[np.argsort(right[level] == 0, kind="stable")] = np.arange(len(level))
-        levels.append(Level(len(inner), torch.from_numpy(order)))
+        levels.append(TreeLevel(len(inner), torch.from_numpy(order)))
         nodes.append(level)
         level = np.stack([inner + 1, right[inner]], 1).reshape(-1)
     listed = np.concatenate(nodes)

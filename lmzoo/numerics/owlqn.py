@@ -19,7 +19,7 @@ HALVINGS = 40
 """A step shorter than 2^-40 of the first lowers the function by less than float64 resolves."""
 
 
-class Point(NamedTuple):
+class Iterate(NamedTuple):
     """A place of the search: x, f(x) + Σ l1 |x|, and the gradient of f."""
 
     x: Tensor
@@ -48,9 +48,9 @@ class Search:
         """s, y and 1 / yᵀs of the last steps."""
         self.point = self._evaluate(x)
 
-    def _evaluate(self, x: Tensor) -> Point:
+    def _evaluate(self, x: Tensor) -> Iterate:
         f, gradient = self.function(x)
-        return Point(x, f + float(self.l1 @ x.abs()), gradient)
+        return Iterate(x, f + float(self.l1 @ x.abs()), gradient)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that later steps depend on, beside the arguments."""
@@ -71,7 +71,7 @@ class Search:
         # clones, as the place in memory decides the order in which a product's terms are added
         like, P = self.point.x, len(self.point.x)
         x, gradient = (saved[name].to(like).view(P).clone() for name in ("x", "gradient"))
-        self.point = Point(x, float(saved["value"]), gradient)
+        self.point = Iterate(x, float(saved["value"]), gradient)
         sides = (saved[name].to(like).view(-1, P) for name in ("s", "y"))
         for s, y, rho in zip(*sides, saved["rho"].view(-1).tolist(), strict=True):
             self.steps.append((s.clone(), y.clone(), rho))
@@ -129,8 +129,8 @@ def minimise(
 
 
 def _line_search(
-    evaluate: Callable[[Tensor], Point], here: Point, slope: Tensor, direction: Tensor, l1: Tensor
-) -> Point | None:
+    evaluate: Callable[[Tensor], Iterate], here: Iterate, slope: Tensor, direction: Tensor, l1: Tensor
+) -> Iterate | None:
     """The first point along the direction that is low enough, steps being halved; None if no lower value is resolved.
 
     Every step stays in one orthant, where the penalty is linear (Andrew & Gao 2007).

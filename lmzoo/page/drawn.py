@@ -166,7 +166,7 @@ def coming(found: Mapping[str, shown.Next], typed: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ states
 
 
-def sentence(found: shown.Sentence) -> str:
+def sentence(found: shown.SentenceStates) -> str:
     """The states of each word, before and after later words are known."""
     whole = found.read == len(found.words)
     after = "knowing the whole sentence" if whole else f"knowing {found.read} words"

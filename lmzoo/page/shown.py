@@ -194,7 +194,7 @@ class WordStates(NamedTuple):
     turn: Turn | None
 
 
-class Sentence(NamedTuple):
+class SentenceStates(NamedTuple):
     """A sentence, read by an HMM.
 
     Attributes:
@@ -210,7 +210,7 @@ class Sentence(NamedTuple):
     emits: dict[int, Ranked]
 
 
-def states(lm: Loaded, text: str, words_read: int | None = None) -> Sentence:
+def states(lm: Loaded, text: str, words_read: int | None = None) -> SentenceStates:
     """The states of an HMM before and after later words of a sentence are known.
 
     Args:
@@ -241,7 +241,7 @@ def states(lm: Loaded, text: str, words_read: int | None = None) -> Sentence:
     for z in sorted(shown):
         likeliest = _ranked(model.words(z), vocabulary.words, EMITTED)
         emits[z] = [(word, math.exp(logprob)) for word, logprob in likeliest]
-    return Sentence(words, number, found.share, emits)
+    return SentenceStates(words, number, found.share, emits)
 
 
 def _likeliest(p: Tensor, states: Tensor) -> list[Belief]:

@@ -107,7 +107,7 @@ EDGES = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 1_000_0
 
 
 @dataclass(frozen=True)
-class Band:
+class FrequencyBand:
     """Words about as frequent as each other in the training text.
 
     Attributes:
@@ -124,7 +124,9 @@ class Band:
     high: float
 
 
-def by_frequency(a: Tensor, b: Tensor, tokens: Tensor, frequency: Tensor, samples: int, seed: int) -> list[Band]:
+def by_frequency(
+    a: Tensor, b: Tensor, tokens: Tensor, frequency: Tensor, samples: int, seed: int
+) -> list[FrequencyBand]:
     """How much better one model is than another by the frequency of the words, the rarest first.
 
     Intervals are those of `bootstrap`, with blocks of the same length for all bands.
@@ -148,4 +150,6 @@ def by_frequency(a: Tensor, b: Tensor, tokens: Tensor, frequency: Tensor, sample
     figures = torch.stack([means(sums), *drawn.nanquantile(_ENDS, 0)], 1).tolist()
     numbers = one_hot.sum(0).int().tolist()
     ends = [*EDGES[1:], math.inf]
-    return [Band(*row, *of_band) for *row, of_band in zip(EDGES, ends, numbers, figures, strict=True) if row[-1]]
+    return [
+        FrequencyBand(*row, *of_band) for *row, of_band in zip(EDGES, ends, numbers, figures, strict=True) if row[-1]
+    ]

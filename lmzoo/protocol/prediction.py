@@ -12,12 +12,12 @@ from lmzoo.protocol.model import LanguageModel, State, evaluating
 ROWS = 64
 """How many sentences are read side by side."""
 
-Measure = Callable[[Tensor, Tensor], Tensor]
+NextWordMeasure = Callable[[Tensor, Tensor], Tensor]
 """(B, V) log p of the next words in nats, and the (B,) words that follow -> (B, k)."""
 
 
 @torch.no_grad()
-def at_each_token(model: LanguageModel, lines: Sequence[Tensor], context: Context, measure: Measure) -> Tensor:
+def at_each_token(model: LanguageModel, lines: Sequence[Tensor], context: Context, measure: NextWordMeasure) -> Tensor:
     """(N, k) a measure of the distribution before each token of some lines, in their order.
 
     The model reads a token at a time, since the whole distribution is needed. So this is slow beside scoring.
@@ -36,7 +36,7 @@ def at_each_token(model: LanguageModel, lines: Sequence[Tensor], context: Contex
     return torch.cat([measured[number] for number in range(len(lines))])
 
 
-def _side_by_side(model: LanguageModel, rows: Sequence[Tensor], measure: Measure) -> list[Tensor]:
+def _side_by_side(model: LanguageModel, rows: Sequence[Tensor], measure: NextWordMeasure) -> list[Tensor]:
     """(n, k) for each of some rows of words, the longest first. A row that has ended is dropped."""
     state: State = model.initial_state(len(rows))
     found: list[list[Tensor]] = [[] for _ in rows]

@@ -195,7 +195,7 @@ def _step(model: LanguageModel, state: State, random: torch.Generator) -> tuple[
     return token[:, 0], model(token.to(model.device), state)[1]
 
 
-class Sentence(NamedTuple):
+class Candidate(NamedTuple):
     """A sentence that a search found."""
 
     tokens: list[int]
@@ -207,7 +207,7 @@ class Sentence(NamedTuple):
 @torch.no_grad()
 def beam_search(
     model: LanguageModel, width: int, longest: int, *, prompt: Tensor | None = None, condition: int | None = None
-) -> list[Sentence]:
+) -> list[Candidate]:
     """The likeliest sentences that a beam search finds (Lowerre 1976), the best first; ``width`` 1 is greedy.
 
     In each step the ``width`` likeliest continuations of all beginnings are kept. Those that end are set aside, and the
@@ -230,7 +230,7 @@ def beam_search(
         most = MOST_CONTINUATIONS // model.vocabulary_size
         raise UserError(f"--beam {width}: must be at most {most:,}, as the model has {model.vocabulary_size:,} words")
     given = None if condition is None else torch.tensor([condition])
-    ended: list[Sentence] = []
+    ended: list[Candidate] = []
     begun = torch.empty(1, 0, dtype=torch.int64)  # (beginnings, length)
     scores = torch.zeros(1, dtype=torch.float64)  # (beginnings,)
     with evaluating(model):
@@ -241,13 +241,13 @@ def beam_search(
             rows, words = best.indices // model.vocabulary_size, best.indices % model.vocabulary_size
             begun, scores = torch.cat([begun[rows], words[:, None]], 1), best.values
             over = words == EOS_ID
-            ended += map(Sentence, begun[over].tolist(), scores[over].tolist())
+            ended += map(Candidate, begun[over].tolist(), scores[over].tolist())
             ended = sorted(ended, key=lambda sentence: -sentence.logprob)[:width]
             begun, scores, rows, words = begun[~over], scores[~over], rows[~over], words[~over]
             if not len(scores) or (len(ended) == width and float(scores[0]) <= ended[-1].logprob):
                 return ended
             _, state = model(words[:, None].to(model.device), tuple(part[rows.to(part.device)] for part in state))
-    cut = list(map(Sentence, begun.tolist(), scores.tolist()))
+    cut = list(map(Candidate, begun.tolist(), scores.tolist()))
     return sorted(ended + cut, key=lambda sentence: -sentence.logprob)[:width]
 
 

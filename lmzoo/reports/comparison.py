@@ -1,7 +1,5 @@
 """Runs side by side: what differs in their options, and their figures."""
 
-import csv
-import io
 import itertools
 import json
 import math
@@ -14,6 +12,7 @@ from typing import Any
 
 from lmzoo.core.errors import UserError, one_line, printable
 from lmzoo.core.files import read_lines, sha256
+from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.runs.directory import Run
 from lmzoo.runs.identity import decisive
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
@@ -252,8 +251,7 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
         lines = [f"**{group.title}**", "", *lines]
     else:
         cells = [[str(begin + row - 1) if row else "#", *line] for row, line in enumerate(cells)]
-        widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-        lines = [group.title, *("  ".join(map(str.rjust, line[:-1], widths)) + f"  {line[-1]}" for line in cells)]
+        lines = [group.title, *aligned(cells, left=[len(header)])]
     if more := len(group.options) - len(shown):
         lines += [*([""] if markdown else []), f"{more} more options differ; --csv FILE has them all"]
     return "\n".join(lines)
@@ -289,16 +287,15 @@ def as_csv(tables: Sequence[Group]) -> bytes:
     rows = [row for group in tables for row in group.rows]
     options = dict.fromkeys(key for row in rows for key in row.entries[0].options)
     spread = [f"{name}_sd" for name in _MEASURED]
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["corpus", "context", *options, "seeds", *FIGURES, *spread, "run"])
-    for row in rows:
-        writer.writerow([
+    cells = [
+        [
             *row.entries[0].source, *(_values(row, key) for key in options), len(row.entries),
             *(row.figures[name] for name in FIGURES), *(row.spread.get(name) for name in _MEASURED),
             " ".join(str(entry.folder) for entry in row.entries),
-        ])  # fmt: skip
-    return stream.getvalue().encode()
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return csv_bytes([["corpus", "context", *options, "seeds", *FIGURES, *spread, "run"], *cells])
 
 
 def as_json(tables: Sequence[Group], others: Mapping[Path, str]) -> bytes:

@@ -21,6 +21,7 @@ from lmzoo.core.errors import UserError, nearest, shortened
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.form import NAMES
+from lmzoo.corpus.lines import log2_shares
 from lmzoo.protocol.difference import block_length
 from lmzoo.protocol.lines import scored
 from lmzoo.protocol.model import LanguageModel
@@ -194,13 +195,8 @@ def _ends(model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], co
 
 
 def rarity(train: Tensor, vocabulary: Vocabulary, times: Times, tokenize: Tokenize | None = None) -> np.ndarray:
-    """(n,) -log2 of the share that each word has of a text, (c + 1) / (N + V); of several tokens the sum.
-
-    Args:
-        train: (N,) the words of the text.
-    """
-    shares = (train.bincount(minlength=len(vocabulary)) + 1).double() / (len(train) + len(vocabulary))
-    own = -shares.log2()
+    """(n,) -log2 of the share that each word has of a (N,) text, see `log2_shares`; of several tokens the sum."""
+    own = -log2_shares(train, len(vocabulary))
     pieces = (tokenize(word) if tokenize else word for word in times.words)
     return np.array([float(own[vocabulary.encode([piece])[:-1]].sum()) for piece in pieces])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmzoo.core.errors import printable, shortened
-from lmzoo.protocol.difference import Band
+from lmzoo.protocol.difference import FrequencyBand
 from lmzoo.reports.charts import charts, rendered, told
 
 WORDS = 18
@@ -28,7 +28,7 @@ class Surprisals:
     known: Sequence[bool]
 
 
-def picture_of_bands(bands: Sequence[Band], first: str, second: str, title: str, file: Path) -> bytes:
+def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, title: str, file: Path) -> bytes:
     """How many bits a token one model saves beside another, by the frequency of the words.
 
     Raises: as `lmzoo.reports.charts.rendered`.

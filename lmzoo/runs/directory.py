@@ -51,12 +51,12 @@ from lmzoo.runs.provenance import Origins, provenance
 WRITTEN_FIRST = (CONFIG, "vocabulary.txt", CONDITIONS, "provenance.json", "train.log")
 """The files of a run in which nothing has been learnt yet, the first one first."""
 
-LABELS = ("valid.labels", "test.labels")
+LABELLED = ("valid.labels", "test.labels")
 
 LEARNT = tuple(dict.fromkeys(kind.learnt for kind in KINDS))
 """The files of what has been learnt, of which a run has one."""
 
-FILES = (*WRITTEN_FIRST, "last.pt", *LEARNT, *LABELS, "results.json")
+FILES = (*WRITTEN_FIRST, "last.pt", *LEARNT, *LABELLED, "results.json")
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 """What the system says where a disk is full, broken, or not to be written to."""

@@ -11,20 +11,20 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import labellers
-from lmzoo.labels.ngrams import NGrams
+from lmzoo.labels.ngrams import NGramLabeller
 
 TEXTS = [Sentence(words.split(), [label], []) for words, label in [
     ("a a b", "x"), ("b c", "y"), ("a c", "x"), ("c c", "y"), ("a b c", "y"),
 ]]  # fmt: skip
 
 
-def started(name: str, texts: list[Sentence] = TEXTS, **options: Any) -> NGrams:
-    labeller: NGrams = labellers.build(defaults("labeller", name) | options)
+def started(name: str, texts: list[Sentence] = TEXTS, **options: Any) -> NGramLabeller:
+    labeller: NGramLabeller = labellers.build(defaults("labeller", name) | options)
     labeller.start(texts, seed=0)
     return labeller
 
 
-def presence(labeller: NGrams, texts: list[Sentence]) -> np.ndarray:
+def presence(labeller: NGramLabeller, texts: list[Sentence]) -> np.ndarray:
     return np.array([[gram in f" {' '.join(s.words)} ".split() for gram in labeller.grams] for s in texts], float)
 
 
@@ -93,7 +93,7 @@ def drawn(sizes: list[int], seed: int) -> list[Sentence]:
 def test_nbsvm_has_six_labels_on_one_scale():
     train, test = drawn([300, 250, 200, 150, 100, 15], 0), drawn([100, 80, 70, 50, 30, 10], 1)
 
-    def accuracy(labeller: NGrams) -> float:
+    def accuracy(labeller: NGramLabeller) -> float:
         return float(np.mean([found == text.labels for found, text in zip(labeller.label(test), test, strict=True)]))
 
     logistic = accuracy(started("logistic_regression", train, order=1))

@@ -50,7 +50,7 @@ PARTS = {
     "samples": lambda: drawn.sampled(EVIL, [shown.Sampled(EVIL, [token(EVIL, None)], [token(EVIL)])]),
     "next": lambda: drawn.coming({EVIL: shown.Next("", 1, [(EVIL, 1.0)], EVIL)}, "begun"),
     "begun": lambda: drawn.coming({EVIL: shown.Next(EVIL, 0, [], None)}, "begun"),
-    "states": lambda: drawn.sentence(shown.Sentence(
+    "states": lambda: drawn.sentence(shown.SentenceStates(
         [shown.WordStates(EVIL, False, 3, [shown.Belief(3, 1.0)], [shown.Belief(3, 1.0)], None),
          shown.WordStates(EVIL, True, 3, [shown.Belief(3, 0.4)], [], shown.Turn(0, 0.5, 3, 0.1, 0.6))],
         1, 0.5, {3: [(EVIL, 0.7)]},

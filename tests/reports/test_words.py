@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lmzoo.protocol.difference import Band
+from lmzoo.protocol.difference import FrequencyBand
 from lmzoo.reports import words
 from lmzoo.reports.charts import rendered
 from lmzoo.reports.words import WORDS, Surprisals, picture_of_bands, picture_of_sentence
@@ -23,7 +23,7 @@ def panels(monkeypatch: pytest.MonkeyPatch) -> list:
 
 def test_bars_are_bits_with_their_intervals_and_shares(panels: list):
     bands = [
-        Band(
+        FrequencyBand(
             1,
             3,
             1,
@@ -31,7 +31,7 @@ def test_bars_are_bits_with_their_intervals_and_shares(panels: list):
             -0.75,
             -0.25,
         ),
-        Band(1000, 3000, 299, 0.25, 0.125, 0.5),
+        FrequencyBand(1000, 3000, 299, 0.25, 0.125, 0.5),
     ]
     assert picture_of_bands(bands, "a/$lstm", "b_ngram", "ptb, test", Path("a.png")).startswith(b"\x89PNG")
     (panel,) = panels

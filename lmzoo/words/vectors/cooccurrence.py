@@ -64,17 +64,17 @@ def _blocks(tokens: np.ndarray, lines: np.ndarray, V: int, window: int, bits: in
         yield np.concatenate(pairs)
 
 
-Sums = tuple[np.ndarray, np.ndarray]
+WeightSums = tuple[np.ndarray, np.ndarray]
 """Ascending codes, and a weight for each."""
 
 
-def _summed(codes: np.ndarray, weights: np.ndarray) -> Sums:
+def _summed(codes: np.ndarray, weights: np.ndarray) -> WeightSums:
     """Ascending codes -> the distinct ones, and the sum of the weights of each."""
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     return codes[starts], np.add.reduceat(weights, starts) if len(starts) else weights
 
 
-def _total(a: Sums, b: Sums) -> Sums:
+def _total(a: WeightSums, b: WeightSums) -> WeightSums:
     codes, weights = np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
     order = np.argsort(codes, kind="stable")  # which merges two ascending lists in one pass
     return _summed(codes[order], weights[order])

@@ -1,0 +1,21 @@
+"""Tables as text and as CSV."""
+
+import csv
+import io
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """A line for each row, with columns as wide as they need to be; cells begin together in the columns ``left``."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.ljust if place in left else str.rjust for place in range(len(widths))]
+    cells = ([side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)] for row in rows)
+    return ["  ".join(row).rstrip() for row in cells]
+
+
+def csv_bytes(rows: Iterable[Iterable[Any]]) -> bytes:
+    """A line for each row in UTF-8, with commas between its cells."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue().encode("utf-8", "surrogatepass")
