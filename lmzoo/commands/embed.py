@@ -18,7 +18,8 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import output_stream
 from lmzoo.core.progress import Bar, reading
 from lmzoo.corpus import EOS_ID, Vocabulary
-from lmzoo.protocol.encoder import EmbeddedText, Encoder, embed_lines
+from lmzoo.protocol.abilities import Encoder
+from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.lines import known_words, unknown_warning
 
 OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3

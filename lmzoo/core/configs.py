@@ -63,8 +63,8 @@ def _defaults(group: str, name: str) -> Any:
     return OmegaConf.to_container(OmegaConf.load(CONFIGS / group / f"{name}.yaml"))
 
 
-def completed(saved: Mapping[str, Any], group: str = "model") -> dict[str, Any]:
-    """The saved options of a model or a corpus with those that it has got since, set to their defaults."""
+def completed(saved: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """The saved options of an entry of a group with those that it has got since, set to their defaults."""
     name = str(saved.get("name"))
     entries = {path.stem for path in (CONFIGS / group).glob("*.yaml")}
     return {**(defaults(group, name) if name in entries else {}), **saved}

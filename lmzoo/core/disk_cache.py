@@ -4,12 +4,11 @@ import contextlib
 import fcntl
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from lmzoo.core.files import atomic_stream, sha256, write_atomic
+from lmzoo.core.files import sha256, write_atomic
 
 log = logging.getLogger(__name__)
 
@@ -69,10 +68,3 @@ def _lock(stream: BinaryIO, lock: Path) -> None:
         return
     for part in lock.parent.glob(f".{lock.stem}.*.part"):
         part.unlink()
-
-
-@contextlib.contextmanager
-def large_stream(path: Path | None) -> Iterator[BinaryIO]:
-    """`atomic_stream`, or for None a stream into a file that is gone once nobody reads it."""
-    with atomic_stream(path) if path else tempfile.TemporaryFile() as stream:
-        yield stream

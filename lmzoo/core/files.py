@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.extras import needed
 
 PIPES = {*map(Path, ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"))}
 """Where a shell has the pipes between its commands, as of ``<(zcat book.gz)``."""
@@ -104,12 +105,7 @@ def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
     if path.suffix == ".gz":
         unpack, damaged = gzip.open, (gzip.BadGzipFile, zlib.error)
     elif path.suffix == ".zst":
-        try:
-            from backports import zstd
-        except ImportError:
-            raise UserError(
-                f"{path}: a file of zstd needs another package", "pip install 'lmzoo-torch[zstd]'"
-            ) from None
+        zstd = needed("backports.zstd", f"{path}, a file of zstd,", "backports.zstd", "'lmzoo-torch[zstd]'")
         unpack, damaged = zstd.open, (zstd.ZstdError,)
     else:
         yield stream
@@ -118,9 +114,8 @@ def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
         with unpack(stream) as unpacked:
             yield unpacked
     except (EOFError, *damaged):
-        raise UserError(
-            f"{path}: no whole file of {'gzip' if path.suffix == '.gz' else 'zstd'}", "pack it again"
-        ) from None
+        form = "gzip" if path.suffix == ".gz" else "zstd"
+        raise UserError(f"{path}: no whole file of {form}", "pack it again") from None
 
 
 def read_text(path: Path) -> bytes:

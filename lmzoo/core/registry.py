@@ -22,7 +22,10 @@ class Registry:
 
         def decorate(entry: T) -> T:
             if name in self.entries and _named(self.entries[name]) != _named(entry):
-                raise UserError(f"{self.kind} '{name}' is taken by {_place(self.entries[name])}", "choose another name")
+                module, qualified = _named(self.entries[name])
+                file = getattr(sys.modules.get(module), "__file__", None) or "no file"
+                problem = f"{self.kind} '{name}' is taken by {module}.{qualified} of {file}"
+                raise UserError(problem, "choose another name")
             self.entries[name] = entry
             return entry
 
@@ -47,17 +50,10 @@ class Registry:
         options = dict(options)
         name = options.pop("name", None)
         if not isinstance(name, str) or name not in self.entries:
-            raise UserError(
-                f"{self.kind}.name={shortened(name)}: no such {self.kind}", nearest(str(name), self.entries)
-            )
+            problem = f"{self.kind}.name={shortened(name)}: no such {self.kind}"
+            raise UserError(problem, nearest(str(name), self.entries))
         return self.entries[name], options
 
 
 def _named(entry: Callable[..., Any]) -> tuple[str, str]:
     return entry.__module__, entry.__qualname__
-
-
-def _place(entry: Callable[..., Any]) -> str:
-    """A class or function, and the file that it is of."""
-    module, name = _named(entry)
-    return f"{module}.{name} of {getattr(sys.modules.get(module), '__file__', None) or 'no file'}"

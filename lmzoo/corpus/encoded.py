@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.disk_cache import alone, cache_folder, kept, large_stream
+from lmzoo.core.disk_cache import alone, cache_folder, kept
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import read_pieces, sha256, text_blocks
+from lmzoo.core.files import atomic_stream, read_pieces, sha256, text_blocks
 from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
@@ -158,7 +158,7 @@ def _encode(
     vocabulary = Lexicon(form) if isinstance(words, Limits) else Vocabulary(words.words, form)
     counts = [0] * len(files)
     try:
-        with large_stream(path) as stream, reading.bar:
+        with atomic_stream(path) if path else tempfile.TemporaryFile() as stream, reading.bar:
             for reading.number, file in enumerate(files):
                 for _, numbers in vocabulary.encode_pieces(read_pieces(file, reading.seen, form.of_words), str(file)):
                     counts[reading.number] += len(numbers)

@@ -17,7 +17,8 @@ from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry, log_covered
 from lmzoo.labels.model import Opener, StateDict, packed, unpacked
-from lmzoo.protocol.encoder import Encoder, embed_lines
+from lmzoo.protocol.abilities import Encoder
+from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models
 from lmzoo.protocol.state_dict import restored
 from lmzoo.words.vectors.formats import read_vectors
@@ -136,7 +137,7 @@ class Dense:
         if self.encoder is not None:
             self.options = json.loads(unpacked(state["encoder.options"])[0])
             self.words = unpacked(state["encoder.words"])
-            options, size = completed(self.options), len(self.words)
+            options, size = completed(self.options, "model"), len(self.words)
             weights = {k.removeprefix(WEIGHTS): v for k, v in state.items() if k.startswith(WEIGHTS)}
             model: LanguageModel = restored(
                 lambda: models.build(options, vocabulary_size=size), lambda model: model.load_state_dict(weights)

@@ -92,11 +92,7 @@ def _difference(sums: Tensor) -> float:
 
 
 def by_word(a: Tensor, b: Tensor, tokens: Tensor, vocabulary_size: int) -> tuple[Tensor, Tensor]:
-    """How often each word is in a text, and Σ log p_a - log p_b over its occurrences in nats: (V,) and (V,).
-
-    Args:
-        a, b, tokens: as in `bootstrap`.
-    """
+    """(V,) how often each word is in a text, and (V,) Σ log p_a - log p_b over its occurrences; see `bootstrap`."""
     counts = tokens.bincount(minlength=vocabulary_size)
     gains = torch.zeros(vocabulary_size).double().index_add(0, tokens, a.double().cpu() - b.double().cpu())
     return counts, gains

@@ -1,30 +1,16 @@
-"""Models that turn the tokens of a sentence into vectors, and the vectors of whole texts."""
+"""The vectors that models give the tokens of a text."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.windows import SentenceWindows
+from lmzoo.protocol.abilities import Encoder
 
 WINDOW_TOKENS = 8192
 """How many tokens are encoded at once. Vectors do not depend on it."""
-
-
-@runtime_checkable
-class Encoder(Protocol):
-    """A model that gives every token of a sentence a vector, made from all words of the sentence."""
-
-    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, T) tokens of sentences, and a mask that is False on padding -> (B, T, h) vectors."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Where the tokens must be."""
-        ...
 
 
 @torch.no_grad()

@@ -137,13 +137,9 @@ def scored_parts(
 def scored_lines(
     model: LanguageModel, vocabulary: Vocabulary, parts: Iterable[Part], context: Context, where: str = "text"
 ) -> Iterator[Line]:
-    """Each line of a text, scored word by word as soon as its part is read.
+    """Each line of a text, which errors call ``where``, scored word by word as soon as its part is read.
 
-    Args:
-        where: the name of the text in an error.
-
-    Raises: UserError where log-probabilities are none, as `fault` tells, and what the parts raise, after the lines
-        before.
+    Raises: UserError where log-probabilities are none, and what the parts raise, after the lines before.
     """
     known, parts, open_line = known_words(model, vocabulary), iter(parts), []
     if (first := next(parts, None)) is None:

@@ -9,13 +9,10 @@ from lmzoo.protocol.perplexity import checked
 
 
 class Reader:
-    """Reads the beginning of a line, and says at any place how likely each next word is.
+    """Reads the beginning of a line, which may have a condition, and says at any place how likely each next word is.
 
-    Where the model has conditions and none is given, p(x_t | x_<t) = Σ_c p(c | x_<t) p(x_t | c, x_<t).
-
-    Args:
-        where: what the errors of `checked` begin with.
-        condition: that of the line.
+    Where the model has conditions and none is given, p(x_t | x_<t) = Σ_c p(c | x_<t) p(x_t | c, x_<t). Errors begin
+    with ``where``.
     """
 
     def __init__(self, model: LanguageModel, where: object, condition: int | None = None):

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,9 +10,11 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.progress import Bar
 from lmzoo.corpus import EOS_ID, Context
+from lmzoo.protocol.abilities import Draws
 from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
 from lmzoo.protocol.perplexity import checked
+from lmzoo.protocol.reader import Reader
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +116,14 @@ def sample(
     decoding = decoding or Decoding()
     random = torch.Generator().manual_seed(seed)
     conditions = None if condition is None else torch.full((samples,), condition)
-    if condition is None and (p := shares(model)) is not None:
-        p = p if prompt is None else _posterior(model, p, prompt)
-        conditions = p.cpu().multinomial(samples, replacement=True, generator=random)
     drawn, scores = [], []
     with evaluating(model):
+        if condition is None and (p := shares(model)) is not None:
+            if prompt is not None:
+                reader = Reader(model, "")
+                reader.read(prompt)
+                p = reader.joint.softmax(0)  # p(c | prompt)
+            conditions = p.cpu().multinomial(samples, replacement=True, generator=random)
         state = _after(model, prompt, samples, conditions)
         for _ in range(tokens):
             logprobs = _next(model, state)  # (S, V)
@@ -130,15 +135,6 @@ def sample(
                 start = initial_state(model, samples, conditions)
                 state = _chosen(ended[:, 0].to(model.device), start, state)
     return Texts(torch.cat(drawn, 1), torch.cat(scores, 1), conditions)
-
-
-@runtime_checkable
-class Draws(Protocol):
-    """A model that draws faster than by the probabilities of all words."""
-
-    def draw(self, state: State, random: torch.Generator) -> tuple[Tensor, State]:
-        """(B, 1) words, each drawn from p(x_t | x_<t) after its row of a state, and the state after them."""
-        ...
 
 
 ROWS, MORE_ROWS = 200, 5000
@@ -153,11 +149,9 @@ LONGEST_SENTENCE = 2000
 
 @torch.no_grad()
 def sample_sentences(model: LanguageModel, sentences: int, random: torch.Generator) -> Tensor:
-    """(N,) tokens of so many independent sentences, each drawn from the model as it is and closed by `<eos>`.
+    """(N,) tokens of so many independent sentences, each closed by `<eos>`; a UserError where one does not end.
 
     A text of given length breaks off within a sentence, and this is likelier a long one; here none is lost.
-
-    Raises: UserError as `sample` does, and for a sentence that has not ended after `LONGEST_SENTENCE` tokens.
     """
     rows = torch.arange(min(MORE_ROWS if isinstance(model, Draws) else ROWS, sentences))
     """(R,) the numbers of the sentences that are being drawn."""
@@ -249,14 +243,6 @@ def beam_search(
             _, state = model(words[:, None].to(model.device), tuple(part[rows.to(part.device)] for part in state))
     cut = list(map(Candidate, begun.tolist(), scores.tolist()))
     return sorted(ended + cut, key=lambda sentence: -sentence.logprob)[:width]
-
-
-def _posterior(model: LanguageModel, p: Tensor, prompt: Tensor) -> Tensor:
-    """(K,) p(c | prompt) ∝ p(c) p(prompt | c), from p(c)."""
-    with evaluating(model):
-        state = initial_state(model, len(p), torch.arange(len(p)))
-        logprobs, _ = model(prompt.expand(len(p), -1).to(model.device), state)
-    return (p.double().log() + checked(logprobs, "").double().sum(1)).softmax(0)
 
 
 def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: Tensor | None) -> State:

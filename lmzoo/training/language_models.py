@@ -14,9 +14,9 @@ from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import call, check, sources
 from lmzoo.corpus import Corpus
-from lmzoo.corpus.vocabulary import UNK
+from lmzoo.corpus.vocabulary import EOS_ID, UNK
+from lmzoo.protocol.abilities import HasLogZ
 from lmzoo.protocol.model import LanguageModel, learnt_numbers, models
-from lmzoo.protocol.partition import HasLogZ, estimated
 from lmzoo.protocol.perplexity import Score, fault, score, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.reports.board import Board
@@ -148,13 +148,13 @@ def _show(
 
 def described(corpus: Corpus) -> str:
     """The size of a text, and the share of `<unk>` in it: the larger that share, the lower perplexity is."""
-    told = f"{len(corpus.splits['train']):,} tokens of {len(corpus.vocabulary):,} words"
+    size = f"{len(corpus.splits['train']):,} tokens of {len(corpus.vocabulary):,} words"
     unknown = corpus.vocabulary.index.get(UNK)
     if unknown is None:
-        return told
+        return size
     shares = [f"{100 * int((tokens == unknown).sum()) / len(tokens):.1f}% of {name}"
               for name, tokens in corpus.splits.items()]  # fmt: skip
-    return f"{told}; {UNK} is {', '.join(shares)}"
+    return f"{size}; {UNK} is {', '.join(shares)}"
 
 
 def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
@@ -170,8 +170,8 @@ def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
         "corpus": corpus.name,
         "context": corpus.context,
         "parameters": learnt_numbers(model),
-        "perplexity": {split: finite(found.perplexity) for split, found in scores.items()},
-        "tokens": {split: found.tokens for split, found in scores.items()},
+        "perplexity": {split: finite(each.perplexity) for split, each in scores.items()},
+        "tokens": {split: each.tokens for split, each in scores.items()},
         "train_perplexity": progress.checks[-1]["train"] if progress.checks else None,
         "best_epoch": progress.best_epoch,
         "checks": progress.checks,
@@ -179,17 +179,20 @@ def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
         "tokens_per_second": round(progress.tokens / max(progress.step_seconds, 1e-9), 1),
         "device": str(model.device),
     }
-    if impossible := {split: found.impossible for split, found in scores.items() if found.impossible}:
+    if impossible := {split: each.impossible for split, each in scores.items() if each.impossible}:
         figures["impossible_tokens"] = impossible
     if corpus.vocabulary.form.unit == "char":
-        bits = {split: -found.logprob / found.tokens / math.log(2) for split, found in scores.items()}
+        bits = {split: -each.logprob / each.tokens / math.log(2) for split, each in scores.items()}
         figures["bits_per_character"] = {split: finite(value) for split, value in bits.items()}
     if corpus.conditions:
         without = {split: score(model, corpus.splits[split], corpus.context).perplexity for split in scores}
         figures["perplexity_without_condition"] = {split: finite(value) for split, value in without.items()}
     if isinstance(model, HasLogZ):
-        perplexity = {split: found.perplexity for split, found in scores.items()}
-        figures |= estimated(model, corpus.splits, perplexity)
+        figures |= {"log_z": model.log_z._asdict(), "perplexity_error": {}}
+        for split, each in scores.items():  # the standard error that log Z gives each perplexity
+            sentences = int((corpus.splits[split] == EOS_ID).sum())
+            error = each.perplexity * model.log_z.error * sentences / each.tokens
+            figures["perplexity_error"][split] = finite(error)
     if corpus.true_perplexity:
         figures["true_perplexity"] = corpus.true_perplexity
     return figures

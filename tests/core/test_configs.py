@@ -27,9 +27,9 @@ def test_every_entry_has_a_file_of_its_name(registry: Registry):
 
 def test_a_model_gets_the_options_that_it_lacks():
     lstm = defaults("model", "lstm")
-    assert completed({"name": "lstm", "hidden": 3, "classes": None}) == lstm | {"hidden": 3, "classes": None}
-    assert completed({"name": "lstm", "former": 1}) == lstm | {"former": 1}
-    assert completed({"name": "no model", "hidden": 3}) == {"name": "no model", "hidden": 3}
+    assert completed({"name": "lstm", "hidden": 3, "classes": None}, "model") == lstm | {"hidden": 3, "classes": None}
+    assert completed({"name": "lstm", "former": 1}, "model") == lstm | {"former": 1}
+    assert completed({"name": "no model", "hidden": 3}, "model") == {"name": "no model", "hidden": 3}
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -112,7 +112,8 @@ def test_a_file_of_zstd_is_unpacked_if_it_is_whole(tmp_path: Path, monkeypatch: 
             own(train=str(file), valid=str(file))
     monkeypatch.setitem(sys.modules, "backports", None)
     with pytest.raises(
-        UserError, match=r"cut.zst: a file of zstd needs another package; pip install 'lmzoo-torch\[zstd\]'"
+        UserError,
+        match=r"a file of zstd, needs backports.zstd, which is not installed; pip install 'lmzoo-torch\[zstd\]'",
     ):
         own(train=str(cut), valid=str(cut))
 

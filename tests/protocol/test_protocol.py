@@ -20,7 +20,7 @@ from lmzoo.models.combined.mixture import Mixture
 from lmzoo.models.hmm.hmm import HMM
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.ngram.arpa_file import write_arpa
-from lmzoo.protocol.encoder import Encoder
+from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.model import LanguageModel, State, learnt_numbers, models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import Decoding, beam_search, sample

@@ -14,7 +14,7 @@ from lmzoo.core.options import NonNegative, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.models.combined.trained import OfOneRun
-from lmzoo.protocol.hidden import HasVectors
+from lmzoo.protocol.abilities import HasVectors
 from lmzoo.protocol.model import State, models
 from lmzoo.protocol.perplexity import text_logprobs
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.numerics.owlqn import minimise
 from lmzoo.numerics.sparse import SparseRows
-from lmzoo.protocol.partition import LogZ
+from lmzoo.protocol.abilities import LogZ
 
 TOLERANCE = 1e-5
 ITERATIONS = 200
@@ -59,10 +59,7 @@ class Contrast:
 
 
 def log_normaliser(log_ratios: Tensor) -> LogZ:
-    """log Z = log E exp(w·φ) from the (M,) w·φ of independent samples, with its standard error by the delta method.
-
-    The effective sample size is (Σ u)² / Σ u² with u = exp(w·φ) (Owen 2013, equation 9.13).
-    """
+    """log Z = log E exp(w·φ) from the (M,) w·φ of independent samples, its error by the delta method; Owen, 9.13."""
     u = log_ratios.double()
     samples = len(u)
     log_z = float(u.logsumexp(0)) - math.log(samples)

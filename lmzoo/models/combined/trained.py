@@ -49,7 +49,7 @@ class OfTrained(LanguageModel):
 
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
         """Build the models of a checkpoint; PyTorch then loads their tensors."""
-        options = [completed(saved) for saved in state]
+        options = [completed(saved, "model") for saved in state]
         self.take(options, [models.build(chosen, vocabulary_size=self.vocabulary_size) for chosen in options])
 
     def inherit(self, trained: Sequence[Trained]) -> None:

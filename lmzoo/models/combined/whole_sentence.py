@@ -18,8 +18,8 @@ from lmzoo.models.combined.contrast import Contrast, log_normaliser
 from lmzoo.models.combined.sentence_features import SentenceFeatures, frequent, matrix, with_column
 from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.numerics.sparse import SparseRows
+from lmzoo.protocol.abilities import LogZ
 from lmzoo.protocol.model import LanguageModel, State, models
-from lmzoo.protocol.partition import LogZ
 from lmzoo.protocol.perplexity import perplexity, text_logprobs
 from lmzoo.protocol.sampling import sample_sentences
 from lmzoo.protocol.state_dict import sized_by_estimate

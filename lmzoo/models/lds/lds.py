@@ -1,7 +1,4 @@
-"""A linear dynamical system on words, fitted from counts, as a language model (Belanger & Kakade, ICML 2015).
-
-https://arxiv.org/abs/1502.04081
-"""
+"""A linear dynamical system on words, fitted from counts: Belanger & Kakade, ICML 2015, arxiv.org/abs/1502.04081"""
 
 import logging
 from collections.abc import Mapping
@@ -171,9 +168,6 @@ class LinearDynamicalSystem(LanguageModel):
         return self.output.predict(self.features(state[0]))
 
     def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, T) tokens -> (B, T, h) embeddings of unit length, each from all words of its sentence, a row.
-
-        ``mask`` is False on padding.
-        """
+        """(B, T) tokens, a sentence a row -> (B, T, h) embeddings of unit length; ``mask`` is False on padding."""
         f = self.filter(tokens, self.initial_state(len(tokens)))
         return embed(smooth(self.J, self.A, f, mask), self.spherical)

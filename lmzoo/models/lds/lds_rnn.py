@@ -1,7 +1,4 @@
-"""An Elman network that begins as a Kalman filter (Belanger & Kakade, ICML 2015, section 7).
-
-https://arxiv.org/abs/1502.04081
-"""
+"""An Elman network that begins as a Kalman filter: Belanger & Kakade, ICML 2015, §7, arxiv.org/abs/1502.04081"""
 
 from typing import Literal, Unpack
 

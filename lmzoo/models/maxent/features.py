@@ -147,10 +147,7 @@ class Features:
 
 
 def finest(levels: list[Level], pairs: list[Tensor], context: Tensor, y: Tensor, outcomes: int) -> Tensor:
-    """(K,) contexts of the last level and outcomes y -> (K,) numbers of their finest pairs; -1 if no level lists y.
-
-    ``pairs`` are, for each level, the ascending keys context · outcomes + y.
-    """
+    """(K,) contexts of the last level and outcomes -> the finest pair of each, -1 for none; ``pairs`` are keys."""
     pair = torch.full_like(y, -1)
     remaining = torch.arange(len(y), device=y.device)
     for level, keys in zip(reversed(levels), reversed(pairs), strict=True):

@@ -14,10 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[int], Tensor]:
-    """The words of a vocabulary that a run of ``lmzoo vectors`` or a file knows, and (n, d) their vectors.
-
-    Raises: UserError where the vectors cannot be read, or are of none of the words.
-    """
+    """The words of a vocabulary of which a run of vectors or a file has (n, d) vectors; a UserError for none."""
     with named_by(option):
         vectors = read_vectors(Path(source))
     places = [vectors.index.get(word, vectors.lower.get(word.lower())) for word in vocabulary.words]
@@ -48,10 +45,7 @@ class Pretrained:
 
     @torch.no_grad()
     def estimate(self, vocabulary: Vocabulary) -> None:
-        """Put the vectors in.
-
-        Raises: UserError as `vectors_of` does, for another dimension, and for a frozen embedding without a source.
-        """
+        """Put the vectors in; a UserError for another dimension, and for a frozen embedding without a source."""
         if self.source is None and self.frozen:
             raise UserError("model.embedding_frozen=true would keep random vectors", "set model.embedding_from=RUN")
         if self.source is None:

@@ -112,10 +112,7 @@ def _score_blocks(
 
 
 def _chunks(blocks: Iterable[tuple[int, int]]) -> Iterator[tuple[slice, slice]]:
-    """The tokens and the words of each block, in as many parts of tokens as keep the logits few.
-
-    Blocks of one word are left out: it is certain.
-    """
+    """The tokens and the words of each block, in parts that keep the logits few; one word is certain, and left out."""
     token = word = 0
     for n, m in blocks:
         rows = max(1, CHUNK_ELEMENTS // max(1, m))

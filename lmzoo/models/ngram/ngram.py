@@ -102,7 +102,7 @@ class NGram(BackoffModel):
         log.info("%s n-grams of 1 to %d words", f"{len(self.logprob):,}", self.order)
 
     def draw(self, state: State, random: torch.Generator) -> tuple[Tensor, State]:
-        """See `lmzoo.protocol.sampling.Draws`."""
+        """See `lmzoo.protocol.abilities.Draws`."""
         if self._drawing is None or self._drawing.table is not self.table:
             self._drawing = Drawing(self.table, self.vocabulary_size)
         word = self._drawing(state[0], random)[:, None]

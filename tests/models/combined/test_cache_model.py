@@ -11,7 +11,7 @@ from command_line import command
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.combined.cache import Cache
-from lmzoo.protocol.hidden import HasVectors
+from lmzoo.protocol.abilities import HasVectors
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.loading import hand_over, load

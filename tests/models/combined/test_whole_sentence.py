@@ -24,9 +24,10 @@ from lmzoo.models.combined.whole_sentence import WholeSentence
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import estimate
 from lmzoo.numerics.sparse import SparseRows
+from lmzoo.protocol.abilities import Draws
 from lmzoo.protocol.model import LanguageModel, models
 from lmzoo.protocol.perplexity import text_logprobs
-from lmzoo.protocol.sampling import Draws, sample_sentences
+from lmzoo.protocol.sampling import sample_sentences
 from lmzoo.runs.loading import load
 
 LONGEST = 9

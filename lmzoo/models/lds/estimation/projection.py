@@ -29,10 +29,7 @@ def whiten_vectors(vectors: Tensor, mu: Tensor) -> Tensor:
 
 
 def with_mean(rows: Sequence[int], vectors: Tensor, mu: Tensor) -> Tensor:
-    """(n, d) vectors of some of V words -> (V, d) of all: the other words have their mean over the text.
-
-    So an observation of a word without a vector is 0, and tells nothing.
-    """
+    """(n, d) vectors of some of V words -> (V, d) of all: others have their mean, so that they tell nothing."""
     share = mu[list(rows)] / mu[list(rows)].sum()
     whole = (share @ vectors.to(mu)).repeat(len(mu), 1)
     whole[list(rows)] = vectors.to(mu)

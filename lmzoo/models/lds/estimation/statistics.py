@@ -17,10 +17,7 @@ from lmzoo.numerics.sparse import coo
 
 
 class Counts(NamedTuple):
-    """How often each word occurs in a text, and each pair of words k apart for k = 1 … K.
-
-    The text is a circle: its first word follows its last.
-    """
+    """How often each word, and each pair of words k apart for k = 1 … K, occurs in a text, which is a circle."""
 
     words: Tensor
     """(V,) int64."""
@@ -29,10 +26,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, tokens: Tensor, size: int, lags: int) -> "Counts":
-        """Count (N,) int64 tokens below V = ``size``, and pairs for K = ``lags`` lags.
-
-        Raises: ValueError for a text that is shorter than K.
-        """
+        """Count (N,) int64 tokens below V = ``size``, and pairs for K = ``lags`` lags; a ValueError where N < K."""
         if len(tokens) < lags:
             raise ValueError(f"a circle for {lags} lags needs at least as many tokens")
         codes = (tokens.roll(-k) * size + tokens for k in range(1, lags + 1))

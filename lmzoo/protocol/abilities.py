@@ -1,0 +1,65 @@
+"""What some language models can do beside what all of them can, as protocols for `isinstance`."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from lmzoo.protocol.model import State
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Gives every token of a sentence a vector, made from all words of the sentence."""
+
+    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, T) tokens of sentences, and a mask that is False on padding -> (B, T, h) vectors."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tokens must be."""
+        ...
+
+
+@runtime_checkable
+class HasVectors(Protocol):
+    """p(x_t | x_<t) = output(h_t) with h_t, the vector that x_t is predicted from."""
+
+    if TYPE_CHECKING:  # no part of `isinstance`, which does not find a module within a module since Python 3.12
+        output: Any
+        """``output(h, x)`` is (N,) log p(x | h) for (N, d) h and (N,) x; ``output.predict(h)`` is (N, V)."""
+
+    def vectors(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """(B, T) tokens and the state before them -> the (B, T, d) vectors that predict them, the state after them."""
+        ...
+
+    def next_vector(self, state: State) -> Tensor:
+        """The (B, d) vector that predicts the next token."""
+        ...
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """Draws words faster than by the probabilities of all of them."""
+
+    def draw(self, state: State, random: torch.Generator) -> tuple[Tensor, State]:
+        """(B, 1) words, each drawn from p(x_t | x_<t) after its row of a state, and the state after them."""
+        ...
+
+
+class LogZ(NamedTuple):
+    """The estimate of a normaliser's logarithm in nats, its standard error, and the sample's effective and own size."""
+
+    value: float
+    error: float
+    effective: float
+    samples: int
+
+
+@runtime_checkable
+class HasLogZ(Protocol):
+    """p(x) = p*(x) / Z of a sentence x, with log Z estimated from samples."""
+
+    @property
+    def log_z(self) -> LogZ: ...
