@@ -115,7 +115,7 @@ class Crf(LexicalChain):
         self.small = self.small + 1 if decrease is not None and decrease <= self.tolerance * value else 0
         if decrease is None or self.small == PATIENCE:
             self.steps = number + 1
-        return {"loss/train": value / len(self.gold), "train/gradient_norm": float(gradient.norm())}
+        return {"train/loss": value / len(self.gold), "train/gradient_norm": float(gradient.norm())}
 
     def progress(self) -> StateDict:
         return {"steps": torch.tensor(self.steps), "small": torch.tensor(self.small), **self.search.state_dict()}

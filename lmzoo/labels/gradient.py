@@ -130,7 +130,7 @@ class NetworkLabeller(Labeller, Generic[N]):
         loss, terms = self.loss(self.order[1][place])
         self.optimizer.zero_grad()
         loss.backward()
-        metrics = {"loss/train": float(loss.detach()) / terms}
+        metrics = {"train/loss": float(loss.detach()) / terms}
         if self.clip is not None:
             metrics["train/gradient_norm"] = float(clip_grad_norm_(self.learnt(), self.clip))
         if self.falling:

@@ -88,7 +88,7 @@ class Perceptron(LexicalChain):
                     self._add(sign * self.done, self.lag, places, labels)
             self.done += 1
         self._average()
-        return {"accuracy/train": right / words}
+        return {"train/accuracy": right / words}
 
     def _add(self, change: float, weights: np.ndarray, places: np.ndarray, labels: np.ndarray) -> None:
         """Change the weights of features at some places, and those of the labels (T,) of a sentence, one by another."""

@@ -1,5 +1,6 @@
 """TensorBoard: the same tags in every run, so that all models share one chart."""
 
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -74,9 +75,9 @@ class Board:
         """The run's row in the HPARAMS tab, written into the same event file.
 
         The summary of the experiment is not written. So TensorBoard makes one of all runs, in which the options that
-        differ come first.
+        differ come first, by their names; five of them are shown until a reader ticks more.
         """
-        spelled = {k: str(v).lower() if isinstance(v, bool) else v for k, v in options.items()}
+        spelled = {k: json.dumps(v) if v is None or isinstance(v, bool) else v for k, v in options.items()}
         plain = {k: v if isinstance(v, int | float) else str(v) for k, v in spelled.items()}
         _, start, end = hparams(plain, {})
         for summary in (start, end):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core import ranks
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import call, check, sources
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
@@ -30,7 +30,9 @@ from lmzoo.training.progress import Progress
 from lmzoo.training.session import Learner, RunOptions, log
 from lmzoo.training.trainer import Trainer
 
-SAMPLE_TOKENS = 60
+SAMPLE_TOKENS, SAMPLE_SIGNS = 60, 100
+"""The length of a text that is drawn at each check, and how much of it the log has."""
+
 STEPS_PER_POINT = 10
 """Training scalars go to TensorBoard once in so many steps."""
 
@@ -135,13 +137,15 @@ class Learning(Learner):
 def _show(
     model: LanguageModel, corpus: Corpus, seed: int, board: Board, progress: Progress, metrics: dict[str, float]
 ) -> None:
-    """Show a step or a check in TensorBoard, and a check in the log."""
+    """Show a step or a check in TensorBoard, and a check in the log, both with a text that the model draws."""
     if "perplexity/valid" in metrics:
         log.info("%s tokens, %.0f s: valid perplexity %.2f",
                  f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
         with contextlib.suppress(UserError):  # some n-gram models cannot be drawn from
             drawn = sample(model, SAMPLE_TOKENS, seed, context=corpus.context)
-            board.text("sample", corpus.vocabulary.decode(drawn.tokens[0].tolist()), progress.tokens)
+            text = corpus.vocabulary.decode(drawn.tokens[0].tolist())
+            board.text("sample", text, progress.tokens)
+            log.info("it writes: %s", printable(shortened(" | ".join(text.splitlines()), SAMPLE_SIGNS)))
     if "perplexity/valid" in metrics or progress.step % STEPS_PER_POINT == 0:
         board.scalars(metrics, progress.tokens)
 

@@ -20,7 +20,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.reports.board import Board
 from lmzoo.runs.directory import Run
 from lmzoo.runs.identity import decisive
-from lmzoo.runs.kinds import Kind, kind_of, summary
+from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, kind_of, summary
 from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import log_warnings, logging_to
 from lmzoo.runs.made_from import foreknown
@@ -177,9 +177,19 @@ def _train(kind: Kind, build: type[Any], options: RunOptions, config: Mapping[st
 
 def _publish(kind: Kind, config: Mapping[str, Any], results: Mapping[str, Any], learner: Learner, board: Board) -> None:
     """Show a finished run in TensorBoard. This comes before ``results.json``, after which nothing is done again."""
-    metrics = {f"result/{name}": value for name, value in kind.figures(results).items() if math.isfinite(value)}
     options = decisive(config, steps=results.get("checks") != [])
-    board.hyperparameters(options, metrics, learner.tokens)
+    first = {"Kind": kind.noun.removeprefix("a "), "Name": options.pop(f"{kind.learner}.name")}
+    metrics = {
+        _tag(kind, name, results): value for name, value in kind.figures(results).items() if math.isfinite(value)
+    }
+    board.hyperparameters(first | options, metrics, learner.tokens)
     for name, (matrix, labels) in learner.images().items():
         board.image(name, matrix, learner.tokens, labels)
     board.close()  # what is not on the disk yet would be lost if ``results.json`` were there first
+
+
+def _tag(kind: Kind, figure: str, results: Mapping[str, Any]) -> str:
+    """Of a figure of a finished run. TensorBoard sorts tags, so those of perplexity come first."""
+    if kind is LANGUAGE_MODEL:
+        return f"perplexity/{'best_valid' if figure == 'valid' else figure}"
+    return "/".join(["result", *([results["measure"]] if kind is LABELS else []), figure])

@@ -148,7 +148,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(texts: Path, monkeypatch: p
     one, other = (read_checkpoint(Path(run, "best.pt"), torch.device("cpu"))["state"] for run in ("whole", "parts"))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
-    points = EventAccumulator("parts").Reload().Scalars("loss/train" if labeller == "crf" else "accuracy/train")
+    points = EventAccumulator("parts").Reload().Scalars("train/loss" if labeller == "crf" else "train/accuracy")
     assert [point.step for point in points] == [5 * n for n in range(1, len(points) + 1)]
 
 

@@ -213,7 +213,7 @@ def test_labels_of_texts_are_learnt(pooling: str):
     model = begun(TEXTS, pooling=pooling, epochs=20, lr=0.02)
     scores = model.network(model._inputs(TEXTS)).emission[:, 0]
     expected = F.cross_entropy(scores, torch.tensor([0, 1, 1]))
-    assert model.step(0)["loss/train"] == pytest.approx(float(expected.detach()))
+    assert model.step(0)["train/loss"] == pytest.approx(float(expected.detach()))
     for number in range(1, model.steps):
         model.step(number)
     assert model.label(TEXTS) == [["x"], ["y"], ["y"]]

@@ -45,7 +45,7 @@ def test_the_loss_is_cross_entropy_at_a_rate_that_falls(tmp_path: Path):
     layer = model.network[0]
     expected = float(F.cross_entropy(model.features @ layer.weight.T + layer.bias, gold).detach())
     found = [model.step(number) for number in range(4)]
-    assert found[0]["loss/train"] == pytest.approx(expected)
+    assert found[0]["train/loss"] == pytest.approx(expected)
     assert [step["train/learning_rate"] / 0.03 for step in found] == [1, 0.75, 0.5, 0.25]
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy
 import pytest
 import torch
-from command_line import SMALL, configuration
+import yaml
+from command_line import MODELS, SMALL, TEXT, command, configuration
 from PIL import Image
 from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -18,6 +19,8 @@ from tensorboard.backend.event_processing.plugin_event_multiplexer import EventM
 from tensorboard.context import RequestContext
 from tensorboard.plugins.base_plugin import TBContext
 
+from lmzoo.commands import label, vectors
+from lmzoo.commands import train as train_command
 from lmzoo.corpus import load_corpus
 from lmzoo.reports.board import Board
 from lmzoo.training.session import train
@@ -78,6 +81,16 @@ def served(folder: Path) -> tuple[MultiplexerDataProvider, RequestContext]:
     return MultiplexerDataProvider(multiplexer, str(folder)), RequestContext()
 
 
+def hparams(folder: Path) -> tuple[Any, dict[str, Any]]:
+    """The experiment that the tab HPARAMS shows, and the row of each run."""
+    provider, context = served(folder)
+    backend = HParamsContext(TBContext(data_provider=provider))
+    experiment = get_experiment.Handler(context, backend, "", api_pb2.GetExperimentRequest()).run()
+    asked = api_pb2.ListSessionGroupsRequest(allowed_statuses=[api_pb2.STATUS_SUCCESS], slice_size=99)
+    groups = list_session_groups.Handler(context, backend, "", asked).run().session_groups
+    return experiment, {group.name: group for group in groups}
+
+
 def test_options_that_differ_are_the_first_columns_and_all_runs_have_rows(tmp_path: Path):
     for lr in (0.01, 0.1):
         board = Board(tmp_path / f"lr={lr}")
@@ -86,18 +99,60 @@ def test_options_that_differ_are_the_first_columns_and_all_runs_have_rows(tmp_pa
             {"model": "lstm", "batch_size": 4, "lr": lr, "tied": lr > 0.05, "prune": [0, 1]}, {"result/valid": lr}, 10
         )
         board.close()
-    provider, context = served(tmp_path)
-    backend = HParamsContext(TBContext(data_provider=provider))
-    experiment = get_experiment.Handler(context, backend, "", api_pb2.GetExperimentRequest()).run()
+    experiment, found = hparams(tmp_path)
     assert [info.name for info in experiment.hparam_infos] == ["lr", "tied", "batch_size", "model", "prune"]
     assert [info.name.tag for info in experiment.metric_infos] == ["perplexity/valid", "result/valid"]
-    asked = api_pb2.ListSessionGroupsRequest(allowed_statuses=[api_pb2.STATUS_SUCCESS], slice_size=9)
-    found = list_session_groups.Handler(context, backend, "", asked).run().session_groups
-    rows = {group.hparams["lr"].number_value: group for group in found}
+    rows = {group.hparams["lr"].number_value: group for group in found.values()}
     assert {lr: row.hparams["tied"].string_value for lr, row in rows.items()} == {0.01: "false", 0.1: "true"}
     assert {row.hparams["prune"].string_value for row in rows.values()} == {"[0, 1]"}
     for lr, row in rows.items():
         assert {metric.name.tag: metric.value for metric in row.metric_values}["result/valid"] == pytest.approx(lr)
+
+
+def test_kinds_of_run_are_apart_and_perplexity_is_the_first_figure(folder: Path):
+    Path("train.txt").write_text("the D\nends V\n\nthey P\nwalk V\n\n")
+    taught = ["task=pos", "task.train=train.txt", "task.test=train.txt", "labeller=perceptron", "run_dir=board/tags"]
+    vector = [*TEXT, "method=skipgram", "method.dim=4", "method.min_count=1", "method.epochs=1", "run_dir=board/words"]
+    for options, main in (
+        ([*SMALL, "run_dir=board/lstm"], train_command.main),
+        ([*TEXT, *MODELS["ngram"], "run_dir=board/ngram"], train_command.main),
+        (taught, label.main),
+        (vector, vectors.main),
+    ):
+        done = command(*options, main=main)
+        assert done.code == 0, done
+    experiment, rows = hparams(Path("board"))
+    assert [info.name for info in experiment.hparam_infos[:2]] == ["Kind", "Name"]
+    tags = [info.name.tag for info in experiment.metric_infos]
+    assert tags[:4] == ["perplexity/best_valid", "perplexity/test", "perplexity/train", "perplexity/valid"]
+    kinds = {name: (row.hparams["Kind"].string_value, row.hparams["Name"].string_value) for name, row in rows.items()}
+    assert sorted(kinds.values()) == [
+        ("labels", "perceptron"), ("language model", "lstm"), ("language model", "ngram"), ("word vectors", "skipgram"),
+    ]  # fmt: skip
+    measured = {kind: {metric.name.tag for metric in rows[name].metric_values} for name, kind in kinds.items()}
+    assert "result/accuracy/test" in measured["labels", "perceptron"]
+    assert "result/loss" in measured["word vectors", "skipgram"]
+    assert "perplexity/best_valid" in measured["language model", "ngram"]
+    (lstm,) = (rows[name].hparams for name, kind in kinds.items() if kind[1] == "lstm")
+    config = yaml.safe_load(Path("board/lstm/config.yaml").read_text())
+    for option, value in config["model"].items():
+        if option != "name":
+            told = lstm[f"model.{option}"]
+            expected = json.dumps(value) if value is None or isinstance(value, bool) else value
+            assert (told.string_value or told.number_value) == expected, option  # defaults as well
+
+
+def test_each_check_is_logged_with_a_text_that_the_model_draws(tmp_path: Path):
+    train(configuration(tmp_path / "run", *SMALL))
+    lines = (tmp_path / "run" / "train.log").read_text().splitlines()
+    written = [line.partition("it writes: ")[2] for line in lines if "it writes: " in line]
+    shown = [
+        event.tensor_proto.string_val[0].decode() for event in events(tmp_path / "run").Tensors("sample/text_summary")
+    ]
+    assert len(written) == len(shown) == 2
+    for line, text in zip(written, shown, strict=True):
+        assert " | ".join(part.strip() for part in text.splitlines()).startswith(line.removesuffix("…"))
+        assert len(line) > 50
 
 
 def test_one_chart_has_the_perplexity_of_all_runs(tmp_path: Path):
@@ -158,13 +213,14 @@ def test_a_run_has_the_tags_that_all_runs_have(tmp_path: Path):
     found = events(tmp_path / "run")
     assert set(found.Tags()["scalars"]) == {
         "perplexity/valid", "perplexity/train", "train/learning_rate", "train/gradient_norm", "train/tokens_per_second",
-        "result/valid", "result/test",
+        "perplexity/best_valid", "perplexity/test",
     }  # fmt: skip
     assert "sample/text_summary" in found.Tags()["tensors"]
     assert any("hparams" in str(tag) for tag in found.summary_metadata)
     valid = [point.value for point in found.Scalars("perplexity/valid")]
+    assert found.Scalars("perplexity/best_valid")[0].value == pytest.approx(min(valid), rel=1e-5)
     assert min(valid) == pytest.approx(results["perplexity"]["valid"], rel=1e-5)
-    assert found.Scalars("result/test")[0].value == pytest.approx(results["perplexity"]["test"], rel=1e-5)
+    assert found.Scalars("perplexity/test")[0].value == pytest.approx(results["perplexity"]["test"], rel=1e-5)
 
 
 def test_a_text_is_shown_line_by_line_as_it_is(tmp_path: Path):
@@ -200,4 +256,4 @@ def test_steps_are_tokens_seen_and_a_killed_run_leaves_no_point_twice(tmp_path: 
     train(config)
     assert steps(folder, "perplexity/train") == expected
     assert steps(folder, "perplexity/valid") == [4 * length, 8 * length]
-    assert steps(folder, "result/valid") == [8 * length]
+    assert steps(folder, "perplexity/best_valid") == [8 * length]

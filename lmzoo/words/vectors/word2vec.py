@@ -149,7 +149,7 @@ class Word2Vec(Method):
             loss += self.descend(batch, rate, measured)
             if measured:
                 terms += self.terms(batch.near)
-        return {"train/loss": loss / max(1, terms), "train/lr": rate}
+        return {"train/loss": loss / max(1, terms), "train/learning_rate": rate}
 
     @abstractmethod
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
