@@ -19,7 +19,7 @@ COMMANDS = {
     "map": "Draw word vectors on a plane by t-SNE",
     "inspect": "Show the states of a hidden Markov model, or the dynamics of a linear dynamical system",
     "demo": "Play with runs in a browser",
-    "export": "Write an n-gram model as ARPA, or word vectors as word2vec or GloVe",
+    "export": "Write an n-gram model as ARPA, word vectors as word2vec or GloVe, or the card of a run",
 }
 """What each command is for, in the order in which ``lmzoo`` lists them; each one's ``--help`` begins with it."""
 

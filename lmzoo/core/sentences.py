@@ -1,4 +1,6 @@
-"""What docstrings say of options, for ``--help``. The files are read as text: PyTorch is not needed."""
+"""What docstrings say of entries and options, for ``--help`` and the cards of runs. The files are read as text:
+PyTorch is not needed, and of a plug-in nothing is known.
+"""
 
 import ast
 import functools
@@ -16,15 +18,26 @@ def sentences(group: str, name: object = None) -> dict[str, str]:
             docstring begins with "What ``configs/GROUP`` sets".
         name: by which the entry is registered.
     """
+    documented, choices = _options(*_entry(group, name))
+    return {option: f"{text} {choices.get(option, '')}".strip() for option, text in documented.items()}
+
+
+def purpose(group: str, name: object) -> str:
+    """The first paragraph of an entry's docstring, in a line; empty for one of a plug-in."""
+    entry, _ = _entry(group, name)
+    said = ast.get_docstring(entry) if isinstance(entry, ast.ClassDef | ast.FunctionDef) else None
+    return " ".join((said or "").split("\n\n")[0].split())
+
+
+def _entry(group: str, name: object) -> tuple[ast.AST | None, Path]:
+    """The class or function of an entry, and its file; see `sentences`."""
     registry = re.search(rf'^(\w+) = Registry\("{re.escape(group)}"\)', "\n".join(_texts().values()), re.M)
     mark = f'@{registry[1]}.register("{name}")\n' if registry else f'"""What ``configs/{group}`` sets'
     for file, text in _texts().items():
         if mark in text:
             line = text[: text.index(mark)].count("\n") + 1
-            entry = next(node for node in ast.parse(text).body if line <= (node.end_lineno or 0))
-            documented, choices = _options(entry, file)
-            return {option: f"{text} {choices.get(option, '')}".strip() for option, text in documented.items()}
-    return {}
+            return next(node for node in ast.parse(text).body if line <= (node.end_lineno or 0)), file
+    return None, PACKAGE
 
 
 @functools.cache

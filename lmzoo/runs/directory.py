@@ -109,7 +109,7 @@ class Run(Files):
 
     def made_from(self) -> Origins:
         """What the run was made from when it was started; nothing where it does not say so."""
-        made_from = self._starts()[0].get("made_from")
+        made_from = self.starts()[0].get("made_from")
         options = made_from.items() if isinstance(made_from, dict) else ()
         return {option: checksums for option, checksums in options if isinstance(checksums, dict)}
 
@@ -149,7 +149,7 @@ class Run(Files):
 
         Raises: UserError where the run does not say it.
         """
-        corpus = self._starts()[0].get("corpus")
+        corpus = self.starts()[0].get("corpus")
         if not isinstance(corpus, dict) or not isinstance(corpus.get("sha256"), dict):
             raise self.unusable("provenance.json", "says nothing of a corpus")
         return corpus
@@ -207,7 +207,7 @@ class Run(Files):
             self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
         starts = []
         if self._has_learnt():
-            starts = self._starts()
+            starts = self.starts()
         else:  # nothing of the text that a killed start has read counts any more
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
             if conditions := corpus.vocabulary.conditions:
@@ -288,8 +288,11 @@ class Run(Files):
             return None
         return f"{self.path}: its training is not finished; these are the best weights so far"
 
-    def _starts(self) -> list[dict[str, Any]]:
-        """What ``provenance.json`` has of every start."""
+    def starts(self) -> list[dict[str, Any]]:
+        """What ``provenance.json`` has of every start, the first one first.
+
+        Raises: UserError where it is no such file.
+        """
         starts = self.read_json("provenance.json")
         if not isinstance(starts, list) or not starts or not all(isinstance(start, dict) for start in starts):
             raise self.unusable("provenance.json", "says nothing of a corpus")
