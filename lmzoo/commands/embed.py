@@ -71,7 +71,7 @@ class TextOnDisk:
     def _fill(self, vocabulary: Vocabulary) -> None:
         last = EOS_ID
         for piece, numbers in vocabulary.encode_pieces(
-            reading(self.file, of_words=vocabulary.form.of_words), str(self.file)
+            reading(self.file, of_words=vocabulary.form.spaced), str(self.file)
         ):
             words = vocabulary.form.prepared(piece).decode().split()
             tokens = numbers.int().numpy()

@@ -6,9 +6,9 @@ import tempfile
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,9 +19,10 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import atomic_stream, read_pieces, sha256, text_blocks
 from lmzoo.core.progress import MB, Bar
 from lmzoo.corpus.form import Form
+from lmzoo.corpus.subwords import Kind, Subwords, learnt
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
-VERSION = 4
+VERSION = 5
 """A part of the cache's key. Raise it with every change of the numbers that a text becomes, or of how they are kept."""
 
 SETTLED = 2.0
@@ -102,7 +103,7 @@ def text_checksums(files: Sequence[Path], form: Form) -> Checksums | None:
         reading = FilePass(files, "reading")
         with reading.bar:
             for reading.number, file in enumerate(files):
-                for _ in text_blocks(file, reading.seen, form.of_words):
+                for _ in text_blocks(file, reading.seen, form.spaced):
                     pass
         return json.dumps(reading.checksums).encode()
 
@@ -133,11 +134,32 @@ def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vo
     if sums is None:
         return _encode(files, None, form, words, None)
     of_words = words if isinstance(words, Limits) else sha256("\n".join(words.words).encode("utf-8", "surrogatepass"))
-    name = f"text-{sha256(json.dumps([VERSION, sums, astuple(form), of_words]).encode())}"
+    scores = [*form.pieces.scores.values()] if form.pieces else []
+    name = f"text-{sha256(json.dumps([VERSION, sums, form.options, scores, of_words]).encode())}"
     if cached := _cached(name, sums):
         return cached
     with alone(name) as path:
         return _cached(name, sums) or _encode(files, sums, form, words, path)
+
+
+def learnt_pieces(files: Sequence[Path], sums: Checksums | None, form: Form) -> Subwords:
+    """The pieces of words of files, which are kept for later runs.
+
+    Args:
+        sums: as for `encoded`.
+
+    Raises: UserError as `learnt` does, and for a pipe, which cannot be read twice.
+    """
+    if sums is None:
+        raise UserError(f"corpus.unit={form.unit}: {files[0]} can be read only once", "copy its text into a file")
+
+    def compute() -> bytes:
+        pieces = (piece.decode() for file in files for piece in read_pieces(file))
+        lines = (form.cleaned(line) for piece in pieces for line in piece.split("\n"))
+        return json.dumps(dict(learnt(lines, cast(Kind, form.unit), form.subwords).scores)).encode()
+
+    key = json.dumps([VERSION, sums, form.options]).encode()
+    return Subwords(cast(Kind, form.unit), json.loads(kept("subwords", key, compute)))
 
 
 def _cached(name: str, sums: Checksums) -> Encoded | None:
@@ -160,7 +182,7 @@ def _encode(
     try:
         with atomic_stream(path) if path else tempfile.TemporaryFile() as stream, reading.bar:
             for reading.number, file in enumerate(files):
-                for _, numbers in vocabulary.encode_pieces(read_pieces(file, reading.seen, form.of_words), str(file)):
+                for _, numbers in vocabulary.encode_pieces(read_pieces(file, reading.seen, form.spaced), str(file)):
                     counts[reading.number] += len(numbers)
                     stream.write(numbers.int().numpy().tobytes())
             if sums not in (None, reading.checksums):

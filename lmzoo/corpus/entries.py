@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import torch
 
@@ -14,11 +14,12 @@ from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
-from lmzoo.corpus.encoded import Limits, encoded, text_checksums
+from lmzoo.corpus.encoded import Limits, encoded, learnt_pieces, text_checksums
 from lmzoo.corpus.form import Form, Tokenizer, Unit
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.own import named_after, read_vocabulary, text_files
 from lmzoo.corpus.sources import Pinned, fetch_splits
+from lmzoo.corpus.subwords import Kind, learnt
 from lmzoo.corpus.vocabulary import EOS, RawText, Vocabulary
 
 corpora = Registry("corpus")
@@ -132,6 +133,7 @@ def text(
     unit: Unit,
     lower: bool,
     tokenizer: Tokenizer | None,
+    subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20)],
     min_count: Size,
     max_size: Annotated[int, Bounds(low=3)] | None,
     unknown: bool,
@@ -146,7 +148,7 @@ def text(
         train: a file, [several], or a pattern such as 'texts/*.txt.gz'.
         valid: likewise.
         test: likewise. None: there are no test figures.
-        unit, lower, tokenizer: see `Form`.
+        unit, lower, tokenizer, subwords: see `Form`.
         min_count: a word with fewer occurrences in train is `<unk>`.
         max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; None: no limit.
         unknown: whether the vocabulary has `<unk>` even if every word of train is in it.
@@ -160,7 +162,12 @@ def text(
         raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
     if condition and context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
-    form = Form(unit, lower, tokenizer)
+    form = Form(unit, lower, tokenizer, subwords)
+    if form.of_pieces and (min_count > 1 or max_size or unknown):
+        raise UserError(
+            f"corpus.unit={unit}: no text has unknown words, and corpus.subwords is how many words there are",
+            "leave out min_count, max_size and unknown",
+        )
     words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, unknown)
     name = corpus_label({"name": "text", "label": label, "train": train})
     files = {split: text_files(each) for split, each in named.items()}
@@ -172,6 +179,10 @@ def _from_files(
 ) -> Corpus:
     """A corpus of files of any size; its vocabulary, or what is left out of that of train."""
     sums = {split: text_checksums(each, form) for split, each in files.items()}
+    if form.of_pieces and isinstance(words, Limits):
+        words = _of_pieces(form.cut_by(learnt_pieces(files["train"], sums["train"], form)))
+    if not isinstance(words, Limits):
+        form = words.form
     train = encoded(files["train"], sums["train"], form, words)
     vocabulary = Vocabulary(train.words, form)
     parts = {split: train if split == "train" else encoded(files[split], sums[split], form, vocabulary)
@@ -184,29 +195,42 @@ def _from_files(
     return Corpus(name, context, vocabulary, splits, sha256s, files=train.files, of_files=of_files)
 
 
+def _of_pieces(form: Form) -> Vocabulary:
+    """The vocabulary of a text whose words are cut into pieces."""
+    assert form.pieces is not None
+    return Vocabulary(form.pieces.words, form)
+
+
 def _labelled(
     name: str, context: Context, files: Mapping[str, Sequence[Path]], form: Form, words: Vocabulary | Limits
 ) -> Corpus:
     """A corpus of files whose lines begin with labels, which are read whole."""
     texts, sha256s, of_files = {}, {}, {}
     for split, each in files.items():
-        read = [(str(file), text_bytes(file, form.of_words)) for file in each]
+        read = [(str(file), text_bytes(file, form.spaced)) for file in each]
         sha256s[split] = sha256(b"".join(data for _, data in read))
         of_files[split] = [sha256(data) for _, data in read]
         texts[split] = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
     taken = None if isinstance(words, Limits) else words
     texts, labels, conditions = without_labels(texts, taken.conditions if taken else [])
+    if form.of_pieces and isinstance(words, Limits):
+        lines = (form.cleaned(line) for _, data in texts["train"] for line in data.decode().split("\n"))
+        words = _of_pieces(form.cut_by(learnt(lines, cast(Kind, form.unit), form.subwords)))
+    if not isinstance(words, Limits):
+        form = words.form
     texts = {split: [(name, form.prepared(data)) for name, data in parts] for split, parts in texts.items()}
     if isinstance(words, Limits):
         words = Vocabulary.of(b"".join(data for _, data in texts["train"]), *words)
     return _encode(
         name, context, Vocabulary(words.words, conditions=labels), texts, sha256s,
-        fixed=taken is not None, form=form, conditions=conditions, of_files=of_files,
+        fixed=taken is not None or form.of_pieces, form=form, conditions=conditions, of_files=of_files,
     )  # fmt: skip
 
 
 def _sha256(vocabulary: Vocabulary) -> str:
-    return sha256("\n".join(vocabulary.words + vocabulary.conditions).encode())
+    pieces = vocabulary.form.pieces
+    scores = [repr(score) for score in pieces.scores.values()] if pieces else []
+    return sha256("\n".join([*vocabulary.words, *vocabulary.conditions, *scores]).encode())
 
 
 @corpora.register("markov")

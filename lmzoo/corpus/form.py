@@ -1,13 +1,14 @@
 """How the lines of a text become words."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal, get_args
 
-from lmzoo.core.options import call
+from lmzoo.core.options import Bounds, call
+from lmzoo.corpus.subwords import Kind, Subwords, joined
 from lmzoo.corpus.tokenizer import TOKENIZERS
 
-Unit = Literal["word", "char"]
+Unit = Literal["word", "char", "bpe", "unigram"]
 Tokenizer = Literal["ptb", "words"]
 
 NAMES = {chr(i): f"<U+{i:04X}>" for i in range(0x3001) if chr(i).isspace()} | {" ": "<space>"}
@@ -21,43 +22,85 @@ class Form:
     """What is done to each line of a text before its words are looked up; by default nothing.
 
     Args:
-        unit: whether a word is what white space parts, or a single character, and bits per character are printed. The
-            end of a line is `<eos>` in both.
+        unit: what a word of the vocabulary is. word: what white space parts; char: a single character, and bits per
+            character are printed; bpe, unigram: a piece of a word, learnt from train by byte-pair encoding (Sennrich et
+            al. 2016) or as a unigram model (Kudo 2018). The end of a line is `<eos>` in all.
         lower: whether letters become small, first of all.
         tokenizer: what cuts plain text into words and signs of punctuation then: words does no more; ptb as Penn
             Treebank was prepared, with small letters, no punctuation, and N for numbers. None: nothing does.
+        subwords: how many words the vocabulary has where they are pieces, `<eos>` and 256 bytes included.
+        pieces: those that words are cut into.
     """
 
     unit: Unit = "word"
     lower: bool = False
     tokenizer: Tokenizer | None = None
+    subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20)] = 8000
+    pieces: Subwords | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Form":
-        """From the options of a corpus, many of which have none of these; a UserError for one of another type."""
-        return call(cls, {field.name: options.get(field.name, field.default) for field in fields(cls)}, "corpus.")
+        """From the options of a corpus, many of which have none of these; a UserError for one of another type.
+
+        It has no pieces.
+        """
+        named = {field.name: options.get(field.name, field.default) for field in fields(cls) if field.name != "pieces"}
+        return call(cls, named, "corpus.", pieces=None)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those that matter, by their names."""
+        names = ["unit", "lower", "tokenizer", *(["subwords"] if self.of_pieces else [])]
+        return {name: getattr(self, name) for name in names}
 
     @property
     def of_words(self) -> bool:
-        """Whether white space parts the words, so that none has it in it."""
+        """Whether a word of the vocabulary is what white space parts."""
         return self.unit == "word"
+
+    @property
+    def of_pieces(self) -> bool:
+        """Whether a word of the vocabulary is a piece of one that white space parts."""
+        return self.unit in get_args(Kind)
+
+    @property
+    def spaced(self) -> bool:
+        """Whether white space parts words, so that none has it in it, and how much there is does not matter."""
+        return self.unit != "char"
+
+    def cut_by(self, pieces: Subwords) -> "Form":
+        """The same, with the pieces that words are cut into."""
+        return replace(self, pieces=pieces)
 
     def words(self, line: str) -> list[str]:
         """The words of a line, none of which has white space in it."""
+        line = self.cleaned(line)
+        if self.pieces is not None:
+            return [piece for word in line.split() for piece in self.pieces.cut(word)]
+        return [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
+
+    def cleaned(self, line: str) -> str:
+        """A line before it is cut into words: its letters small, its words apart, as far as that is asked for."""
         if self.lower:
             line = line.lower()
-        if self.tokenizer is not None:
-            line = TOKENIZERS[self.tokenizer](line)
-        return [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
+        return line if self.tokenizer is None else TOKENIZERS[self.tokenizer](line)
+
+    def line(self, words: Iterable[str]) -> str:
+        """The line that has these words."""
+        if self.unit == "char":
+            return "".join(map(character, words))
+        return joined(words) if self.of_pieces else " ".join(words)
 
     def makes(self, word: str) -> bool:
         """Whether a text can have this word, which may be what becomes of a number."""
+        if self.pieces is not None:
+            return word in self.pieces.words
         return word in self.words(f"{character(word) if self.unit == 'char' else word} 7")
 
     def changes(self) -> list[str]:
         """The options that are unlike the default, as they are written on a command line."""
-        values = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
-        return [f"corpus.{name}={str(value).lower()}" for name, value, default in values if value != default]
+        usual = Form().options
+        return [f"corpus.{name}={str(v).lower()}" for name, v in self.options.items() if v != usual.get(name)]
 
     def prepared(self, text: bytes) -> bytes:
         """UTF-8 whose lines end with a line feed each -> the same lines as words that spaces part."""

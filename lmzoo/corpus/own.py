@@ -3,19 +3,22 @@
 import glob
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lmzoo.core.configs import saved
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import read_lines
 from lmzoo.corpus.form import Form
+from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK, Vocabulary
 
 CONDITIONS = "conditions.txt"
 """The file of a run with a label a line, in the order of their numbers, where the lines of its corpus have labels."""
+
+SCORES = "scores.txt"
+"""The file of a run with the score of each piece, a line each, where its words are pieces of words."""
 
 
 def text_files(named: str | Sequence[str]) -> list[Path]:
@@ -47,15 +50,15 @@ def form_of_run(source: str) -> dict[str, Any]:
     config = saved(source)
     corpus = config.get("corpus")
     if isinstance(corpus, dict) and corpus.get("name") == "text":
-        return asdict(Form.of(corpus))
+        return Form.of(corpus).options
     return {"unit": "word"} if config else {}
 
 
 def unlike(source: str, form: Form) -> str | None:
     """In which option the text of a run becomes words in another way than by a form; None where in none."""
-    options = asdict(form)
+    options = form.options
     for option, value in form_of_run(source).items():
-        if options[option] != value:
+        if option in options and options[option] != value:
             there, here = (shortened(json.dumps(v, default=str).strip('"')) for v in (value, options[option]))
             return f"{source} has corpus.{option}={there}, and here it is {here}"
     return None
@@ -76,13 +79,17 @@ def read_vocabulary(source: str, form: Form = Form()) -> Vocabulary:  # noqa: B0
     if problem := unlike(source, form):
         advice = f"repeat its option, or set corpus.vocabulary={path / 'vocabulary.txt'} to take the words alone"
         raise UserError(f"corpus.vocabulary: {problem}", advice)
+    if form.of_pieces and not (path / SCORES).exists():
+        raise UserError(f"corpus.vocabulary: {path} has no pieces of words", f"name a run of corpus.unit={form.unit}")
     file = path / "vocabulary.txt" if path.is_dir() else path
     words = _arpa_words(read_lines(file))
     if (line := next((i for i, word in enumerate(words, 1) if word.split() != [word]), None)) is not None:
         raise UserError(f"corpus.vocabulary: {file}: line {line} is not one word", "write a word a line, nothing else")
     conditions = read_lines(path / CONDITIONS) if (path / CONDITIONS).exists() else []
     try:
-        return Vocabulary(words if words[0] == EOS else [EOS, *words], conditions=conditions)
+        if form.of_pieces:
+            form = form.cut_by(Subwords.of(cast(Kind, form.unit), words, read_lines(path / SCORES)))
+        return Vocabulary(words if words[0] == EOS else [EOS, *words], form, conditions)
     except ValueError as error:
         raise UserError(f"corpus.vocabulary: {file}: {error}", "name a run, or a file with a word a line") from None
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.form import Form, character
 from lmzoo.corpus.lookup import Words, WordTable, blocks
+from lmzoo.corpus.subwords import BEGIN
 
 EOS = "<eos>"
 UNK = "<unk>"
@@ -123,11 +124,37 @@ class Vocabulary:
         )
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Word numbers -> text, with a new line after each `<eos>`; where words are characters, in place of it."""
-        if self.form.unit == "char":
-            return "".join("\n" if token == EOS_ID else character(self.words[token]) for token in tokens)
-        text = " ".join(self.words[token] for token in tokens)
-        return text.replace(f"{EOS} ", f"{EOS}\n")
+        """Word numbers -> text, with a new line after each `<eos>`; where words are characters or pieces of words, in
+        place of it."""
+        if self.form.of_words:
+            return self.form.line(self.words[token] for token in tokens).replace(f"{EOS} ", f"{EOS}\n")
+        lines: list[list[str]] = [[]]
+        for token in tokens:
+            lines.append([]) if token == EOS_ID else lines[-1].append(self.words[token])
+        return "\n".join(map(self.form.line, lines))
+
+    def word_begins(self, tokens: Tensor, before: int = EOS_ID) -> Tensor:
+        """(N,) tokens of a text -> (N,) bool, whether each is `<eos>` or the first of a word that white space parts.
+
+        So their number is that of words and ends of lines, by which perplexity per word is counted.
+
+        Args:
+            before: the token that the text goes on from.
+        """
+        if self.form.of_words:
+            return torch.ones_like(tokens, dtype=torch.bool)
+        begins = self._begins[tokens]
+        if self.form.unit == "char":  # a sign that is no space, after a space or the beginning of a line
+            apart = (~self._begins).index_fill(0, torch.tensor(EOS_ID), True)
+            begins &= torch.cat([apart[torch.tensor([before])], apart[tokens[:-1]]])
+        return begins | (tokens == EOS_ID)
+
+    @cached_property
+    def _begins(self) -> Tensor:
+        """(V,) bool: the pieces that begin a word; the characters that are no white space."""
+        if self.form.of_pieces:
+            return torch.tensor([word.startswith(BEGIN) for word in self.words])
+        return torch.tensor([not character(word).isspace() for word in self.words])
 
 
 class Lexicon(Vocabulary):

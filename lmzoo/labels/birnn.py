@@ -123,8 +123,9 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
     @torch.no_grad()
     def inherit(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
         """Let words and the forward direction start from those of a language model, if it suits the options."""
-        if vocabulary.form.unit == "char":
-            raise UserError(f"labeller.from={self.source}: predicts characters, not words")
+        if not vocabulary.form.of_words:
+            what = "pieces of words" if vocabulary.form.of_pieces else "characters"
+            raise UserError(f"labeller.from={self.source}: predicts {what}, not words")
         forward = self.network.recurrent
         layers = model.recurrent if isinstance(model, Recurrent) else None
         if not (isinstance(model, Recurrent) and isinstance(layers, torch.nn.RNNBase) and layers.mode == forward.mode):

@@ -104,7 +104,7 @@ def file_parts(
     """
     where = where or str(file)
     if not vocabulary.conditions:
-        pieces = reading(file, shown, vocabulary.form.of_words or tokenize is not None)
+        pieces = reading(file, shown, vocabulary.form.spaced or tokenize is not None)
         return starmap(Part, vocabulary.encode_pieces(_tokenized(pieces, tokenize) if tokenize else pieces, where))
     labels, lines = split_labels(read_lines(file), where)
     text = _utf8(map(tokenize, lines) if tokenize else lines)

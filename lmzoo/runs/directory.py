@@ -3,6 +3,7 @@
 config.yaml       the resolved configuration
 vocabulary.txt    a word a line, in the order of their numbers
 conditions.txt    a label a line, where the lines of the corpus have labels
+scores.txt        a number a line, the score of each piece, where words are cut into pieces
 provenance.json   code, versions, device, command line, and checksums of the corpus and all else that it is made from
 last.pt           everything needed to go on exactly where training stood
 best.pt           the weights with the best validation perplexity
@@ -18,7 +19,7 @@ import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from omegaconf import OmegaConf
@@ -30,7 +31,8 @@ from lmzoo.core.seals import RESULTS, SEAL, sealed
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.own import CONDITIONS
+from lmzoo.corpus.own import CONDITIONS, SCORES
+from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.protocol.lines import Part
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import (
@@ -48,7 +50,7 @@ from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import Origins, provenance
 
-WRITTEN_FIRST = (CONFIG, "vocabulary.txt", CONDITIONS, "provenance.json", "train.log")
+WRITTEN_FIRST = (CONFIG, "vocabulary.txt", CONDITIONS, SCORES, "provenance.json", "train.log")
 """The files of a run in which nothing has been learnt yet, the first one first."""
 
 LABELLED = ("valid.labels", "test.labels")
@@ -212,6 +214,8 @@ class Run(Files):
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
             if conditions := corpus.vocabulary.conditions:
                 self.write(CONDITIONS, "".join(f"{label}\n" for label in conditions).encode())
+            if pieces := corpus.vocabulary.form.pieces:
+                self.write(SCORES, "".join(f"{score!r}\n" for score in pieces.scores.values()).encode())
         self.write_json("provenance.json", [*starts, provenance(corpus, made_from)])
 
     def _discard(self, before: set[str], new: Sequence[Path]) -> None:
@@ -250,10 +254,12 @@ class Run(Files):
         words, conditions = self.lines("vocabulary.txt"), self.lines(CONDITIONS) if options.get("condition") else []
         with self.reading("config.yaml"):
             form = Form.of(options)
-        try:
+        if form.of_pieces:
+            scores = self.lines(SCORES)
+            with self.damaged(SCORES):
+                form = form.cut_by(Subwords.of(cast(Kind, form.unit), words, scores))
+        with self.damaged("vocabulary.txt"):
             return Vocabulary(words, form, conditions)
-        except ValueError as error:
-            raise self.unusable("vocabulary.txt", f"damaged ({error})") from None
 
     def corpus(self, downloaded: bool = True) -> Corpus:
         """What the run reads of its corpus, which must still be the text that the run was trained on.
@@ -264,7 +270,8 @@ class Run(Files):
         config = self.config()
         if not downloaded and config["corpus"].get("urls"):
             config["corpus"]["urls"] = []
-        if config["corpus"].get("vocabulary"):  # another run or file, which may be gone
+        cut = (self.path / SCORES).exists()
+        if cut or config["corpus"].get("vocabulary"):  # another run or file, which may be gone
             config["corpus"]["vocabulary"] = str(self.path)
         corpus = configured_corpus(config)
         self.check_text(corpus)
@@ -316,8 +323,8 @@ class Run(Files):
         self.write_json(RESULTS, sealed(results, {name: (self.path / name).read_bytes() for name in files}))
 
     def _vocabulary_sha256(self) -> str:
-        conditions = self.read(CONDITIONS) if (self.path / CONDITIONS).exists() else b""
-        return sha256(self.read("vocabulary.txt") + conditions)
+        others = [self.read(name) for name in (CONDITIONS, SCORES) if (self.path / name).exists()]
+        return sha256(b"".join([self.read("vocabulary.txt"), *others]))
 
     def restore(self, name: str, device: torch.device, *needed: str) -> dict[str, Any] | None:
         """A checkpoint with at least the given parts, or None where there is none. Nothing in it can run code.

@@ -10,12 +10,13 @@ from lmzoo.core.configs import LARGEST
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import atomic_stream, checked_text, read_bytes
 from lmzoo.core.seals import MOST_RESULTS, RESULTS
-from lmzoo.corpus.own import CONDITIONS
+from lmzoo.corpus.own import CONDITIONS, SCORES
 
 _MOST_BYTES = {
     "config.yaml": LARGEST,
     "vocabulary.txt": 1 << 27,
     CONDITIONS: 1 << 24,
+    SCORES: 1 << 27,
     "provenance.json": 1 << 24,
     RESULTS: MOST_RESULTS,
 }
@@ -94,6 +95,14 @@ class Files:
             yield
         except UserError as error:
             raise (error if isinstance(error, _Unusable) else self.unusable(name, error.problem)) from None
+
+    @contextlib.contextmanager
+    def damaged(self, name: str) -> Iterator[None]:
+        """While the context lasts, a ValueError is a UserError: that a file of the run is damaged."""
+        try:
+            yield
+        except ValueError as error:
+            raise self.unusable(name, f"damaged ({error})") from None
 
     def unusable(self, name: str, reason: str) -> "_Unusable":
         """The error for a file of the run that cannot be used."""

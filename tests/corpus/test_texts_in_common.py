@@ -31,8 +31,8 @@ def corpus(*, condition: bool = False, **named: str | list[str]) -> list[str]:
     """The warnings of a corpus of these files."""
     options = {
         "name": "text", "context": "sentence", "label": None, "train": None, "valid": None, "test": None,
-        "unit": "word", "lower": False, "tokenizer": None, "min_count": 1, "max_size": None, "unknown": True,
-        "condition": condition, "vocabulary": None,
+        "unit": "word", "lower": False, "tokenizer": None, "subwords": 8000, "min_count": 1,
+        "max_size": None, "unknown": True, "condition": condition, "vocabulary": None,
     }  # fmt: skip
     return load_corpus(options | named).warnings
 
