@@ -10,8 +10,7 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.sentences import purpose
 from lmzoo.core.version import __version__
 from lmzoo.corpus.vocabulary import UNK
-from lmzoo.runs.directory import FILES, Run
-from lmzoo.runs.directory import LABELS as LABELLED
+from lmzoo.runs.directory import FILES, LABELLED, Run
 from lmzoo.runs.identity import unlike_defaults
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of, summary
 

@@ -1,5 +1,6 @@
 """Texts in files, encoded once and kept: against the encoding of the whole text in memory."""
 
+import contextlib
 import errno
 import gzip
 import hashlib
@@ -211,15 +212,15 @@ class Full:
 def test_a_full_disk_is_told_and_leaves_nothing(kept: Path, writes: int, monkeypatch: pytest.MonkeyPatch):
     Path("train").write_text("b a\na\n" * 8_000)
     monkeypatch.setattr(files, "LONGEST_WORD", 6000)
-    opened = disk_cache.atomic_stream
+    opened = encoded.atomic_stream
 
-    @disk_cache.contextlib.contextmanager
+    @contextlib.contextmanager
     def full(path: Path):
         with opened(path) as stream:
             yield Full(stream, writes)
 
     with monkeypatch.context() as patch:
-        patch.setattr(disk_cache, "atomic_stream", full)
+        patch.setattr(encoded, "atomic_stream", full)
         with pytest.raises(UserError) as told:
             load()
     room = "cannot be written (No space left on device), and the encoded text takes about 0.00016 GB"

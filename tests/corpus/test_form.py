@@ -110,7 +110,7 @@ def test_a_file_of_zstd_is_unpacked_if_it_is_whole(tmp_path: Path, monkeypatch: 
     for file in (cut, other):
         with pytest.raises(UserError, match=r".zst: no whole file of zstd; pack it again"):
             own(train=str(file), valid=str(file))
-    monkeypatch.setitem(sys.modules, "backports", None)
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
     with pytest.raises(
         UserError,
         match=r"a file of zstd, needs backports.zstd, which is not installed; pip install 'lmzoo-torch\[zstd\]'",

@@ -136,7 +136,9 @@ def test_a_run_reads_and_writes_text_as_it_was_trained(runs: dict[str, Path], un
     file.write_text(f"the statement {STRANGE}\n")
     measured = evaluate.evaluate(run, str(file), "sentence", device="cpu")
     assert measured["logprob"] == pytest.approx(lm.score(file.read_text().strip()), rel=1e-5)
-    assert lm.score("the class") == pytest.approx(sum(-0.6931471805599453 * bits for _, bits in lm.surprisal("the class")))
+    assert lm.score("the class") == pytest.approx(
+        sum(-0.6931471805599453 * bits for _, bits in lm.surprisal("the class"))
+    )
     done = command(str(run), str(file), main=score.main)
     assert "▁statement\t" in done.out
     again = command("corpus=text", *(f"corpus.{s}={run.parent / s}" for s in ("train", "valid")),
