@@ -34,8 +34,8 @@ class HasVectors(Protocol):
         """(B, T) tokens and the state before them -> the (B, T, d) vectors that predict them, the state after them."""
         ...
 
-    def next_vector(self, state: State) -> Tensor:
-        """The (B, d) vector that predicts the next token."""
+    def next_vector(self, state: State) -> tuple[Tensor, State]:
+        """The (B, d) vector that predicts the next token, and what `end_step` needs."""
         ...
 
 

@@ -40,6 +40,10 @@ class WindowModel(LanguageModel):
     def predict(self, state: State) -> Tensor:
         return self.next_logprobs(*state)
 
+    def end_step(self, tokens: Tensor, begun: State) -> State:
+        context, *condition = begun
+        return torch.cat([context, tokens[:, None]], dim=1)[:, 1:], *condition
+
 
 class WithTables(LanguageModel, Generic[Tables]):
     """A model that computes tables from its parameters for every window; while it is `frozen`, once."""

@@ -92,6 +92,17 @@ class LanguageModel(nn.Module, ABC):
     def predict(self, state: State) -> Tensor:
         """(B, V) log-probabilities of the next token in nats."""
 
+    def begin_step(self, state: State) -> tuple[Tensor, State]:
+        """`predict`, and what `end_step` needs once the next token is chosen; batch first, as a state.
+
+        A step in two halves computes once what `predict` and `forward` would both compute.
+        """
+        return self.predict(state), state
+
+    def end_step(self, tokens: Tensor, begun: State) -> State:
+        """The state after (B,) tokens, given what `begin_step` returned, or some of its rows."""
+        return self(tokens[:, None], begun)[1]
+
     def inherit(self, trained: Sequence["Trained"]) -> None:
         """Take what is needed of the runs that `starts_from` names, in their order; called before `estimate`."""
 

@@ -44,9 +44,10 @@ def _side_by_side(model: LanguageModel, rows: Sequence[Tensor], measure: NextWor
         going = sum(len(row) > t for row in rows)
         words = torch.stack([row[t] for row in rows[:going]]).to(model.device)
         state = tuple(part[:going] for part in state)
-        for row, value in zip(found, measure(model.predict(state), words).cpu(), strict=False):
+        logprobs, begun = model.begin_step(state)
+        for row, value in zip(found, measure(logprobs, words).cpu(), strict=False):
             row.append(value)
-        _, state = model(words[:, None], state)
+        state = model.end_step(words, begun)
     return [torch.stack(values) for values in found]
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.progress import Bar
@@ -48,29 +49,34 @@ class Decoding:
                 raise ValueError(f"{name}={getattr(self, name)}: must be above 0 and at most 1")
 
     def weights(self, logprobs: Tensor) -> Tensor:
-        """(B, V) log-probabilities in nats -> (B, V) float64, in proportion to how often each word is drawn."""
+        """(B, V) log-probabilities in nats -> (B, V), in proportion to how often each word is drawn; float64 where a
+        rule changes them."""
         if self == Decoding():
-            return logprobs.exp().double()  # p itself, without the cost of exponentials in float64
+            return logprobs.exp()
         logprobs = logprobs.double()
         p = ((logprobs - logprobs.amax(1, keepdim=True)) / self.temperature).exp()
         if self.top_k is not None and self.top_k < p.shape[1]:
             likeliest = p.topk(self.top_k, dim=1)
             p = torch.zeros_like(p).scatter(1, likeliest.indices, likeliest.values)
         if self.top_p < 1:
-            p = _nucleus(p, p.argsort(dim=1, descending=True, stable=True), self.top_p)
+            p = _nucleus(p, p, self.top_p)
         if self.typical < 1:
             surprisal = -(p / p.sum(1, keepdim=True)).log()  # (B, V)
             entropy = torch.special.entr(p / p.sum(1, keepdim=True)).sum(1, keepdim=True)
-            p = _nucleus(p, (surprisal - entropy).abs().argsort(dim=1, stable=True), self.typical)
+            p = _nucleus(p, -(surprisal - entropy).abs(), self.typical)
         return p
 
 
-def _nucleus(p: Tensor, order: Tensor, mass: float) -> Tensor:
-    """Weights p (B, V) of the first words in an order (B, V) that have this share of them together; 0 for the rest."""
-    ordered = p.gather(1, order)
-    before = ordered.cumsum(1) - ordered
-    kept = ordered.where(before < mass * ordered.sum(1, keepdim=True), 0)
-    return torch.zeros_like(p).scatter(1, order, kept)
+def _nucleus(p: Tensor, rank: Tensor, mass: float) -> Tensor:
+    """(B, V) weights p of the words of highest rank (B, V) that have this share of them together; 0 for the rest."""
+    enough = mass * p.sum(1, keepdim=True)
+    for most in (min(512, p.shape[1]), p.shape[1]):  # few words have most of the mass, so seldom are all sorted
+        first = rank.topk(most, dim=1).indices
+        ordered = p.gather(1, first)
+        total = ordered.cumsum(1)
+        if bool((total[:, -1:] >= enough).all()):
+            break
+    return torch.zeros_like(p).scatter(1, first, ordered.where(total - ordered < enough, 0))
 
 
 class Texts(NamedTuple):
@@ -116,7 +122,7 @@ def sample(
     decoding = decoding or Decoding()
     random = torch.Generator().manual_seed(seed)
     conditions = None if condition is None else torch.full((samples,), condition)
-    drawn, scores = [], []
+    drawn, scores, device = [], [], model.device
     with evaluating(model):
         if condition is None and (p := shares(model)) is not None:
             if prompt is not None:
@@ -126,16 +132,19 @@ def sample(
             conditions = p.cpu().multinomial(samples, replacement=True, generator=random)
         state = _after(model, prompt, samples, conditions)
         for _ in range(tokens):
-            logprobs = _next(model, state)  # (S, V)
+            logprobs, begun = _next(model, state)  # (S, V)
             token = _drawn(decoding.weights(logprobs), random)
             drawn.append(token)
             scores.append(logprobs.gather(1, token).double())
-            _, state = model(token.to(model.device), state)
+            state = model.end_step(token[:, 0].to(device), begun)
             if context == "sentence" and bool((ended := token == EOS_ID).any()):
                 start = initial_state(model, samples, conditions)
-                state = _chosen(ended[:, 0].to(model.device), start, state)
+                state = _chosen(ended[:, 0].to(device), start, state)
     return Texts(torch.cat(drawn, 1), torch.cat(scores, 1), conditions)
 
+
+BLOCK = 64
+"""Words whose weights are summed together when one is drawn."""
 
 ROWS, MORE_ROWS = 200, 5000
 """Sentences drawn side by side; the second where no probabilities of all words are in memory."""
@@ -185,8 +194,9 @@ def _step(model: LanguageModel, state: State, random: torch.Generator) -> tuple[
     if isinstance(model, Draws):
         token, after = model.draw(state, random)
         return token[:, 0].cpu(), after
-    token = _drawn(Decoding().weights(_next(model, state)), random)  # (R, 1)
-    return token[:, 0], model(token.to(model.device), state)[1]
+    logprobs, begun = _next(model, state)
+    token = _drawn(Decoding().weights(logprobs), random)[:, 0]  # (R,)
+    return token, model.end_step(token.to(model.device), begun)
 
 
 class Candidate(NamedTuple):
@@ -230,7 +240,8 @@ def beam_search(
     with evaluating(model):
         state = _after(model, prompt, 1, given)
         for _ in range(longest):
-            total = (scores[:, None] + _next(model, state)).flatten()  # (beginnings V,)
+            logprobs, step = _next(model, state)
+            total = (scores[:, None] + logprobs).flatten()  # (beginnings V,)
             best = total.topk(min(width, int((total > -math.inf).sum())))
             rows, words = best.indices // model.vocabulary_size, best.indices % model.vocabulary_size
             begun, scores = torch.cat([begun[rows], words[:, None]], 1), best.values
@@ -240,7 +251,7 @@ def beam_search(
             begun, scores, rows, words = begun[~over], scores[~over], rows[~over], words[~over]
             if not len(scores) or (len(ended) == width and float(scores[0]) <= ended[-1].logprob):
                 return ended
-            _, state = model(words[:, None].to(model.device), tuple(part[rows.to(part.device)] for part in state))
+            state = model.end_step(words.to(model.device), tuple(part[rows.to(part.device)] for part in step))
     cut = list(map(Candidate, begun.tolist(), scores.tolist()))
     return sorted(ended + cut, key=lambda sentence: -sentence.logprob)[:width]
 
@@ -254,18 +265,24 @@ def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: T
 
 
 def _drawn(weights: Tensor, random: torch.Generator) -> Tensor:
-    """(S, 1) words, each drawn as often as its weight in (S, V) says."""
-    total = weights.cumsum(1)
-    at = 1 - torch.rand(len(total), 1, generator=random, dtype=torch.float64)  # above 0, at most 1
-    return torch.searchsorted(total, at * total[:, -1:])  # a word of weight 0 never
+    """(S, 1) words, each drawn as often as its weight in (S, V) says: first a block of words, then a word of it."""
+    blocks = F.pad(weights, (0, -weights.shape[1] % BLOCK)).view(len(weights), -1, BLOCK)
+    total = blocks.sum(2, dtype=torch.float64).cumsum(1)  # (S, blocks)
+    at = total[:, -1:] * (1 - torch.rand(len(total), 1, generator=random, dtype=torch.float64))  # above 0, at most all
+    block = torch.searchsorted(total, at)  # a word of weight 0 never
+    before = F.pad(total, (1, 0)).gather(1, block)
+    inside = blocks[torch.arange(len(blocks)), block[:, 0]].double().cumsum(1)
+    word = torch.searchsorted(inside, (at - before).minimum(inside[:, -1:]))
+    return block * BLOCK + word
 
 
-def _next(model: LanguageModel, state: State) -> Tensor:
-    """(B, V) log-probabilities of the next word, on the CPU; a UserError where no word is possible in a row."""
-    logprobs = checked(model.predict(state).cpu(), "")
-    if not bool((logprobs.amax(1) > -math.inf).all()):
+def _next(model: LanguageModel, state: State) -> tuple[Tensor, State]:
+    """`begin_step`, with log-probabilities on the CPU; a UserError where no word is possible in a row."""
+    logprobs, begun = model.begin_step(state)
+    highest = checked(logprobs.amax(1), "")
+    if bool(highest.isneginf().any()):
         raise UserError("the model gives every next word probability 0, so that none can be drawn")
-    return logprobs
+    return logprobs.cpu(), begun
 
 
 def _chosen(which: Tensor, one: State, other: State) -> State:

@@ -171,6 +171,22 @@ def test_predictions_sum_to_one_and_agree_with_scores(predicting: LanguageModel,
             torch.testing.assert_close(scores[:, 0], logprobs.gather(1, tokens[:, t : t + 1])[:, 0], atol=1e-4, rtol=0)
 
 
+def test_a_step_in_two_halves_is_a_prediction_and_a_score(predicting: LanguageModel, tokens: torch.Tensor):
+    state, halves = predicting.initial_state(3), predicting.initial_state(3)
+    with torch.no_grad():
+        for t in range(tokens.shape[1]):
+            logprobs, begun = predicting.begin_step(halves)
+            torch.testing.assert_close(logprobs, predicting.predict(state), atol=1e-5, rtol=0)
+            _, state = predicting(tokens[:, t : t + 1], state)
+            halves = predicting.end_step(tokens[:, t], begun)
+            assert [part.shape for part in halves] == [part.shape for part in state]
+        rows = torch.tensor([2, 0])
+        _, begun = predicting.begin_step(halves)
+        chosen = predicting.end_step(tokens[rows, 0], tuple(part[rows] for part in begun))
+        _, state = predicting(tokens[rows, :1], tuple(part[rows] for part in state))
+        torch.testing.assert_close(predicting.predict(chosen), predicting.predict(state), atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [

@@ -9,7 +9,7 @@ from torch import Tensor
 from lmzoo.protocol.bases import WindowModel
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.protocol.perplexity import score, text_logprobs
-from lmzoo.protocol.sampling import Decoding, beam_search, sample
+from lmzoo.protocol.sampling import Decoding, _drawn, beam_search, sample
 
 P = torch.tensor([[0.0, 0.2, 0.8, 0.0], [0.1, 0.2, 0.3, 0.4], [0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
 LOG_P = P.log()
@@ -119,11 +119,29 @@ LOGPROBS = torch.tensor([[0.1, 0.4, 0.05, 0.25, 0.2], [0.9, 0.0, 0.02, 0.05, 0.0
     ],
 )
 def test_words_that_may_be_drawn(decoding: Decoding, kept: list[set[int]]):
-    weights = decoding.weights(LOGPROBS)
+    weights = decoding.weights(LOGPROBS).double()
     for row, logprobs, expected in zip(weights, LOGPROBS, kept, strict=True):
         assert set(row.nonzero()[:, 0].tolist()) == expected
         among = logprobs.exp().double()[sorted(expected)]
         assert torch.allclose(row[sorted(expected)] / row.sum(), among / among.sum(), rtol=1e-5)
+
+
+def test_the_nucleus_of_many_words_is_that_of_a_whole_sort():
+    p = torch.rand(20, 3000, generator=torch.Generator().manual_seed(0)).pow(torch.arange(20)[:, None]).log_softmax(1)
+    for mass in (0.1, 0.9, 1 - 1e-9):
+        ordered = p.double().exp().sort(1, descending=True).values
+        few = (ordered.cumsum(1) - ordered < mass * ordered.sum(1, keepdim=True)).sum(1)
+        assert ((Decoding(top_p=mass).weights(p) > 0).sum(1) == few).all()
+
+
+def test_words_are_drawn_in_proportion_to_weights_over_many_blocks():
+    weights = torch.zeros(1, 1000)
+    weights[0, [0, 63, 64, 500, 999]] = torch.tensor([1.0, 2.0, 3.0, 4.0, 1e-30])
+    drawn = _drawn(weights.expand(20000, -1), torch.Generator().manual_seed(0))[:, 0]
+    counts = drawn.bincount(minlength=1000)
+    assert counts.nonzero()[:, 0].tolist() == [0, 63, 64, 500]
+    expected = 20000 * weights[0, [0, 63, 64, 500]] / 10
+    assert ((counts[[0, 63, 64, 500]] - expected).abs() < 4 * expected.sqrt()).all()
 
 
 def sentences(length: int) -> dict[tuple[int, ...], float]:

@@ -68,7 +68,7 @@ class Cache(OfOneRun):
         model, words = self.inner, torch.full((batch_size, self.size), -1, device=self.device)
         start, d = model.initial_state(batch_size), 0
         if self.theta and isinstance(model, HasVectors):
-            d = model.next_vector(start).shape[1]
+            d = model.next_vector(start)[0].shape[1]
         return words, self.weight.new_zeros(batch_size, self.size, d), *start
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -81,13 +81,22 @@ class Cache(OfOneRun):
         return self._mixed(logprobs, cached), (words[:, -self.size :], vectors[:, -self.size :], *after)
 
     def predict(self, state: State) -> Tensor:
+        return self.begin_step(state)[0]
+
+    def begin_step(self, state: State) -> tuple[Tensor, State]:
         words, vectors, *inner = state
-        logprobs, query = self._next(tuple(inner))
-        words = torch.nn.functional.pad(words, (0, 1), value=-1)  # the place of the next word
-        shares = self._shares(query[:, None], words, torch.cat([vectors, query[:, None]], 1))[:, 0]  # (B, N + 1)
-        totals = torch.zeros_like(logprobs).scatter_add(1, words.clamp(min=0), shares)
+        logprobs, query, begun = self._next(tuple(inner))
+        vectors = torch.cat([vectors, query[:, None]], 1)  # (B, N + 1, d)
+        places = torch.nn.functional.pad(words, (0, 1), value=-1)  # the last is that of the next word
+        shares = self._shares(query[:, None], places, vectors)[:, 0]  # (B, N + 1)
+        totals = torch.zeros_like(logprobs).scatter_add(1, places.clamp(min=0), shares)
         cached = torch.where(shares.sum(1, keepdim=True) > 0, _log(totals), logprobs)
-        return self._mixed(logprobs, cached)
+        return self._mixed(logprobs, cached), (words, vectors, *begun)
+
+    def end_step(self, tokens: Tensor, begun: State) -> State:
+        words, vectors, *inner = begun
+        words = torch.cat([words, tokens[:, None]], 1)[:, -self.size :]
+        return words, vectors[:, -self.size :], *self.inner.end_step(tokens, tuple(inner))
 
     def _mixed(self, logprobs: Tensor, cached: Tensor) -> Tensor:
         """log((1 − λ) p_m + λ p_c)."""
@@ -111,14 +120,14 @@ class Cache(OfOneRun):
         vectors, after = model.vectors(tokens, state)
         return model.output(vectors.flatten(0, 1), tokens.flatten()).view(tokens.shape), vectors, after
 
-    def _next(self, state: State) -> tuple[Tensor, Tensor]:
-        """The model's (B, V) log-probabilities of the next token, and the (B, d) vector that predicts it."""
+    def _next(self, state: State) -> tuple[Tensor, Tensor, State]:
+        """`begin_step` of the model, and between its two parts the (B, d) vector that predicts the next token."""
         if not self.theta:
-            logprobs = self.inner.predict(state)
-            return logprobs, logprobs.new_empty(len(logprobs), 0)
+            logprobs, begun = self.inner.begin_step(state)
+            return logprobs, logprobs.new_empty(len(logprobs), 0), begun
         model: HasVectors = self.inner  # pyright: ignore[reportAssignmentType]
-        vector = model.next_vector(state)
-        return model.output.predict(vector), vector
+        vector, begun = model.next_vector(state)
+        return model.output.predict(vector), vector, begun
 
     @property
     def window_tokens(self) -> int:

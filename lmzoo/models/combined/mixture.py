@@ -56,6 +56,7 @@ class Mixture(OfTrained):
         self.starts_from = "model.runs", runs
         self.of_sentences = per == "sentence"
         self.parts: list[int] = []  # how many tensors the state of each model has, once one was read
+        self.begun: list[int] = []  # likewise what each model has begun a step with
         self.register_buffer("weights", torch.empty(0))
         sized_by_estimate(self, "weights")
         self.forgets_at_eos = True
@@ -101,8 +102,21 @@ class Mixture(OfTrained):
         return torch.stack(mixed, 1), weights
 
     def predict(self, state: State) -> Tensor:
-        scores = torch.stack([model.predict(inner) for model, inner in self._with_states(state)], 2)  # (B, V, K)
-        return (scores + state[0][:, None]).logsumexp(2)
+        return self.begin_step(state)[0]
+
+    def begin_step(self, state: State) -> tuple[Tensor, State]:
+        steps = [model.begin_step(inner) for model, inner in self._with_states(state)]
+        self.begun = [len(begun) for _, begun in steps]
+        scores = torch.stack([logprobs for logprobs, _ in steps], 2)  # (B, V, K)
+        begun = itertools.chain.from_iterable(begun for _, begun in steps)
+        return (scores + state[0][:, None]).logsumexp(2), (state[0], scores, *begun)
+
+    def end_step(self, tokens: Tensor, begun: State) -> State:
+        weights, scores, *rest = begun
+        chosen = scores[torch.arange(len(tokens), device=tokens.device), tokens]  # (B, K)
+        _, weights = self._mix(chosen[:, None], tokens[:, None], weights)
+        steps = zip(self.components, _parted(rest, self.begun), strict=True)
+        return weights, *itertools.chain.from_iterable(model.end_step(tokens, inner) for model, inner in steps)
 
     @property
     def window_tokens(self) -> int:
@@ -110,10 +124,15 @@ class Mixture(OfTrained):
 
     def _with_states(self, state: State) -> list[tuple[LanguageModel, State]]:
         """The models, each with its own part of the state."""
-        rest = iter(state[1:])
         if not self.parts:
             self.parts = [len(model.initial_state(1)) for model in self.components]
-        return [(model, tuple(itertools.islice(rest, n))) for model, n in zip(self.components, self.parts, strict=True)]
+        return list(zip(self.components, _parted(state[1:], self.parts), strict=True))
+
+
+def _parted(tensors: Iterable[Tensor], sizes: Sequence[int]) -> list[State]:
+    """The first ``sizes[0]`` tensors, the next ``sizes[1]``, and so on."""
+    rest = iter(tensors)
+    return [tuple(itertools.islice(rest, size)) for size in sizes]
 
 
 def mixture_weights(logprobs: Tensor) -> Tensor:

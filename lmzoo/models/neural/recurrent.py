@@ -161,7 +161,7 @@ class Recurrent(Conditioned):
         On CUDA, autocast would run cuDNN's cells in float16, which needs a scaled loss. On a CPU without AVX-512,
         oneDNN has no bfloat16 cells.
         """
-        device = self.device.type
+        device = self.embedding.weight.device.type
         if device != "cuda" and (device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()):
             return self._run(embedded, memory)
         kind = self.embedding.weight.dtype
@@ -207,17 +207,25 @@ class Recurrent(Conditioned):
             self.activity = activation_penalty(dropped, hidden, inside, ar, tar)
         return dropped, (tokens[:, -1], *memory)
 
-    def next_vector(self, state: State) -> Tensor:
-        """The (B, hidden) h that predicts the next token."""
+    def next_vector(self, state: State) -> tuple[Tensor, State]:
+        """The (B, hidden) h that predicts the next token, and the memory after the last one."""
         last, *memory = state
-        return self.dropout(self._advance(last[:, None], tuple(memory))[0])[:, 0]
+        hidden, memory = self._advance(last[:, None], tuple(memory))
+        return self.dropout(hidden)[:, 0], memory
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         hidden, after = self.vectors(tokens, state)
         return self.output(hidden.flatten(0, 1), tokens.flatten()).view(tokens.shape), after
 
     def predict(self, state: State) -> Tensor:
-        return self.output.predict(self.next_vector(state))
+        return self.begin_step(state)[0]
+
+    def begin_step(self, state: State) -> tuple[Tensor, State]:
+        vector, memory = self.next_vector(state)
+        return self.output.predict(vector), memory
+
+    def end_step(self, tokens: Tensor, begun: State) -> State:
+        return tokens, *begun
 
 
 class Rectified(nn.RNN):

@@ -33,7 +33,7 @@ def test_each_word_has_the_probability_that_a_dictionary_gives_it(theta: float, 
     weight, (alone, _) = 0.3, load(runs[1])
     state, last, expected = alone.initial_state(1), deque(maxlen=6), []
     for word in TEXT.tolist():
-        query = alone.next_vector(state)[0]
+        query = alone.next_vector(state)[0][0]
         odds = {}
         for earlier, vector in last:
             odds[earlier] = odds.get(earlier, 0.0) + math.exp(theta * float(query @ vector))
