@@ -18,6 +18,7 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import (
     Line,
     as_read,
@@ -31,7 +32,7 @@ from lmzoo.protocol.lines import (
 from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import Score, checked
 from lmzoo.protocol.reader import Reader
-from lmzoo.protocol.sampling import Decoding, sample
+from lmzoo.protocol.sampling import beam_search, sample
 from lmzoo.runs.directory import Run
 from lmzoo.runs.listing import find
 from lmzoo.runs.loading import load as load_weights
@@ -103,28 +104,57 @@ class Loaded:
 
     def sample(
         self,
-        tokens: int = 60,
+        tokens: int | None = None,
         seed: int = 0,
         *,
+        sentences: int | None = None,
         prompt: str = "",
         samples: int = 1,
         condition: str | None = None,
+        unknown: bool = True,
         **decoding: Any,
     ) -> list[str]:
-        """Texts drawn side by side.
+        """Texts drawn side by side, of so many tokens (60) or whole sentences.
 
         Args:
+            seed: of the first text; the next has the next number.
             condition: the label of all of them, where the run's lines have labels; without it, one is drawn for each.
-            decoding: ``temperature``, ``top_k``, ``top_p``, ``typical``; see `lmzoo.protocol.sampling.Decoding`.
+            unknown: whether `<unk>` may be drawn.
+            decoding: ``temperature``, ``top_k``, ``top_p``, ``typical``, ``repetition``; see
+                `lmzoo.protocol.decoding.Decoding`.
         """
         prefix = self._encode_prompt(prompt)
         drawn = sample(
-            self.model, tokens, seed,
+            self.model, 60 if tokens is None and sentences is None else tokens, seed,
             context=self.context, decoding=Decoding(**decoding), prompt=prefix, samples=samples,
-            condition=label_number(condition, self.vocabulary),
+            condition=label_number(condition, self.vocabulary), sentences=sentences, allowed=self._allowed(unknown),
         )  # fmt: skip
         first = [] if prefix is None else prefix.tolist()
-        return [self.vocabulary.decode([*first, *text]) for text in drawn.tokens.tolist()]
+        return [self.vocabulary.decode([*first, *text.tolist()]) for text, _ in drawn.each()]
+
+    def beam_search(
+        self,
+        width: int = 10,
+        longest: int = 60,
+        *,
+        prompt: str = "",
+        condition: str | None = None,
+        unknown: bool = True,
+    ) -> list[tuple[str, float]]:
+        """The likeliest sentences that a beam search finds, written as in `sample`, and log p in nats after the prompt.
+
+        Args:
+            longest: most tokens of a sentence, `<eos>` included; what is not over by then is cut off.
+            condition: their label, where the run's lines have labels.
+            unknown: whether they may have `<unk>`.
+        """
+        prefix = self._encode_prompt(prompt)
+        found = beam_search(
+            self.model, width, longest,
+            prompt=prefix, condition=label_number(condition, self.vocabulary), allowed=self._allowed(unknown),
+        )  # fmt: skip
+        first = [] if prefix is None else prefix.tolist()
+        return [(self.vocabulary.decode([*first, *sentence.tokens]), sentence.logprob) for sentence in found]
 
     def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
         """The perplexity of ``train``, ``valid`` or ``test``, or of a file of sentences, given labels if any."""
@@ -140,6 +170,10 @@ class Loaded:
         """A line that stands alone, scored word by word."""
         given = None if (number := label_number(condition, self.vocabulary)) is None else torch.tensor([number])
         return next(scored(self.model, self.vocabulary, [one_line_of(text)], "sentence", conditions=given))
+
+    def _allowed(self, unknown: bool) -> Tensor | None:
+        """(V,) bool, the words that may be drawn; None for all."""
+        return None if unknown else known_words(self.model, self.vocabulary)
 
     def _reader(self, condition: str | None) -> Reader:
         return Reader(self.model, self.run.path, label_number(condition, self.vocabulary))

@@ -81,6 +81,34 @@ def test_samples_begin_with_the_prompt(run: Path):
     assert texts == lm.sample(8, prompt=prompt, samples=3, top_k=2) != lm.sample(8, seed=1, prompt=prompt, samples=3)
 
 
+def test_sentences_are_whole_and_a_beam_finds_them_with_their_log_p(run: Path):
+    lm = lmzoo.load(run)
+    for text in lm.sample(sentences=2, samples=3):
+        assert text.split().count("<eos>") == 2
+        assert text.endswith("<eos>")
+    with pytest.raises(ValueError, match="give either tokens or sentences"):
+        lm.sample(5, sentences=2)
+    prompt = lm.vocabulary.decode([3, 5])
+    found = lm.beam_search(4, 6, prompt=prompt)
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    for text, score in found:
+        bits = [bits for _, bits in lm.surprisal(text.removesuffix(" <eos>"))]
+        after = bits[2:] if text.endswith("<eos>") else bits[2:-1]
+        assert text.startswith(prompt)
+        assert score == pytest.approx(-sum(after) * math.log(2), rel=1e-4)
+
+
+def test_unknown_words_are_left_out(tmp_path: Path):
+    (tmp_path / "text").write_text("a a b b\nb a c d e\n" * 9)
+    files = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid", "test")]
+    lm = lmzoo.train(
+        "corpus=text", *files, "corpus.min_count=10", "model=ngram", "device=cpu", f"run_dir={tmp_path / 'run'}"
+    )
+    assert any("<unk>" in text for text in [*lm.sample(samples=5), *(text for text, _ in lm.beam_search())])
+    known = [*lm.sample(samples=5, unknown=False), *(text for text, _ in lm.beam_search(unknown=False))]
+    assert {word for text in known for word in text.split()} == {"a", "b", "<eos>"}
+
+
 def test_a_model_is_trained_as_from_the_shell(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     lm = lmzoo.train(*SMALL, "seed=1")

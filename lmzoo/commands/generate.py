@@ -12,9 +12,10 @@ from lmzoo.core.options import Bounds, Size
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.vocabulary import ADDED, UNK
-from lmzoo.protocol.lines import encode_prompt
+from lmzoo.protocol.decoding import Decoding
+from lmzoo.protocol.lines import encode_prompt, known_words
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.protocol.sampling import Decoding, beam_search, sample
+from lmzoo.protocol.sampling import beam_search, sample
 
 LongSeed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
 
@@ -26,16 +27,20 @@ def main() -> int:
     unfinished = run.unfinished()
     prompt, condition = _encoded(options.prompt, model, vocabulary), label_number(options.condition, vocabulary)
     begun, labels = [] if prompt is None else prompt.tolist(), None
+    allowed = known_words(model, vocabulary) if options.no_unknown else None
     if options.beam:
-        sentences = beam_search(model, options.beam, options.tokens, prompt=prompt, condition=condition)
+        sentences = beam_search(
+            model, options.beam, options.tokens, prompt=prompt, condition=condition, allowed=allowed
+        )
         texts = [[(sentence.logprob, sentence.tokens)] for sentence in sentences]
     else:
         context = run.config()["corpus"]["context"]
         drawn = sample(
-            model, options.tokens, options.seed,
+            model, None if options.sentences else options.tokens, options.seed,
             context=context, decoding=decoding, prompt=prompt, samples=options.samples, condition=condition,
+            sentences=options.sentences, allowed=allowed,
         )  # fmt: skip
-        texts = [_lines(tokens, logprobs) for tokens, logprobs in zip(drawn.tokens, drawn.logprobs, strict=True)]
+        texts = [_lines(tokens, logprobs) for tokens, logprobs in drawn.each()]
         labels = drawn.conditions if condition is None else None
     warn(unfinished)
     for number, lines in enumerate(texts):
@@ -59,7 +64,9 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         "lmzoo generate outputs/pydoc/lstm --beam 10 --tokens 30",
     )
     parser.add_run("outputs/pydoc/lstm")
-    parser.add_argument("--tokens", type=bounded(Size), default=200, help="how many, ends of lines included (200)")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--tokens", type=bounded(Size), default=200, help="how many, ends of lines included (200)")
+    length.add_argument("--sentences", type=bounded(Size), help="so many whole sentences in each text")
     parser.add_argument(
         "--samples", type=bounded(Size), default=1, help="how many texts, an empty line between them (1)"
     )
@@ -79,9 +86,20 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     )
     parser.add_argument("--typical", type=float, default=1.0, help="likewise, words of typical information first (1)")
     parser.add_argument(
+        "--repetition",
+        type=float,
+        default=1.0,
+        help="log p of a word that the text has already is multiplied by this; above 1 words are repeated less (1)",
+    )
+    parser.add_argument(
+        "--no-unknown", action="store_true", help="leave out <unk>; other words keep the ratio of their probabilities"
+    )
+    parser.add_argument(
         "--beam", type=bounded(Size), help="print the likeliest sentences that a beam search of this width finds"
     )
-    parser.add_argument("--seed", type=bounded(LongSeed), default=0, help="another seed draws another text (0)")
+    parser.add_argument(
+        "--seed", type=bounded(LongSeed), default=0, help="of the first text; the next has the next number (0)"
+    )
     parser.add_argument(
         "--scores", action="store_true", help="print log p of each line in nats before it, without the prompt's"
     )
@@ -89,12 +107,14 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     options = parser.parse_args()
     try:
         decoding = Decoding(
-            temperature=options.temperature, top_k=options.top_k, top_p=options.top_p, typical=options.typical
-        )
+            temperature=options.temperature, top_k=options.top_k, top_p=options.top_p, typical=options.typical,
+            repetition=options.repetition,
+        )  # fmt: skip
     except ValueError as error:
         raise UserError(f"--{error}".replace("_", "-", 1)) from None
-    if options.beam and (decoding != Decoding() or options.samples > 1):
-        raise UserError("--beam draws nothing", "leave out --samples, --temperature, --top-k, --top-p and --typical")
+    if options.beam and (decoding != Decoding() or options.samples > 1 or options.sentences):
+        left_out = "--samples, --sentences, --temperature, --top-k, --top-p, --typical and --repetition"
+        raise UserError("--beam draws nothing", f"leave out {left_out}")
     return options, decoding
 
 

@@ -16,7 +16,7 @@ from lmzoo.core.extras import needed
 from lmzoo.page import drawn, shown
 from lmzoo.page.examples import Example, example
 from lmzoo.page.zoo import Zoo
-from lmzoo.protocol.sampling import Decoding
+from lmzoo.protocol.decoding import Decoding
 
 HOST = "127.0.0.1"
 

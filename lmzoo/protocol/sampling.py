@@ -1,7 +1,7 @@
 """Text drawn from any language model, and its likeliest sentences."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,74 +13,14 @@ from lmzoo.core.progress import Bar
 from lmzoo.corpus import EOS_ID, Context
 from lmzoo.protocol.abilities import Draws
 from lmzoo.protocol.condition import initial_state, shares
+from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, State, evaluating
 from lmzoo.protocol.perplexity import checked
 from lmzoo.protocol.reader import Reader
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decoding:
-    """Which of the next words may be drawn, and how often; the default draws from the model as it is.
-
-    The temperature comes first, then each rule in the order given here; ``top_k=1`` is greedy.
-
-    Attributes:
-        temperature: τ; p(x)^(1/τ) / Σ p^(1/τ) takes the place of p.
-        top_k: the k likeliest words alone (Fan et al. 2018).
-        top_p: the fewest likeliest words that have this probability together (Holtzman et al. 2020).
-        typical: the fewest words with this probability together whose -log p is nearest to the entropy (Meister et
-            al. 2023).
-
-    Raises: ValueError for a value that cannot be.
-    """
-
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float = 1.0
-    typical: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature={self.temperature}: must be positive and finite")
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k={self.top_k}: must be at least 1")
-        for name in ("top_p", "typical"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)}: must be above 0 and at most 1")
-
-    def weights(self, logprobs: Tensor) -> Tensor:
-        """(B, V) log-probabilities in nats -> (B, V), in proportion to how often each word is drawn; float64 where a
-        rule changes them."""
-        if self == Decoding():
-            return logprobs.exp()
-        logprobs = logprobs.double()
-        p = ((logprobs - logprobs.amax(1, keepdim=True)) / self.temperature).exp()
-        if self.top_k is not None and self.top_k < p.shape[1]:
-            likeliest = p.topk(self.top_k, dim=1)
-            p = torch.zeros_like(p).scatter(1, likeliest.indices, likeliest.values)
-        if self.top_p < 1:
-            p = _nucleus(p, p, self.top_p)
-        if self.typical < 1:
-            surprisal = -(p / p.sum(1, keepdim=True)).log()  # (B, V)
-            entropy = torch.special.entr(p / p.sum(1, keepdim=True)).sum(1, keepdim=True)
-            p = _nucleus(p, -(surprisal - entropy).abs(), self.typical)
-        return p
-
-
-def _nucleus(p: Tensor, rank: Tensor, mass: float) -> Tensor:
-    """(B, V) weights p of the words of highest rank (B, V) that have this share of them together; 0 for the rest."""
-    enough = mass * p.sum(1, keepdim=True)
-    for most in (min(512, p.shape[1]), p.shape[1]):  # few words have most of the mass, so seldom are all sorted
-        first = rank.topk(most, dim=1).indices
-        ordered = p.gather(1, first)
-        total = ordered.cumsum(1)
-        if bool((total[:, -1:] >= enough).all()):
-            break
-    return torch.zeros_like(p).scatter(1, first, ordered.where(total - ordered < enough, 0))
-
-
 class Texts(NamedTuple):
-    """S texts of N tokens."""
+    """S texts of N tokens, or fewer where so many sentences were asked for."""
 
     tokens: Tensor
     """(S, N) int64 word numbers."""
@@ -88,12 +28,21 @@ class Texts(NamedTuple):
     """(S, N) their log-probabilities in nats under the model, whatever the decoding; float64."""
     conditions: Tensor | None
     """(S,) what each text was drawn given; None where the model has no conditions."""
+    sentences: int | None
+    """How many sentences each text has; None where N was given. What was drawn after them is no part of the text."""
+
+    def each(self) -> list[tuple[Tensor, Tensor]]:
+        """The (n,) tokens of each text, and their (n,) log-probabilities."""
+        ends = len(self.tokens) * [self.tokens.shape[1]]
+        if self.sentences is not None:
+            ends = [int((text == EOS_ID).nonzero()[self.sentences - 1]) + 1 for text in self.tokens]
+        return [(text[:n], scores[:n]) for text, scores, n in zip(self.tokens, self.logprobs, ends, strict=True)]
 
 
 @torch.no_grad()
 def sample(
     model: LanguageModel,
-    tokens: int,
+    tokens: int | None,
     seed: int,
     *,
     context: Context,
@@ -101,26 +50,39 @@ def sample(
     prompt: Tensor | None = None,
     samples: int = 1,
     condition: int | None = None,
+    sentences: int | None = None,
+    allowed: Tensor | None = None,
 ) -> Texts:
     """Texts drawn word by word side by side, each beginning at a sentence boundary.
 
     Afterwards the model has the mode (training or evaluation) it had before.
 
     Args:
+        tokens: how many a text has; None where ``sentences`` says how long it is.
+        seed: of the first text; that of the next is one more, and so on. So each can be drawn again by itself.
         context: with ``sentence`` the model forgets everything at each `<eos>`.
         decoding: which words may be drawn; None draws from the model as it is.
         prompt: (P,) words that each first sentence begins with, P at least 1; they are read and not drawn.
         condition: that of all texts. Without it, a model that has conditions draws one for each text from p(c), or
             p(c | prompt).
+        sentences: how many a text has, the one that the prompt begins among them.
+        allowed: (V,) bool, the words that may be drawn, `<eos>` among them; their probabilities are in the ratio that
+            they have in the model. None: all.
 
-    Raises: ValueError where tokens or samples is less than 1; UserError where the model gives every next word
-        probability 0.
+    Raises: ValueError where a number is less than 1, and unless either ``tokens`` or ``sentences`` is given; UserError
+        where every next word has probability 0, and where a sentence does not end.
     """
-    for name, number in (("tokens", tokens), ("samples", samples)):
-        if number < 1:
+    for name, number in (("tokens", tokens), ("sentences", sentences), ("samples", samples)):
+        if number is not None and number < 1:
             raise ValueError(f"{name}={number}: must be at least 1")
+    if (tokens is None) == (sentences is None):
+        raise ValueError("give either tokens or sentences")
     decoding = decoding or Decoding()
-    random = torch.Generator().manual_seed(seed)
+    randoms = [torch.Generator().manual_seed(seed + number) for number in range(samples)]
+    said = torch.zeros(samples, model.vocabulary_size, dtype=torch.bool) if decoding.repetition > 1 else None
+    if said is not None and prompt is not None:
+        said[:, prompt] = True
+    length, ends = torch.zeros(samples), torch.zeros(samples)
     conditions = None if condition is None else torch.full((samples,), condition)
     drawn, scores, device = [], [], model.device
     with evaluating(model):
@@ -129,18 +91,27 @@ def sample(
                 reader = Reader(model, "")
                 reader.read(prompt)
                 p = reader.joint.softmax(0)  # p(c | prompt)
-            conditions = p.cpu().multinomial(samples, replacement=True, generator=random)
+            conditions = torch.cat([p.cpu().multinomial(1, generator=random) for random in randoms])
         state = _after(model, prompt, samples, conditions)
-        for _ in range(tokens):
-            logprobs, begun = _next(model, state)  # (S, V)
-            token = _drawn(decoding.weights(logprobs), random)
+        while len(drawn) < (tokens or math.inf) and (sentences is None or bool((ends < sentences).any())):
+            logprobs, begun = _next(model, state, allowed)  # (S, V)
+            token = _drawn(decoding.weights(logprobs, said), _uniform(randoms))
             drawn.append(token)
             scores.append(logprobs.gather(1, token).double())
             state = model.end_step(token[:, 0].to(device), begun)
-            if context == "sentence" and bool((ended := token == EOS_ID).any()):
-                start = initial_state(model, samples, conditions)
-                state = _chosen(ended[:, 0].to(device), start, state)
-    return Texts(torch.cat(drawn, 1), torch.cat(scores, 1), conditions)
+            ended = token[:, 0] == EOS_ID
+            if said is not None:
+                said.scatter_(1, token, True)[:, EOS_ID] = False
+            if context == "sentence" and bool(ended.any()):
+                state = _chosen(ended.to(device), initial_state(model, samples, conditions), state)
+                if said is not None:
+                    said[ended] = False
+            if sentences is not None:
+                ends += ended
+                length = (length + 1).where(~ended & (ends < sentences), 0)
+                if int(length.max()) >= LONGEST_SENTENCE:
+                    raise UserError(f"a sentence has over {LONGEST_SENTENCE:,} tokens", "ask for a number of tokens")
+    return Texts(torch.cat(drawn, 1), torch.cat(scores, 1), conditions, sentences)
 
 
 BLOCK = 64
@@ -195,7 +166,8 @@ def _step(model: LanguageModel, state: State, random: torch.Generator) -> tuple[
         token, after = model.draw(state, random)
         return token[:, 0].cpu(), after
     logprobs, begun = _next(model, state)
-    token = _drawn(Decoding().weights(logprobs), random)[:, 0]  # (R,)
+    uniform = torch.rand(len(logprobs), 1, generator=random, dtype=torch.float64)
+    token = _drawn(Decoding().weights(logprobs), uniform)[:, 0]  # (R,)
     return token, model.end_step(token.to(model.device), begun)
 
 
@@ -210,7 +182,13 @@ class Candidate(NamedTuple):
 
 @torch.no_grad()
 def beam_search(
-    model: LanguageModel, width: int, longest: int, *, prompt: Tensor | None = None, condition: int | None = None
+    model: LanguageModel,
+    width: int,
+    longest: int,
+    *,
+    prompt: Tensor | None = None,
+    condition: int | None = None,
+    allowed: Tensor | None = None,
 ) -> list[Candidate]:
     """The likeliest sentences that a beam search finds (Lowerre 1976), the best first; ``width`` 1 is greedy.
 
@@ -221,6 +199,8 @@ def beam_search(
         longest: most tokens of a sentence, `<eos>` included; what is not over by then is cut off.
         prompt: as in `sample`.
         condition: that of the sentences, which a model that has conditions needs.
+        allowed: (V,) bool, the words that sentences are made of, `<eos>` among them; None: all. Their log p is the
+            model's.
 
     Raises: ValueError where width or longest is less than 1; UserError as `sample` does, and where a condition is
         missing.
@@ -240,7 +220,7 @@ def beam_search(
     with evaluating(model):
         state = _after(model, prompt, 1, given)
         for _ in range(longest):
-            logprobs, step = _next(model, state)
+            logprobs, step = _next(model, state, allowed)
             total = (scores[:, None] + logprobs).flatten()  # (beginnings V,)
             best = total.topk(min(width, int((total > -math.inf).sum())))
             rows, words = best.indices // model.vocabulary_size, best.indices % model.vocabulary_size
@@ -264,11 +244,20 @@ def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: T
     return state
 
 
-def _drawn(weights: Tensor, random: torch.Generator) -> Tensor:
-    """(S, 1) words, each drawn as often as its weight in (S, V) says: first a block of words, then a word of it."""
+def _uniform(randoms: Sequence[torch.Generator]) -> Tensor:
+    """(S, 1) numbers in [0, 1), one of each generator."""
+    return torch.cat([torch.rand(1, 1, generator=random, dtype=torch.float64) for random in randoms])
+
+
+def _drawn(weights: Tensor, uniform: Tensor) -> Tensor:
+    """(S, 1) words, each drawn as often as its weight in (S, V) says: first a block of words, then a word of it.
+
+    Args:
+        uniform: (S, 1) numbers in [0, 1) drawn from there.
+    """
     blocks = F.pad(weights, (0, -weights.shape[1] % BLOCK)).view(len(weights), -1, BLOCK)
     total = blocks.sum(2, dtype=torch.float64).cumsum(1)  # (S, blocks)
-    at = total[:, -1:] * (1 - torch.rand(len(total), 1, generator=random, dtype=torch.float64))  # above 0, at most all
+    at = total[:, -1:] * (1 - uniform)  # above 0, at most all
     block = torch.searchsorted(total, at)  # a word of weight 0 never
     before = F.pad(total, (1, 0)).gather(1, block)
     inside = blocks[torch.arange(len(blocks)), block[:, 0]].double().cumsum(1)
@@ -276,12 +265,16 @@ def _drawn(weights: Tensor, random: torch.Generator) -> Tensor:
     return block * BLOCK + word
 
 
-def _next(model: LanguageModel, state: State) -> tuple[Tensor, State]:
-    """`begin_step`, with log-probabilities on the CPU; a UserError where no word is possible in a row."""
+def _next(model: LanguageModel, state: State, allowed: Tensor | None = None) -> tuple[Tensor, State]:
+    """`begin_step`, with log-probabilities on the CPU, those of words that are not ``allowed`` being -inf; a UserError
+    where no word is possible in a row."""
     logprobs, begun = model.begin_step(state)
+    if allowed is not None:
+        logprobs = logprobs.where(allowed.to(logprobs.device), -math.inf)
     highest = checked(logprobs.amax(1), "")
     if bool(highest.isneginf().any()):
-        raise UserError("the model gives every next word probability 0, so that none can be drawn")
+        which = "next word" if allowed is None else "next word that may be drawn"
+        raise UserError(f"the model gives every {which} probability 0, so that none can be drawn")
     return logprobs.cpu(), begun
 
 

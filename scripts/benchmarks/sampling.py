@@ -13,7 +13,8 @@ from collections.abc import Callable
 import torch
 from recurrent import Plain, our_model
 
-from lmzoo.protocol.sampling import Decoding, sample
+from lmzoo.protocol.decoding import Decoding
+from lmzoo.protocol.sampling import sample
 
 WORDS, HIDDEN, LAYERS = 10_000, 200, 2
 

@@ -8,7 +8,8 @@ import torch
 from command_line import MODELS, QUICK, TEXT, command
 
 from lmzoo.commands import generate
-from lmzoo.protocol.sampling import Decoding, beam_search, sample
+from lmzoo.protocol.decoding import Decoding
+from lmzoo.protocol.sampling import beam_search, sample
 from lmzoo.runs.loading import load
 
 
@@ -55,6 +56,19 @@ def test_the_likeliest_sentences(run: Path):
     ]
 
 
+def test_whole_sentences_and_rules(run: Path):
+    model, vocabulary = load(run)
+    decoding = Decoding(repetition=1.5)
+    drawn = sample(model, None, 4, context="sentence", decoding=decoding, samples=2, sentences=3).each()
+    options = ["--sentences", "3", "--samples", "2", "--seed", "4", "--repetition", "1.5"]
+    lines = command(str(run), *options, main=generate.main).out.splitlines()
+    assert [len(lines), lines[3]] == [7, ""]
+    for text, (tokens, _) in zip((lines[:3], lines[4:]), drawn, strict=True):
+        assert [line.split() for line in text] == [
+            line.removesuffix("<eos>").split() for line in vocabulary.decode(tokens.tolist()).split("\n")
+        ]
+
+
 def test_an_unknown_word_of_a_prompt_is_read_as_unk(tmp_path: Path):
     (tmp_path / "text").write_text("a a b b\nb a c\n" * 3)
     files = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid", "test")]
@@ -63,6 +77,9 @@ def test_an_unknown_word_of_a_prompt_is_read_as_unk(tmp_path: Path):
     told = command(str(tmp_path / "run"), "--tokens", "1", "--prompt", "nowhere", main=generate.main)
     assert told.out.split()[0] == "<unk>"
     assert "nowhere: read as <unk>" in told.err
+    told = command(str(tmp_path / "run"), "--no-unknown", "--tokens", "300", main=generate.main)
+    assert set(told.out.split()) == {"a", "b"}
+    assert "<unk>" in command(str(tmp_path / "run"), "--tokens", "300", main=generate.main).out
 
 
 def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
@@ -88,6 +105,9 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
         (["--top-p", "1.5"], "--top-p=1.5: must be above 0 and at most 1"),
         (["--beam", "0"], "--beam 0: must be at least 1"),
         (["--beam", "2", "--top-k", "3"], "--beam draws nothing; leave out"),
+        (["--beam", "2", "--sentences", "3"], "--beam draws nothing; leave out"),
+        (["--tokens", "2", "--sentences", "3"], "--sentences: not allowed with argument --tokens"),
+        (["--repetition", "0.5"], "--repetition=0.5: must be at least 1 and finite"),
         (["--words", "3"], "unrecognized arguments: --words 3; --help shows what there is"),
     ],
 )

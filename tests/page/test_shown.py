@@ -12,7 +12,7 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
 from lmzoo.page import shown
 from lmzoo.page.zoo import Zoo
-from lmzoo.protocol.sampling import Decoding
+from lmzoo.protocol.decoding import Decoding
 
 MODELS = ["ngram", "lstm", "hmm", "vlhmm", "lds"]
 LINE = "the dog barks of england"

@@ -21,9 +21,10 @@ from lmzoo.models.hmm.hmm import HMM
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.ngram.arpa_file import write_arpa
 from lmzoo.protocol.abilities import Encoder
+from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, State, learnt_numbers, models
 from lmzoo.protocol.perplexity import text_logprobs
-from lmzoo.protocol.sampling import Decoding, beam_search, sample
+from lmzoo.protocol.sampling import beam_search, sample
 from lmzoo.protocol.state_dict import restored
 from lmzoo.runs.loading import hand_over
 

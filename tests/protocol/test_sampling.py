@@ -6,10 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import Context
 from lmzoo.protocol.bases import WindowModel
+from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.protocol.perplexity import score, text_logprobs
-from lmzoo.protocol.sampling import Decoding, _drawn, beam_search, sample
+from lmzoo.protocol.sampling import _drawn, beam_search, sample
 
 P = torch.tensor([[0.0, 0.2, 0.8, 0.0], [0.1, 0.2, 0.3, 0.4], [0.5, 0.0, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
 LOG_P = P.log()
@@ -95,6 +98,74 @@ class Mixed(Boundary):
         return torch.where((context[:, 1:] > 0), torch.logaddexp(certain + math.log(0.5), goes_on), certain)
 
 
+def test_each_text_has_a_seed_of_its_own():
+    together = sample(Bigrams(), 30, seed=5, context="stream", samples=3).tokens.tolist()
+    alone = [sample(Bigrams(), 30, seed, context="stream").tokens[0].tolist() for seed in (5, 6, 7)]
+    assert together == alone
+
+
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_whole_sentences_are_those_of_a_longer_text(context: Context):
+    long = sample(Mixed(), 100, seed=0, context=context, samples=9)
+    texts = sample(Mixed(), None, seed=0, context=context, samples=9, sentences=3).each()
+    assert len({len(tokens) for tokens, _ in texts}) > 2
+    for (tokens, logprobs), whole, scores in zip(texts, long.tokens, long.logprobs, strict=True):
+        assert tokens.tolist().count(0) == 3
+        assert tokens[-1] == 0
+        assert tokens.equal(whole[: len(tokens)])
+        assert logprobs.equal(scores[: len(tokens)])
+
+
+def test_a_sentence_without_an_end_is_told():
+    class Endless(Boundary):
+        def next_logprobs(self, context: Tensor) -> Tensor:
+            return torch.tensor([-torch.inf, 0.0, -torch.inf, -torch.inf]).expand(len(context), -1)
+
+    with pytest.raises(UserError, match="a sentence has over 2,000 tokens; ask for a number of tokens"):
+        sample(Endless(), None, seed=0, context="stream", sentences=1)
+
+
+def test_words_that_are_not_allowed_are_never_drawn_and_the_others_keep_their_ratios():
+    allowed = torch.tensor([True, True, False, True])
+    texts = sample(Bigrams(), 200, seed=1, context="stream", samples=100, allowed=allowed)
+    before = torch.cat([torch.zeros(100, 1, dtype=torch.int64), texts.tokens[:, :-1]], 1)
+    counts = torch.zeros(4, 4).index_put_((before.flatten(), texts.tokens.flatten()), torch.ones(()), accumulate=True)
+    expected = torch.tensor([[0, 1, 0, 0], [1 / 7, 2 / 7, 0, 4 / 7], [0, 0, 0, 0], [1, 0, 0, 0]])
+    times = counts.sum(1, keepdim=True).clamp(min=1)
+    assert ((counts / times - expected).abs() <= 4 * (expected * (1 - expected) / times).sqrt() + 1e-6).all()
+    assert torch.allclose(LOG_P[before, texts.tokens].double(), texts.logprobs), "scores are the model's"
+    nowhere = torch.tensor([False, False, False, True])
+    with pytest.raises(UserError, match="every next word that may be drawn probability 0"):
+        sample(Bigrams(), 1, seed=0, context="stream", allowed=nowhere)
+
+
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_words_of_the_text_are_repeated_less(context: Context):
+    logprobs, theta = torch.tensor([0.1, 0.2, 0.3, 0.4]).log(), 1.7
+    texts = sample(
+        Always(), 8, 3, context=context, decoding=Decoding(repetition=theta), samples=4000, prompt=torch.tensor([2])
+    ).tokens
+    found, expected, variance = torch.zeros(4), torch.zeros(4), torch.zeros(4)
+    for text in texts.tolist():
+        said = {2}
+        for word in text:
+            p = torch.tensor([float(logprobs[w]) * (theta if w in said else 1) for w in range(4)]).exp()
+            p /= p.sum()
+            expected, variance = expected + p, variance + p * (1 - p)
+            found[word] += 1
+            said = set() if word == 0 and context == "sentence" else said | ({word} - {0})
+    assert ((found - expected).abs() < 4 * variance.sqrt()).all()
+
+
+class Always(WindowModel):
+    """Who gives four words the same probabilities always."""
+
+    vocabulary_size, order = 4, 2
+
+    def next_logprobs(self, context: Tensor) -> Tensor:
+        return torch.tensor([0.1, 0.2, 0.3, 0.4]).log().expand(len(context), -1)
+
+
 def test_scores_are_the_model_s_own_whatever_the_decoding():
     texts = sample(Bigrams(), 50, seed=0, context="stream", decoding=Decoding(temperature=3.0, top_k=3), samples=3)
     for tokens, logprobs in zip(texts.tokens, texts.logprobs, strict=True):
@@ -142,7 +213,9 @@ def test_the_nucleus_of_many_words_is_that_of_a_whole_sort():
 def test_words_are_drawn_in_proportion_to_weights_over_many_blocks():
     weights = torch.zeros(1, 1000)
     weights[0, [0, 63, 64, 500, 999]] = torch.tensor([1.0, 2.0, 3.0, 4.0, 1e-30])
-    drawn = _drawn(weights.expand(20000, -1), torch.Generator().manual_seed(0))[:, 0]
+    drawn = _drawn(
+        weights.expand(20000, -1), torch.rand(20000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    )[:, 0]
     counts = drawn.bincount(minlength=1000)
     assert counts.nonzero()[:, 0].tolist() == [0, 63, 64, 500]
     expected = 20000 * weights[0, [0, 63, 64, 500]] / 10
@@ -165,6 +238,19 @@ def test_a_wide_beam_finds_the_likeliest_sentences():
     assert [round(sentence.logprob, 5) for sentence in found] == [round(score, 5) for _, score in best]
     for sentence in found:
         assert sentence.logprob == pytest.approx(sentences(6)[tuple(sentence.tokens)])
+
+
+def test_a_beam_leaves_out_words_that_are_not_allowed():
+    best = sorted(
+        ((score, tokens) for tokens, score in sentences(6).items() if 2 not in tokens), key=lambda pair: -pair[0]
+    )[:3]
+    found = [
+        (sentence.logprob, tuple(sentence.tokens))
+        for sentence in beam_search(Bigrams(), 200, 6, allowed=torch.tensor([True, True, False, True]))
+        if sentence.tokens[-1] == 0
+    ][:3]
+    assert [tokens for _, tokens in found] == [tokens for _, tokens in best]
+    assert [score for score, _ in found] == pytest.approx([score for score, _ in best])
 
 
 def test_a_beam_of_one_is_greedy_and_so_is_the_likeliest_word_alone():
@@ -201,10 +287,13 @@ def test_arguments_that_cannot_be():
         sample(Bigrams(), 0, seed=0, context="stream")
     with pytest.raises(ValueError, match="samples=0: must be at least 1"):
         sample(Bigrams(), 1, seed=0, context="stream", samples=0)
+    for tokens, number in ((None, None), (1, 1)):
+        with pytest.raises(ValueError, match="give either tokens or sentences"):
+            sample(Bigrams(), tokens, seed=0, context="stream", sentences=number)
     for temperature in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="must be positive and finite"):
             Decoding(temperature=temperature)
-    for wrong in ({"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"typical": math.nan}):
+    for wrong in ({"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"typical": math.nan}, {"repetition": 0.9}):
         with pytest.raises(ValueError, match="must be"):
             Decoding(**wrong)
     for width, longest in ((0, 1), (1, 0)):

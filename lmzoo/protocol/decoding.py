@@ -1,0 +1,79 @@
+"""Which of the next words may be drawn, and how often."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """Which of the next words may be drawn, and how often; the default draws from the model as it is.
+
+    The penalty comes first, then the temperature, then each rule in the order given here; ``top_k=1`` is greedy.
+
+    Attributes:
+        temperature: τ; p(x)^(1/τ) / Σ p^(1/τ) takes the place of p.
+        top_k: the k likeliest words alone (Fan et al. 2018).
+        top_p: the fewest likeliest words that have this probability together (Holtzman et al. 2020).
+        typical: the fewest words with this probability together whose -log p is nearest to the entropy (Meister et
+            al. 2023).
+        repetition: log p of a word that the text has already is multiplied by this, 1 or more (after Keskar et al.
+            2019); `<eos>` is left as it is, and with ``context="sentence"`` only the sentence counts.
+
+    Raises: ValueError for a value that cannot be.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    typical: float = 1.0
+    repetition: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature}: must be positive and finite")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k={self.top_k}: must be at least 1")
+        if not 1 <= self.repetition < math.inf:
+            raise ValueError(f"repetition={self.repetition}: must be at least 1 and finite")
+        for name in ("top_p", "typical"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)}: must be above 0 and at most 1")
+
+    def weights(self, logprobs: Tensor, said: Tensor | None = None) -> Tensor:
+        """(B, V) log-probabilities in nats -> (B, V), in proportion to how often each word is drawn; float64 where a
+        rule changes them.
+
+        Args:
+            said: (B, V) bool, which words ``repetition`` is for; None is for none.
+        """
+        if self == Decoding():
+            return logprobs.exp()
+        logprobs = logprobs.double()
+        if said is not None:
+            logprobs = logprobs.where(~said, self.repetition * logprobs)
+        p = ((logprobs - logprobs.amax(1, keepdim=True)) / self.temperature).exp()
+        if self.top_k is not None and self.top_k < p.shape[1]:
+            likeliest = p.topk(self.top_k, dim=1)
+            p = torch.zeros_like(p).scatter(1, likeliest.indices, likeliest.values)
+        if self.top_p < 1:
+            p = _nucleus(p, p, self.top_p)
+        if self.typical < 1:
+            surprisal = -(p / p.sum(1, keepdim=True)).log()  # (B, V)
+            entropy = torch.special.entr(p / p.sum(1, keepdim=True)).sum(1, keepdim=True)
+            p = _nucleus(p, -(surprisal - entropy).abs(), self.typical)
+        return p
+
+
+def _nucleus(p: Tensor, rank: Tensor, mass: float) -> Tensor:
+    """(B, V) weights p of the words of highest rank (B, V) that have this share of them together; 0 for the rest."""
+    enough = mass * p.sum(1, keepdim=True)
+    for most in (min(512, p.shape[1]), p.shape[1]):  # few words have most of the mass, so seldom are all sorted
+        first = rank.topk(most, dim=1).indices
+        ordered = p.gather(1, first)
+        total = ordered.cumsum(1)
+        if bool((total[:, -1:] >= enough).all()):
+            break
+    return torch.zeros_like(p).scatter(1, first, ordered.where(total - ordered < enough, 0))
