@@ -104,7 +104,8 @@ def saved(run: Path) -> dict[str, bytes]:
 
 
 def edit(file: Path, change: Callable[[Any], Any]) -> None:
-    """Read a file of a run, change what is in it, and write it again without its seal, as older versions had none."""
+    """Read a file of a run, change what is in it, and write it again; see `age`."""
+    age(file.parent)
     if file.suffix == ".pt":
         saved = torch.load(file, weights_only=True)
         saved = change(saved) or saved
@@ -114,6 +115,20 @@ def edit(file: Path, change: Callable[[Any], Any]) -> None:
         read = reader(file.read_text())
         read = change(read) or read
         file.write_text(writer({k: v for k, v in read.items() if k != SEAL} if isinstance(read, dict) else read))
+
+
+def age(run: Path) -> None:
+    """Make a run one of an older version, which kept no checksums."""
+    for name in ("results.json", "provenance.json"):
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            (run / name).write_text(json.dumps(unsealed(json.loads((run / name).read_text()))))
+
+
+def unsealed(tree: Any) -> Any:
+    """What a file of JSON holds, without checksums of itself and of other files."""
+    if isinstance(tree, list):
+        return [unsealed(part) for part in tree]
+    return {key: part for key, part in tree.items() if key not in (SEAL, "files")} if isinstance(tree, dict) else tree
 
 
 def put(*keys: Any, value: Any) -> Callable[[Any], None]:

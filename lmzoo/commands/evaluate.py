@@ -11,12 +11,16 @@ from typing import Any
 from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
+from lmzoo.core.seals import RESULTS
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.lines import Part, file_parts, known_words, scored_parts
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.runs.directory import Run
-from lmzoo.runs.results import finite
+from lmzoo.runs.results import finite, perplexities
+
+ROUNDED = 0.01
+"""By a larger share than this, devices and precisions do not make perplexities differ."""
 
 MANY_UNKNOWN = 0.01
 """Where a larger share of a text is unknown, its perplexity says less: `<unk>` is easy to predict."""
@@ -33,7 +37,8 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words that are not `known`),
         impossible (tokens of probability zero), seconds, device; where words are unknown, impossible_unknown (how many
         of these are impossible), and perplexity_of_known, that of all other tokens; where words are characters,
-        bits_per_character; where the file is one that the run was trained on, warning.
+        bits_per_character; where the file is one that the run was trained on, or its results have another figure,
+        warning.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
@@ -63,12 +68,24 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
         figures["perplexity_without_condition"] = unconditioned.perplexity
     if vocabulary.form.unit == "char":
         figures["bits_per_character"] = math.log2(measured.perplexity)
-    if text not in SPLITS and (warning := run.trained_text(Path(text))):
+    if text not in SPLITS:
+        warning = run.trained_text(Path(text))
+    else:
+        warning = _unlike_results(run, text, measured.perplexity) if memory == config["corpus"]["context"] else None
+    if warning:
         figures["warning"] = warning
     if figures["unknown"] and not model.whole_sentences:
         figures["impossible_unknown"] = measured.impossible - of_known.impossible
         figures["perplexity_of_known"] = of_known.perplexity
     return figures
+
+
+def _unlike_results(run: Run, split: str, perplexity: float) -> str | None:
+    """A warning where a finished run has another perplexity of a split in its results."""
+    kept = perplexities(run.results() or {"perplexity": {}}).get(split, perplexity)
+    if math.isclose(kept, perplexity, rel_tol=ROUNDED):
+        return None
+    return f"{run.path}/{RESULTS}: has {kept:.2f}, so a file of the run was changed, or the code since then"
 
 
 def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:

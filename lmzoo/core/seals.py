@@ -11,26 +11,27 @@ from lmzoo.core.files import read_bytes, sha256
 SEAL = "sha256"
 """The entry that holds the checksum of all other entries."""
 
+NOT_AS_WRITTEN = "not as the run wrote it (its own checksum is another, or gone)"
+
 RESULTS = "results.json"
 
 MOST_RESULTS = 1 << 24
 """Bytes; far more than a run writes."""
 
 
-def sealed(results: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
-    """What ``results.json`` holds: results, the checksums of some files of the run, and that of it all."""
-    whole = {**results, **({"files": {name: sha256(data) for name, data in files.items()}} if files else {})}
-    return {**whole, SEAL: _checksum(whole)}
+def sealed(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of JSON with the checksum of them all."""
+    return {**entries, SEAL: _checksum(entries)}
 
 
-def _checksum(results: Mapping[str, Any]) -> str:
-    entries = {name: value for name, value in results.items() if name != SEAL}
-    return sha256(json.dumps(entries, sort_keys=True).encode())
+def _checksum(entries: Mapping[str, Any]) -> str:
+    """The SHA-256 of entries of JSON but `SEAL`."""
+    return sha256(json.dumps({name: value for name, value in entries.items() if name != SEAL}, sort_keys=True).encode())
 
 
-def broken(results: Mapping[str, Any]) -> bool:
-    """Whether results are others than those that were `sealed`. Those of older runs have no seal."""
-    return SEAL in results and results[SEAL] != _checksum(results)
+def broken(entries: Mapping[str, Any]) -> bool:
+    """Whether entries are others than those that were `sealed`. Those of older runs have no seal."""
+    return SEAL in entries and entries[SEAL] != _checksum(entries)
 
 
 def check_recorded(file: Path, data: bytes) -> None:
@@ -39,8 +40,11 @@ def check_recorded(file: Path, data: bytes) -> None:
     if not results.exists():
         return
     try:
-        kept = json.loads(read_bytes(results, MOST_RESULTS)).get("files", {}).get(file.name)
+        entries = json.loads(read_bytes(results, MOST_RESULTS))
+        kept = entries.get("files", {}).get(file.name)
     except (ValueError, AttributeError, RecursionError):
         raise UserError(f"{results}: damaged") from None
+    if broken(entries):
+        raise UserError(f"{results}: {NOT_AS_WRITTEN}")
     if kept not in (None, sha256(data)):
         raise UserError(f"{file}: not as the run wrote it", "its checksum in results.json is another; make it again")

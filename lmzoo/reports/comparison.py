@@ -143,7 +143,7 @@ def collect(folders: Iterable[Path]) -> tuple[list[Entry], dict[Path, str]]:
             else:
                 others[folder] = "unfinished"
         except UserError as error:
-            others[folder] = one_line(error)
+            others[folder] = one_line(error).replace(f"{folder}/", "", 1)
     return entries, others
 
 

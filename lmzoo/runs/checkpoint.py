@@ -144,9 +144,17 @@ def require_numbers(saved: Mapping[str, Any]) -> None:
             raise UserError(f"weights of {name} are no numbers (NaN)")
 
 
+def _kind(tensor: Tensor) -> tuple[bool, bool, bool]:
+    """What numbers it holds, in whatever size."""
+    return tensor.is_floating_point(), tensor.is_complex(), tensor.dtype == torch.bool
+
+
 def take_weights(model: LanguageModel, saved: Mapping[str, Any]) -> None:
     """Put the weights of a checkpoint into a model; a UserError where they are not weights of this model."""
     require_numbers(saved)
+    for name, tensor in model.state_dict().items():
+        if isinstance(value := saved.get(name, tensor), Tensor) and _kind(value) != _kind(tensor):
+            raise UserError(f"not this model's weights ({name}: {value.dtype} in place of {tensor.dtype})")
     try:
         model.load_state_dict(saved)
     except RuntimeError as error:

@@ -27,7 +27,8 @@ from omegaconf import OmegaConf
 from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import sha256
-from lmzoo.core.seals import RESULTS, SEAL, sealed
+from lmzoo.core.options import misfit
+from lmzoo.core.seals import NOT_AS_WRITTEN, RESULTS, SEAL, broken, sealed
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
@@ -48,9 +49,12 @@ from lmzoo.runs.identity import differences
 from lmzoo.runs.kinds import KINDS, checked
 from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.lock import locked
-from lmzoo.runs.provenance import Origins, provenance
+from lmzoo.runs.provenance import Origins, Start, provenance
 
-WRITTEN_FIRST = (CONFIG, "vocabulary.txt", CONDITIONS, SCORES, "provenance.json", "train.log")
+WORDS = ("vocabulary.txt", CONDITIONS, SCORES)
+"""The files of a vocabulary, of which a run has the first one at least."""
+
+WRITTEN_FIRST = (CONFIG, *WORDS, "provenance.json", "train.log")
 """The files of a run in which nothing has been learnt yet, the first one first."""
 
 LABELLED = ("valid.labels", "test.labels")
@@ -102,8 +106,8 @@ class Run(Files):
         made_from_then = self.made_from()
         for option, checksums in made_from.items():
             then = made_from_then.get(option, {})
-            for name, checksum in checksums.items():
-                if then.get(name, checksum) != checksum:
+            for name, now in checksums.items():
+                if then.get(name, now) != now:
                     raise UserError(
                         f"{self.path}: was made from another {option} than {name} is now",
                         "bring that one back, or choose another run_dir",
@@ -111,9 +115,7 @@ class Run(Files):
 
     def made_from(self) -> Origins:
         """What the run was made from when it was started; nothing where it does not say so."""
-        made_from = self.starts()[0].get("made_from")
-        options = made_from.items() if isinstance(made_from, dict) else ()
-        return {option: checksums for option, checksums in options if isinstance(checksums, dict)}
+        return self.starts()[0].get("made_from", {})
 
     def _has_learnt(self) -> bool:
         return bool(self.names() & {"last.pt", "results.json", *LEARNT})
@@ -151,20 +153,13 @@ class Run(Files):
 
         Raises: UserError where the run does not say it.
         """
-        corpus = self.starts()[0].get("corpus")
-        if not isinstance(corpus, dict) or not isinstance(corpus.get("sha256"), dict):
-            raise self.unusable("provenance.json", "says nothing of a corpus")
-        return corpus
+        return self.starts()[0]["corpus"]
 
     def texts(self) -> dict[str, set[str]]:
         """The SHA-256 of each split that the run began with, and of its files; a UserError if it does not say it."""
         begun_with = self.trained_on()
-        files = begun_with.get("files")
-        found: dict[str, set[str]] = {}
-        for split, checksum in begun_with["sha256"].items():
-            of_files = files.get(split) if isinstance(files, dict) else None
-            found[split] = {str(each) for each in (checksum, *(of_files if isinstance(of_files, list) else []))}
-        return found
+        files = begun_with.get("files", {})
+        return {split: {checksum, *files.get(split, ())} for split, checksum in begun_with["sha256"].items()}
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -216,7 +211,7 @@ class Run(Files):
                 self.write(CONDITIONS, "".join(f"{label}\n" for label in conditions).encode())
             if pieces := corpus.vocabulary.form.pieces:
                 self.write(SCORES, "".join(f"{score!r}\n" for score in pieces.scores.values()).encode())
-        self.write_json("provenance.json", [*starts, provenance(corpus, made_from)])
+        self.write_json("provenance.json", [*starts, sealed(provenance(corpus, made_from))])
 
     def _discard(self, before: set[str], new: Sequence[Path]) -> None:
         """Take back `begin` where nothing is learnt: files not there ``before``, ``new`` folders from the innermost."""
@@ -240,12 +235,12 @@ class Run(Files):
             meant = None if self.path.exists() else nearest(self.path)
             reason = "it has no config.yaml" if self.path.exists() else "there is no such folder"
             raise UserError(f"{self.path}: not a run directory ({reason}{f'; is it {meant}?' if meant else ''})")
-        data = self.read("config.yaml")
+        data = self.read(CONFIG)
         try:
             config = parse(data.decode())
         except Exception as error:
             raise UserError(f"{self.config_file}: cannot be read ({one_line(error)})") from None
-        with self.reading("config.yaml"):
+        with self.reading(CONFIG):
             return with_defaults(config)
 
     def vocabulary(self) -> Vocabulary:
@@ -286,8 +281,12 @@ class Run(Files):
         """The results of a finished run; None before."""
         if not (self.path / "results.json").exists():
             return None
-        with self.reading("results.json"):
-            return checked(self.read_json("results.json"))
+        with self.reading(RESULTS):
+            results = checked(self.read_json(RESULTS), must_be_sealed=self._seals())
+        for name, kept in results.get("files", {}).items():
+            if name in WRITTEN_FIRST and kept != sha256(self.read(name)):
+                raise self.unusable(name, f"not as the run wrote it (its checksum in {RESULTS} is another)")
+        return results
 
     def unfinished(self) -> str | None:
         """A warning where training is not finished."""
@@ -303,6 +302,9 @@ class Run(Files):
         starts = self.read_json("provenance.json")
         if not isinstance(starts, list) or not starts or not all(isinstance(start, dict) for start in starts):
             raise self.unusable("provenance.json", "says nothing of a corpus")
+        for start in starts:
+            if wrong := NOT_AS_WRITTEN if broken(start) else misfit(start, Start):
+                raise self.unusable("provenance.json", wrong)
         return starts
 
     def save(self, name: str, checkpoint: Mapping[str, Any]) -> None:
@@ -316,15 +318,20 @@ class Run(Files):
             write_checkpoint({**checkpoint, SEAL: checkpoint_sha256(checkpoint)}, stream)
 
     def finish(self, results: Mapping[str, Any], *files: str) -> None:
-        """Write ``results.json`` with the checksums of some files that hold none themselves, as checkpoints do.
+        """Write ``results.json`` with the checksums of the configuration, the words, and some more files.
 
         Raises: OSError where there is no room.
         """
-        self.write_json(RESULTS, sealed(results, {name: (self.path / name).read_bytes() for name in files}))
+        present = [name for name in (CONFIG, *WORDS) if (self.path / name).exists()]
+        checksums = {name: sha256((self.path / name).read_bytes()) for name in (*present, *files)}
+        self.write_json(RESULTS, sealed({**results, "files": checksums}))
+
+    def _seals(self) -> bool:
+        """Whether all that the run writes holds a checksum, which runs of earlier versions do not keep."""
+        return (self.path / "provenance.json").exists() and SEAL in self.starts()[0]
 
     def _vocabulary_sha256(self) -> str:
-        others = [self.read(name) for name in (CONDITIONS, SCORES) if (self.path / name).exists()]
-        return sha256(b"".join([self.read("vocabulary.txt"), *others]))
+        return sha256(b"".join(self.read(name) for name in WORDS if name == WORDS[0] or (self.path / name).exists()))
 
     def restore(self, name: str, device: torch.device, *needed: str) -> dict[str, Any] | None:
         """A checkpoint with at least the given parts, or None where there is none. Nothing in it can run code.
@@ -339,9 +346,9 @@ class Run(Files):
             raise self.unusable(name, "damaged, or no checkpoint of lmzoo") from None
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *needed}:
             raise self.unusable(name, "no checkpoint of lmzoo")
-        # checkpoints of older runs have no seal
-        if SEAL in checkpoint and checkpoint.pop(SEAL) != checkpoint_sha256(checkpoint):
-            raise self.unusable(name, "not as the run wrote it (its own checksum is another)")
+        seal = checkpoint.pop(SEAL, None)
+        if self._seals() if seal is None else seal != checkpoint_sha256(checkpoint):
+            raise self.unusable(name, NOT_AS_WRITTEN)
         with self.reading(name):
             changed = differences(with_defaults(checkpoint["config"]), self.config())
         if changed:

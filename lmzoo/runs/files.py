@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from lmzoo.core.configs import LARGEST
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, out_of_memory, own_place
 from lmzoo.core.files import atomic_stream, checked_text, read_bytes
 from lmzoo.core.seals import MOST_RESULTS, RESULTS
 from lmzoo.corpus.own import CONDITIONS, SCORES
@@ -90,11 +90,22 @@ class Files:
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[None]:
-        """While the context lasts, a UserError is one about a file of the run, and gets its name."""
+        """While the context lasts, what is taken over is of a file of the run, and errors get its name.
+
+        Raises: UserError for every error but one of the system or of memory. Since it may be one of the code, such as
+            that of a plug-in, its line is named.
+        """
         try:
             yield
         except UserError as error:
             raise (error if isinstance(error, _Unusable) else self.unusable(name, error.problem)) from None
+        except Exception as error:
+            if isinstance(error, OSError) or out_of_memory(error):
+                raise
+            raise UserError(
+                f"{self.path / name}: cannot be taken over, or the code that does so is wrong: {own_place(error)}",
+                "train it again if the file was changed, else mend that line",
+            ) from error
 
     @contextlib.contextmanager
     def damaged(self, name: str) -> Iterator[None]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.seals import SEAL, broken
+from lmzoo.core.options import misfit
+from lmzoo.core.seals import NOT_AS_WRITTEN, SEAL, broken
 from lmzoo.runs import results as forms
 from lmzoo.words.vectors.formats import VECTORS
 
@@ -25,6 +26,7 @@ class Kind:
         learnt: the file of what has been learnt.
         higher: whether a higher figure is better.
         figures: by which runs are compared: perplexity or a task's measure of each split; the loss of word vectors.
+        form: a ``TypedDict``, of its results.
         summary: a finished run in a few lines.
     """
 
@@ -35,6 +37,7 @@ class Kind:
     learnt: str
     higher: bool
     figures: Callable[[Results], dict[str, float]]
+    form: type
     summary: Callable[[Results], str]
 
     def objective(self, results: Results) -> float | None:
@@ -50,11 +53,11 @@ class Kind:
 
 
 LANGUAGE_MODEL = Kind("train", "a language model", "model", "corpus", "best.pt", False,
-                      forms.perplexities, forms.language_model)  # fmt: skip
+                      forms.perplexities, forms.OfModel, forms.language_model)  # fmt: skip
 WORD_VECTORS = Kind("vectors", "word vectors", "method", "corpus", VECTORS, False,
-                    forms.losses, forms.word_vectors)  # fmt: skip
+                    forms.losses, forms.OfVectors, forms.word_vectors)  # fmt: skip
 LABELS = Kind("label", "labels", "labeller", "task", "best.pt", True,
-              lambda results: results["figures"], forms.labels)  # fmt: skip
+              lambda results: results["figures"], forms.OfLabels, forms.labels)  # fmt: skip
 
 KINDS = (LANGUAGE_MODEL, WORD_VECTORS, LABELS)
 
@@ -67,11 +70,12 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
     return kinds[0]
 
 
-def checked(results: Any) -> dict[str, Any]:
+def checked(results: Any, must_be_sealed: bool = False) -> dict[str, Any]:
     """What was read from ``results.json``, without its checksum; a UserError where no run wrote that there."""
-    if not isinstance(results, dict) or broken(results):
-        raise UserError("not as the run wrote it (its own checksum is another)")
-    kind_of(results)
+    if not isinstance(results, dict) or broken(results) or (must_be_sealed and SEAL not in results):
+        raise UserError(NOT_AS_WRITTEN)
+    if wrong := misfit(results, kind_of(results).form):
+        raise UserError(wrong)
     return {name: value for name, value in results.items() if name != SEAL}
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import lmzoo.labels  # noqa: F401 - its import registers them
-from lmzoo.core.errors import UserError, out_of_memory, own_place
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import call
 from lmzoo.core.plugins import require_plugins
 from lmzoo.labels.formats import Layout
@@ -18,23 +18,10 @@ from lmzoo.runs.kinds import LABELS, kind_of
 
 
 def restore(run: Run, name: str, tensors: Mapping[str, Tensor], load: Callable[[Mapping[str, Tensor]], None]) -> None:
-    """Let a labeller load what a checkpoint holds, by its ``load_state_dict`` or ``resume``.
-
-    Raises: UserError for another labeller's. An error of ``load`` may be one of its code, so its line is named.
-    """
-    try:
-        with run.reading(name):
-            require_numbers(tensors)
-            load(tensors)
-    except UserError:
-        raise
-    except Exception as error:
-        if out_of_memory(error):
-            raise
-        raise UserError(
-            f"{run.path / name}: holds nothing of this labeller, or its code is wrong: {own_place(error)}",
-            "train it again if the file was changed, else mend that line",
-        ) from error
+    """Let a labeller load what a checkpoint holds, by its ``load_state_dict`` or ``resume``; see `Run.reading`."""
+    with run.reading(name):
+        require_numbers(tensors)
+        load(tensors)
 
 
 def load_labeller(folder: Path) -> TrainedLabeller:

@@ -1,8 +1,92 @@
-"""The results of each kind of run, in words."""
+"""The results of each kind of run: the form of ``results.json``, and what it says in words."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from lmzoo.core.options import Bounds, NonNegative
+
+Finite = Annotated[float, Bounds(low=-1e300, high=1e300)]
+
+Figure = Annotated[float, Bounds(low=1e-300, high=1e300)]
+"""A perplexity."""
+
+Figures = dict[str, Figure | None]
+"""By split; see `finite`."""
+
+
+class Check(TypedDict):
+    """What was measured at a check; see `lmzoo.training.progress.Progress.checks`."""
+
+    epoch: NonNegative
+    tokens: NonNegative
+    seconds: NonNegative
+    train: Figure
+    valid: Figure
+
+
+class LogZ(TypedDict):
+    """The estimated log Z of whole sentences, in nats."""
+
+    value: Finite
+    error: NonNegative
+    samples: NonNegative
+    effective: NonNegative
+
+
+class OfAll(TypedDict):
+    """What the results of every run have."""
+
+    seed: int
+    seconds: NonNegative
+    device: NotRequired[str]
+    warnings: NotRequired[list[str]]
+    files: NotRequired[dict[str, str]]
+
+
+class OfModel(OfAll):
+    """The results of a language model."""
+
+    model: str
+    corpus: str
+    context: str
+    perplexity: Figures
+    tokens: dict[str, int]
+    tokens_per_second: NonNegative
+    parameters: int | None
+    precision: NotRequired[str]
+    train_perplexity: NotRequired[Figure | None]
+    best_epoch: NotRequired[NonNegative | None]
+    checks: NotRequired[list[Check]]
+    impossible_tokens: NotRequired[dict[str, int]]
+    bits_per_character: NotRequired[dict[str, float | None]]
+    perplexity_without_condition: NotRequired[Figures]
+    perplexity_error: NotRequired[Figures]
+    log_z: NotRequired[LogZ]
+    true_perplexity: NotRequired[dict[str, Figure]]
+
+
+class OfVectors(OfAll):
+    """The results of word vectors."""
+
+    method: str
+    corpus: str
+    context: str
+    words: int
+    dimensions: int
+    loss: Finite | None
+    tokens_per_second: NonNegative
+
+
+class OfLabels(OfAll):
+    """The results of a labeller."""
+
+    labeller: str
+    task: str
+    measure: str
+    figures: dict[str, Annotated[float, Bounds(low=-1, high=1)]]
+    details: dict[str, dict]
+    labelling_seconds: NonNegative
 
 
 def finite(number: float) -> float | None:

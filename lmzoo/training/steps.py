@@ -132,8 +132,9 @@ class SteppedLearner(Learner, Generic[M]):
             self.begin()
             self.position.seconds = time.monotonic() - started
             return
-        self.go_on(saved)
-        self.position = Position(**saved["position"])
+        with self.run.reading("last.pt"):
+            self.go_on(saved)
+            self.position = Position(**saved["position"])
 
     def save(self) -> None:
         """Write ``last.pt``."""

@@ -191,7 +191,8 @@ class Trainer(Keeper):
         done, state = self.loops.get(loop, (0, {}))
         if done:
             log.info("the estimation goes on after iteration %d", done)
-            load_state_dict(state)
+            with self.run.reading("last.pt"):
+                load_state_dict(state)
         else:
             start()
         self.iterating = True
@@ -236,6 +237,11 @@ class Trainer(Keeper):
         if saved is None:
             return
         self.run.load_weights(self.model, saved, "last.pt")
+        with self.run.reading("last.pt"):
+            self._go_on(saved)
+
+    def _go_on(self, saved: dict[str, Any]) -> None:
+        """Take over what a checkpoint holds beside the weights."""
         self.progress = Progress(**saved["progress"])
         if "estimation" in saved:
             if ranks.world_size() == 1:

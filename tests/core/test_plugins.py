@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from command_line import ROOT, TEXT, command
+from command_line import ROOT, TEXT, age, command
 
 from lmzoo.api import load
 from lmzoo.commands import evaluate
@@ -144,6 +144,7 @@ def name_plugin(run: Path, name: str) -> None:
     """Let the run ask for a plug-in."""
     config = run / "config.yaml"
     config.write_text(config.read_text().replace("zoo.own", name))
+    age(run)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,18 @@ from pathlib import Path
 import pytest
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.files import sha256
 from lmzoo.core.seals import broken, check_recorded, sealed
 
 RESULTS = {"method": "lsa", "loss": 1e-300, "figures": {"test": 0.1 + 0.2, "valid": None}}
 
 
+def kept_files(data: bytes) -> dict:
+    return RESULTS | {"files": {"vectors.bin": sha256(data)}}
+
+
 def test_any_other_entry_breaks_a_seal():
-    whole = sealed(RESULTS, {"vectors.bin": b"123"})
+    whole = sealed(kept_files(b"123"))
     read = json.loads(json.dumps(whole, indent=2))
     assert not broken(read)
     assert not broken(dict(reversed(read.items())))
@@ -26,11 +31,14 @@ def test_any_other_entry_breaks_a_seal():
 def test_a_file_is_the_one_that_its_run_wrote(tmp_path: Path):
     file, results = tmp_path / "vectors.bin", tmp_path / "results.json"
     check_recorded(file, b"123")
-    for kept in (sealed(RESULTS, {"vectors.bin": b"123"}), RESULTS):
+    for kept in (sealed(kept_files(b"123")), RESULTS):
         results.write_text(json.dumps(kept))
         check_recorded(file, b"123")
-    results.write_text(json.dumps(sealed(RESULTS, {"vectors.bin": b"124"})))
+    results.write_text(json.dumps(sealed(kept_files(b"124"))))
     with pytest.raises(UserError, match=r"vectors.bin: not as the run wrote it"):
+        check_recorded(file, b"123")
+    results.write_text(json.dumps(sealed(kept_files(b"124")) | {"files": {}}))
+    with pytest.raises(UserError, match=r"results.json: not as the run wrote it"):
         check_recorded(file, b"123")
     for damaged in ("[]", '{"files": 3}', "{", '{"files": {"vectors.bin": [1]}}'):
         results.write_text(damaged)

@@ -115,6 +115,7 @@ def test_damaged_best_weights_are_not_measured(run: Path):
         ("config.yaml", b"\xff\xfe", "config.yaml: cannot be read ("),
         ("config.yaml", b"", "config.yaml: no configuration of a run; "),
         ("provenance.json", b"[{", "provenance.json: damaged ("),
+        ("provenance.json", b"[{}]", "provenance.json: corpus is missing; delete the folder"),
         ("provenance.json", b"[]", "provenance.json: says nothing of a corpus; delete the folder"),
         ("results.json", b"{", "results.json: damaged ("),
     ],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import MODELS, QUICK, TEXT, command, stop_at
+from command_line import MODELS, QUICK, TEXT, command, edit, put, stop_at
 
 from lmzoo.commands import label, train, vectors
 from lmzoo.core.files import sha256
@@ -141,10 +141,11 @@ def test_runs_of_before_do_not_say_what_they_were_made_from(texts: Path):
     main, options, _, _, make = KINDS["labels from a file of vectors"]
     make(0)
     assert command(*options, "run_dir=made", main=main).code == 0
-    (entry,) = json.loads(Path("made/provenance.json").read_text())
-    for old in ({name: value for name, value in entry.items() if name != "made_from"}, entry | {"made_from": 3}):
-        Path("made/provenance.json").write_text(json.dumps([old]))
-        assert "already finished" in command(*options, "run_dir=made", main=main).out
+    edit(Path("made/provenance.json"), lambda entries: entries[0].pop("made_from") and None)
+    assert "already finished" in command(*options, "run_dir=made", main=main).out
+    edit(Path("made/provenance.json"), put(0, "made_from", value=3))
+    refused = command(*options, "run_dir=made", main=main).refused()
+    assert "made/provenance.json: made_from=3: must be a group, each value a group, each value a string" in refused
 
 
 @pytest.mark.parametrize("kind", ["labels from a file of vectors", "labels from clusters", "labels from an encoder"])

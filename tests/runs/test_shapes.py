@@ -99,7 +99,28 @@ def test_words_in_another_order_are_noticed(run: Path):
     words[1], words[2] = words[2], words[1]
     (run / "vocabulary.txt").write_text("\n".join(words))
     line = command(str(run), main=evaluate.main).refused()
+    assert "vocabulary.txt: not as the run wrote it (its checksum in results.json is another)" in line
+    (run / "results.json").unlink()
+    line = command(str(run), main=evaluate.main).refused()
     assert "vocabulary.txt: not the words that best.pt was trained with" in line
+
+
+def test_files_are_those_that_a_finished_run_wrote(run: Path):
+    """Any change is noticed; in a run of before, without checksums, one that is out of form or of another figure."""
+    config, results, weights = run / "config.yaml", run / "results.json", run / "best.pt"
+    sound = config.read_text()
+    config.write_text(sound.replace("seed: ", "seed: 1"))
+    assert command(str(run), main=compare.main).err.startswith(f"{run}: config.yaml: not as the run wrote it")
+    config.write_text(sound)
+    edit(results, put("perplexity", "test", value=[3]))
+    line = command(str(run), main=compare.main).err
+    assert "results.json: perplexity={" in line
+    assert "must be a group, each value a number or null" in line
+    edit(results, put("perplexity", "test", value=3.0))
+    assert "results.json: has 3.00, so a file of the run was changed" in command(str(run), main=evaluate.main).err
+    edit(weights, lambda saved: saved["model"].update({"embedding.weight": saved["model"]["embedding.weight"].long()}))
+    line = command(str(run), main=evaluate.main).refused()
+    assert "not this model's weights (embedding.weight: torch.int64 in place of torch.float32)" in line
 
 
 def test_a_log_that_leads_out_of_the_folder_is_not_written_to(tmp_path: Path):
