@@ -14,8 +14,9 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.seals import RESULTS
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.lines import Part, file_parts, known_words, scored_parts
-from lmzoo.protocol.perplexity import Score, checked, text_logprobs
+from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite, perplexities
 
@@ -37,8 +38,9 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words that are not `known`),
         impossible (tokens of probability zero), seconds, device; where words are unknown, impossible_unknown (how many
         of these are impossible), and perplexity_of_known, that of all other tokens; where words are characters,
-        bits_per_character; where the file is one that the run was trained on, or its results have another figure,
-        warning.
+        bits_per_character; where they are characters or pieces, perplexity_per_word, by the words that white space
+        parts and the ends of lines, and words, their number; where the file is one that the run was trained on, or
+        its results have another figure, warning.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
@@ -46,10 +48,12 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
     config = run.config()
     memory: Context = context or config["corpus"]["context"]
     started, is_known = time.monotonic(), known_words(model, vocabulary)
-    measured, of_known, unconditioned = Score(), Score(), Score()
+    measured, of_known, unconditioned, words, last = Score(), Score(), Score(), 0, EOS_ID
     for part, logprobs in scored_parts(model, vocabulary, _read(text, run, vocabulary), memory):
         measured.add(checked(logprobs, run_dir))
         of_known.add(logprobs[is_known[part.tokens]])
+        words += int(vocabulary.word_begins(part.tokens, last).sum())
+        last = int(part.tokens[-1]) if len(part.tokens) else last
         if part.conditions is not None:
             unconditioned.add(text_logprobs(model, part.tokens, memory))
     figures = {
@@ -68,6 +72,8 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
         figures["perplexity_without_condition"] = unconditioned.perplexity
     if vocabulary.form.unit == "char":
         figures["bits_per_character"] = math.log2(measured.perplexity)
+    if not vocabulary.form.of_words:
+        figures |= {"words": words, "perplexity_per_word": perplexity(measured.logprob, words)}
     if text not in SPLITS:
         warning = run.trained_text(Path(text))
     else:
@@ -132,6 +138,8 @@ def main() -> int:
         f"{figures['model']} on {figures['text']} (context {figures['context']}): perplexity "
         f"{figures['perplexity']:.2f}{bits} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"
     ]
+    if "perplexity_per_word" in figures:
+        summary.append(f"per word: perplexity {figures['perplexity_per_word']:.2f} over {figures['words']:,} words")
     if "perplexity_without_condition" in figures:
         summary.append(f"without the labels of the lines: perplexity {figures['perplexity_without_condition']:.2f}")
     if figures["unknown"]:

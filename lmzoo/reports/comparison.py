@@ -17,7 +17,7 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.identity import decisive
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
 from lmzoo.runs.listing import TABLE, note
-from lmzoo.runs.results import finite
+from lmzoo.runs.results import finite, perplexities
 from lmzoo.runs.settings import short_names
 
 MOST_OPTIONS = 8
@@ -26,7 +26,21 @@ MOST_OPTIONS = 8
 _BITS = {"valid_bits": "valid", "test_bits": "test"}
 """Bits per character, where a text is characters."""
 
-FIGURES = ("train", "valid", "test", *_BITS, "parameters", "best_epoch", "seconds", "tokens_per_second", "device")
+_PER_WORD = {"valid_per_word": "valid", "test_per_word": "test"}
+"""Perplexity by the words that white space parts, where a text is characters or pieces of words."""
+
+FIGURES = (
+    "train",
+    "valid",
+    "test",
+    *_BITS,
+    *_PER_WORD,
+    "parameters",
+    "best_epoch",
+    "seconds",
+    "tokens_per_second",
+    "device",
+)
 """The columns of a table, in their order."""
 
 _MEASURED = ("train", "valid", "test")
@@ -37,6 +51,7 @@ _REPEATED = ("seed", "task.fold", "task.valid_fold")
 
 _HEADINGS = {
     "valid_bits": "valid bits/character", "test_bits": "test bits/character",
+    "valid_per_word": "valid per word", "test_per_word": "test per word",
     "best_epoch": "best epoch", "tokens_per_second": "tokens/s",
 }  # fmt: skip
 
@@ -207,6 +222,9 @@ def _figure(entry: Entry, name: str) -> Any:
         of_characters = "bits_per_character" in entry.results or entry.options.get("corpus.unit") == "char"
         perplexity = _figure(entry, _BITS[name]) if of_characters else None
         return None if perplexity is None else math.log2(perplexity)
+    if name in _PER_WORD:
+        per_word = entry.results.get("perplexity_per_word", {})
+        return perplexities({"perplexity": per_word}).get(_PER_WORD[name])
     if name == "parameters":
         return entry.results.get(name) or None  # 0 in older results of models that count
     return entry.results.get("train_perplexity" if name == "train" else name)
@@ -236,7 +254,7 @@ def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
 def _table(group: Group, markdown: bool, begin: int) -> str:
     shown = dict(list(group.options.items())[:MOST_OPTIONS])
     several = any(len(row.entries) > 1 for row in group.rows)
-    always = () if group.kind is LABELS else {*FIGURES} - {*_BITS}
+    always = () if group.kind is LABELS else {*FIGURES} - {*_BITS, *_PER_WORD}
     columns = [name for name in FIGURES if name in always or any(row.figures[name] is not None for row in group.rows)]
     header = [*shown.values(), *(["seeds"] if several else []), *(_HEADINGS.get(name, name) for name in columns), "run"]
     cells = [header]
@@ -270,7 +288,7 @@ def _shown(row: Row, name: str) -> str:
     value = row.figures[name]
     if value is None or isinstance(value, str):
         return value or ""
-    if name in _MEASURED:
+    if name in (*_MEASURED, *_PER_WORD):
         return f"{value:.2f}" + (f" ± {row.spread[name]:.2f}" if name in row.spread else "")
     if name in _BITS:
         return f"{value:.4f}"

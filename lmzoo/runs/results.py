@@ -141,6 +141,8 @@ def language_model(results: Mapping[str, Any]) -> str:
     if results.get("bits_per_character"):
         bits = {split: math.log2(value) for split, value in perplexity.items()}
         lines.insert(1, _each(bits, "bits per character", 4))
+    if results.get("perplexity_per_word"):
+        lines.insert(1, f"per word: {_each(perplexities(results, 'perplexity_per_word'), 'perplexity', 2)}")
     if log_z := results.get("log_z"):
         errors = ", ".join(
             f"{split} ± {value:.2f}" for split, value in perplexities(results, "perplexity_error").items()

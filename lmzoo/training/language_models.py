@@ -17,7 +17,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.protocol.abilities import HasLogZ
 from lmzoo.protocol.model import LanguageModel, learnt_numbers, models
-from lmzoo.protocol.perplexity import Score, fault, score, text_logprobs
+from lmzoo.protocol.perplexity import Score, fault, perplexity, score, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.reports.board import Board
 from lmzoo.runs.device import resolve_device
@@ -188,6 +188,10 @@ def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     if corpus.vocabulary.form.unit == "char":
         bits = {split: -each.logprob / each.tokens / math.log(2) for split, each in scores.items()}
         figures["bits_per_character"] = {split: finite(value) for split, value in bits.items()}
+    if not corpus.vocabulary.form.of_words:
+        words = {split: int(corpus.vocabulary.word_begins(corpus.splits[split]).sum()) for split in scores}
+        per_word = {split: perplexity(each.logprob, words[split]) for split, each in scores.items()}
+        figures |= {"words": words, "perplexity_per_word": {split: finite(each) for split, each in per_word.items()}}
     if corpus.conditions:
         without = {split: score(model, corpus.splits[split], corpus.context).perplexity for split in scores}
         figures["perplexity_without_condition"] = {split: finite(value) for split, value in without.items()}

@@ -17,6 +17,7 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
+from lmzoo.runs.kinds import summary
 
 TEXT = "Ab a\tB.\r\n\n  aé <unk>\n"
 
@@ -173,6 +174,12 @@ def test_a_run_of_characters_prints_bits_and_reads_files_as_it_was_trained(run: 
     assert figures["perplexity"] == pytest.approx(perplexity)
     assert figures["bits_per_character"] == pytest.approx(bits)
     assert figures["tokens"] == 30 * 11
+    per_word = results["perplexity_per_word"]["valid"]  # "Ab", "B." and <eos>, "b", "a" and <eos>
+    assert results["words"] == {"valid": 30 * 6}
+    assert per_word == pytest.approx(perplexity ** (11 / 6)) == pytest.approx(figures["perplexity_per_word"])
+    assert f"per word: valid perplexity {per_word:.2f}" in summary(results)
+    assert f"per word: perplexity {per_word:.2f} over 180 words" in printed(command(run, "valid", main=evaluate.main))
+    assert f"{per_word:.2f}" in printed(command(run, main=compare.main))
     assert f"({bits:.4f} bits per character)" in printed(command(run, "valid", main=evaluate.main))
     assert "has no test split" in command(run, main=evaluate.main).refused()
     assert "has no test split" in command("--tokens", run, run, main=compare.main).refused()

@@ -1,6 +1,7 @@
 """Pieces of words: as SentencePiece cuts them, nothing of a text is lost, and what runs keep of them."""
 
 import io
+import math
 import random
 from pathlib import Path
 
@@ -136,6 +137,11 @@ def test_a_run_reads_and_writes_text_as_it_was_trained(runs: dict[str, Path], un
     file.write_text(f"the statement {STRANGE}\n")
     measured = evaluate.evaluate(run, str(file), "sentence", device="cpu")
     assert measured["logprob"] == pytest.approx(lm.score(file.read_text().strip()), rel=1e-5)
+    whole = len(f"the statement {STRANGE}".split()) + 1
+    assert measured["words"] == whole
+    assert measured["perplexity_per_word"] == pytest.approx(math.exp(-measured["logprob"] / whole))
+    assert lm.results is not None
+    assert lm.results["words"]["valid"] == sum(len(line.split()) + 1 for line in pydoc_lines()["valid"][:60])
     assert lm.score("the class") == pytest.approx(
         sum(-0.6931471805599453 * bits for _, bits in lm.surprisal("the class"))
     )

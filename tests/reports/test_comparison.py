@@ -112,6 +112,16 @@ def test_bits_of_characters_need_no_test_and_no_option(tmp_path: Path):
     assert "3.0000" in line
 
 
+def test_perplexity_per_word_stands_beside_that_of_pieces(tmp_path: Path):
+    run = keep(tmp_path / "a", 8.0)
+    results = json.loads((run / "results.json").read_text()) | {"perplexity_per_word": {"valid": 64.25, "test": None}}
+    (run / "results.json").write_text(json.dumps(results))
+    header, line = as_text(tables(run)).splitlines()[1:3]
+    assert header.split()[4:10] == ["valid", "per", "word", "test", "per", "word"]
+    assert line.split()[4:6] == ["64.25", "inf"]
+    assert "per word" not in as_text(tables(keep(tmp_path / "b", 8.0)))
+
+
 def test_a_number_of_parameters_that_is_not_known_is_empty(tmp_path: Path):
     """Older runs of models that count have 0."""
     run = keep(tmp_path / "a", 8.0)
