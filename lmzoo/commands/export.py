@@ -1,35 +1,101 @@
-"""Write an n-gram model, word vectors or the card of a run for others: ``lmzoo export RUN FILE``."""
+"""Write n-gram models, word vectors or the card of a run for others: ``lmzoo export RUN FILE``."""
 
+import argparse
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
-from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind
+import torch
+
+from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, require_kind, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
-from lmzoo.corpus.vocabulary import UNK
-from lmzoo.models.ngram.arpa_file import write_arpa
-from lmzoo.models.ngram.ngram import NGram
+from lmzoo.core.options import NonNegative
+from lmzoo.corpus.own import read_vocabulary
+from lmzoo.corpus.vocabulary import UNK, Vocabulary
+from lmzoo.models.combined.mixture import Mixture
+from lmzoo.models.ngram.arpa import check_sums
+from lmzoo.models.ngram.arpa_file import holds_arpa, read_arpa, write_arpa
+from lmzoo.models.ngram.editing import mixed, pruned, renumbered
+from lmzoo.models.ngram.ngram import BackoffModel
+from lmzoo.models.ngram.table import NGramTable
+from lmzoo.protocol.model import LanguageModel
 from lmzoo.reports.card import card
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import WORD_VECTORS, kind_of
 from lmzoo.words.vectors.formats import VECTORS, Format, encoded, read_vectors
 
+NEEDED = "an n-gram model, a mixture per token of such models, or a run of lmzoo vectors"
 
-def export_arpa(run_dir: Path, file: Path) -> None:
-    """Write the n-gram model of a run as an ARPA file.
 
-    Args:
-        run_dir: the run directory of an n-gram model.
-        file: the file to write. It is compressed if its name ends with ``.gz``.
+def backoff_table(run: Run, model: LanguageModel, vocabulary: Vocabulary) -> NGramTable:
+    """The n-grams of a run's model by the numbers of its words; those of a mixture are mixed."""
+    if isinstance(model, Mixture) and model.per == "token":
+        return mixed([backoff_table(run, part, vocabulary) for part in model.components], model.weights)
+    return require_kind(run, model, BackoffModel, NEEDED).corpus_table(vocabulary)
 
-    Raises: UserError if the run is not of an n-gram model, or if the file cannot be written.
-    """
-    run, opened, vocabulary = open_run(run_dir, "cpu")
-    model = require_kind(run, opened, NGram, "an n-gram model, such as model=ngram, or a run of lmzoo vectors")
-    # The type beyond the vocabulary is <unk>. It is left out if the text has <unk> as an ordinary word.
-    names = [*vocabulary.words, UNK] if UNK not in vocabulary.index else vocabulary.words
-    write_arpa(file, model.table, names[: model.table.vocabulary_size])
+
+def words_and_table(source: Path) -> tuple[Sequence[str], NGramTable]:
+    """The words of a run or of an ARPA file, and its n-grams; `<unk>`, if it is possible, is one of the words."""
+    if source.is_file():
+        names, table = read_arpa(source)
+        check_sums(str(source), names, table)
+    else:
+        run, model, vocabulary = open_run(source, "cpu")
+        warn(run.unfinished())
+        table = backoff_table(run, model, vocabulary)
+        # The type beyond the vocabulary is <unk>. It is left out if the text has <unk> as an ordinary word.
+        names = [*vocabulary.words, UNK] if UNK not in vocabulary.index else vocabulary.words
+    names = names[: table.vocabulary_size]
+    last = len(names) - 1
+    if (
+        names[last] == UNK
+        and table.logprob[last] == -torch.inf
+        and not (table.keys % table.vocabulary_size == last).any()
+    ):
+        names = names[:last]  # no n-gram has it
+    return names, table
+
+
+def restricted(names: Sequence[str], table: NGramTable, source: str) -> tuple[Sequence[str], NGramTable]:
+    """The n-grams of which all words are in a list, ends of sentences and `<unk>` always; probabilities stay."""
+    path = Path(source)
+    wanted = {*read_vocabulary(str(path / "vocabulary.txt" if path.is_dir() else path), option="--words").words}
+    stays = [number == 0 or name == UNK or name in wanted for number, name in enumerate(names)]
+    numbers = torch.where(torch.tensor(stays), torch.tensor(stays).cumsum(0) - 1, -1)
+    share = float(table.logprob[: len(names)][numbers < 0].double().exp().sum())
+    absent = len(wanted.difference(names)) - (names[0] not in wanted)
+    warn(
+        f"{source}: {stays.count(False):,} of {len(names):,} words leave; they have {share:.4f} of the unigrams' "
+        f"probability, which goes to no other word"
+        + (f"; the model does not have {absent:,} of the list's words" * (absent > 0))
+    )
+    table = renumbered(
+        table, torch.cat([numbers, numbers.new_full((table.vocabulary_size - len(names),), -1)]), sum(stays)
+    )
+    return [name for name, stay in zip(names, stays, strict=True) if stay], table
+
+
+def export_arpa(options: argparse.Namespace) -> None:
+    """Write the n-grams of a run or an ARPA file as an ARPA file, pruned and restricted as the options say."""
+    names, table = words_and_table(options.run)
+    sizes = [_sizes(names, table)]
+    if options.prune is not None:
+        table = pruned(table, options.prune)
+        sizes.append(_sizes(names, table))
+    if options.words is not None:
+        names, table = restricted(names, table, options.words)
+        sizes.append(_sizes(names, table))
+    write_arpa(options.file, table, names)
+    warn(f"n-grams of 1, 2, … words: {', then '.join(sizes)}")
+
+
+def _sizes(names: Sequence[str], table: NGramTable) -> str:
+    return " ".join(
+        f"{size:,}" for size in (len(names), *(end - begin for begin, end in pairwise(table.first_rows()[1:])))
+    )
 
 
 def main() -> int:
@@ -39,12 +105,13 @@ def main() -> int:
         description=f"{COMMANDS['export']}. SRILM and KenLM read ARPA files; gensim and others those of word vectors. "
         "A card is Markdown that says what a run is: its data, options, figures and limits, and how to load it, with "
         "the header of Hugging Face's cards.",
-        epilog="examples: lmzoo export outputs/ptb/ngram ptb.arpa.gz; "
+        epilog="examples: lmzoo export outputs/ptb/ngram kn.arpa.gz; lmzoo export kn.arpa.gz small.arpa --prune 1e-8; "
         "lmzoo export outputs/ptb/skipgram skipgram.txt --format glove; lmzoo export outputs/ptb/lstm README.md",
     )
     parser.add_run(
         "outputs/ptb/ngram",
-        "a run; for --format card any, else one of an n-gram model or of lmzoo vectors, or a file of word vectors",
+        "a run; for --format card any, else one of an n-gram model, of a mixture of such models or of lmzoo vectors; "
+        "or an ARPA file, or a file of word vectors",
     )
     parser.add_argument("file", type=Path, help="the file to write; an ARPA file is gzipped if its name ends with .gz")
     parser.add_argument(
@@ -53,22 +120,42 @@ def main() -> int:
         help="card, the default for a name that ends with .md; arpa for n-gram models; for word vectors word2vec's "
         "binary (the default) or text format, or GloVe's text",
     )
+    parser.add_argument(
+        "--prune",
+        metavar="THETA",
+        type=bounded(NonNegative),
+        help="leave out n-grams without which the perplexity of text from the model is less than (1 + THETA) times "
+        "what it was, such as 1e-8 (Stolcke 1998)",
+    )
+    parser.add_argument(
+        "--words",
+        metavar="LIST",
+        help="leave out n-grams with a word that is not in a run, an ARPA file or a file with a word a line",
+    )
     options = parser.parse_args()
     source: Path = options.run
-    check_output(options.file, inputs=[source])
+    check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])
+    edits = [f"--{name}" for name in ("prune", "words") if getattr(options, name) is not None]
     if options.format == "card" or (options.format is None and options.file.suffix == ".md"):
+        if edits:
+            raise UserError(f"{edits[0]}: a card has no n-grams", "leave it out, or give another --format")
         write_output(options.file, card(Run(source)).encode())
         print(printable(str(options.file)))
         return 0
     is_file = source.exists() and not source.is_dir()
-    of_words = is_file or (source / VECTORS).exists() or kind_of(Run(source).config()) is WORD_VECTORS
+    if is_file:
+        of_words = not holds_arpa(source)
+    else:
+        of_words = (source / VECTORS).exists() or kind_of(Run(source).config()) is WORD_VECTORS
     formats: tuple[Any, ...] = get_args(Format) if of_words else ("arpa",)
+    kind = "holds word vectors" if of_words else "holds no word vectors"
     if options.format not in (None, *formats):
-        kind = "holds word vectors" if of_words else "is no run of lmzoo vectors"
         raise UserError(f"--format {options.format}: {source} {kind}", f"choose {' or '.join(formats)}")
+    if of_words and edits:
+        raise UserError(f"{edits[0]}: {source} {kind}", "give an n-gram model")
     if of_words:
         write_output(options.file, encoded(read_vectors(source), options.format or formats[0]))
     else:
-        export_arpa(source, options.file)
+        export_arpa(options)
     print(printable(str(options.file)))
     return 0

@@ -64,13 +64,14 @@ def unlike(source: str, form: Form) -> str | None:
     return None
 
 
-def read_vocabulary(source: str, form: Form = Form()) -> Vocabulary:  # noqa: B008 - it is frozen
+def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.vocabulary") -> Vocabulary:  # noqa: B008 - it is frozen
     """The words of a run's folder, with its conditions, of a file with a word a line, or of an ARPA file.
 
     Where `<eos>` is not the first word, it is put there.
 
     Args:
         form: of the text that is read with these words.
+        option: names the source in errors.
 
     Raises: UserError where it cannot be read, has a word twice, or a line that is not one word, and for a run of a
         text of another form.
@@ -78,20 +79,20 @@ def read_vocabulary(source: str, form: Form = Form()) -> Vocabulary:  # noqa: B0
     path = Path(source)
     if problem := unlike(source, form):
         advice = f"repeat its option, or set corpus.vocabulary={path / 'vocabulary.txt'} to take the words alone"
-        raise UserError(f"corpus.vocabulary: {problem}", advice)
+        raise UserError(f"{option}: {problem}", advice)
     if form.of_pieces and not (path / SCORES).exists():
-        raise UserError(f"corpus.vocabulary: {path} has no pieces of words", f"name a run of corpus.unit={form.unit}")
+        raise UserError(f"{option}: {path} has no pieces of words", f"name a run of corpus.unit={form.unit}")
     file = path / "vocabulary.txt" if path.is_dir() else path
     words = _arpa_words(read_lines(file))
     if (line := next((i for i, word in enumerate(words, 1) if word.split() != [word]), None)) is not None:
-        raise UserError(f"corpus.vocabulary: {file}: line {line} is not one word", "write a word a line, nothing else")
+        raise UserError(f"{option}: {file}: line {line} is not one word", "write a word a line, nothing else")
     conditions = read_lines(path / CONDITIONS) if (path / CONDITIONS).exists() else []
     try:
         if form.of_pieces:
             form = form.cut_by(Subwords.of(cast(Kind, form.unit), words, read_lines(path / SCORES)))
         return Vocabulary(words if words[0] == EOS else [EOS, *words], form, conditions)
     except ValueError as error:
-        raise UserError(f"corpus.vocabulary: {file}: {error}", "name a run, or a file with a word a line") from None
+        raise UserError(f"{option}: {file}: {error}", "name a run, or a file with a word a line") from None
 
 
 def _arpa_words(lines: Sequence[str]) -> Sequence[str]:

@@ -1,5 +1,7 @@
-"""The command ``lmzoo export`` on word vectors, and what it refuses; tests/models/ngram has its ARPA files."""
+"""The command ``lmzoo export``; tests/models/ngram has the ARPA files of single models."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,18 +31,97 @@ def test_vectors_are_written_in_every_format(ppmi: str):
     ("arguments", "message"),
     [
         (["ppmi", "new", "--format", "arpa"], "ppmi holds word vectors; choose word2vec or word2vec-text or glove"),
-        (["ngram", "new", "--format", "glove"], "--format glove: ngram is no run of lmzoo vectors; choose arpa"),
-        (["rnn", "new"], "needs an n-gram model, such as model=ngram, or a run of lmzoo vectors"),
+        (["ngram", "new", "--format", "glove"], "--format glove: ngram holds no word vectors; choose arpa"),
+        (["rnn", "new"], "needs an n-gram model, a mixture per token of such models, or a run of lmzoo vectors"),
         (["ppmi", "ppmi/vectors.bin"], "is a part of the run"),
         (["ppmi/config.yaml", "new"], "no file of word vectors"),
+        (["ppmi", "new", "--prune", "1e-8"], "--prune: ppmi holds word vectors; give an n-gram model"),
+        (["ppmi", "new", "--words", "words"], "--words: ppmi holds word vectors; give an n-gram model"),
+        (["ngram", "new.md", "--prune", "1e-8"], "--prune: a card has no n-grams"),
+        (["ngram", "new", "--prune", "-1"], "--prune -1: must be at least 0"),
+        (["ngram", "new", "--words", "ppmi/config.yaml"], "--words: ppmi/config.yaml: line 1 is not one word"),
+        (["ngram", "new", "--words", "absent"], "absent: no such file"),
         (["absent", "new"], "absent: not a run directory"),
         (["half", "new"], "half: has no vectors.bin; lmzoo vectors makes one"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(ppmi: str, arguments: list[str], message: str):
     for name in {"ngram", "rnn"}.intersection(arguments):
-        assert command(*TEXT, *QUICK, *MODELS[name], f"run_dir={name}").code == 0
+        assert command(*TEXT, *QUICK, *MODELS[name], f"run_dir='{name}'").code == 0
     Path("half").mkdir()
     Path("half/config.yaml").write_bytes(Path("ppmi/config.yaml").read_bytes())
     assert message in command(*arguments, main=export.main).refused()
     assert not Path("new").exists()
+
+
+def trained(name: str, *options: str) -> str:
+    assert command(*TEXT, "corpus.context=sentence", *options, f"run_dir='{name}'").code == 0
+    return name
+
+
+def lines_of(file: str) -> dict[str, float]:
+    """log10 p of each n-gram of an ARPA file."""
+    rows = [line.split("\t") for line in Path(file).read_text().splitlines() if "\t" in line]
+    return {row[1]: float(row[0]) for row in rows}
+
+
+def test_n_grams_of_some_words_stay_as_they_are(folder: Path):
+    trained("ngram", "model=ngram", "model.order=3", "model.unknown=true")
+    assert command("ngram", "all.arpa", main=export.main).code == 0
+    words = Path("ngram/vocabulary.txt").read_text().split()[1:8]
+    Path("words").write_text("\n".join([*words, "foreign"]))
+    outcome = command("all.arpa", "some.arpa", "--words", "words", main=export.main)
+    whole, some = lines_of("all.arpa"), lines_of("some.arpa")
+    allowed = {*words, "<s>", "</s>", "<unk>"}
+    assert some == {ngram: p for ngram, p in whole.items() if allowed.issuperset(ngram.split())}
+    share = sum(10**p for ngram, p in whole.items() if " " not in ngram and ngram not in allowed)
+    types = {ngram for ngram in whole if " " not in ngram} - {"<s>"}
+    assert f"{len(types - allowed)} of {len(types)} words leave" in outcome.err
+    assert f"they have {share:.4f} of the unigrams' probability" in outcome.err
+    assert "the model does not have 1 of the list's words" in outcome.err
+
+
+def test_an_arpa_file_is_pruned_as_its_run_is(folder: Path):
+    trained("ngram", "model=ngram", "model.order=3")
+    for source, file in (("ngram", "all.arpa"), ("all.arpa", "again.arpa")):
+        assert command(source, file, main=export.main).code == 0
+    assert lines_of("again.arpa") == lines_of("all.arpa")
+    sizes = []
+    for source in ("ngram", "all.arpa"):
+        outcome = command(source, "small.arpa", "--prune", "1e-4", main=export.main)
+        sizes.append(outcome.err)
+        assert len(lines_of("small.arpa")) < len(lines_of("all.arpa"))
+    assert sizes[0] == sizes[1]
+    trained("small", "model=arpa", "model.path=small.arpa")
+    whole, small = (json.loads(Path(run, "results.json").read_text())["perplexity"] for run in ("ngram", "small"))
+    assert whole["valid"] != small["valid"] == pytest.approx(whole["valid"], rel=0.1)
+
+
+def test_a_mixture_is_one_file(folder: Path):
+    trained("a", "model=ngram", "model.order=3")
+    trained("b", "model=ngram", "model.order=2", "model.smoothing=absolute")
+    assert command("b", "b.arpa", main=export.main).code == 0
+    trained("c", "model=arpa", "model.path=b.arpa")
+    files = []
+    for name, parts in (("ab", "[a,b]"), ("ac", "[a,c]")):
+        trained(name, "model=mixture", f"model.runs={parts}")
+        assert command(name, f"{name}.arpa", main=export.main).code == 0
+        files.append(lines_of(f"{name}.arpa"))
+    assert files[0] == pytest.approx(files[1], abs=1e-5)
+    trained("one", "model=arpa", "model.path=ab.arpa")
+    one, dynamic = (json.loads(Path(run, "results.json").read_text())["perplexity"] for run in ("one", "ab"))
+    assert one["test"] == pytest.approx(dynamic["test"], rel=0.02)
+    trained("sentences", "model=mixture", "model.runs=[a,b]", "model.per=sentence")
+    assert "needs an n-gram model, a mixture per token" in command("sentences", "x.arpa", main=export.main).refused()
+
+
+def test_a_model_of_other_words_than_its_corpus_s_is_refused(folder: Path):
+    trained("a", "model=ngram")
+    assert command("a", "a.arpa", main=export.main).code == 0
+    word = Path("a/vocabulary.txt").read_text().split()[1]
+    text = Path("a.arpa").read_text()
+    Path("b.arpa").write_text(re.sub(rf"(?<=[\t ]){word}(?=[\t \n])", "foreign", text))
+    trained("b", "model=arpa", "model.path=b.arpa")
+    refused = command("b", "new.arpa", main=export.main).refused()
+    assert "b.arpa: 1 words of the corpus are not in it, 1 of its words not in the corpus; export the file" in refused
+    assert command("b.arpa", "new.arpa", main=export.main).code == 0

@@ -13,6 +13,7 @@ from lmzoo.core.options import Source
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.vocabulary import ADDED, EOS, EOS_ID, UNK
 from lmzoo.models.ngram.arpa_file import read_arpa
+from lmzoo.models.ngram.editing import renumbered
 from lmzoo.models.ngram.ngram import BackoffModel
 from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.model import State, models
@@ -69,6 +70,19 @@ class Arpa(BackoffModel):
         self.listed = torch.tensor([word in number for word in corpus.vocabulary.words], device=self.device)
         self.table = table
         self.order = table.order
+
+    def corpus_table(self, vocabulary: Vocabulary) -> NGramTable:
+        types = self.table.vocabulary_size
+        missing = int((~self.listed).sum())
+        further = types - len(vocabulary) + missing - (UNK not in vocabulary.index)
+        if missing or further:
+            words = f"{missing:,} words of the corpus are not in it, {further:,} of its words not in the corpus"
+            advice = f"export the file itself, or train model=arpa with corpus.vocabulary={self.path}"
+            raise UserError(f"{self.path}: {words}", advice)
+        numbers = torch.full((types,), types - 1, device=self.device).index_copy_(
+            0, self.entry, torch.arange(len(self.entry), device=self.device)
+        )
+        return renumbered(self.table, numbers, types)
 
     def unlisted(self) -> Tensor:
         return ~self.listed.cpu()

@@ -102,6 +102,16 @@ def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
     file.write("\n\\end\\\n")
 
 
+def holds_arpa(path: Path) -> bool:
+    """Whether a file, compressed by gzip or not, begins as ARPA files do; a UserError where it cannot be read."""
+    with input_stream(path) as file:
+        reader = _Reader(path, file)
+        try:
+            return any(line.strip() == b"\\data\\" for line in islice(reader.lines, MOST_BLANK))
+        except (UserError, EOFError, zlib.error, gzip.BadGzipFile):
+            return False
+
+
 def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
     """Read a model, compressed by gzip or not.
 

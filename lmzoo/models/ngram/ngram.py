@@ -10,7 +10,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.memory import large_tensors_given_back
 from lmzoo.core.options import Depth
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.models.ngram.drawing import Drawing
 from lmzoo.models.ngram.smoothing import SmoothingOptions, estimate
 from lmzoo.models.ngram.table import NGramTable
@@ -61,6 +61,13 @@ class BackoffModel(WithTables[NGramTable], WindowModel):
     def table(self, table: NGramTable) -> None:
         device = self.device
         self.keys, self.logprob, self.backoff = (t.to(device) for t in (table.keys, table.logprob, table.backoff))
+
+    def corpus_table(self, vocabulary: Vocabulary) -> NGramTable:
+        """The table by the numbers of a corpus's words, and perhaps `<unk>` as one more type.
+
+        Raises: UserError where the model has other words.
+        """
+        return self.table
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         history = torch.cat([state[0], tokens], dim=1)  # (B, N - 1 + T)

@@ -145,7 +145,7 @@ def estimate(tokens: Tensor, *, vocabulary_size: int, order: int, **options: Unp
     if not pruned:
         whole = _filled(_pieces(keys), rows - vocabulary_size, tokens.device)
         return NGramTable(vocabulary_size, whole, recursion.logprob, recursion.backoff)
-    return _pruned(vocabulary_size, keys, recursion.logprob, recursion.backoff, recursion.kept)
+    return selected(vocabulary_size, keys, recursion.logprob, recursion.backoff, recursion.kept)
 
 
 @dataclass
@@ -246,7 +246,7 @@ def _back_off(grams: NGrams, u: Tensor, gamma: Tensor, below: Tensor) -> tuple[T
     return torch.where(seen, u, alpha[grams.prefix] * below), alpha
 
 
-def _pruned(V: int, keys: list[Numbers], logprob: Tensor, backoff: Tensor, kept: Tensor) -> NGramTable:
+def selected(V: int, keys: list[Numbers], logprob: Tensor, backoff: Tensor, kept: Tensor) -> NGramTable:
     """The table of the n-grams that stay.
 
     Args:
