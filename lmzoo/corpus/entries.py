@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -16,6 +17,7 @@ from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.encoded import Limits, encoded, learnt_pieces, text_checksums
 from lmzoo.corpus.form import Form, Tokenizer, Unit
+from lmzoo.corpus.held_out import parted, share
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.own import named_after, read_vocabulary, text_files
 from lmzoo.corpus.sources import Pinned, fetch_splits
@@ -146,8 +148,8 @@ def text(
         context, vocabulary: see `ptb`.
         label: what it is called in tables and folders; None: the name of the train file without its ending.
         train: a file, [several], or a pattern such as 'texts/*.txt.gz'.
-        valid: likewise.
-        test: likewise. None: there are no test figures.
+        valid: likewise; or such as 5%, the last lines of train, which are taken from it.
+        test: likewise, after those of valid. None: there are no test figures.
         unit, lower, tokenizer, subwords: see `Form`.
         min_count: a word with fewer occurrences in train is `<unk>`.
         max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; None: no limit.
@@ -155,9 +157,9 @@ def text(
         condition: whether a line is a label, a tab, and a text, which models learn given the label.
     """
     named = {split: files for split, files in (("train", train), ("valid", valid), ("test", test)) if files}
-    for split in ("train", "valid"):
-        if split not in named:
-            raise UserError(f"corpus=text needs corpus.{split}=FILE, one sentence a line, words separated by spaces")
+    if not train:
+        raise UserError("corpus=text needs corpus.train=FILE, one sentence a line, words separated by spaces")
+    shares = {split: part for split, each in named.items() if split != "train" and (part := share(each)) is not None}
     if vocabulary and (min_count > 1 or max_size or unknown):
         raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
     if condition and context == "stream":
@@ -170,8 +172,13 @@ def text(
         )
     words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, unknown)
     name = corpus_label({"name": "text", "label": label, "train": train})
-    files = {split: text_files(each) for split, each in named.items()}
-    return (_labelled if condition else _from_files)(name, context, files, form, words)
+    files = {split: text_files(each) for split, each in named.items() if split not in shares}
+    if not shares:
+        return (_labelled if condition else _from_files)(name, context, files, form, words)
+    files, whole, notes = parted(files, shares, form)
+    corpus = (_labelled if condition else _from_files)(name, context, files, form, words)
+    of_files = corpus.of_files | {"train": [*corpus.of_files["train"], *whole]}
+    return replace(corpus, of_files=of_files, notes=notes)
 
 
 def _from_files(

@@ -71,6 +71,8 @@ class Learning(Learner):
         optimizers.check(options.optimizer, "parameters")
         schedules.check(options.schedule, "optimizer", "steps_per_epoch", "steps")
         self.corpus = configured_corpus({"corpus": options.corpus, "trainer": options.trainer})
+        if "valid" not in self.corpus.splits:
+            raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
         self.sources = others | sources(TrainerOptions, options.trainer, "trainer.")
 
     @property
@@ -154,6 +156,7 @@ def described(corpus: Corpus) -> str:
     """The size of a text, and the share of `<unk>` in it: the larger that share, the lower perplexity is."""
     size = f"{len(corpus.splits['train']):,} tokens of {len(corpus.vocabulary):,} words"
     unknown = corpus.vocabulary.index.get(UNK)
+    size += "".join(f"; {split} is {note}" for split, note in corpus.notes.items() if split in corpus.splits)
     if unknown is None:
         return size
     shares = [f"{100 * int((tokens == unknown).sum()) / len(tokens):.1f}% of {name}"

@@ -1,0 +1,106 @@
+"""Splits that are taken from the end of train: ``corpus.valid=5%``."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lmzoo.core.disk_cache import alone
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import atomic_stream, text_blocks
+from lmzoo.corpus.encoded import text_checksums
+from lmzoo.corpus.form import Form
+
+Files = Mapping[str, Sequence[Path]]
+
+
+class Parted(NamedTuple):
+    """A text in splits.
+
+    Attributes:
+        files: those of each split; where a split begins or ends inside a file, its lines are a file of the cache.
+        whole: the SHA-256 of the files that were parted.
+        notes: which lines each split that was taken from train has.
+    """
+
+    files: dict[str, Sequence[Path]]
+    whole: list[str]
+    notes: dict[str, str]
+
+
+def share(named: object) -> float | None:
+    """0.05 for ``5%``; None for what is no percentage, such as a file."""
+    number = re.fullmatch(r"(\d+(?:\.\d+)?)%", named) if isinstance(named, str) else None
+    return float(number[1]) / 100 if number else None
+
+
+def parted(files: Files, shares: Mapping[str, float], form: Form) -> Parted:
+    """Files of splits, with those that are a share of train's lines: the last lines, valid before test.
+
+    Args:
+        files: of the other splits, train among them.
+
+    Raises: UserError where shares leave nothing of train, or a split would have no line; for a pipe, which can be read
+        only once; and where the cache cannot be written.
+    """
+    asked = ", ".join(f"corpus.{split}={100 * part:g}%" for split, part in shares.items())
+    if not 0 < sum(shares.values()) < 1 or not all(shares.values()):
+        raise UserError(f"{asked}: takes nothing of train, or all", "ask for a few per cent, such as 5%")
+    sums = text_checksums(files["train"], form)
+    if sums is None:
+        raise UserError(f"{asked}: {files['train'][0]} can be read only once", "copy its text into a file")
+    lines = [_lines(file, form) for file in files["train"]]
+    sizes = {split: round(shares[split] * sum(lines)) for split in ("valid", "test") if split in shares}
+    if not all(sizes.values()) or sum(sizes.values()) >= sum(lines):
+        raise UserError(f"{asked}: train has {sum(lines):,} lines, too few for that", "name a file for each split")
+    whole, splits, notes, begin = [], dict(files), {}, 0
+    for split, size in {"train": sum(lines) - sum(sizes.values()), **sizes}.items():
+        end, first, found = begin + size, 0, []
+        for file, number, sha256 in zip(files["train"], lines, sums.files, strict=True):
+            a, b = max(0, begin - first), min(number, end - first)
+            if a == 0 and b == number:
+                found.append(file)
+            elif a < b:
+                found.append(_part(file, sha256, a, b, form, asked))
+                whole.append(sha256)
+            first += number
+        splits[split] = found
+        if split != "train":
+            notes[split] = f"lines {begin + 1:,} to {end:,} of train's {sum(lines):,}"
+        begin = end
+    return Parted(splits, list(dict.fromkeys(whole)), notes)
+
+
+def _lines(file: Path, form: Form) -> int:
+    """How many lines a file has."""
+    ends, last = 0, b"\n"
+    for block in text_blocks(file, of_words=form.spaced):
+        ends, last = ends + block.count(b"\n"), block
+    return ends + (not last.endswith(b"\n"))
+
+
+def _part(file: Path, sha256: str, begin: int, end: int, form: Form, asked: str) -> Path:
+    """A file of the cache with some lines of another, numbered from 0."""
+    with alone(f"lines-{sha256}-{begin}-{end}.txt") as path:
+        if path is None:
+            raise UserError(f"{asked}: no folder can keep the parts", "set LMZOO_CACHE to one that can be written to")
+        if not path.exists():
+            with atomic_stream(path) as stream:
+                for block in _between(text_blocks(file, of_words=form.spaced), begin, end):
+                    stream.write(block)
+        return path
+
+
+def _between(blocks: Iterator[bytes], begin: int, end: int) -> Iterator[bytes]:
+    """The bytes of some lines, numbered from 0, of a text in blocks."""
+    line = 0
+    for block in blocks:
+        starts = np.append(0, np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1)  # of lines line, line+1…
+        first, last = (
+            int(starts[number - line]) if number - line < len(starts) else len(block)
+            for number in (max(begin, line), max(end, line))
+        )
+        yield block[first:last]
+        line += len(starts) - 1

@@ -1,0 +1,124 @@
+"""Splits from the end of train, against a loop over lines."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+from command_line import MODELS, command
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmzoo.commands import evaluate, vectors
+from lmzoo.core.configs import defaults
+from lmzoo.core.errors import UserError
+from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.corpus.held_out import _between, share
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LMZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def own(**options: object) -> Corpus:
+    return load_corpus(defaults("corpus", "text") | options)
+
+
+def lines(begin: int, end: int) -> list[str]:
+    return [f"w{number} x" if number % 7 else "" for number in range(begin, end)]
+
+
+def text(of: Corpus, split: str) -> list[str]:
+    return of.vocabulary.decode(of.splits[split].tolist()).replace(" <eos>", "").replace("<eos>", "").split("\n")
+
+
+@given(data=st.text(alphabet="ab\n", max_size=30), sizes=st.lists(st.integers(1, 4), min_size=30, max_size=30),
+       begin=st.integers(0, 12), size=st.integers(0, 12))  # fmt: skip
+def test_lines_of_blocks_are_those_of_the_whole_text(data: str, sizes: list[int], begin: int, size: int):
+    blocks, rest = [], data.encode()
+    for length in sizes:
+        blocks, rest = [*blocks, rest[:length]], rest[length:]
+    expected = "".join(data.splitlines(keepends=True)[begin : begin + size]).encode()
+    assert b"".join(_between(filter(None, blocks), begin, begin + size)) == expected
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_last_lines_of_train_are_taken_from_it(cache: Path, end: str, packed: bool):
+    data = ("\n".join(lines(1, 201)) + end).encode()
+    name = "train.gz" if packed else "train"
+    (cache / name).write_bytes(gzip.compress(data) if packed else data)
+    corpus = own(train=name, valid="5%", test="2.5%", unknown=True)
+    assert text(corpus, "train") == lines(1, 186)
+    assert set(corpus.vocabulary.words) == {"<eos>", "<unk>", *" ".join(lines(1, 186)).split()}
+    assert [int((corpus.splits[split] == 0).sum()) for split in ("train", "valid", "test")] == [185, 10, 5]
+    assert corpus.notes == {"valid": "lines 186 to 195 of train's 200", "test": "lines 196 to 200 of train's 200"}
+    assert not corpus.warnings
+    for split, (a, b) in {"train": (1, 186), "valid": (186, 196), "test": (196, 201)}.items():
+        (cache / split).write_text("\n".join(lines(a, b)) + "\n")
+    same = own(train="train", valid="valid", test="test", unknown=True)
+    for split in ("train", "valid", "test"):
+        assert same.splits[split].equal(corpus.splits[split])
+
+
+def test_files_of_train_keep_their_ends(cache: Path):
+    for number in range(4):
+        (cache / f"{number}.txt").write_text("\n".join(lines(50 * number + 1, 50 * number + 51)) + "\n")
+    corpus = own(train="*.txt", valid="30%", unknown=True)
+    assert text(corpus, "train") == lines(1, 141)
+    assert [int((part == 0).sum()) for part in corpus.splits["train"].split(corpus.files)] == [50, 50, 40]
+    words = "\n".join(text(corpus, "valid")).split()
+    assert len(words) == len("\n".join(lines(141, 201)).split())
+    labelled = [f"l{number % 2}\t{line} a" for number, line in enumerate(lines(1, 101))]
+    (cache / "labels").write_text("\n".join(labelled))
+    given = own(train="labels", valid="10%", unknown=True, condition=True, context="sentence")
+    assert given.conditions["valid"].tolist() == [0, 1] * 5
+    assert len(given.conditions["train"]) == 90
+
+
+def test_a_run_says_which_lines_and_reads_them_again(cache: Path):
+    (cache / "text").write_text("a b c d\nb a d c\nc c\n" * 100)
+    options = ["corpus=text", "corpus.train=text", "corpus.valid=5%", *MODELS["ngram"], "device=cpu", "run_dir=run"]
+    done = command(*options)
+    assert done.code == 0, done
+    assert "valid is lines 286 to 300 of train's 300" in (cache / "run" / "train.log").read_text()
+    assert json.loads((cache / "run" / "provenance.json").read_text())[0]["corpus"]["valid"].startswith("lin")
+    figures = evaluate.evaluate(Path("run"), "valid", device="cpu")
+    (cache / "last").write_text("a b c d\nb a d c\nc c\n" * 5)
+    assert figures["perplexity"] == evaluate.evaluate(Path("run"), "last", device="cpu")["perplexity"]
+    assert figures["tokens"] == 65
+    assert "is text that run was trained on" in command("run", "./text", main=evaluate.main).err
+    (cache / "text").write_text("a b c d\nb a d c\nc d\n" * 100)
+    assert "was trained on another text" in command("run", "valid", main=evaluate.main).refused()
+
+
+def test_what_is_a_share():
+    assert [share(each) for each in ("5%", "0.5%", "100%", "./5%", "5", ["5%"], None)] == [
+        0.05, 0.005, 1.0, None, None, None, None
+    ]  # fmt: skip
+
+
+def test_mistakes(cache: Path):
+    (cache / "text").write_text("a\nb\nc\n")
+    for wrong, told in (
+        ({"valid": "0%"}, r"corpus.valid=0%: takes nothing of train, or all; ask for a few per cent"),
+        ({"valid": "50%", "test": "50%"}, r"corpus.valid=50%, corpus.test=50%: takes nothing of train, or all"),
+        ({"valid": "5%"}, r"corpus.valid=5%: train has 3 lines, too few for that; name a file for each split"),
+    ):
+        with pytest.raises(UserError, match=told):
+            own(train="text", **wrong)
+    os.mkfifo(cache / "pipe")
+    with pytest.raises(UserError, match=r"pipe can be read only once; copy its text into a file"):
+        own(train="pipe", valid="5%")
+
+
+def test_word_vectors_need_no_valid(cache: Path):
+    (cache / "text").write_text("a b c d\nb a d c\nc c\n" * 10)
+    options = ["corpus=text", "corpus.train=text", "run_dir=run"]
+    refused = command(*options, *MODELS["ngram"]).refused()
+    assert "corpus text needs corpus.valid; name a file, or 5% to take it from train" in refused
+    assert command(*options, "method=ppmi", "method.dim=2", main=vectors.main).code == 0
