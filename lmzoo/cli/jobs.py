@@ -62,7 +62,8 @@ def _compare(done: list[Path]) -> None:
     entries, _ = collect(done)
     if entries:
         print("\n" + as_text(tables := groups(entries)))
-        number(tables)
+        if problem := number(tables):
+            print(printable(problem), file=sys.stderr)
         table = Path(os.path.commonpath([folder.absolute().parent for folder in done]), "sweep.csv")
         write_output(table, as_csv(groups(entries, seeds=True)), followed=False)
 

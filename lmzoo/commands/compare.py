@@ -199,7 +199,7 @@ def main() -> int:
     tables = groups(entries, arguments.seeds)
     if tables:
         print(as_text(tables, arguments.markdown))
-        number(tables)
+        warn(number(tables))
     for folder, reason in others.items():
         warn(f"{folder}: {reason}")
     if arguments.csv:

@@ -70,6 +70,8 @@ class Entry:
         text: what two runs must share to be compared: the texts of valid and test and how much of them was read, the
             vocabulary, the context; of labels the texts, or the one that folds part, what is labelled, and the measure.
         words: the size of the vocabulary.
+        learnt_from: what repetitions must share beside their options: the text of train, what the run was made from,
+            and the precision.
     """
 
     folder: Path
@@ -77,6 +79,7 @@ class Entry:
     results: dict[str, Any]
     text: str
     words: int
+    learnt_from: str
 
     @property
     def kind(self) -> Kind:
@@ -104,7 +107,8 @@ class Entry:
             text = [texts if any(texts) else checksums["train"], of_task, results["measure"]]
         else:
             text = [checksums.get("valid"), checksums.get("test"), results["tokens"], results["context"], words]
-        return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words))
+        learnt_from = json.dumps([checksums.get("train"), run.made_from(), results.get("precision")], sort_keys=True)
+        return cls(run.path, options, results, sha256(json.dumps(text).encode()), len(words), learnt_from)
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,8 @@ def _alike(members: Sequence[Entry]) -> list[list[Entry]]:
     alike: dict[str, list[Entry]] = defaultdict(list)
     times: Counter[str] = Counter()
     for entry in members:
-        whole, unseeded = (json.dumps({k: v for k, v in entry.options.items() if k not in left_out}, sort_keys=True)
+        whole, unseeded = (entry.learnt_from + json.dumps({k: v for k, v in entry.options.items() if k not in left_out},
+                                                          sort_keys=True)
                            for left_out in ((), _REPEATED))  # fmt: skip
         times[whole] += 1
         alike[f"{times[whole]} {unseeded}"].append(entry)
@@ -238,9 +243,9 @@ def _mean(values: Sequence[Any]) -> Any:
     return values[0] if len(set(values)) == 1 else statistics.fmean(values)
 
 
-def number(tables: Sequence[Group]) -> None:
-    """Let commands take the numbers that the rows have in `as_text`."""
-    note(TABLE, [row.entries[0].folder for group in tables for row in group.rows])
+def number(tables: Sequence[Group]) -> str | None:
+    """Let commands take the numbers that the rows have in `as_text`. Returns: a warning where that fails."""
+    return note(TABLE, [row.entries[0].folder for group in tables for row in group.rows])
 
 
 def as_text(tables: Sequence[Group], markdown: bool = False) -> str:

@@ -1,11 +1,11 @@
 """The runs that are there, and what a command line calls one of them."""
 
-import contextlib
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
 
 CONFIG = "config.yaml"
@@ -27,11 +27,15 @@ def below(folder: Path) -> list[Path]:
     return [file.parent for file in files if not str(file.relative_to(folder)).startswith(".")]
 
 
-def note(file: Path, runs: Iterable[Path]) -> None:
-    """Write `LATEST` or `TABLE`, if that can be written."""
-    with contextlib.suppress(UserError, OSError):
-        file.parent.mkdir(exist_ok=True)
-        write_output(file, "\0".join(map(str, runs)).encode(), followed=False)
+def note(file: Path, runs: Iterable[Path]) -> str | None:
+    """Write `LATEST` or `TABLE` where there is an `OUTPUTS`. Returns: a warning where that cannot be written."""
+    if not file.parent.is_dir():
+        return None
+    try:
+        write_output(file, b"\0".join(map(os.fsencode, runs)), followed=False)
+    except UserError as error:
+        return f"{error.problem}, so that {'numbers are' if file == TABLE else 'LATEST is'} as before"
+    return None
 
 
 def find(name: str) -> Path:
@@ -42,15 +46,21 @@ def find(name: str) -> Path:
             path of one run alone begins with, with ``outputs/`` and the corpus before it or without.
     """
     path = Path(name)
-    if name in (LATEST.name, str(LATEST)) and (latest := _noted(LATEST)):
+    if name in (LATEST.name, str(LATEST)) and (latest := _noted(LATEST)) and _is_run(latest[0]):
         return latest[0]
     if path.exists():
         return path
     if name.isdecimal():
         rows = _noted(TABLE)
+        if not rows:
+            raise UserError(f"{name}: {OUTPUTS} has no table of lmzoo compare", "print it, or name the folder of a run")
         if not 0 < int(name) <= len(rows):
             raise UserError(f"{name}: the table of lmzoo compare has {len(rows)} rows", "print it again")
-        return rows[int(name) - 1]
+        if not _is_run(run := rows[int(name) - 1]):
+            raise UserError(
+                f"{name}: {shortened(str(run))} is no run any more", "print the table of lmzoo compare again"
+            )
+        return run
     names = _names(path)
     whole = [run for run, called in names.items() if str(path) in called]
     begun = whole or [run for run, called in names.items() if any(one.startswith(str(path)) for one in called)]
@@ -68,7 +78,14 @@ def nearest(path: Path) -> Path | None:
 
 def _noted(file: Path) -> list[Path]:
     """What `note` has written; nothing where it has not."""
-    return [Path(run) for run in file.read_text("utf-8").split("\0")] if file.is_file() else []
+    try:
+        return [Path(os.fsdecode(run)) for run in file.read_bytes().split(b"\0")]
+    except OSError:
+        return []
+
+
+def _is_run(folder: Path) -> bool:
+    return os.path.exists(folder / CONFIG)  # noqa: PTH110 - a name that is too long is none
 
 
 def _names(path: Path) -> dict[Path, set[str]]:

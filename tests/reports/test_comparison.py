@@ -34,7 +34,7 @@ def keep(
         OmegaConf.update(config, key.replace("__", "."), value, force_add=True)
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(config))
     (folder / "vocabulary.txt").write_text("<eos>\n" + words.replace(" ", "\n") + "\n")
-    known = {"corpus": {"name": "toy", "sha256": {"train": folder.name, "valid": text, "test": text}}}
+    known = {"corpus": {"name": "toy", "sha256": {"train": "train", "valid": text, "test": text}}}
     (folder / "provenance.json").write_text(json.dumps([known]))
     results = {
         "model": config.model.name, "corpus": "toy", "context": context, "parameters": 1234, "seed": config.seed,
@@ -132,6 +132,25 @@ def test_a_number_of_parameters_that_is_not_known_is_empty(tmp_path: Path):
         assert row["parameters"] == ""
         assert json.loads(as_json(tables(run), {}))["runs"][0]["parameters"] is None
         assert picture(tables(run), Path("a.svg"))
+
+
+@pytest.mark.parametrize("other", ["text", "parent", "precision"])
+def test_runs_of_other_texts_parents_or_precisions_are_no_repetitions(tmp_path: Path, other: str):
+    """Their options are alike, as a file may have been written anew under its name."""
+    runs = [keep(tmp_path / f"{seed}", 10.0 + seed, seed=seed) for seed in range(4)]
+    for run in runs[2:]:
+        file = run / ("results.json" if other == "precision" else "provenance.json")
+        read = json.loads(file.read_text())
+        if other == "text":
+            read[0]["corpus"]["sha256"]["train"] = "another"
+        elif other == "parent":
+            read[0]["made_from"] = {"trainer.from": {"parent": "abc"}}
+        else:
+            read["precision"] = "bfloat16"
+        file.write_text(json.dumps(read))
+    (group,) = tables(*runs)
+    assert [len(row.entries) for row in group.rows] == [2, 2]
+    assert [row.spread["valid"] for row in group.rows] == [pytest.approx(0.5**0.5)] * 2
 
 
 def test_a_seed_without_an_end_spoils_the_mean(tmp_path: Path):

@@ -25,7 +25,7 @@ def entry(valid: float | None, checks: list[dict[str, float]] | None = None, **o
         "device": "cpu", "train_perplexity": None, "best_epoch": None, "checks": checks or [],
     }  # fmt: skip
     flat = {"model.name": options.pop("model")} | {f"model.{key}": value for key, value in options.items()}
-    return Entry(Path("run"), flat, results, "one text", 50)
+    return Entry(Path("run"), flat, results, "one text", 50, "")
 
 
 def drawn(*entries: Entry) -> Mapping[str, Drawn]:

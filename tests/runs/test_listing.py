@@ -59,15 +59,50 @@ def test_runs_below_a_folder_are_found_but_for_hidden_ones():
 
 
 def test_numbers_are_those_of_the_table_that_was_printed_last():
-    with pytest.raises(UserError, match="1: the table of lmzoo compare has 0 rows; print it again"):
+    for run in (Path("a"), Path("b\nc"), Path("d\udcff")):
+        run.mkdir()
+        (run / "config.yaml").touch()
+    note(TABLE, [Path("a")])
+    assert not Path("outputs").exists()
+    with pytest.raises(UserError, match="1: outputs has no table of lmzoo compare; print it, or name the folder"):
         find("1")
-    note(TABLE, [Path("a"), Path("b\nc")])
-    assert [find("1"), find("2")] == [Path("a"), Path("b\nc")]
-    for wrong in ("0", "3"):
-        with pytest.raises(UserError, match=f"{wrong}: the table of lmzoo compare has 2 rows"):
+    Path("outputs").mkdir()
+    note(TABLE, [Path("a"), Path("b\nc"), Path("d\udcff")])
+    assert [find("1"), find("2"), find("3")] == [Path("a"), Path("b\nc"), Path("d\udcff")]
+    for wrong in ("0", "4"):
+        with pytest.raises(UserError, match=f"{wrong}: the table of lmzoo compare has 3 rows"):
             find(wrong)
     Path("2").mkdir()
     assert find("2") == Path("2")
+    Path("a/config.yaml").unlink()
+    with pytest.raises(UserError, match="1: a is no run any more"):
+        find("1")
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe\x00\n", bytes(range(1, 256)) * 40, None])
+def test_a_table_that_is_damaged_stops_no_command(damage: bytes | None):
+    """None: nothing can be written there, and what was written before is told to be older."""
+    small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
+    assert command(*small).code == 0
+    for file in (TABLE, LATEST):
+        file.unlink(missing_ok=True)
+        file.write_bytes(damage) if damage is not None else file.mkdir()
+    for name in ("1", "LATEST"):
+        command(name, "valid", main=evaluate.main).refused()
+    outcome = command(main=compare.main)
+    assert outcome.code == 0
+    if damage is None:
+        assert outcome.err == "outputs/.compared: cannot be written (Is a directory), so that numbers are as before\n"
+    else:
+        assert outcome.err == ""
+        assert command("1", "valid", main=evaluate.main).code == 0
+
+
+def test_a_comparison_makes_no_folder():
+    small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
+    assert command(*small, "run_dir=mine").code == 0
+    assert command("mine", main=compare.main).code == 0
+    assert not Path("outputs").exists()
 
 
 @pytest.mark.usefixtures("runs")
