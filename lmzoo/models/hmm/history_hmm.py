@@ -6,13 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lmzoo.core.options import Size
+from lmzoo.core.options import Dropout, Size
 from lmzoo.models.hmm.block_hmm import BlockTables
 from lmzoo.models.hmm.inference.emissions import within_cluster
 from lmzoo.models.hmm.inference.grouping import grouped
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.inference.underflow import log_product
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMMOptions
+from lmzoo.models.hmm.state_vectors import Residual
 from lmzoo.models.hmm.twolevel_hmm import TwoLevel, TwoLevelHMM
 from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import State, models
@@ -41,16 +42,25 @@ class HistoryHMM(TwoLevelHMM):
 
     Args:
         history: k.
+        history_dropout: share of the numbers of y, and of the outputs of its networks, that is set to 0.
     """
 
     same_as_parent = (*TwoLevelHMM.same_as_parent, "history")
 
-    def __init__(self, *, vocabulary_size: int, history: Size, **options: Unpack[NeuralBlockHMMOptions]):
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        history: Size,
+        history_dropout: Dropout,
+        **options: Unpack[NeuralBlockHMMOptions],
+    ):
         super().__init__(vocabulary_size=vocabulary_size, **options)
         self.history = history
         self.past = nn.EmbeddingBag(history * (self.clusters + 1), self.dim, mode="sum")
         nn.init.normal_(self.past.weight, std=0.1)
-        self.past_cluster, self.past_state, self.past_word = (self.residual() for _ in range(3))
+        self.past_dropout = nn.Dropout(history_dropout)
+        self.past_cluster, self.past_state, self.past_word = (Residual(self.dim, history_dropout) for _ in range(3))
 
     def initial_state(self, batch_size: int) -> State:
         belief, cluster = super().initial_state(batch_size)
@@ -68,7 +78,7 @@ class HistoryHMM(TwoLevelHMM):
     def logits(self, past: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(N, k) clusters of the last words -> (N, M) logits of clusters; (N, d) vectors, of which the dot products
         with those of states and words are their logits."""
-        y = self.past(past + (self.clusters + 1) * torch.arange(self.history, device=self.device))
+        y = self.past_dropout(self.past(past + (self.clusters + 1) * torch.arange(self.history, device=self.device)))
         cluster = single(self.past_cluster(y) @ self.next_cluster.weight.T)
         return cluster, self.past_state(y), self.past_word(y)
 

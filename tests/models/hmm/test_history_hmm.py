@@ -27,7 +27,9 @@ M, S = 3, 4
 
 def make(**options) -> HistoryHMM:
     torch.manual_seed(0)
-    model = models.build({"name": "history_hmm", "history": 2} | OPTIONS | options, vocabulary_size=V).double()
+    model = models.build(
+        {"name": "history_hmm", "history": 2, "history_dropout": 0.0} | OPTIONS | options, vocabulary_size=V
+    ).double()
     for name, parameter in model.named_parameters():
         if "norm" in name or "past" in name:  # as large as what is learnt, so that the history matters
             torch.nn.init.normal_(parameter)
@@ -139,7 +141,7 @@ def test_huge_parameters_stay_finite_in_single_precision(scale):
 
 
 def test_dropout_acts_in_training_alone():
-    dropped, whole = (make(dropout=dropout, state_dropout=0.0) for dropout in (0.5, 0.0))
+    dropped, whole = (make(history_dropout=dropout, state_dropout=0.0) for dropout in (0.5, 0.0))
     state = dropped.initial_state(V**3)
     assert not dropped(strings(), state)[0].eq(dropped(strings(), state)[0]).any()
     torch.testing.assert_close(dropped.eval()(strings(), state)[0], whole(strings(), state)[0], **EXACT)
