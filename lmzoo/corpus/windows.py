@@ -38,7 +38,12 @@ class Window:
 
     def unpadded(self, values: Tensor) -> Tensor:
         """(B, T, …) values of the tokens -> (N, …) those of the N tokens that are not padding, row by row."""
-        return values.flatten(0, 1) if self.mask is None else values[self.mask.to(values.device)]
+        values = values.flatten(0, 1)
+        if self.mask is None:
+            return values
+        return values[
+            self.mask.flatten().nonzero()[:, 0].to(values.device, non_blocking=True)
+        ]  # without waiting for it
 
     @property
     def count(self) -> int:

@@ -28,15 +28,15 @@ class DamagedError(ValueError):
     """A file is no checkpoint, or not as it was written."""
 
 
-def read_checkpoint(path: Path, device: torch.device) -> Any:
-    """What `torch.save` has written.
+def read_checkpoint(path: Path) -> Any:
+    """What `torch.save` has written, on the CPU: so a GPU in trouble is not taken for a damaged file.
 
     Raises: UserError as `input_stream` does, DamagedError for a file that is damaged or no checkpoint.
     """
     with input_stream(path) as stream:
         try:
             _check_archive(path, stream)
-            checkpoint = torch.load(path, map_location=device, weights_only=True)
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         except OSError:
             raise
         except Exception as error:  # the unpickler fails in every way there is

@@ -26,4 +26,7 @@ def resolve_device(name: str) -> torch.device:
         name = f"cuda:{os.environ['LOCAL_RANK']}"
     if name not in present and not (name == "cuda" and "cuda:0" in present):
         raise UserError(f"device={name}: there is no such device here", f"there are: auto, {', '.join(present)}")
+    if name.startswith("cuda"):
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once, and CUDA is not deterministic without
+        torch.backends.cudnn.allow_tf32 = False  # or float32 would have 10 bits of 23 in recurrent layers
     return torch.device(name)

@@ -21,7 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import torch
 from omegaconf import OmegaConf
 
 from lmzoo.core.configs import parse
@@ -333,15 +332,15 @@ class Run(Files):
     def _vocabulary_sha256(self) -> str:
         return sha256(b"".join(self.read(name) for name in WORDS if name == WORDS[0] or (self.path / name).exists()))
 
-    def restore(self, name: str, device: torch.device, *needed: str) -> dict[str, Any] | None:
-        """A checkpoint with at least the given parts, or None where there is none. Nothing in it can run code.
+    def restore(self, name: str, *needed: str) -> dict[str, Any] | None:
+        """A checkpoint with at least the given parts, on the CPU; None where there is none. Nothing in it can run code.
 
         Raises: UserError for a file that is damaged, no checkpoint, or another run's.
         """
         if not (path := self.path / name).exists():
             return None
         try:
-            checkpoint = read_checkpoint(path, device)
+            checkpoint = read_checkpoint(path)
         except DamagedError:
             raise self.unusable(name, "damaged, or no checkpoint of lmzoo") from None
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *needed}:

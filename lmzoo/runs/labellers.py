@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 import lmzoo.labels  # noqa: F401 - its import registers them
@@ -31,7 +30,7 @@ def load_labeller(folder: Path) -> TrainedLabeller:
     kind_of(config).require(folder, LABELS)
     require_plugins(config["plugins"], run.path)
     labeller: Labeller = labellers.build(config["labeller"])
-    checkpoint = run.restore("best.pt", torch.device("cpu"), "state")
+    checkpoint = run.restore("best.pt", "state")
     if checkpoint is None:
         raise UserError(f"{folder}: has no best.pt yet", "train it first")
     restore(run, "best.pt", checkpoint["state"], labeller.load_state_dict)

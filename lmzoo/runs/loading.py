@@ -49,7 +49,7 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     kind_of(config).require(run.path, LANGUAGE_MODEL)
     vocabulary = run.vocabulary()
     require_plugins(config["plugins"], run.path)
-    checkpoint = run.restore("best.pt", where, "model")
+    checkpoint = run.restore("best.pt", "model")
     if checkpoint is None:
         raise UserError(f"{run.path}: has no best.pt yet", "train it first")
     model = restored(lambda: build_model(config, vocabulary), lambda m: run.load_weights(m, checkpoint, "best.pt"))

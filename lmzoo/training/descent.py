@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -85,23 +84,25 @@ class Descent:
         share = ranks.world_size() * part.count / window.count
         if not share:
             part = window.part(0, len(window.tokens))  # every rank takes every step
-        tokens = part.tokens.to(device)
+        tokens = part.tokens.to(device, non_blocking=True)
         if window.starts:
             self.state = initial_state(self.model, len(tokens), part.conditions)
         half = self.precision == "bfloat16"
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
             logprobs, state = self.scored(tokens, self.state)
         if part.mask is not None:
-            logprobs = logprobs[part.mask.to(device)]
+            logprobs = part.unpadded(logprobs)
         own = -logprobs.mean() * share
         loss = ranks.all_reduce(own.detach() / ranks.world_size())
-        _require_finite(loss, "the loss")
         self.optimizer.zero_grad(set_to_none=True)
         with ranks.waiting():
             (own + self.model.penalty()).backward()
         norm = get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
-        _require_finite(norm, "the gradient")
-        if norm > self.clip:
+        loss, length = torch.stack([loss, norm]).tolist()  # here alone a step waits for a GPU
+        for what, value in (("loss", loss), ("gradient", length)):
+            if not math.isfinite(value):
+                raise NotFinite(f"the {what} is {value}")
+        if length > self.clip:
             clip_grads_with_norm_(self.parameters, self.clip, norm)
         rate = self.optimizer.param_groups[0]["lr"]
         with self._scaled_rates(tokens.shape[1]):
@@ -112,9 +113,9 @@ class Descent:
         # and a clone, as a view would be saved together with the tensor that it is a view of
         self.state = tuple(part.detach().clone(memory_format=torch.contiguous_format) for part in state)
         return {
-            "perplexity/train": math.exp(min(float(loss), 700)),
+            "perplexity/train": math.exp(min(loss, 700)),
             "train/learning_rate": rate,
-            "train/gradient_norm": float(norm),
+            "train/gradient_norm": length,
         }
 
     @contextmanager
@@ -183,8 +184,3 @@ def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindow
             f"trainer.batch_size={options.batch_size}: each of {ranks.world_size()} ranks needs a row", "raise it"
         )
     return StreamWindows(train, options.batch_size, options.bptt, seed if options.random_bptt else None)
-
-
-def _require_finite(value: Tensor, what: str) -> None:
-    if not bool(torch.isfinite(value)):
-        raise NotFinite(f"{what} is {float(value.detach())}")

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import lmzoo.labels  # noqa: F401 - its import registers the models
 from lmzoo.core.errors import UserError, named_by
 from lmzoo.corpus import Vocabulary
@@ -92,7 +90,7 @@ class Learning(SteppedLearner[Labeller]):
         """The figures of the best labeller, which the other commands load. Its labels are written."""
         if self.best == -math.inf:
             self.keep()
-        checkpoint = self.run.restore("best.pt", torch.device("cpu"), "state")
+        checkpoint = self.run.restore("best.pt", "state")
         assert checkpoint is not None
         restore(self.run, "best.pt", checkpoint["state"], self.model.load_state_dict)
         started, measured = time.monotonic(), {}

@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,8 +89,6 @@ class Learning(Learner):
     def prepare(self, board: Board) -> dict[str, Any]:
         options = self.options
         device = resolve_device(options.device)
-        if options.deterministic:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA refuses to be deterministic without
         if options.deterministic != torch.are_deterministic_algorithms_enabled():  # it imports a compiler, 1.3 s
             torch.use_deterministic_algorithms(options.deterministic)
         torch.manual_seed(options.seed)
@@ -125,7 +122,7 @@ class Learning(Learner):
 
     def measure(self) -> dict[str, Any]:
         trainer, model = self.trainer, self.trainer.model
-        if trainer.descent is not None and (best := self.run.restore("best.pt", model.device, "model")) is not None:
+        if trainer.descent is not None and (best := self.run.restore("best.pt", "model")) is not None:
             self.run.load_weights(model, best, "best.pt")
         results = measured(model, self.corpus, trainer.progress)
         if trainer.descent is not None:

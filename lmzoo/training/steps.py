@@ -126,7 +126,7 @@ class SteppedLearner(Learner, Generic[M]):
     def restore(self) -> None:
         started = time.monotonic()
         self.start()
-        saved = self.run.restore("last.pt", torch.device("cpu"), "position", *self.needed)
+        saved = self.run.restore("last.pt", "position", *self.needed)
         self.resumed = saved is not None
         if saved is None:
             self.begin()

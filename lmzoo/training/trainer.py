@@ -233,7 +233,7 @@ class Trainer(Keeper):
 
     def restore(self) -> None:
         """Go on from ``last.pt`` where there is one; a UserError for a damaged one. Call it inside `Run.alone`."""
-        saved = self.run.restore("last.pt", torch.device("cpu"), "model", "progress", "state", "random")
+        saved = self.run.restore("last.pt", "model", "progress", "state", "random")
         if saved is None:
             return
         self.run.load_weights(self.model, saved, "last.pt")

@@ -53,7 +53,7 @@ def test_models_learn_where_entities_end_and_texts_keep_their_labels(texts: Path
     done = command(*options, "run_dir=r", main=label.main)
     assert "test f1 100.00" in done.out, done
     assert Path("r/test.labels").read_text() == TRAIN
-    learnt = read_checkpoint(Path("r/best.pt"), torch.device("cpu"))["state"]["labels"]
+    learnt = read_checkpoint(Path("r/best.pt"))["state"]["labels"]
     assert learnt.numpy().tobytes().decode().split() == ["B-NP", "E-NP", "S-NP", "S-VP"]
     assert command("r", "train.txt", main=tag.main).out == TRAIN
     (first, *_) = command("r", "train.txt", "--best", "1", main=tag.main).out.splitlines()
@@ -145,7 +145,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(texts: Path, monkeypatch: p
     monkeypatch.setattr(kind, "start", counted := Counting(kind.start))
     assert "resumed at step 3" in command(*options, "run_dir=parts", main=label.main).out
     assert counted.calls == 1
-    one, other = (read_checkpoint(Path(run, "best.pt"), torch.device("cpu"))["state"] for run in ("whole", "parts"))
+    one, other = (read_checkpoint(Path(run, "best.pt"))["state"] for run in ("whole", "parts"))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
     points = EventAccumulator("parts").Reload().Scalars("train/loss" if labeller == "crf" else "train/accuracy")
@@ -284,7 +284,7 @@ def test_comments_and_beginnings_of_documents_are_told(texts: Path):
 
 def test_a_run_that_does_not_tell_its_form_labels_text_and_a_damaged_one_is_refused(texts: Path):
     assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
-    form = read_checkpoint(Path("r/best.pt"), torch.device("cpu"))["form"]
+    form = read_checkpoint(Path("r/best.pt"))["form"]
     edit(Path("r/best.pt"), lambda saved: saved.__delitem__("form"))
     assert command("r", "test.txt", main=tag.main).out == Path("r/test.labels").read_text()
     Path("new").write_text("1\tdo" + "\t_" * 8 + "\n")

@@ -18,7 +18,6 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs import loading
 from lmzoo.runs.checkpoint import DamagedError, checkpoint_sha256, parts, read_checkpoint
 
-CPU = torch.device("cpu")
 LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
 """9**29 words in a kilobyte."""
 
@@ -84,12 +83,12 @@ def test_a_checkpoint_that_inflates_is_not_loaded(
     """8 MB of zeros in some kilobytes; or few bytes that stand for many files."""
     file = tmp_path / "bomb.pt"
     torch.save({"model": torch.zeros(2_000_000 if copies == 1 else 4000)}, file)
-    assert torch.equal(read_checkpoint(file, CPU)["model"], torch.load(file, weights_only=True)["model"])
+    assert torch.equal(read_checkpoint(file)["model"], torch.load(file, weights_only=True)["model"])
     rezipped(file, compression, copies)
     assert file.stat().st_size < 100_000
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was loaded"))
     with pytest.raises(DamagedError):
-        read_checkpoint(file, CPU)
+        read_checkpoint(file)
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.complex128])
@@ -100,7 +99,7 @@ def test_tensors_that_say_they_are_larger_are_not_loaded(
     file = tmp_path / "claims.pt"
     tensor = torch.zeros(1000, dtype=kind)
     torch.save({"model": tensor}, file)
-    assert torch.equal(read_checkpoint(file, CPU)["model"], tensor)
+    assert torch.equal(read_checkpoint(file)["model"], tensor)
     with zipfile.ZipFile(io.BytesIO(file.read_bytes())) as old, zipfile.ZipFile(file, "w") as new:
         for entry in old.infolist():
             data = old.read(entry)
@@ -109,7 +108,7 @@ def test_tensors_that_say_they_are_larger_are_not_loaded(
             new.writestr(entry.filename, data)
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was loaded"))
     with pytest.raises(DamagedError):
-        read_checkpoint(file, CPU)
+        read_checkpoint(file)
 
 
 def test_a_model_that_is_larger_than_its_checkpoint_is_not_built(run: Path, monkeypatch: pytest.MonkeyPatch):
@@ -143,7 +142,7 @@ def test_values_that_are_larger_than_their_file(value: str, tmp_path: Path):
     torch.save({"model": LARGE[value]()}, tmp_path / "bomb.pt")
     assert (tmp_path / "bomb.pt").stat().st_size < 50_000
     with pytest.raises(DamagedError):
-        read_checkpoint(tmp_path / "bomb.pt", CPU)
+        read_checkpoint(tmp_path / "bomb.pt")
 
 
 def test_the_parts_of_a_tree():

@@ -1,5 +1,7 @@
 """Where a model computes, by the names of devices."""
 
+import os
+
 import pytest
 import torch
 
@@ -18,9 +20,12 @@ from lmzoo.runs.device import resolve_device
     ],
 )
 def test_a_name_is_a_device_that_is_there(gpus: int, mps: bool, names: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     assert {name: str(resolve_device(name)) for name in names} == names
+    assert "cuda" not in "".join(names) or os.environ["CUBLAS_WORKSPACE_CONFIG"], "deterministic=true needs it later on"
     absent = f"cuda:{gpus}"
     with pytest.raises(UserError, match=f"device={absent}: there is no such device here; there are: auto, cpu"):
         resolve_device(absent)

@@ -39,7 +39,7 @@ def stop(patch: pytest.MonkeyPatch, at: int) -> None:
 
 
 def learnt(run: str) -> dict[str, torch.Tensor]:
-    return read_checkpoint(Path(run, "best.pt"), torch.device("cpu"))["model"]
+    return read_checkpoint(Path(run, "best.pt"))["model"]
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -51,7 +51,7 @@ def test_a_stopped_estimation_goes_on_to_the_same_weights(name: str, folder: Pat
         stopped = command(*line, "run_dir=parts")
     assert stopped.code == 130, stopped
     assert "everything is saved" in stopped.err
-    saved = read_checkpoint(Path("parts/last.pt"), torch.device("cpu"))["estimation"]
+    saved = read_checkpoint(Path("parts/last.pt"))["estimation"]
     assert [state["done"] for state in saved.values()] == [STOPPED]
     with pytest.MonkeyPatch.context() as patch:
         stop(patch, 1)  # twice in one estimation

@@ -20,8 +20,8 @@ class Drawing:
     def __init__(self, table: NGramTable, words: int):
         self.table, self.words = table, words
         V = table.vocabulary_size
-        self.unigrams = table.logprob[:V].double().exp().cumsum(0)  # (V,)
-        listed = table.logprob[V:].double().exp().cumsum(0)  # (K,)
+        sums = [part.double().exp().cpu().cumsum(0) for part in (table.logprob[:V], table.logprob[V:])]
+        self.unigrams, listed = (part.to(table.logprob.device) for part in sums)  # (V,), (K,); always the same bits
         self.listed = torch.cat([listed.new_zeros(1), listed])  # (K + 1,) the mass before each n-gram
 
     def __call__(self, context: Tensor, random: torch.Generator) -> Tensor:

@@ -43,8 +43,7 @@ def expected_counts(tables: Parameters, windows: Iterable[Window]) -> tuple[Para
         with torch.enable_grad():
             prior = leaves.start.expand(len(tokens), -1)
             logprobs, _ = dense.forward(prior, leaves.transition, F.embedding(tokens, leaves.emission))
-            if window.mask is not None:
-                logprobs = logprobs[window.mask.to(logprobs.device)]
+            logprobs = window.unpadded(logprobs)
             logprobs.sum().backward()
         total += float(logprobs.detach().sum(dtype=torch.float64))
     counts = (leaf.new_zeros(leaf.shape) if leaf.grad is None else leaf.grad for leaf in leaves)

@@ -1,0 +1,130 @@
+"""Every model on a GPU: trained with algorithms that give the same bits, measured and drawn from on any device.
+
+Without a GPU `test_simulated.py` runs these tests.
+"""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import MODELS, QUICK, TEXT, command, stop_at
+
+from lmzoo.commands import evaluate, export, generate
+from lmzoo.protocol.model import models
+from lmzoo.training.descent import Descent
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+BLOCKS = ["model.states=24", "model.clusters=6", "model.dim=8", "corpus.context=sentence"]
+OVER = ["corpus.context=stream", "model.run=base/lstm"]
+CASES = {
+    **MODELS,
+    "arpa": ["model=arpa", "model.path=base/ngram.arpa"],
+    "cache": ["model=cache", *OVER, "model.theta=0.3"],
+    "dynamic": ["model=dynamic", *OVER, "model.rate=0.001", "model.epsilon=0.01"],
+    "history_hmm": ["model=history_hmm", *BLOCKS],
+    "hmm": ["model=hmm", "model.states=6"],
+    "hmm by gradient": ["model=hmm", "model.states=6", "model.gradient=true", "model.iterations=1"],
+    "logbilinear": ["model=logbilinear", "model.classes=4"],
+    "loglinear": ["model=loglinear", "model.max_iterations=5"],
+    "lowrank_hmm": ["model=lowrank_hmm", *BLOCKS, "model.features=6"],
+    "lowrank_hmm in clusters": ["model=lowrank_hmm", *BLOCKS, "model.features=12", "model.block_features=true"],
+    "lstm as AWD-LSTM": ["model=lstm", "model.embedding=6", "model.hidden=8", "model.last=6", "model.tied=true",
+                         "model.layers=2", "model.locked=true", "model.dropout=0.3", "model.dropout_words=0.1",
+                         "model.weight_drop=0.5", "model.ar=2", "model.tar=1", "trainer.random_bptt=true",
+                         "optimizer=sgd", "trainer.average=tail", "trainer.average_after=1", "trainer.epochs=2"],
+    "mixture": ["model=mixture", "model.runs=[base/lstm,base/ngram]"],
+    "mixture by the sentence": ["model=mixture", "model.runs=[base/lstm,base/ngram]", "model.per=sentence",
+                                "corpus.context=sentence"],
+    "model_m": ["model=model_m", "model.classes=4", "model.max_iterations=5"],
+    "neural_hmm": ["model=neural_hmm", "model.states=8", "corpus.context=sentence"],
+    "nnlm": ["model=nnlm"],
+    "twolevel_hmm": ["model=twolevel_hmm", *BLOCKS],
+    "vlhmm": ["model=vlhmm", *BLOCKS],
+    "vlhmm as a table": ["model=vlhmm", *BLOCKS, "model.parameterisation=table"],
+    "whole_sentence": ["model=whole_sentence", "model.run=base/ngram", "model.samples=100", "model.noise=1",
+                       "model.min_count=2", "model.clusters=[5]", "corpus.context=sentence"],
+}  # fmt: skip
+SMALL = [*TEXT, *QUICK[1:-1], "trainer.epochs=1", "trainer.precision=float32"]
+WAITS = {"vlhmm": 28, "vlhmm as a table": 16, "twolevel_hmm": 30, "lowrank_hmm": 31, "lowrank_hmm in clusters": 25,
+         "history_hmm": 54, "hmm by gradient": 7, "neural_hmm": 6, "logbilinear": 7}  # fmt: skip
+"""The most waits for the device in a step of training, where there are more than two."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def base(tmp_path_factory: pytest.TempPathFactory):
+    """A folder with what some models are made of, learnt on a CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("runs"))
+        for name in ("lstm", "ngram"):
+            assert command(*SMALL, *MODELS[name], "device=cpu", f"run_dir=base/{name}").code == 0
+        assert command("base/ngram", "base/ngram.arpa", main=export.main).code == 0
+        yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each place waits for the device in one step of what is trained then, the third or a later one."""
+    seen: Counter[str] = Counter()
+    if "simulated" in sys.modules:
+        whole, steps = Descent.step, []
+
+        def step(self: Descent, window):
+            steps.append(window)
+            if len(steps) != 3:
+                return whole(self, window)
+            with sys.modules["simulated"].waits() as places:
+                result = whole(self, window)
+            seen.update(places)
+            return result
+
+        monkeypatch.setattr(Descent, "step", step)
+    return seen
+
+
+def perplexity(run: str, device: str) -> float:
+    return json.loads(command(run, "--device", device, "--json", main=evaluate.main).out)["perplexity"]
+
+
+def test_every_model_is_here():
+    assert {options[0].removeprefix("model=") for options in CASES.values()} == set(models.entries)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cuda_trains_a_model_that_any_device_can_use(name: str, waits: Counter[str]):
+    run = name.replace(" ", "_")
+    done = command(*SMALL, *CASES[name], "device=cuda", "deterministic=true", f"run_dir={run}")
+    assert done.code == 0, done
+    results = json.loads(Path(run, "results.json").read_text())
+    assert results["device"] == "cuda:0"
+    assert perplexity(run, "cpu") == pytest.approx(results["perplexity"]["test"], rel=1e-4)
+    drawn = command(run, "--tokens", "5", "--seed", "1", "--device", "cuda", main=generate.main)
+    assert drawn.code == 0 or name.startswith("whole_sentence"), drawn
+    assert waits.total() <= WAITS.get(name, 2), waits
+
+
+@pytest.mark.parametrize(("first", "then"), [("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")])
+@pytest.mark.parametrize("name", ["lstm", "vlhmm"])
+def test_cuda_goes_on_with_a_run(name: str, first: str, then: str, monkeypatch: pytest.MonkeyPatch):
+    line = [*SMALL, *CASES[name], "deterministic=true", f"run_dir=stopped/{name}/{first}/{then}"]
+    with monkeypatch.context() as patch:
+        stop_at(patch, 3)
+        command(*line, f"device={first}")
+    run = Path(line[-1].removeprefix("run_dir="))
+    assert not (run / "results.json").exists()
+    done = command(*line, f"device={then}")
+    assert done.code == 0, done
+    assert "resumed at step 3" in done.out
+    if first == then:
+        assert command(*line[:-1], "device=cuda", f"run_dir=whole/{name}").code == 0
+        weights = [torch.load(path / "best.pt", weights_only=True)["model"] for path in (run, Path("whole", name))]
+        torch.testing.assert_close(*weights, rtol=0, atol=0)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one CUDA device alone")
+def test_a_model_computes_on_the_second_cuda_device():
+    assert perplexity("base/lstm", "cuda:1") == pytest.approx(perplexity("base/lstm", "cpu"), rel=1e-4)
