@@ -107,8 +107,9 @@ def test_cuda_trains_a_model_that_any_device_can_use(name: str, waits: Counter[s
     assert waits.total() <= WAITS.get(name, 2), waits
 
 
-@pytest.mark.parametrize(("first", "then"), [("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")])
-@pytest.mark.parametrize("name", ["lstm", "vlhmm"])
+@pytest.mark.parametrize(
+    ("name", "first", "then"), [("lstm", "cuda", "cuda"), ("lstm", "cuda", "cpu"), ("vlhmm", "cpu", "cuda")]
+)
 def test_cuda_goes_on_with_a_run(name: str, first: str, then: str, monkeypatch: pytest.MonkeyPatch):
     line = [*SMALL, *CASES[name], "deterministic=true", f"run_dir=stopped/{name}/{first}/{then}"]
     with monkeypatch.context() as patch:
