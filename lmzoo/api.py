@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -36,12 +36,13 @@ from lmzoo.protocol.sampling import beam_search, sample
 from lmzoo.runs.directory import Run
 from lmzoo.runs.listing import find
 from lmzoo.runs.loading import load as load_weights
+from lmzoo.runs.results import perplexities
 from lmzoo.training import session
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Loaded:
     """A trained model, its vocabulary, and what one asks of them.
 
@@ -65,16 +66,31 @@ class Loaded:
     def __iter__(self) -> Iterator[Any]:
         yield from (self.model, self.vocabulary)
 
-    def score(self, text: str, condition: str | None = None) -> float:
-        """log p in nats of a line that stands alone, `<eos>` included.
+    def __repr__(self) -> str:
+        results = self.results
+        figures = "" if results is None else "".join(
+            f", {split} perplexity {value:.2f}" for split, value in perplexities(results).items()
+        )  # fmt: skip
+        name = self.run.config()["model"]["name"]
+        return f"<{name} of {len(self.vocabulary):,} words in {self.run.path}{figures}>"
+
+    @overload
+    def score(self, text: str, condition: str | None = None) -> float: ...
+
+    @overload
+    def score(self, text: list[str], condition: str | None = None) -> list[float]: ...
+
+    def score(self, text: str | list[str], condition: str | None = None) -> float | list[float]:
+        """log p in nats of a line that stands alone, `<eos>` included; of each of several, which are read together.
 
         Args:
             condition: its label, where the run's lines have labels; without it p(x) = Σ_c p(c) p(x | c). So it is in
                 `surprisal` and `next_words`, too.
         """
-        line = self.line(text, condition)
-        _warn(unknown_warning(line.unknown, len(line.words), "text"))
-        return line.logprob
+        lines = self._lines([text] if isinstance(text, str) else text, condition)
+        _warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "text"))
+        logprobs = [line.logprob for line in lines]
+        return logprobs[0] if isinstance(text, str) else logprobs
 
     def surprisal(self, text: str, condition: str | None = None) -> list[tuple[str, float]]:
         """-log2 p in bits of each word of a line that stands alone, and of its `<eos>`.
@@ -168,8 +184,12 @@ class Loaded:
 
     def line(self, text: str, condition: str | None = None) -> Line:
         """A line that stands alone, scored word by word."""
-        given = None if (number := label_number(condition, self.vocabulary)) is None else torch.tensor([number])
-        return next(scored(self.model, self.vocabulary, [one_line_of(text)], "sentence", conditions=given))
+        return self._lines([text], condition)[0]
+
+    def _lines(self, texts: Sequence[str], condition: str | None) -> list[Line]:
+        number, lines = label_number(condition, self.vocabulary), [one_line_of(text) for text in texts]
+        given = None if number is None else torch.full((len(lines),), number)
+        return list(scored(self.model, self.vocabulary, lines, "sentence", conditions=given))
 
     def _allowed(self, unknown: bool) -> Tensor | None:
         """(V,) bool, the words that may be drawn; None for all."""

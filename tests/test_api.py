@@ -81,6 +81,25 @@ def test_samples_begin_with_the_prompt(run: Path):
     assert texts == lm.sample(8, prompt=prompt, samples=3, top_k=2) != lm.sample(8, seed=1, prompt=prompt, samples=3)
 
 
+def test_many_lines_are_scored_together_as_each_alone(run: Path):
+    lm = lmzoo.load(run)
+    lines = [lm.vocabulary.decode(tokens) for tokens in ([3, 5, 4], [], [6], [3, 5, 4, 2, 2])]
+    assert lm.score(lines) == pytest.approx([lm.score(line) for line in lines])
+    assert lm.score([]) == []
+    with pytest.raises(UserError, match="a line is asked for"):
+        lm.score(["a\nb"])
+
+
+def test_what_is_loaded_says_what_it_is(run: Path):
+    lm = lmzoo.load(run)
+    assert lm.results is not None
+    valid, test = (lm.results["perplexity"][split] for split in ("valid", "test"))
+    assert repr(lm) == (
+        f"<{lm.results['model']} of {len(lm.vocabulary)} words in {run}, "
+        f"valid perplexity {valid:.2f}, test perplexity {test:.2f}>"
+    )
+
+
 def test_sentences_are_whole_and_a_beam_finds_them_with_their_log_p(run: Path):
     lm = lmzoo.load(run)
     for text in lm.sample(sentences=2, samples=3):

@@ -10,6 +10,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import read_lines
 from lmzoo.protocol.lines import Line, scored, unknown_warning
+from lmzoo.runs.results import finite
 
 
 class Pair(NamedTuple):
@@ -80,7 +81,7 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo pairs",
-        description=f"{COMMANDS['pairs']}. Prints, for each paradigm of minimal pairs, in how many per cent a model "
+        description=f"{COMMANDS['pairs']}. Prints, for each paradigm of minimal pairs, in how many percent a model "
         "gives the good sentence more probability, the number of pairs, how many of them are ties, and in how many "
         "unknown words decide. A tie is not right. The last line has the mean over paradigms. Each sentence is scored "
         "by itself, whatever the run's context.",
@@ -91,7 +92,7 @@ def main() -> int:
         "files", type=Path, nargs="+", help="JSON Lines with sentence_good and sentence_bad, as BLiMP's"
     )
     parser.add_tokenize()
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON, with log p of both sentences in nats")
     parser.add_device()
     arguments = parser.parse_args()
     pairs = [pair for file in arguments.files for pair in read_pairs(file)]
@@ -105,8 +106,12 @@ def main() -> int:
     mean = sum(each.right / each.pairs for each in paradigms.values()) / len(paradigms)
     if arguments.json:
         by_name = {name: each._asdict() for name, each in paradigms.items()}
-        print(json.dumps({"mean": mean, "paradigms": by_name}, indent=2))
+        logprobs = [finite(line.logprob) for line in lines]
+        each = [{"UID": pair.paradigm, "logprob_good": good, "logprob_bad": bad}
+                for pair, good, bad in zip(pairs, logprobs[::2], logprobs[1::2], strict=True)]  # fmt: skip
+        print(json.dumps({"mean": mean, "paradigms": by_name, "pairs": each}, indent=2))
         return 0
+    print("percent\tpairs\tties\tby_unknown\tparadigm")
     for name, each in paradigms.items():
         print(f"{100 * each.right / each.pairs:5.1f}\t{each.pairs}\t{each.ties}\t{each.by_unknown}\t{printable(name)}")
     of_all = Preference(*map(sum, zip(*paradigms.values(), strict=True)))

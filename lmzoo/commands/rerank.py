@@ -28,15 +28,21 @@ class Hypothesis(NamedTuple):
 
 
 def hypotheses(lines: Sequence[str], where: str) -> list[Hypothesis]:
-    """``id ||| text ||| score …``, as decoders write it; a UserError for another line, or another number of scores."""
+    """``id ||| text ||| score …``, or as Moses and this command write it, ``id ||| text ||| name= score … ||| total``.
+
+    The names and the total are left out.
+
+    Raises: UserError for another line, or another number of scores.
+    """
     entries: list[Hypothesis] = []
     for number, line in enumerate(lines, 1):
         key, *rest = (part.strip() for part in line.split("|||"))
         try:
-            text, scores = rest if len(rest) == 2 else (*rest, "")
-            entry = Hypothesis(key, text, [float(score) for score in scores.split()])
+            text, scores, total = [*rest, *("", "0")[len(rest) - 1 :]]
+            float(total)
+            entry = Hypothesis(key, text, [float(score) for score in scores.split() if not score.endswith("=")])
         except ValueError:
-            raise UserError(f"{where}, line {number}: is not 'id ||| text ||| score …'") from None
+            raise UserError(f"{where}, line {number}: is not 'id ||| text ||| score … ||| total'") from None
         entries.append(entry)
         if len(entry.scores) != len(entries[0].scores) or not all(map(math.isfinite, entry.scores)):
             raise UserError(
@@ -139,7 +145,9 @@ def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str
         "lmzoo rerank outputs/ptb/lstm nbest.txt --tune references.txt",
     )
     parser.add_run("outputs/ptb/lstm")
-    parser.add_text("lines 'id ||| text ||| score …'")
+    parser.add_text(
+        "lines 'id ||| text ||| score …', and perhaps '||| total', which is left out, as are names of scores (LM0=)"
+    )
     parser.add_argument("--weights", type=float, nargs="+", help="of log p and of each score in the list (1 for each)")
     parser.add_argument("--tune", type=Path, help="a reference a line, in the order of the ids: choose log p's weight")
     parser.add_device()

@@ -31,7 +31,8 @@ def main() -> int:
     parser = CommandParser(
         prog="lmzoo score",
         description=f"{COMMANDS['score']}: of each word given those before it, and whether the model knows the "
-        "word; an empty line follows each line of the text. Sums of all go to stderr.",
+        "word; a header is above, and an empty line follows each line of the text. Sums of all go to stderr, with "
+        "the figures that SRILM calls ppl and ppl1.",
         epilog='examples: echo "the company said" | lmzoo score outputs/ptb/lstm; '
         "lmzoo score outputs/ptb/lstm book.txt --sums --log10",
     )
@@ -84,12 +85,16 @@ def main() -> int:
         print(sums.told("bits"), file=sys.stderr)
         return 0
     for line in scored_lines(model, vocabulary, parts, context, arguments.text):
+        if not sums.lines and not arguments.json:
+            print("\t".join(SUMS if arguments.sums else WORDS))
         sys.stdout.write((_as_json(line, arguments) if arguments.json else _as_table(line, arguments)) + "\n")
         sums.add(line)
     print(sums.told(arguments.unit), file=sys.stderr)
     return 0
 
 
+WORDS = ("word", "logprob", "known")
+SUMS = ("logprob", "logprob_of_known", "tokens", "unknown", "text")
 HEADER = ("sentence", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")
 
 
@@ -176,10 +181,13 @@ class Sums:
         """The line that is printed at the end."""
         nats = UNITS[unit]
         impossible = self.logprob == -math.inf < self.logprob_of_known
+        known = self.tokens - self.unknown
+        ppl1 = f"{_perplexity(self.logprob_of_known, known - self.lines):.2f}" if known > self.lines else "undefined"
         return (
             f"{self.tokens:,} tokens in {self.lines:,} lines: log p {self.logprob * nats:.4f} {unit}, perplexity "
             f"{_perplexity(self.logprob, self.tokens):.2f}; without the {self.unknown:,} unknown words "
-            f"{self.logprob_of_known * nats:.4f}, {_perplexity(self.logprob_of_known, self.tokens - self.unknown):.2f}"
+            f"{self.logprob_of_known * nats:.4f}, {_perplexity(self.logprob_of_known, known):.2f} (ppl; ppl1, per word "
+            f"alone: {ppl1})"
             + ("; the model has no <unk>, so that unknown words have probability 0" if impossible else "")
         )
 

@@ -60,6 +60,8 @@ class OfModel(OfAll):
     checks: NotRequired[list[Check]]
     impossible_tokens: NotRequired[dict[str, int]]
     bits_per_character: NotRequired[dict[str, float | None]]
+    words: NotRequired[dict[str, int]]
+    perplexity_per_word: NotRequired[Figures]
     perplexity_without_condition: NotRequired[Figures]
     perplexity_error: NotRequired[Figures]
     log_z: NotRequired[LogZ]

@@ -107,7 +107,8 @@ def test_the_commands_tell_perplexity_with_labels_and_without(given: str, texts:
     lm = load(given)
     assert lm.perplexity() == lm.perplexity(texts / "test") == pytest.approx(found, rel=1e-6)
     sums = [
-        float(line.split("\t")[0]) for line in done(score.main, given, str(texts / "test"), "--sums").out.splitlines()
+        float(line.split("\t")[0])
+        for line in done(score.main, given, str(texts / "test"), "--sums").out.splitlines()[1:]
     ]
     assert math.exp(-sum(sums) / 400) == pytest.approx(found, rel=1e-3)
     assert "+0.00, 95% interval +0.00 to +0.00" in done(compare.main, "--tokens", given, given).out
@@ -153,7 +154,7 @@ def _begun(lm: Loaded, text: str) -> float:
 def test_lines_without_labels_are_scored_whatever_the_label(given: str, tmp_path: Path):
     pair = {"sentence_good": "ball goal", "sentence_bad": "ball price", "UID": "one topic"}
     (tmp_path / "pairs").write_text(json.dumps(pair))
-    assert done(pairs.main, given, str(tmp_path / "pairs")).out.startswith("100.0\t1\t0\t0\tone topic")
+    assert done(pairs.main, given, str(tmp_path / "pairs")).out.splitlines()[1] == "100.0\t1\t0\t0\tone topic"
 
 
 @pytest.mark.slow

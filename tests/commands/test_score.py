@@ -44,7 +44,9 @@ def by_hand(run: Path, line: str) -> list[float]:
 def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str], nat: float):
     (tmp_path / "text").write_text("the zebra ran\n\na dog\n")
     done = command(str(run), str(tmp_path / "text"), "--context", "sentence", *unit, main=score.main)
-    blocks = [[row.split("\t") for row in block.split("\n")] for block in done.out.strip("\n").split("\n\n")]
+    header, _, rows = done.out.strip("\n").partition("\n")
+    assert header.split("\t") == ["word", "logprob", "known"]
+    blocks = [[row.split("\t") for row in block.split("\n")] for block in rows.split("\n\n")]
     lines = ["the zebra ran", "", "a dog"]
     assert [[word for word, _, _ in block] for block in blocks] == [[*line.split(), "<eos>"] for line in lines]
     for block, line in zip(blocks, lines, strict=True):
@@ -55,7 +57,7 @@ def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str
     known = total - sum(by_hand(run, "the zebra ran")[1:3])
     assert f"8 tokens in 3 lines: log p {total * nat:.4f}" in done.err
     assert f"perplexity {math.exp(-total / 8):.2f}; without the 2 unknown words {known * nat:.4f}, " in done.err
-    assert done.err.endswith(f", {math.exp(-known / 6):.2f}\n")
+    assert done.err.endswith(f", {math.exp(-known / 6):.2f} (ppl; ppl1, per word alone: {math.exp(-known / 3):.2f})\n")
 
 
 @pytest.mark.parametrize("context", ["sentence", "stream"])
@@ -86,7 +88,8 @@ def test_sums_are_those_of_evaluate(run: Path, tmp_path: Path):
     (tmp_path / "text").write_text(TRAIN + "a zebra saw the dog\n")
     text = [str(run), str(tmp_path / "text")]
     for context in ("stream", "sentence"):
-        rows = command(*text, "--context", context, "--sums", main=score.main).out.splitlines()
+        header, *rows = command(*text, "--context", context, "--sums", main=score.main).out.splitlines()
+        assert header == "logprob\tlogprob_of_known\ttokens\tunknown\ttext"
         whole = evaluate.evaluate(run, text[1], context)  # pyright: ignore[reportArgumentType]
         assert sum(float(row.split("\t")[0]) for row in rows) == pytest.approx(whole["logprob"], abs=1e-3)
         assert rows[-1].split("\t")[2:] == ["6", "1", "a zebra saw the dog"]
@@ -113,7 +116,7 @@ def test_every_line_has_its_own_score(run: Path, tmp_path: Path):
         alone.append(evaluate.evaluate(run, str(tmp_path / "alone"), "sentence", "cpu")["logprob"])
     assert [line["logprob"] for line in lines if line["text"]] == pytest.approx(alone, rel=1e-6)
     rows = command(*asked, main=score.main).out.splitlines()
-    assert rows[2] == f"{lines[2]['logprob']:.4f}\t{lines[2]['logprob']:.4f}\t2\t0\ta"
+    assert rows[3] == f"{lines[2]['logprob']:.4f}\t{lines[2]['logprob']:.4f}\t2\t0\ta"
 
 
 def test_a_split_is_scored_as_its_file_is(run: Path):
@@ -133,7 +136,9 @@ def test_a_line_is_read_alone_or_after_those_before_it(runs: list[str], tmp_path
     line = lm.vocabulary.decode([3, 5, 4])
     (tmp_path / "text").write_text(f"{line}\n{line}\n")
     asked = [runs[1], str(tmp_path / "text"), "--sums", "--context"]
-    alone, after = (command(*asked, context, main=score.main).out.splitlines() for context in ("sentence", "stream"))
+    alone, after = (
+        command(*asked, context, main=score.main).out.splitlines()[1:] for context in ("sentence", "stream")
+    )
     assert alone[0] == alone[1] == after[0] != after[1]
 
 
@@ -167,6 +172,17 @@ def test_an_n_best_list_is_ordered_by_the_weighted_sum(run: Path, tmp_path: Path
         assert float(total) == pytest.approx(0.5 * logprob + 2 * other, abs=1e-3)
     first = command(str(run), str(tmp_path / "nbest"), "--weights", "0", "1", main=rerank.main).out.splitlines()
     assert [row.split(" ||| ")[1] for row in first[::2]] == ["cat a the saw dog", "ran dog the"]
+
+
+def test_an_n_best_list_of_moses_is_read_as_one_of_scores_alone(run: Path, tmp_path: Path):
+    (tmp_path / "nbest").write_text(NBEST)
+    plain = command(str(run), str(tmp_path / "nbest"), "--weights", "0.5", "2", main=rerank.main).out
+    rows = [row.split(" ||| ") for row in NBEST.splitlines()]
+    (tmp_path / "moses").write_text("".join(f"{key} ||| {text} ||| LM0= {s} ||| -7.5\n" for key, text, s in rows))
+    assert command(str(run), str(tmp_path / "moses"), "--weights", "0.5", "2", main=rerank.main).out == plain
+    (tmp_path / "own").write_text(plain)
+    again = command(str(run), str(tmp_path / "own"), "--weights", "0.5", "2", "0", main=rerank.main).out
+    assert [row.split(" ||| ")[:2] for row in again.splitlines()] == [r.split(" ||| ")[:2] for r in plain.splitlines()]
 
 
 def test_unknown_words_that_decide_are_told(run: Path, tmp_path: Path):
@@ -216,6 +232,7 @@ def test_minimal_pairs(run: Path, tmp_path: Path):
     asked = [str(run), str(tmp_path / "pairs.jsonl"), "--tokenize", "ptb"]
     out = command(*asked, main=pairs.main).out
     assert [row.split("\t") for row in out.splitlines()] == [
+        ["percent", "pairs", "ties", "by_unknown", "paradigm"],
         [" 66.7", "3", "0", "0", "order"],
         ["  0.0", "1", "1", "0", "tie"],
         [" 33.3", "4", "1", "0", "mean of 2 paradigms"],
@@ -226,6 +243,11 @@ def test_minimal_pairs(run: Path, tmp_path: Path):
         "order": {"pairs": 3, "right": 2, "ties": 0, "by_unknown": 0},
         "tie": {"pairs": 1, "right": 0, "ties": 1, "by_unknown": 0},
     }
+    first = found["pairs"][0]
+    assert first["UID"] == "order"
+    assert first["logprob_good"] == pytest.approx(sum(by_hand(run, "the dog ran")), abs=1e-3)
+    assert first["logprob_bad"] == pytest.approx(sum(by_hand(run, "dog the ran")), abs=1e-3)
+    assert [each["logprob_good"] > each["logprob_bad"] for each in found["pairs"]] == [True, True, False, False]
 
 
 def test_sentences_that_are_read_alike_are_a_tie_whatever_rounding_makes_of_them():
@@ -248,7 +270,10 @@ def test_several_best_hypotheses_are_told(run: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("main", "text", "more", "message"),
     [
-        (rerank.main, "1 || a\n", [], "line 1: is not 'id ||| text ||| score …'"),
+        (rerank.main, "1 || a\n", [], "line 1: is not 'id ||| text ||| score … ||| total'"),
+        (rerank.main, "1 ||| a ||| 1 ||| x\n", [], "line 1: is not"),
+        (rerank.main, "1 ||| a ||| 1 ||| 2 ||| 3\n", [], "line 1: is not"),
+        (rerank.main, "1\n", [], "line 1: is not"),
         (rerank.main, "1 ||| a ||| 1\n1 ||| b ||| x\n", [], "line 2: is not"),
         (rerank.main, "1 ||| a ||| 1\n1 ||| b\n", [], "line 2: has not 1 numbers as scores"),
         (rerank.main, "1 ||| a ||| nan\n", [], "line 1: has not 1 numbers"),
@@ -295,7 +320,7 @@ def test_every_command_and_python_agree_on_unknown_words(run: Path, tmp_path: Pa
     without = math.exp(-sum(line.logprob_of_known for line in lines) / 21)
     summed = command(str(run), str(tmp_path / "text"), main=score.main).err
     assert "without the 1 unknown words " in summed
-    assert summed.endswith(f", {without:.2f}\n")
+    assert f", {without:.2f} (ppl; " in summed
     for of in ("valid", str(tmp_path / "text")):
         figures = evaluate.evaluate(run, of, device="cpu")
         assert (figures["unknown"], figures["perplexity_of_known"]) == (1, pytest.approx(without, rel=1e-6))
