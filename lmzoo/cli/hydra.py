@@ -24,8 +24,9 @@ from lmzoo.cli.help import options_help
 from lmzoo.cli.overrides import check_overrides, hydra_message, model_of_source, parse
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.configs import CONFIGS
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import sha256
+from lmzoo.runs.listing import LATEST, find
 from lmzoo.runs.settings import flatten
 
 TAKEN = "taken"
@@ -59,6 +60,9 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
     along = _swept_along(arguments.overrides) if arguments.multirun else {}
     stop: list[Exception] = []
+    names = _Names()
+    if arguments.multirun and any(LATEST.name in argument for argument in arguments.overrides):
+        names[LATEST.name]  # now, since jobs that a launcher starts elsewhere would find later ones
     process = os.getpid()
 
     def as_typed(config: DictConfig) -> Any:
@@ -75,7 +79,7 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
             outcome = previous = None
             for stage in _stages(config):
                 given, composed = _staged(config, stage, previous)
-                options = _named(composed, given)
+                options = _named(composed, given, names.__getitem__)
                 outcome, previous = job(options, number, chosen), options["run_dir"]
                 if outcome is None:
                     break
@@ -142,18 +146,36 @@ def _staged(config: DictConfig, stage: dict[str, Any], previous: str | None) -> 
         raise UserError(f"{STAGES}: {hydra_message(error)}") from None
 
 
-def _named(config: DictConfig, given: Sequence[str]) -> dict[str, Any]:
-    """The options of a job, with those of other runs that it takes, and its folder; ``given`` are its overrides."""
+class _Names(dict[str, str]):
+    """What the short names of runs stand for. It stays so in a sweep, whose runs are later ones."""
+
+    def __missing__(self, name: str) -> str:
+        path = find(name)
+        self[name] = name if path == Path(name) else str(path)
+        if self[name] != name:
+            print(printable(f"{name} is {path}"), file=sys.stderr)
+        return self[name]
+
+
+def _named(config: DictConfig, given: Sequence[str], names: Callable[[str], str]) -> dict[str, Any]:
+    """The options of a job, with those of other runs that it takes, and its folder.
+
+    Args:
+        given: its overrides.
+        names: the path of a run by a shorter name.
+    """
     with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
         from lmzoo.runs.naming import run_folder
-        from lmzoo.runs.taken import taken
-    options: Any = OmegaConf.to_container(config, resolve=True)
+        from lmzoo.runs.taken import renamed, taken
+    resolved: Any = OmegaConf.to_container(config, resolve=True)
+    options = renamed(resolved, names)
     settings = HydraConfig.get()
     if TAKEN in settings.runtime.choices and (groups := taken(options)):
         source = sha256(json.dumps(groups).encode())
         ConfigStore.instance().store(source, groups, TAKEN, "_global_")
         config = compose(str(settings.job.config_name), [*given, f"{TAKEN}={source}"])
-        options = OmegaConf.to_container(config, resolve=True)
+        resolved = OmegaConf.to_container(config, resolve=True)
+        options = renamed(resolved, names)
     options.pop(STAGES, None)
     if options["run_dir"] is None:
         options["run_dir"] = str(run_folder(options))

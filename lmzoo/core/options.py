@@ -164,6 +164,18 @@ def sources(function: Callable[..., Any], options: Mapping[str, Any], where: str
     return named
 
 
+def renamed(function: Callable[..., Any], options: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
+    """Options in which what those of the type `Source` name has the ``name`` of that; a whole number is a name, too."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, list):
+            return list(map(changed, value))
+        return name(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else value
+
+    annotations = schema(function)
+    return {key: changed(value) if _is_source(annotations.get(key)) else value for key, value in options.items()}
+
+
 def _is_source(annotation: Any) -> bool:
     arguments = typing.get_args(annotation)
     return any(isinstance(part, _Origin) or _is_source(part) for part in arguments)

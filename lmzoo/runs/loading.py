@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.errors import UserError, named_by, shortened
@@ -70,7 +71,10 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mappi
     """
     source = trained(folder, corpus, "trainer.from", same_text=False)
     theirs = source.model.state_dict()
-    shapes, own = ({name: list(part.shape) for name, part in state.items()} for state in (theirs, model.state_dict()))
+    shapes, own = (
+        {name: list(part.shape) for name, part in state.items() if isinstance(part, Tensor)}
+        for state in (theirs, model.state_dict())
+    )
     for name in {**own, **shapes}:
         if shapes.get(name) != own.get(name):
             sizes = f"{shapes.get(name, 'absent')} there, {own.get(name, 'absent')} here"

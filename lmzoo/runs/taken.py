@@ -1,14 +1,34 @@
-"""Options that a run takes from other runs, where they are not given."""
+"""The runs that options name, and the options that are taken from them where they are not given."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import saved
 from lmzoo.corpus.own import form_of_run
 from lmzoo.protocol.model import models
+from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, kind_of
 from lmzoo.runs.settings import flatten
+from lmzoo.words.vectors.method import methods
+
+
+def renamed(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
+    """A configuration in which each run or file that the run is made from has the ``name`` of what was given."""
+    kind = kind_of(config)
+    if kind is LABELS:
+        from lmzoo.runs.labellers import labellers as registry  # not above, as language models do without
+    else:
+        registry = models if kind is LANGUAGE_MODEL else methods
+    groups = dict(config)
+    learner = config[kind.learner]
+    if learner.get("name") in registry.entries:
+        groups[kind.learner] = registry.renamed(learner, name)
+    for group, option in (("trainer", "from"), ("corpus", "vocabulary")):
+        value = groups.get(group, {}).get(option)
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            groups[group] = groups[group] | {option: name(str(value))}
+    return groups
 
 
 def taken(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,8 @@ import pytest
 from command_line import MODELS, QUICK, TEXT, command
 
 from lmzoo.api import load
-from lmzoo.commands import compare, evaluate
+from lmzoo.commands import compare, evaluate, label
+from lmzoo.core.configs import saved
 from lmzoo.core.errors import UserError
 from lmzoo.runs.listing import LATEST, TABLE, below, find, nearest, note
 
@@ -135,3 +136,44 @@ def test_every_name_of_a_run_is_that_run():
     chosen = command("3", "1", main=compare.main).out.splitlines()[2:4]
     assert {line.split()[-1] for line in chosen} == {folders["1"], folders["3"]}
     assert [str(find(number)) for number in ("1", "2")] == [line.split()[-1] for line in chosen]
+
+
+def test_options_take_the_names_that_commands_take():
+    """Of language models, labels and word vectors; the configuration has the path."""
+    for order in (3, 2, 1):
+        assert command(*TEXT, *QUICK[-1:], *MODELS["ngram"], f"model.order={order}").code == 0
+    command(main=compare.main)
+    first, second, latest = str(find("1")), str(find("2")), str(find("LATEST"))
+    mix = [*TEXT, *QUICK[-1:], "model=mixture"]
+    done = command(*mix, "model.runs=[1,2,LATEST]", "run_dir=mix")
+    assert done.code == 0
+    assert done.err.splitlines()[:3] == [f"1 is {first}", f"2 is {second}", f"LATEST is {latest}"]
+    assert saved("mix")["model"]["runs"] == [first, second, latest]
+    assert "4: the table of lmzoo compare has 3 rows" in command(*mix, "model.runs=[4]").refused()
+    assert "markov: 3 runs begin so" in command(*mix, "model.runs=[markov/ngram]").refused().replace("/ngram", "")
+    assert command(*TEXT, *QUICK, *MODELS["rnn"], "run_dir=outputs/mine/rnn").code == 0
+    rnn = [*TEXT, *QUICK, *MODELS["rnn"]]
+    on = command(*rnn, "trainer.from=mine", "run_dir=on")
+    assert (on.code, on.err.splitlines()[0]) == (0, "mine is outputs/mine/rnn")
+    Path("own.txt").write_text("w1 w2 w3\n" * 50)
+    own = ["corpus=text", "corpus.train=own.txt", "corpus.valid=own.txt", "corpus.vocabulary=rn"]
+    on = command(*own, *QUICK[-1:], *MODELS["ngram"], "run_dir=words")
+    assert (on.code, on.err.splitlines()[0]) == (0, "rn is outputs/mine/rnn")
+    assert "trainer.from: mix has other weights (" in command(*rnn, "trainer.from=mix", "run_dir=no").refused()
+    Path("pos.txt").write_text("the D\ndog N\n\nruns V\n\n" * 5)
+    pos = ["task=pos", *(f"task.{split}=pos.txt" for split in ("train", "valid", "test"))]
+    assert command(*pos, "labeller=majority", main=label.main).code == 0
+    folder = str(find("LATEST"))
+    pool = [*pos, "labeller=pool", "labeller.runs=[LATEST]", "run_dir=pool"]
+    named = command(*pool, main=label.main).err.splitlines()
+    assert named[0] == f"LATEST is {folder}"
+    assert named[1].startswith(f"error: labeller.runs: {folder} has no probabilities")
+
+
+def test_the_latest_run_stays_the_same_in_a_sweep():
+    small = [*TEXT, *QUICK[-1:]]
+    assert command(*small, *MODELS["ngram"]).code == 0
+    before = str(find("LATEST"))
+    assert command("-m", *small, "model=mixture", "model.runs=[LATEST]", "seed=1,2").code == 0
+    mixed = [run for run in below(Path("outputs")) if "mixture" in run.name]
+    assert [saved(run)["model"]["runs"] for run in mixed] == [[before], [before]]

@@ -125,4 +125,4 @@ def test_what_does_not_fit_is_refused_in_a_line(source: Path, tmp_path: Path):
     assert "trainer.from: nowhere: not a run directory (there is no such folder)" in refused(
         *same, *RNN, "trainer.from=nowhere"
     )
-    assert "trainer.from=3: must be a string or null" in refused(*same, *RNN, "trainer.from=3")
+    assert "trainer.from=3.5: must be a string or null" in refused(*same, *RNN, "trainer.from=3.5")
