@@ -38,7 +38,8 @@ def test_every_model_has_a_row():
 def test_our_figures_are_those_of_the_evidence(figure: Figure):
     if figure.source == "history":
         page = (DOCS / "history.md").read_text(encoding="utf-8")
-        tables = [(DOCS / name).read_text(encoding="utf-8") for name in re.findall(r"\]\((benchmarks/\w+\.csv)\)", page)]
+        files = re.findall(r"\]\((benchmarks/\w+\.csv)\)", page)
+        tables = [(DOCS / name).read_text(encoding="utf-8") for name in files]
         text = "\n".join([*tables, page.partition("### HMMs mixed")[2]])
         assert re.search(rf"(?<![\d.]){re.escape(figure.perplexity)}(?!\d)", text)
         return
