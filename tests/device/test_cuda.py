@@ -1,4 +1,4 @@
-"""Every model on a GPU: trained with algorithms that give the same bits, measured and drawn from on any device.
+"""Every model on a GPU: trained with algorithms that give the same bits, drawn from, and measured on a CPU, too.
 
 Without a GPU `test_simulated.py` runs these tests.
 """
@@ -12,7 +12,8 @@ import pytest
 import torch
 from command_line import MODELS, QUICK, TEXT, command, stop_at
 
-from lmzoo.commands import evaluate, export, generate
+from lmzoo.commands import evaluate, export
+from lmzoo.models.hmm.inference import blocks
 from lmzoo.protocol.model import models
 from lmzoo.training.descent import Descent
 
@@ -49,8 +50,8 @@ CASES = {
                        "model.min_count=2", "model.clusters=[5]", "corpus.context=sentence"],
 }  # fmt: skip
 SMALL = [*TEXT, *QUICK[1:-1], "trainer.epochs=1", "trainer.precision=float32"]
-WAITS = {"vlhmm": 28, "vlhmm as a table": 16, "twolevel_hmm": 30, "lowrank_hmm": 31, "lowrank_hmm in clusters": 25,
-         "history_hmm": 54, "hmm by gradient": 7, "neural_hmm": 6, "logbilinear": 7}  # fmt: skip
+WAITS = {"vlhmm": 4, "vlhmm as a table": 4, "twolevel_hmm": 4, "lowrank_hmm": 5, "lowrank_hmm in clusters": 5,
+         "history_hmm": 17, "hmm by gradient": 5, "neural_hmm": 4, "logbilinear": 7}  # fmt: skip
 """The most waits for the device in a step of training, where there are more than two."""
 
 
@@ -94,7 +95,9 @@ def test_every_model_is_here():
     assert {options[0].removeprefix("model=") for options in CASES.values()} == set(models.entries)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (" " in name and "AWD" not in name)) for name in CASES]
+)
 def test_cuda_trains_a_model_that_any_device_can_use(name: str, waits: Counter[str]):
     run = name.replace(" ", "_")
     done = command(*SMALL, *CASES[name], "device=cuda", "deterministic=true", f"run_dir={run}")
@@ -102,8 +105,6 @@ def test_cuda_trains_a_model_that_any_device_can_use(name: str, waits: Counter[s
     results = json.loads(Path(run, "results.json").read_text())
     assert results["device"] == "cuda:0"
     assert perplexity(run, "cpu") == pytest.approx(results["perplexity"]["test"], rel=1e-4)
-    drawn = command(run, "--tokens", "5", "--seed", "1", "--device", "cuda", main=generate.main)
-    assert drawn.code == 0 or name.startswith("whole_sentence"), drawn
     assert waits.total() <= WAITS.get(name, 2), waits
 
 
@@ -124,6 +125,21 @@ def test_cuda_goes_on_with_a_run(name: str, first: str, then: str, monkeypatch: 
         assert command(*line[:-1], "device=cuda", f"run_dir=whole/{name}").code == 0
         weights = [torch.load(path / "best.pt", weights_only=True)["model"] for path in (run, Path("whole", name))]
         torch.testing.assert_close(*weights, rtol=0, atol=0)
+
+
+def test_cuda_takes_sums_that_underflow_in_log_space():
+    random = torch.Generator().manual_seed(0)
+    tiles = (60 * torch.randn(3, 4, 4, generator=random)).log_softmax(2)
+    emission = (60 * torch.randn(2, 6, 4, generator=random)).log_softmax(2)
+    pair = torch.randint(3, (2, 6), generator=random)
+    found = []
+    for device in ("cpu", "cuda"):
+        inputs = [part.to(device).detach().requires_grad_() for part in (tiles, emission)]
+        logprobs, belief = blocks.forward(torch.zeros(2, 4).log_softmax(1).to(device), inputs[0], pair, inputs[1])
+        gradients = torch.autograd.grad(logprobs.sum() + belief.sum(), inputs)
+        found.append([part.cpu() for part in (logprobs.detach(), belief.detach(), *gradients)])
+    torch.testing.assert_close(*found)
+    assert found[0][0].min() < -50
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one CUDA device alone")

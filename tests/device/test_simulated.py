@@ -30,4 +30,11 @@ def test_models_train_on_simulated_devices():
 @pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
 def test_models_and_labellers_compute_on_simulated_devices_as_on_a_cpu():
-    on_simulated_devices("tests/protocol", "tests/models/combined", "tests/training", "tests/words/test_brown.py")
+    places = (
+        "device/test_cuda.py",
+        "protocol",
+        "models/combined",
+        "training/test_stepped_device.py",
+        "words/test_brown.py",
+    )
+    on_simulated_devices("-m", "", *(f"tests/{place}" for place in places))

@@ -30,7 +30,7 @@ class Transitions(Protocol):
     """p(z_t | z_{t-1}) over the K hidden states of each of the M clusters that state dropout has kept, in nats."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
-        """(P, K, K) from the states of source[p] to the states of target[p], for P distinct pairs ordered by source."""
+        """(P, K, K) from the states of source[p] to those of target[p], for P distinct pairs on the CPU, by source."""
         ...
 
     def leaving(self, cluster: int) -> Tensor:
@@ -142,9 +142,11 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         M = self.clusters
         target = self.cluster[tokens]  # (B, T)
         source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
-        codes, pair = torch.unique(source * M + target, return_inverse=True)  # (P,), (B, T)
-        inside = codes[codes < M * M]
-        first = tables.start[codes[len(inside) :] - M * M]  # (P₁, K), of the pairs that come from the boundary
+        codes, pair = torch.unique((source * M + target).cpu(), return_inverse=True)  # (P,), (B, T)
+        inside, outside = codes[codes < M * M], codes[codes >= M * M] - M * M
+        first = tables.start[
+            outside.to(self.device, non_blocking=True)
+        ]  # (P₁, K), of pairs that come from the boundary
         tiles = tables.transitions.tiles(inside // M, inside % M)  # (P - P₁, K, K)
         tiles = torch.cat([tiles, first[:, None].expand(-1, first.shape[1], -1)])
         states = tables.kept[:M] + self.size * torch.arange(M, device=self.device)[:, None]

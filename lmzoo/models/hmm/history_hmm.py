@@ -98,7 +98,7 @@ class HistoryHMM(TwoLevelHMM):
             cluster[inside, t][:, None]
             - grouped(log_normaliser, cluster[inside], arrival.mT, s)
             + arrival[s, :, t]  # a part of the tiles, which is none of p(j | c, i)
-            - grouped(log_normaliser, states, chain.tiles.mT, chain.pair.flatten()[inside])
+            - grouped(log_normaliser, states, chain.tiles.mT, chain.pair.flatten().to(inside.device)[inside])
         )
         whole = departure.new_zeros(B * T, K)
         return chain._replace(

@@ -53,7 +53,7 @@ def beliefs(chain: Chain) -> Tensor:
     """
     T, S = chain.pair.shape[1], chain.states.shape[1]
     found = []
-    for lengths in torch.arange(1, T + 1, device=chain.pair.device).split(max(1, MOST_TRANSITIONS // S**2)):
+    for lengths in torch.arange(1, T + 1, device=chain.belief.device).split(max(1, MOST_TRANSITIONS // S**2)):
         n, longest = len(lengths), int(lengths[-1])
         rows = [part.expand(n, *part.shape[1:]) for part in (chain.belief, chain.pair, chain.emission, chain.block)]
         belief, pair, emission, block = rows[0], *(part[:, :longest] for part in rows[1:])

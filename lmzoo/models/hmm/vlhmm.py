@@ -61,6 +61,7 @@ class Tabulated(NamedTuple):
     """(M, K, M, K)."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
+        source, target = (clusters.to(self.logprobs.device, non_blocking=True) for clusters in (source, target))
         return self.logprobs[source, :, target]
 
     def leaving(self, cluster: int) -> Tensor:

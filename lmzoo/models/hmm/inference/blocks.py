@@ -40,27 +40,30 @@ class _Forward(torch.autograd.Function):
         least, lowest = accurate_from(tiles.dtype, S), torch.finfo(tiles.dtype).min
         peak = tiles.amax(2).clamp_min_(lowest)  # (P, S)
         A = (tiles - peak[:, :, None]).exp_()  # each row's largest is 1
-        steps = pair.T.contiguous()  # (T, B)
+        steps = pair.T.contiguous().to(tiles.device, non_blocking=True)  # (T, B)
         beliefs, message, predicted = (tiles.new_empty(n, B, S) for n in (T + 1, T, T))
         logprobs, mended = tiles.new_empty(T, B, 1), []
         beliefs[0] = belief
-        for t, p in enumerate(steps):
-            origin = beliefs[t] if departure is None else beliefs[t] + departure[:, t]
-            score = origin + peak[p]
-            scale = score.amax(1, keepdim=True).clamp_min_(lowest)
-            torch.sub(score, scale, out=message[t]).exp_()
-            predicted[t] = _ahead(message[t], A, p)  # Rabiner 1989, eq. 20: the sum
-            score = predicted[t].log().add_(scale)
-            b, j = (predicted[t] < least).nonzero(as_tuple=True)
-            if len(b):
-                sums = log_sums(origin, (b,), tiles.mT, (p[b], j))
-                predicted[t][b, j], score[b, j] = torch.inf, sums  # of these, `ratio` is 0 in the backward pass
-                mended.append((t, b, j, sums))
-            score.add_(emission[:, t])  # eq. 20: times the emission
-            torch.logsumexp(score, 1, keepdim=True, out=logprobs[t])  # -log c_t of eq. 91
-            torch.sub(score, logprobs[t].clamp_min(lowest), out=beliefs[t + 1])
+        for mend in (False, True) if tiles.is_cuda else (True,):  # a GPU would have to be waited for at every step
+            for t, p in enumerate(steps):
+                origin = beliefs[t] if departure is None else beliefs[t] + departure[:, t]
+                score = origin + peak[p]
+                scale = score.amax(1, keepdim=True).clamp_min_(lowest)
+                torch.sub(score, scale, out=message[t]).exp_()
+                predicted[t] = _ahead(message[t], A, p)  # Rabiner 1989, eq. 20: the sum
+                score = predicted[t].log().add_(scale)
+                if mend and len(places := (predicted[t] < least).nonzero()):
+                    b, j = places.unbind(1)
+                    sums = log_sums(origin, (b,), tiles.mT, (p[b], j))
+                    predicted[t][b, j], score[b, j] = torch.inf, sums  # of these, `ratio` is 0 in the backward pass
+                    mended.append((t, b, j, sums))
+                score.add_(emission[:, t])  # eq. 20: times the emission
+                torch.logsumexp(score, 1, keepdim=True, out=logprobs[t])  # -log c_t of eq. 91
+                torch.sub(score, logprobs[t].clamp_min(lowest), out=beliefs[t + 1])
+            if not mend and bool(predicted.amin() >= least):
+                break
         ctx.save_for_backward(A, steps, message, predicted, beliefs, *((tiles, departure) if mended else (None, None)))
-        ctx.mended = mended
+        ctx.mended, ctx.pair = mended, pair
         return logprobs[:, :, 0].T, beliefs[T].clone()
 
     @staticmethod
@@ -88,7 +91,8 @@ class _Forward(torch.autograd.Function):
                 ddeparture[t] = dbelief
         dtiles = None
         if ctx.needs_input_grad[1]:
-            members, label = group(steps.flatten(), max(8, T * B // len(A)))  # (R, n), (R,)
+            rows = group(ctx.pair.T.flatten(), max(8, T * B // len(A)))
+            members, label = (part.to(A.device, non_blocking=True) for part in rows)  # (R, n), (R,)
             origin = torch.cat([message.flatten(0, 1), message.new_zeros(1, S)])
             counts = torch.bmm(origin[members].mT, ratio[members])  # (R, S, S), eq. 37 summed over steps
             dtiles = torch.zeros_like(A).index_add_(0, label, counts).mul_(A)
@@ -118,7 +122,7 @@ def forward(
     Args:
         belief: (B, S) log p(z_0 | past) before the first token.
         tiles: (P, S, S) log transition probabilities.
-        pair: (B, T) int64, the tile of each step.
+        pair: (B, T) int64, the tile of each step; best on the CPU, where a GPU need not be waited for.
         emission: (B, T, S) log p(x_t | z_t). All but the pairs may hold -inf.
         departure: (B, T, S) d_t, a part of log p(z_t | z_{t-1} = i) that differs between steps with the same tile;
             None where there is none.

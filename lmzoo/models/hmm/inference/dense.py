@@ -36,8 +36,8 @@ class _Scaled(torch.autograd.Function):
                 after[t].div_(torch.sum(after[t], 1, keepdim=True, out=scale[t]))
         total = joint.sum(2, keepdim=True)
         evidence, least = scale.mul_(total), accurate_from(A.dtype, Z)  # (T, B, 1)
-        smallest, largest = evidence.aminmax()
-        accurate = float(smallest) >= least and float(predicted.amin()) >= least and float(largest) < torch.inf
+        low, high, lowest = torch.stack([*evidence.aminmax(), predicted.amin()]).tolist()
+        accurate = low >= least and lowest >= least and high < torch.inf
         evidence[1:] /= total[:-1]  # 1 / c_t of eq. 91
         evidence[0] = Z
         logprobs = evidence.log_().add_(offset)

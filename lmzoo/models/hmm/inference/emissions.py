@@ -33,6 +33,7 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     Returns: (V, S).
     """
     (V, d), S = W.shape, H.shape[1]
+    cluster = cluster.cpu()  # the numbers of words are found there, so that a GPU is waited for once
     members, label = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
     sizes = (members < V).sum(1)
     octave = (2 * sizes - 1).log2().floor()  # ⌈log₂ size⌉
@@ -40,22 +41,25 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     shapes = [(len(some), int(sizes[some].max())) for some in rows]
     words = torch.cat([members[some, :width].flatten() for some, (_, width) in zip(rows, shapes, strict=True)])
     counts = [number * width for number, width in shapes]
+    present = (words < V).nonzero()[:, 0]
+    slot = torch.empty_like(cluster).scatter(0, words[present], present)
+    words, slot, label = (part.to(W.device, non_blocking=True) for part in (words, slot, label[torch.cat(rows)]))
     vectors = F.embedding(words.clamp_max(V - 1), W).to(H.dtype).split(counts)
     offsets = torch.cat([bias, bias.new_full((1,), -torch.inf)])[words].to(H.dtype).split(counts)  # padding: impossible
-    states = F.embedding(label[torch.cat(rows)], H.flatten(1)).view(-1, S, d).split([len(some) for some in rows])
+    states = F.embedding(label, H.flatten(1)).view(-1, S, d).split([len(some) for some in rows])
     tables = [
         single(torch.baddbmm(b.view(*shape, 1), w.view(*shape, d), h.mT)).log_softmax(1).flatten(0, 1)  # (n · width, S)
         for b, w, h, shape in zip(offsets, vectors, states, shapes, strict=True)
     ]
-    present = (words < V).nonzero()[:, 0]
-    slot = torch.empty_like(cluster).scatter(0, words[present], present)
     return F.embedding(slot, torch.cat(tables))  # (V, S)
 
 
 def within_cluster(logits: Tensor, cluster: Tensor) -> Tensor:
     """(V, S) logits of words under the states of their clusters -> log p(x | z), a log-softmax over each cluster."""
     V, S = logits.shape
+    cluster = cluster.cpu()
     members, _ = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
+    place = members.new_empty(V + 1).scatter(0, members.flatten(), torch.arange(members.numel()))
+    members, place = (part.to(logits.device, non_blocking=True) for part in (members, place))
     padded = torch.cat([logits, logits.new_full((1, S), -torch.inf)])[members]
-    place = members.new_empty(V + 1).scatter(0, members.flatten(), torch.arange(members.numel(), device=cluster.device))
     return padded.log_softmax(1).flatten(0, 1)[place[:V]]

@@ -45,11 +45,12 @@ def grouped(product: Callable[[Tensor, Tensor], Tensor], X: Tensor, Y: Tensor, l
 
     Returns: (N, K).
     """
+    label = label.cpu()  # a GPU is waited for once
     members, row = group(label, max(8, len(label) // len(Y)))
-    found = product(torch.cat([X, X.new_zeros(1, X.shape[1])])[members], Y[row]).flatten(0, 1)  # (R · n, K)
     present = (members.flatten() < len(label)).nonzero()[:, 0]
     place = torch.empty_like(label).scatter(0, members.flatten()[present], present)
-    return found[place]
+    members, row, place = (part.to(X.device, non_blocking=True) for part in (members, row, place))
+    return product(torch.cat([X, X.new_zeros(1, X.shape[1])])[members], Y[row]).flatten(0, 1)[place]
 
 
 def by_source(source: Tensor) -> Iterator[tuple[int, slice]]:

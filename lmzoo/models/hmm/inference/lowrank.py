@@ -67,14 +67,18 @@ class _Tiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
         S, features = P.shape[1:]
-        p, q = P.exp(), Q.exp()
+        p, q, (here, target) = (
+            P.exp(),
+            Q.exp(),
+            (clusters.to(P.device, non_blocking=True) for clusters in (source, target)),
+        )
         probs = P.new_empty(len(source), S, S)
         for cluster, pairs in by_source(source):
             product = p[cluster] @ q[target[pairs]].flatten(0, 1).T  # (S, nS)
             probs[pairs] = product.view(S, -1, S).transpose(0, 1)
         tiles = probs.log()
         pair, i, j = (probs < accurate_from(P.dtype, features)).nonzero(as_tuple=True)
-        ctx.rows = (source[pair], i), (target[pair], j)
+        ctx.rows = (here[pair], i), (target[pair], j)
         sums = log_sums(P, ctx.rows[0], Q, ctx.rows[1])
         tiles[pair, i, j], probs[pair, i, j] = sums, torch.inf
         ctx.save_for_backward(P, Q, source, target, probs, sums)
@@ -122,6 +126,7 @@ def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
         source, target: (P,) int64 clusters.
     """
     M, features, S = Q.shape
+    source, target = (clusters.to(Q.device, non_blocking=True) for clusters in (source, target))
     to_features = F.embedding(source * M + target, P.view(M * M, -1)).view(len(source), S, features)
     from_features = F.embedding(target, Q.flatten(1)).view(len(source), features, S)
     return log_product(to_features, from_features)

@@ -30,7 +30,7 @@ class Chain(NamedTuple):
     tiles: Tensor
     """(P, S, S) log p(z_t | z_{t-1})."""
     pair: Tensor
-    """(B, T) int64 the tile of each step."""
+    """(B, T) int64 the tile of each step, on the CPU where it is computed there."""
     emission: Tensor
     """(B, T, S) log p(x_t | z_t)."""
     block: Tensor

@@ -32,11 +32,11 @@ class _TransitionTiles(torch.autograd.Function):
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         M, S, _ = U.shape
         tiles, kept = single(U.new_empty(len(source), S, S)), []
-        for clusters, pairs in _chunks(source, M, S):
+        target = target.to(U.device, non_blocking=True)
+        for clusters, local, pairs in _chunks(source, U):
             logits = single(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T)  # (cS, MS)
             probs = logits.softmax(1)
             total = logits.amax(1) - probs.amax(1).log()  # (cS,) log Σ_k exp(u_i·v_k)
-            local = torch.bucketize(source[pairs], clusters)
             cut = logits.view(-1, S, M, S)[local, :, target[pairs]]
             torch.sub(cut, total.view(-1, S, 1)[local], out=tiles[pairs])
             if len(kept) * probs.numel() < KEPT:
@@ -50,13 +50,12 @@ class _TransitionTiles(torch.autograd.Function):
         (G,) = upstream  # (P, S, S)
         U, V, source, target, *kept = ctx.saved_tensors
         M, S, d = U.shape
-        visits = G.new_zeros(M, S).index_add_(0, source, G.sum(2))
+        visits = G.new_zeros(M, S).index_add_(0, source.to(G.device, non_blocking=True), G.sum(2))
         dU, dV = torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
-        for clusters, pairs in _chunks(source, M, S):
+        for clusters, local, pairs in _chunks(source, U):
             rows = U[clusters].flatten(0, 1)
             probs = kept.pop(0) if kept else single(rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
             dlogits = probs * -visits[clusters].view(-1, 1)
-            local = torch.bucketize(source[pairs], clusters)
             dlogits.view(-1, S, M, S)[local, :, target[pairs]] += G[pairs]  # pairs are distinct
             dlogits = dlogits.to(U.dtype)
             dU[clusters] = (dlogits @ V.flatten(0, 1)).view(-1, S, d)
@@ -64,14 +63,17 @@ class _TransitionTiles(torch.autograd.Function):
         return dU, dV.to(V.dtype), None, None
 
 
-def _chunks(source: Tensor, M: int, S: int) -> Iterator[tuple[Tensor, slice]]:
-    """The different sources, a few at a time, with the slice of the pairs that leave those few."""
+def _chunks(source: Tensor, U: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
+    """The different sources, a few at a time, which of them each pair leaves, and the slice of these pairs."""
+    M, S, _ = U.shape
     clusters, counts = source.unique_consecutive(return_counts=True)
-    size = max(1, _chunk(source) // (M * S * S))
+    size = max(1, _chunk(U) // (M * S * S))
     start = 0
     for some, count in zip(clusters.split(size), counts.split(size), strict=True):
         stop = start + int(count.sum())
-        yield some, slice(start, stop)
+        local = torch.bucketize(source[start:stop], some)
+        some, local = (part.to(U.device, non_blocking=True) for part in (some, local))
+        yield some, local, slice(start, stop)
         start = stop
 
 
@@ -83,7 +85,8 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
 
     Args:
         U, V: (M, S, d) vectors of the states as origin and as destination.
-        source, target: (P,) int64 clusters, the pairs distinct and ordered by source.
+        source, target: (P,) int64 clusters, the pairs distinct and ordered by source; best on the CPU, where a GPU need
+            not be waited for.
 
     Returns:
         (P, S, S) log-probabilities, [p, i, j] from state i of source[p] to state j of target[p].
@@ -100,13 +103,14 @@ def normaliser(U: Tensor, V: Tensor) -> Tensor:
 
 def normalised_tiles(U: Tensor, V: Tensor, total: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """The tiles of `transition_tiles`, given the (M, S) `normaliser`."""
+    source, target = (clusters.to(U.device, non_blocking=True) for clusters in (source, target))
     return single(torch.bmm(U[source], V[target].mT)).sub_(total[source][:, :, None])
 
 
 class _LocalTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        S = U.shape[1]
+        S, target = U.shape[1], target.to(U.device, non_blocking=True)
         tiles = arrival.new_empty(len(source), S, S)
         for c, pairs in by_source(source):
             targets = target[pairs]
