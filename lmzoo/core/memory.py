@@ -2,13 +2,27 @@
 
 import contextlib
 import ctypes
+import os
 import platform
 from collections.abc import Iterator
+
+from lmzoo.core.errors import UserError
 
 _MMAP_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -4, -3, -1
 """M_MMAP_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h."""
 LARGE = 2**22
 """Bytes. Smaller ones are cheap to keep; the system clears the pages of larger ones each time."""
+
+
+def require_memory(needed: float, what: str, advice: str) -> None:
+    """Raise a UserError where the machine has not so many bytes; ``what`` needs them. Linux would kill the process."""
+    if needed > (all_of_it := total()):
+        raise UserError(f"{what} need {needed / 2**30:,.1f} GiB, and the machine has {all_of_it / 2**30:,.1f}", advice)
+
+
+def total() -> int:
+    """The bytes of the machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def keep_freed_memory() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Count, Depth, Dropout, NonNegative, Size, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
@@ -18,7 +19,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, placed, start_from
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.linear_chain import ChainLabeller
-from lmzoo.labels.model import StateDict, labellers, numbered, packed, unpacked
+from lmzoo.labels.model import FEWER, StateDict, labellers, numbered, packed, unpacked
 from lmzoo.labels.network import Inputs, Network, Pooling
 from lmzoo.models.neural.recurrent import Recurrent
 from lmzoo.protocol.model import LanguageModel
@@ -102,6 +103,8 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         if self.lexical is not None:
             self.lexical.start(sentences)
         self.labels, self.gold = numbered(sentences)
+        F, K = len(self.lexical.numbers) if self.lexical is not None else 0, len(self.labels)
+        require_memory(4 * 4 * (F + K) * K, f"the weights of {K:,} labels, their neighbours and {F:,} features", FEWER)
         self.set_tables([["", "", *entries] for entries in (sorted(counts), *columns, letters)])
         self.once = torch.tensor([counts[word] == 1 for word in self.tables[0]])
 

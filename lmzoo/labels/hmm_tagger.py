@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Depth, Size
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
+from lmzoo.labels.model import FEWER, Labeller, StateDict, labellers, packed, unpacked
 
 LEAST = 1e-3
 """A tag of an unknown word is not tried where another one is so much more probable (Brants's beam)."""
@@ -118,6 +119,7 @@ class HmmTagger(Labeller):
         states = sorted({pair for row in pairs for pair in row})
         number = {state: i for i, state in enumerate(states)}
         edge = len(number)
+        require_memory(3 * 8 * (edge + 1) ** 3, f"labeller=hmm_tagger: the trigrams of {edge:,} states", FEWER)
         rows = [[edge, edge, *(number[pair] for pair in row), edge] for row in pairs]
         counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(number)))
         for sentence, row in zip(sentences, rows, strict=True):

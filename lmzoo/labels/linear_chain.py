@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Source
 from lmzoo.labels.chain import Scores, batches, best, k_best, log_partition
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
-from lmzoo.labels.model import Labeller, StateDict, numbered, packed, unpacked
+from lmzoo.labels.model import FEWER, Labeller, StateDict, numbered, packed, unpacked
 from lmzoo.numerics.sparse import SparseRows
 
 BATCH = 4096
@@ -72,6 +73,8 @@ class LexicalChain(ChainLabeller):
         """Read train. Returns: the features of its N words, their labels (N,), and the lengths of its sentences."""
         self.lexical.start(sentences)
         self.labels, gold = numbered(sentences)
+        F, K = len(self.lexical.numbers), len(self.labels)
+        require_memory(2 * 8 * (F + K) * K, f"the weights of {F:,} features and {K:,} labels", FEWER)
         return self.lexical.rows(sentences), torch.cat(gold), [len(labels) for labels in gold]
 
     def state_dict(self) -> StateDict:

@@ -15,6 +15,9 @@ from lmzoo.protocol.model import Trained
 
 labellers = Registry("labeller")
 
+FEWER = "is task.label the column of labels? So many are few words' own"
+"""The advice where labels are too many."""
+
 LabelKind = Literal["words", "text", "tree"]
 """What has a label: each word of a sentence, a text as a whole, each node of a tree."""
 

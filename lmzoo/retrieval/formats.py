@@ -70,7 +70,12 @@ def _smart(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
                 field = line[1]
             elif field in ("T", "W"):
                 kept.append(line)
-        yield begin + 1, re.sub(r"^0+(?=[0-9]+$)", "", name), " ".join(kept)  # 004 is 4 in judgements
+        yield begin + 1, _number(name), " ".join(kept)  # 004 is 4 in judgements
+
+
+def _number(name: str) -> str:
+    """A name that is a number without zeros before it."""
+    return re.sub(r"^0+(?=[0-9]+$)", "", name)
 
 
 def _json_lines(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
@@ -105,7 +110,8 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
     A line is TREC's ``QUERY 0 DOCUMENT GRADE``, or BEIR's ``QUERY DOCUMENT GRADE``; a line of headings may come first.
     Cranfield's lines look like BEIR's, but the third column is a code: 1 is the best, 4 the last that is relevant, 5 of
     no interest. 1 to 4 count as grade 1. Codes are known by what Cranfield has and BEIR has not: blanks as separators,
-    no headings, −1, no 0, nothing above 5. Which of the two was read is logged where they differ.
+    no headings, −1, no 0, nothing above 5. Which of the two was read is logged where they differ. Where all lines are
+    ``QUERY DOCUMENT 0 0``, as CACM and CISI have them, each document is relevant, and numbers lose zeros before them.
 
     Raises: UserError for another line, for a document that has two grades for a query, and where nothing is relevant.
     """
@@ -113,8 +119,11 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
     headed = re.fullmatch(HEADINGS, " ".join(lines[0][1].split()).lower()) is not None
     grades: dict[tuple[str, str], int] = {}
     width = len(lines[0][1].split())
+    listed = all(re.fullmatch(r"\s*\S+\s+0*[1-9]\d*\s+0\s+0(\.0+)?\s*", line) for _, line in lines)
     for number, line in lines[headed:]:
         columns = line.split()
+        if listed:
+            columns = [_number(columns[0]), "0", _number(columns[1]), "1"]
         if len(columns) != width or width not in (3, 4) or not re.fullmatch(r"[-+]?[0-9]{1,6}", columns[-1]):
             raise UserError(
                 f"{path}, line {number}: neither 'QUERY 0 DOCUMENT GRADE' nor 'QUERY DOCUMENT GRADE'",

@@ -1,5 +1,6 @@
 """What every labeller has to do: learn, go on where it stopped, and label with what another one has learnt."""
 
+import tracemalloc
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from lmzoo.core import memory
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.labels.formats import Sentence
@@ -263,3 +265,21 @@ def test_what_another_labeller_has_saved_is_refused(name: str, key: str, value: 
     with pytest.raises(UserError, match=message) as refused:
         restore(Run(Path("r")), "best.pt", saved, built(name).load_state_dict)
     assert len(one_line(refused.value)) <= 300
+
+
+@pytest.mark.parametrize("name", ["hmm_tagger", "crf", "perceptron", "birnn"])
+def test_tables_that_the_machine_cannot_hold_are_refused_with_their_size(name: str, monkeypatch: pytest.MonkeyPatch):
+    """As where words were taken for labels."""
+    words = [f"w{i}" for i in range(2000)]
+    sentence = Sentence(words, [f"L{i}" for i in range(2000)], [[] for _ in words])
+    monkeypatch.setattr(memory, "total", lambda: 1 << 25)
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            UserError, match=r"(2,000 labels|2,000 states).* need [\d,.]+ GiB, and the machine has 0.0; is task.label"
+        ):
+            built(name).start([sentence], 0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 27
+    finally:
+        tracemalloc.stop()
+    built(name).start(SENTENCES, 0)

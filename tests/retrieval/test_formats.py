@@ -96,6 +96,8 @@ GRADED = {"1": {"184": 2, "13": 4, "5": 1}}
         ("1 184 2\n1 13 4\n1 5 1\n", GRADED, "grades, the largest the best"),
         ("1 184 2\n1 13 4\n1 5 1\n1 6 -1\n2 6 0\n", GRADED | {"2": {"6": 0}}, "grades, the largest the best"),
         ("1 184 1\n1 13 1\n1 13 1\n", CRANFIELD, ""),
+        ("01 0184  0 0\n01 0013  0 0\n12 3204  0 0\n", CRANFIELD | {"12": {"3204": 1}}, ""),  # as of CACM
+        ("     1    184\t0\t0.000000\n     1     13\t0\t0.000000\n", CRANFIELD, ""),  # as of CISI
     ],
 )
 def test_grades_are_grades_and_codes_of_cranfield_are_none(
@@ -115,6 +117,9 @@ def test_grades_are_grades_and_codes_of_cranfield_are_none(
         ("query-id corpus-id score\nq d x\n", "line 2: neither"),
         ("q d 1\nquery-id corpus-id score\n", "line 2: neither"),
         ("q 0 d 0\n", "no document is relevant"),
+        ("1 0 0 0\n", "no document is relevant"),
+        ("1 184 0 0\n1 13 0 0.5\n", "line 2: neither"),
+        ("1 0 184 1 x\n", "line 1: neither"),
         ("query-id corpus-id score\n", "no document is relevant"),
         ("q 0 d 1\nq 0 e 1\n\nq 0 d 0\n", "line 4: document d has grade 0 for query q, and 1 in a line before"),
         ("q d 2\nq d -1\n", "line 2: document d has grade -1"),
