@@ -17,6 +17,7 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Size
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
+from lmzoo.retrieval.bm25 import BM25
 from lmzoo.retrieval.evaluation import MEASURES, cross_validated, judged_queries, measured
 from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_prior, read_records, run_lines
 from lmzoo.retrieval.index import Index
@@ -43,6 +44,7 @@ def main() -> int:
     """The command: returns its exit code."""
     arguments = _parser().parse_args()
     grid = _grid(arguments)
+    bm25 = BM25(*arguments.bm25) if arguments.bm25 else None
     judgements = read_judgements(arguments.qrels) if arguments.qrels else {}
     index, queries = _read(arguments, judgements)
     prior = _prior(arguments.prior, index)
@@ -57,6 +59,8 @@ def main() -> int:
     warn(_left_out(judgements, queries, index.names))
 
     def rank(query: str, options: RankingOptions) -> Ranking:
+        if bm25 is not None:
+            return ranked(index, bm25.score(index, queries[query]), arguments.depth)
         return ranked(index, score(index, queries[query], options, prior), arguments.depth)
 
     best = dict.fromkeys(queries, grid[0])
@@ -80,6 +84,10 @@ def _grid(arguments: argparse.Namespace) -> list[RankingOptions]:
         files = (arguments.documents, arguments.queries, arguments.qrels, arguments.prior, arguments.stop)
         check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
     grid = [RankingOptions(*values) for values in itertools.product(*(getattr(arguments, name) for name in OPTIONS))]
+    if arguments.bm25 and (
+        grid != [RankingOptions(*(usual for usual, _ in OPTIONS.values()))] or arguments.prior != "uniform"
+    ):
+        raise UserError("--bm25: is no likelihood", f"leave out --prior, {', '.join(map(_flag, OPTIONS))}")
     if len(grid) > 1 and not arguments.qrels:
         raise UserError("several values of an option need --qrels, to choose among them", "give one value of each")
     return grid
@@ -133,6 +141,13 @@ def _parser() -> argparse.ArgumentParser:
             _flag(name), dest=name, nargs="+", type=type(default), default=[default],
             metavar=name[0].upper(), help=f"{what} (default: {default:g})",
         )  # fmt: skip
+    parser.add_argument(
+        "--bm25",
+        type=float,
+        nargs=2,
+        metavar=("K1", "B"),
+        help="rank by BM25, not by a likelihood, such as 1.2 0.75",
+    )
     parser.add_argument("--prior", default="uniform", help="p(d): uniform, length, or a file of lines 'NAME WEIGHT'")
     parser.add_argument("--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 of English)")
     parser.add_argument("--stem", default="porter", help="a stemmer of Snowball, or none (default: porter)")

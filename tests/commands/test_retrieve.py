@@ -50,6 +50,9 @@ def test_a_run_is_printed():
         (["--stem", "none", "--stop", "none"], "q1", ["d2", "d3", "d1"]),
         (["--depth", "1"], "q1", ["d2"]),
         (["--feedback", "1"], "q2", ["d5", "d4", "d2"]),
+        (["--bm25", "9", "0"], "q2", ["d5", "d4"]),
+        (["--bm25", "0", "0"], "q2", ["d4", "d5"]),
+        (["--bm25", "9", "1"], "q2", ["d4", "d5"]),
     ],
 )
 @pytest.mark.usefixtures("files")
@@ -145,6 +148,8 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
     ("options", "message"),
     [
         (["docs", "absent"], "absent: no such file"),
+        (["docs", "queries", "--bm25", "1", "2"], "--bm25 b=2.0: must be at most 1"),
+        (["docs", "queries", "--bm25", "1", "1", "--mu", "3"], "--bm25: is no likelihood; leave out --prior, --mu"),
         (["docs", "queries", "--mu", "1", "2"], "several values of an option need --qrels"),
         (["docs", "queries", "--mu", "0"], "gives unseen words no probability"),
         (["docs", "queries", "--mu", "x"], "--mu: invalid float value: 'x'"),
