@@ -109,6 +109,27 @@ def round_numbers(low: float, high: float, most: int) -> list[float]:
     return max((ticks for ticks in within if len(ticks) <= most), key=len)
 
 
+CONTRAST = 4.5
+"""Of a name with what is behind it, at least (WCAG 2.2, 1.4.3)."""
+
+
+def legible(colour: Any, ground: Any) -> tuple[float, float, float]:
+    """The colour, darker or lighter by as much as letters of it need to be read on a ground: see `CONTRAST`."""
+    rgb = importlib.import_module("matplotlib.colors").to_rgb
+    own, behind = np.array(rgb(colour)), rgb(ground)
+    end = max(np.zeros(3), np.ones(3), key=lambda end: contrast(tuple(end), behind))
+    shades = (tuple((own + share * (end - own)).tolist()) for share in np.linspace(0, 1, 101))
+    return next(shade for shade in shades if contrast(shade, behind) >= CONTRAST)
+
+
+def contrast(colour: Sequence[float], other: Sequence[float]) -> float:
+    """The contrast ratio of two sRGB colours, each of parts from 0 to 1: from 1 to 21 (WCAG 2.2, definition)."""
+    linear = np.array([colour, other])
+    linear = np.where(linear <= 0.04045, linear / 12.92, ((linear + 0.055) / 1.055) ** 2.4)
+    low, high = sorted((linear @ [0.2126, 0.7152, 0.0722]).tolist())
+    return (high + 0.05) / (low + 0.05)
+
+
 @dataclass(frozen=True)
 class Name:
     """A name that stands beside a point of a chart, or beside one of several.
@@ -150,12 +171,13 @@ def place(axes: Any, names: Sequence[Name], lines: Sequence[tuple[Point, Point]]
     renderer, scale = figure.canvas.get_renderer(), figure.dpi / 72
     to_pixels = axes.transData.transform
     written = [*axes.texts, *axes.artists, *([axes.get_legend()] if axes.get_legend() else [])]
+    inks = [legible(name.colour, axes.get_facecolor()) for name in names]
     texts = [
         axes.annotate(
-            printable(name.text), name.points[0], (0, 0), textcoords="offset points", color=name.colour,
+            printable(name.text), name.points[0], (0, 0), textcoords="offset points", color=ink,
             fontsize=name.size, parse_math=False, annotation_clip=False, ha="left", va="bottom", in_layout=False,
         )
-        for name in names
+        for name, ink in zip(names, inks, strict=True)
     ]  # fmt: skip
     points = to_pixels([point for name in names for point in name.points])
     obstacles = np.concatenate([

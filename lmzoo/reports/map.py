@@ -1,9 +1,9 @@
 """Word vectors on a plane: a picture, a page that shows words on hover, and TensorBoard's projector."""
 
+import colorsys
 import contextlib
 import html
-import importlib
-import io
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.extras import needed
 from lmzoo.corpus import Corpus
+from lmzoo.reports.charts import charts, rendered
 from lmzoo.runs.directory import Run
 from lmzoo.words.brown import cached_brown_clusters
 from lmzoo.words.vectors.formats import VECTORS
@@ -23,6 +24,9 @@ from lmzoo.words.vectors.word_vectors import WordVectors, unit
 
 LETTER, LINE = 0.0055, 0.011
 """Width of a letter and height of a line of the picture's names."""
+
+NAMING = 3
+"""So many of its commonest words name a cluster."""
 
 PROJECTED = ("projector_config.pbtxt", "00000/words/tensors.tsv", "00000/words/metadata.tsv")
 """The files that `projector` writes, which TensorBoard opens as they are."""
@@ -49,22 +53,41 @@ class Map:
     clusters: Sequence[int]
 
     def png(self) -> bytes:
-        """A picture: a point for each word, in the colour of its cluster, and names where there is room.
+        """A picture: a point for each word, names where there is room, and what each colour means.
 
         Raises: UserError where matplotlib is missing.
         """
-        needed("matplotlib", "lmzoo map", "matplotlib").use("Agg")
-        pyplot = importlib.import_module("matplotlib.pyplot")
-        figure, axes = pyplot.subplots(figsize=(14, 14), layout="constrained")
-        axes.scatter(*self.places.T, c=self.clusters, cmap="gist_rainbow", s=6, alpha=0.6)
-        for row in self.named():
-            name, place = printable(self.words[row]), self.places[row]
-            axes.annotate(name, place, fontsize=8, ha="center", va="bottom", parse_math=False)
-        axes.set(title=printable(self.title), xticks=[], yticks=[])
-        stream = io.BytesIO()
-        figure.savefig(stream, format="png", dpi=100)
-        pyplot.close(figure)
-        return stream.getvalue()
+        with charts("lmzoo map") as pyplot:
+            figure, axes = pyplot.subplots(figsize=(11.2, 9.4))
+            for cluster, rows in self.members().items():
+                words = printable(" ".join(self.words[row] for row in rows[:NAMING]))
+                colour = colorsys.hls_to_rgb(self.hue(cluster) / 360, 0.5, 0.7)
+                axes.scatter(*self.places[rows].T, color=colour, s=7, linewidth=0, alpha=0.7, label=words)
+            for row in self.named():
+                name, place = printable(self.words[row]), self.places[row]
+                axes.annotate(
+                    name, place, (0, 1), textcoords="offset points", fontsize=5.3, ha="center", parse_math=False
+                )
+            axes.set_title(printable(self.title), parse_math=False)
+            axes.set(xticks=[], yticks=[], xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+            axes.spines[:].set_visible(False)
+            legend = axes.legend(
+                loc="upper left", bbox_to_anchor=(1, 1), markerscale=2, title="Brown clusters", alignment="left"
+            )
+            for text in legend.get_texts():
+                text.set_parse_math(False)
+            return rendered(figure, Path("map.png"))
+
+    def members(self) -> dict[int, list[int]]:
+        """The words of each cluster, the most frequent first; the clusters in the order of their numbers."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for row, cluster in enumerate(self.clusters):
+            found[cluster].append(row)
+        return dict(sorted(found.items()))
+
+    def hue(self, cluster: int) -> float:
+        """The colour of a cluster, in degrees on the circle of colours."""
+        return cluster * 360 / (max(self.clusters) + 1)
 
     def named(self) -> list[int]:
         """The words whose names have room: the most frequent first, each clear of those before it."""
@@ -82,7 +105,7 @@ class Map:
         Args:
             marked: words of the class ``marked``, which are drawn last and have their names whatever is beneath.
         """
-        most, hue = max(self.counts), 360 / (max(self.clusters) + 1)
+        most = max(self.counts)
         named, points, names = {*self.named()}, [], []
         for row in sorted(range(len(self.words)), key=lambda row: self.words[row] in marked):
             word, (x, y) = html.escape(printable(self.words[row])), self.places[row]
@@ -90,7 +113,7 @@ class Map:
             kind = ' class="marked"' if self.words[row] in marked else ""
             points.append(
                 f'<circle{kind} cx="{SIZE * x:.1f}" cy="{SIZE * (1 - y):.1f}" r="{radius:.1f}" '
-                f'fill="hsl({self.clusters[row] * hue:.0f} 70% 50%)" data-word="{word}">'
+                f'fill="hsl({self.hue(self.clusters[row]):.0f} 70% 50%)" data-word="{word}">'
                 f"<title>{word}: {self.counts[row]:,} times, cluster {self.clusters[row]}</title></circle>"
             )
             if kind or row in named:

@@ -64,6 +64,21 @@ def test_marked_words_have_their_names_and_lie_above_the_others():
     assert re.findall(r'data-word="(.*?)"', marked) == ["a", "b", "under"]
 
 
+def test_the_picture_tells_what_its_colours_mean(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("matplotlib")
+    seen = []
+    monkeypatch.setattr("lmzoo.reports.map.rendered", lambda figure, _: seen.append(figure.axes[0]) or b"")
+    words = ["the", "$a$", "of", "b", "a"]
+    drawn = Map("$title$", words, np.array([[0.1 * row, 0.5] for row in range(5)]), [5, 4, 3, 2, 1], [0, 2, 0, 0, 0])
+    drawn.png()
+    (axes,) = seen
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["the of b", "$a$"]
+    points = axes.collections
+    assert [len(each.get_offsets()) for each in points] == [4, 1]
+    assert len({tuple(each.get_facecolor()[0]) for each in points}) == 2
+    assert [text.get_text() for text in axes.texts] == [words[row] for row in drawn.named()]
+
+
 def test_words_cannot_break_the_page():
     words = ['<script>"&', "\x1b[31m", "b"]
     page = Map("<b>", words, np.zeros((3, 2)), [3, 2, 1], [0, 1, 1]).page().decode()
@@ -121,6 +136,6 @@ def test_a_word_that_the_text_does_not_have_is_told(run: str, tmp_path: Path):
     other = Path(shutil.copytree(run, tmp_path / "other"))
     data = (other / "vectors.bin").read_bytes()
     (other / "vectors.bin").write_bytes(data.replace(b"w3 ", b"zz ", 1))
-    edit(other / "results.json", lambda results: results.pop("files") and None)
+    edit(other / "results.json", lambda results: None)  # without the checksum of the vectors
     line = command(str(other), main=map_command.main).refused()
     assert f"{other}/vectors.bin: 'zz' is no word of corpus" in line

@@ -6,9 +6,21 @@ from pathlib import Path
 import pytest
 
 from lmzoo.core.errors import UserError
-from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered, round_numbers, told
+from lmzoo.reports.charts import (
+    CONTRAST,
+    Name,
+    charts,
+    contrast,
+    legible,
+    logarithmic,
+    place,
+    rendered,
+    round_numbers,
+    told,
+)
 
-pytest.importorskip("matplotlib")
+matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib.colors")
 
 
 @pytest.mark.parametrize(
@@ -90,3 +102,29 @@ def test_figures_and_the_style_do_not_outlive_a_chart():
         pyplot.subplots()
         assert pyplot.rcParams["font.size"] == 20
     assert (dict(global_pyplot.rcParams), global_pyplot.get_fignums()) == before
+
+
+@pytest.mark.parametrize(
+    ("colour", "ground", "ratio"),
+    [("#000000", "#ffffff", 21), ("#767676", "#ffffff", 4.54), ("#ff0000", "#ffffff", 4.0)],
+)
+def test_contrast_is_that_of_the_guidelines(colour: str, ground: str, ratio: float):
+    rgb = matplotlib.colors.to_rgb
+    assert contrast(rgb(colour), rgb(ground)) == contrast(rgb(ground), rgb(colour)) == pytest.approx(ratio, abs=0.005)
+
+
+@pytest.mark.parametrize("ground", ["white", "#0d1117", "#808080"])
+@pytest.mark.parametrize("colour", ["#0072B2", "#E69F00", "#9c9ede", "white", "black"])
+def test_letters_can_be_read_on_their_ground_and_keep_their_colour_where_it_is_legible(colour: str, ground: str):
+    rgb = matplotlib.colors.to_rgb
+    found = legible(colour, ground)
+    assert contrast(found, rgb(ground)) >= CONTRAST
+    assert (found == rgb(colour)) == (contrast(rgb(colour), rgb(ground)) >= CONTRAST)
+
+
+def test_a_name_beside_a_light_point_is_legible():
+    with charts("a test") as pyplot:
+        _, axes = pyplot.subplots()
+        axes.plot(1, 1, "o", color="#E69F00")
+        place(axes, [Name("yellow", [(1, 1)], "#E69F00")])
+        assert contrast(axes.texts[0].get_color(), (1, 1, 1)) >= CONTRAST
