@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, warn
 from lmzoo.commands import COMMANDS
@@ -16,8 +17,9 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.lines import by_line, log2_shares
 from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.lines import Line, Part, file_parts, scored_lines
-from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
@@ -51,7 +53,8 @@ def main() -> int:
         "--table",
         action="store_true",
         help="print a table with a header, in bits: sentence, position, word, known, surprisal, entropy of the next "
-        "word, rank of the word, and its log frequency in train; slower, as each next word is predicted",
+        "word, rank of the word, its log frequency in train, and under model=infinigram how many words of the context "
+        "matched; slower, as each next word is predicted",
     )
     parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
     parser.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
@@ -111,15 +114,27 @@ def _table(
     tokens, train = torch.cat([part.tokens for part in parts]), run.split("train").tokens
     log_shares = log2_shares(train, len(vocabulary))
     lines = by_line(tokens, tokens)
-    expected = at_each_token(model, lines, context, entropy_and_rank)
-    yield HEADER
+    matching = model if isinstance(model, Matches) else None
+
+    def measure(logprobs: Tensor, following: Tensor, state: State) -> Tensor:
+        figures = entropy_and_rank(logprobs, following)
+        return figures if matching is None else torch.column_stack([figures, matching.matched(state)])
+
+    expected = at_each_token(model, lines, context, measure)
+    yield HEADER if matching is None else (*HEADER, "matched")
     scored = scored_lines(model, vocabulary, parts, context, where)
     for number, (line, words, each) in enumerate(zip(scored, lines, by_line(expected, tokens), strict=True), start=1):
         sums.add(line)
-        columns = (line.logprobs * -UNITS["bits"], *each.T, log_shares[words])
+        columns = (0.0 - line.logprobs * UNITS["bits"], *each.T[:2], log_shares[words], *each.T[2:])
         rows = zip(line.words, line.known.tolist(), *(column.tolist() for column in columns), strict=True)
-        for position, (word, known, surprisal, entropy, rank, frequency) in enumerate(rows, start=1):
-            figures = f"{surprisal:.4f}", f"{entropy:.4f}", f"{rank:.0f}", f"{frequency:.4f}"
+        for position, (word, known, surprisal, entropy, rank, frequency, *matched) in enumerate(rows, start=1):
+            figures = (
+                f"{surprisal:.4f}",
+                f"{entropy:.4f}",
+                f"{rank:.0f}",
+                f"{frequency:.4f}",
+                *(f"{n:.0f}" for n in matched),
+            )
             yield str(number), str(position), printable(word), str(known).lower(), *figures
 
 

@@ -18,4 +18,5 @@ import lmzoo.models.neural.logbilinear
 import lmzoo.models.neural.nnlm
 import lmzoo.models.neural.recurrent
 import lmzoo.models.ngram.arpa
+import lmzoo.models.ngram.infinigram
 import lmzoo.models.ngram.ngram

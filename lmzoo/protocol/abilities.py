@@ -48,6 +48,15 @@ class Draws(Protocol):
         ...
 
 
+@runtime_checkable
+class Matches(Protocol):
+    """Predicts from the longest context that a text has."""
+
+    def matched(self, state: State) -> Tensor:
+        """(B,) how many words that context has, `<eos>` before a line among them."""
+        ...
+
+
 class LogZ(NamedTuple):
     """The estimate of a normaliser's logarithm in nats, its standard error, and the sample's effective and own size."""
 

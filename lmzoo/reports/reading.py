@@ -188,9 +188,11 @@ def _ends(model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], co
     """For each text of characters, (n,) log p that a word is over before each of them: a space follows, or the end."""
     over = torch.tensor([vocabulary.index[name] for name in (SPACE, EOS) if name in vocabulary.index])
     lines = [vocabulary.encode([text]) for text in texts]
-    logprobs = at_each_token(
-        model, lines, context, lambda logprobs, _: logprobs.double()[:, over.to(logprobs.device)].logsumexp(1)[:, None]
-    )
+
+    def measure(logprobs: Tensor, *_: object) -> Tensor:
+        return logprobs.double()[:, over.to(logprobs.device)].logsumexp(1)[:, None]
+
+    logprobs = at_each_token(model, lines, context, measure)
     return list(logprobs[:, 0].split([len(line) for line in lines]))
 
 

@@ -84,6 +84,21 @@ def test_a_table_has_what_is_expected_of_each_word(run: Path, tmp_path: Path, co
         state = model.initial_state(1) if word == "<eos>" and context == "sentence" else state
 
 
+def test_a_table_has_how_many_words_of_the_context_matched(folder: Path):
+    Path("train.txt").write_text("the dog ran\na dog saw\n")
+    files = ["corpus=text", "corpus.train=train.txt", "corpus.valid=train.txt", "corpus.context=sentence"]
+    assert command(*files, "model=infinigram", "run_dir=run").code == 0
+    Path("text").write_text("the dog saw\n")
+    header, *rows = command("run", "text", "--table", main=score.main).out.splitlines()
+    assert header.split("\t")[-1] == "matched"
+    assert [row.split("\t")[2::2] for row in rows] == [
+        ["the", "1.0000", "1", "1"],
+        ["dog", "0.0000", "1", "2"],
+        ["saw", "inf", "2", "3"],
+        ["<eos>", "0.0000", "1", "2"],
+    ]
+
+
 def test_sums_are_those_of_evaluate(run: Path, tmp_path: Path):
     (tmp_path / "text").write_text(TRAIN + "a zebra saw the dog\n")
     text = [str(run), str(tmp_path / "text")]

@@ -301,6 +301,8 @@ def advantage(model: LanguageModel, corpus: Corpus, source: MarkovSource) -> flo
     """How much better than its own source a model predicts the test text, in standard errors of the difference."""
     text = corpus.splits["test"]
     difference = score(model, text[None])[0].double() - source.logprobs(text)
+    if difference.isneginf().any():  # of a model that is not smoothed
+        return float("-inf")
     return float(difference.mean() / difference.std() * len(text) ** 0.5)
 
 
