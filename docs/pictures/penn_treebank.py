@@ -27,6 +27,8 @@ FIGURES = HERE / "penn_treebank.csv"
 MODELS = {
     "ngram": "n-grams, modified Kneser–Ney and other smoothings (Chen & Goodman 1998; Heafield et al. 2013)",
     "arpa": "an n-gram model from an ARPA file of SRILM or KenLM, `model.path=FILE` (Stolcke 2002)",
+    "infinigram": "the ∞-gram, for mixtures: counts after [the longest context that train has](docs/ngram.md) "
+    "(Liu et al. 2024)",
     "loglinear": "maximum-entropy n-grams, exactly normalised (Rosenfeld 1996; Wu & Khudanpur 2000)",
     "model_m": "the next word's class, then the word, each by an exponential model (Chen 2009)",
     "whole_sentence": "a model and [features of whole sentences](docs/whole_sentence.md) (Rosenfeld et al. 2001)",
