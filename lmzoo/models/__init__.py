@@ -4,7 +4,6 @@ import lmzoo.models.combined.cache
 import lmzoo.models.combined.dynamic
 import lmzoo.models.combined.mixture
 import lmzoo.models.combined.whole_sentence
-import lmzoo.models.hmm.history_hmm
 import lmzoo.models.hmm.hmm
 import lmzoo.models.hmm.lowrank_hmm
 import lmzoo.models.hmm.neural_hmm

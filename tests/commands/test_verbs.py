@@ -22,7 +22,6 @@ SMALL = MODELS | {
     "neural_hmm": ["model.states=8", "model.dim=8"],
     "nnlm": ["model.embedding=8", "model.hidden=8"],
     "twolevel_hmm": BLOCKS,
-    "history_hmm": BLOCKS,
 }
 
 

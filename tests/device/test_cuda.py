@@ -26,7 +26,6 @@ CASES = {
     "arpa": ["model=arpa", "model.path=base/ngram.arpa"],
     "cache": ["model=cache", *OVER, "model.theta=0.3"],
     "dynamic": ["model=dynamic", *OVER, "model.rate=0.001", "model.epsilon=0.01"],
-    "history_hmm": ["model=history_hmm", *BLOCKS],
     "hmm": ["model=hmm", "model.states=6"],
     "hmm by gradient": ["model=hmm", "model.states=6", "model.gradient=true", "model.iterations=1"],
     "logbilinear": ["model=logbilinear", "model.classes=4"],
@@ -51,7 +50,7 @@ CASES = {
 }  # fmt: skip
 SMALL = [*TEXT, *QUICK[1:-1], "trainer.epochs=1", "trainer.precision=float32"]
 WAITS = {"vlhmm": 4, "vlhmm as a table": 4, "twolevel_hmm": 4, "lowrank_hmm": 5, "lowrank_hmm in clusters": 5,
-         "history_hmm": 17, "hmm by gradient": 5, "neural_hmm": 4, "logbilinear": 7}  # fmt: skip
+         "hmm by gradient": 5, "neural_hmm": 4, "logbilinear": 7}  # fmt: skip
 """The most waits for the device in a step of training, where there are more than two."""
 
 

@@ -39,7 +39,6 @@ FAMILIES = {
     "vlhmm": ["model=vlhmm", *BLOCKS],
     "vlhmm_sentences": ["model=vlhmm", *BLOCKS, "corpus.context=sentence"],
     "twolevel_hmm": ["model=twolevel_hmm", *BLOCKS],
-    "history_hmm": ["model=history_hmm", *BLOCKS],
     "lowrank_hmm": ["model=lowrank_hmm", *BLOCKS, "model.features=4"],
     "neural_hmm": ["model=neural_hmm", "model.states=8", "model.dim=8"],
     "lds_rnn": ["model=lds_rnn", "model.hidden=6", "model.iterations=3", "model.head=3", "model.dropout=0"],

@@ -39,7 +39,6 @@ MODELS = SMALL_MODELS | {
     "hmm": ["model=hmm", "model.states=8", "model.iterations=3"],
     "neural_hmm": ["model=neural_hmm", "model.states=24", "model.dim=8"],
     "twolevel_hmm": ["model=twolevel_hmm", "model.states=24", "model.clusters=6", "model.dim=8"],
-    "history_hmm": ["model=history_hmm", "model.states=24", "model.clusters=6", "model.dim=8"],
     "lowrank_hmm": ["model=lowrank_hmm", "model.states=24", "model.clusters=6", "model.dim=8", "model.features=8"],
     "nnlm": ["model=nnlm", "model.embedding=8", "model.hidden=8"],
     "logbilinear": ["model=logbilinear", "model.embedding=8"],

@@ -117,9 +117,9 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         return belief, torch.full((batch_size,), self.clusters, device=self.device)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        chain = self.chain(tokens, state)
-        logprobs, belief = blocks.forward(chain.belief, chain.tiles, chain.pair, chain.emission, chain.departure)
-        last, states = chain.block[:, -1], chain.states
+        *chain, cluster, states = self.chain(tokens, state)
+        logprobs, belief = blocks.forward(*chain)
+        last = cluster[:, -1]
         whole = belief.new_full((len(tokens), self.size), -torch.inf)
         return logprobs, (whole.scatter(1, states[last] % self.size, belief), last)
 
@@ -135,10 +135,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
             code                    11     6     0     1
             pair                     3     2     0     1      tiles: 0→0, 0→1, 2→0, 3→2
         """
-        return self.chain_given(self.current(), tokens, state)
-
-    def chain_given(self, tables: BlockTables, tokens: Tensor, state: State) -> Chain:
-        """`chain`, given the tables."""
+        tables = self.current()
         M = self.clusters
         target = self.cluster[tokens]  # (B, T)
         source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
@@ -174,13 +171,9 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         return tables.transitions.leaving(z // self.size)[z % self.size].flatten()
 
     def next_words(self, z: int) -> Tensor:
-        return self.predict(self.state_after(z))[0]
-
-    def state_after(self, z: int) -> State:
-        """The protocol's state, of one row, after a word that z has certainly emitted."""
         certain = torch.arange(self.size, device=self.device) == z % self.size
         belief = torch.where(certain, 0.0, -torch.inf).to(next(self.parameters()).dtype)
-        return belief[None], torch.tensor([z // self.size], device=self.device)
+        return self.predict((belief[None], torch.tensor([z // self.size], device=self.device)))[0]
 
     @torch.no_grad()
     def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:

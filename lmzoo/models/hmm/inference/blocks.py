@@ -33,9 +33,7 @@ def _back(ratio: Tensor, A: Tensor, p: Tensor) -> Tensor:
 
 class _Forward(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor, departure: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
         B, T, S = emission.shape
         least, lowest = accurate_from(tiles.dtype, S), torch.finfo(tiles.dtype).min
         peak = tiles.amax(2).clamp_min_(lowest)  # (P, S)
@@ -46,15 +44,14 @@ class _Forward(torch.autograd.Function):
         beliefs[0] = belief
         for mend in (False, True) if tiles.is_cuda else (True,):  # a GPU would have to be waited for at every step
             for t, p in enumerate(steps):
-                origin = beliefs[t] if departure is None else beliefs[t] + departure[:, t]
-                score = origin + peak[p]
+                score = beliefs[t] + peak[p]
                 scale = score.amax(1, keepdim=True).clamp_min_(lowest)
                 torch.sub(score, scale, out=message[t]).exp_()
                 predicted[t] = _ahead(message[t], A, p)  # Rabiner 1989, eq. 20: the sum
                 score = predicted[t].log().add_(scale)
                 if mend and len(places := (predicted[t] < least).nonzero()):
                     b, j = places.unbind(1)
-                    sums = log_sums(origin, (b,), tiles.mT, (p[b], j))
+                    sums = log_sums(beliefs[t], (b,), tiles.mT, (p[b], j))
                     predicted[t][b, j], score[b, j] = torch.inf, sums  # of these, `ratio` is 0 in the backward pass
                     mended.append((t, b, j, sums))
                 score.add_(emission[:, t])  # eq. 20: times the emission
@@ -62,7 +59,7 @@ class _Forward(torch.autograd.Function):
                 torch.sub(score, logprobs[t].clamp_min(lowest), out=beliefs[t + 1])
             if not mend and bool(predicted.amin() >= least):
                 break
-        ctx.save_for_backward(A, steps, message, predicted, beliefs, *((tiles, departure) if mended else (None, None)))
+        ctx.save_for_backward(A, steps, message, predicted, beliefs, tiles if mended else None)
         ctx.mended, ctx.pair = mended, pair
         return logprobs[:, :, 0].T, beliefs[T].clone()
 
@@ -70,12 +67,11 @@ class _Forward(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         dlogprobs, dbelief = upstream  # (B, T), (B, S)
-        A, steps, message, predicted, beliefs, tiles, departure = ctx.saved_tensors
+        A, steps, message, predicted, beliefs, tiles = ctx.saved_tensors
         T, B, S = message.shape
         mended = {t: sums for t, *sums in ctx.mended}
         dmended = torch.zeros_like(A) if mended and ctx.needs_input_grad[1] else None
         demission, filtered = torch.empty_like(message), beliefs[1:].exp()
-        ddeparture = torch.empty_like(message) if ctx.needs_input_grad[4] else None
         ratio = message.new_zeros(T * B + 1, S)  # the last row is padding
         for t in reversed(range(T)):
             torch.addcmul(dbelief, dlogprobs[:, t, None] - dbelief.sum(1, keepdim=True), filtered[t], out=demission[t])
@@ -85,10 +81,7 @@ class _Forward(torch.autograd.Function):
                 b, j, sums = mended[t]
                 columns = tiles.mT, (steps[t][b], j)
                 dcolumns = None if dmended is None else dmended.mT
-                origin = beliefs[t] if departure is None else beliefs[t] + departure[:, t]
-                add_gradients(dbelief, dcolumns, origin, (b,), *columns, sums, demission[t][b, j])
-            if ddeparture is not None:
-                ddeparture[t] = dbelief
+                add_gradients(dbelief, dcolumns, beliefs[t], (b,), *columns, sums, demission[t][b, j])
         dtiles = None
         if ctx.needs_input_grad[1]:
             rows = group(ctx.pair.T.flatten(), max(8, T * B // len(A)))
@@ -98,15 +91,13 @@ class _Forward(torch.autograd.Function):
             dtiles = torch.zeros_like(A).index_add_(0, label, counts).mul_(A)
             if dmended is not None:
                 dtiles += dmended
-        return dbelief, dtiles, None, *(None if d is None else d.transpose(0, 1) for d in (demission, ddeparture))
+        return dbelief, dtiles, None, demission.transpose(0, 1)
 
 
-def forward(
-    belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor, departure: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
     """The forward recursion (Rabiner 1989, eq. 19-21 and 91) over a batch, where z_t is in the block of x_t.
 
-        b_t(j) = log p(z_t = j | x_≤t) = log Σ_i exp(b_{t-1}(i) + d_t(i) + A_t(i, j)) + e_t(j) - log p(x_t | x_<t)
+        b_t(j) = log p(z_t = j | x_≤t) = log Σ_i exp(b_{t-1}(i) + A_t(i, j)) + e_t(j) - log p(x_t | x_<t)
 
     The sum is taken in probability space; the largest number of every tile row and of every message is factored out.
     Where it underflows nevertheless, it is taken in log space.
@@ -116,21 +107,19 @@ def forward(
         δ_t = λ_t + (g_t - Σ_j λ_t(j)) p(z_t | x_≤t),
     the next step back has
         λ_{t-1}(i) = Σ_j p(z_{t-1} = i | z_t = j, x_<t) δ_t(j),
-    which is the gradient of d_t, too, and the gradient of a tile is the sum of p(z_{t-1} = i | z_t = j, x_<t) δ_t(j)
-    over the steps that use it. Where every g_t is 1, these are expected counts (eq. 37).
+    and the gradient of a tile is the sum of p(z_{t-1} = i | z_t = j, x_<t) δ_t(j) over the steps that use it. Where
+    every g_t is 1, these are expected counts (eq. 37).
 
     Args:
         belief: (B, S) log p(z_0 | past) before the first token.
         tiles: (P, S, S) log transition probabilities.
         pair: (B, T) int64, the tile of each step; best on the CPU, where a GPU need not be waited for.
         emission: (B, T, S) log p(x_t | z_t). All but the pairs may hold -inf.
-        departure: (B, T, S) d_t, a part of log p(z_t | z_{t-1} = i) that differs between steps with the same tile;
-            None where there is none.
 
     Returns:
         (B, T) log p(x_t | x_<t) and the (B, S) log-belief after the last token, both differentiable. A token that is
         impossible has -inf and no gradient, and so has every token after it.
     """
     with torch.autocast(tiles.device.type, enabled=False):
-        result: Any = _Forward.apply(belief, tiles, pair, emission, departure)
+        result: Any = _Forward.apply(belief, tiles, pair, emission)
     return result

@@ -1,8 +1,7 @@
 """Ragged groups as rows of equal length, and cluster pairs by the cluster that they leave."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from lmzoo.numerics.ragged import ranges
@@ -32,25 +31,6 @@ def group(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
     members = labels.new_full((int(rows.sum()) * size,), len(labels))
     members[place] = order
     return members.view(-1, size), values.repeat_interleave(rows)
-
-
-def grouped(product: Callable[[Tensor, Tensor], Tensor], X: Tensor, Y: Tensor, label: Tensor) -> Tensor:
-    """Products of rows with the matrices of their labels, many rows at a time.
-
-    Args:
-        product: that of (R, n, L) rows and (R, L, K) matrices, such as `torch.bmm`.
-        X: (N, L) rows.
-        Y: (G, L, K) a matrix for each label.
-        label: (N,) int64.
-
-    Returns: (N, K).
-    """
-    label = label.cpu()  # a GPU is waited for once
-    members, row = group(label, max(8, len(label) // len(Y)))
-    present = (members.flatten() < len(label)).nonzero()[:, 0]
-    place = torch.empty_like(label).scatter(0, members.flatten()[present], present)
-    members, row, place = (part.to(X.device, non_blocking=True) for part in (members, row, place))
-    return product(torch.cat([X, X.new_zeros(1, X.shape[1])])[members], Y[row]).flatten(0, 1)[place]
 
 
 def by_source(source: Tensor) -> Iterator[tuple[int, slice]]:

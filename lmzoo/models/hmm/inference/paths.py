@@ -37,17 +37,10 @@ class Chain(NamedTuple):
     """(B, T) int64 the row of `states` that z_t lies in."""
     states: Tensor
     """(M, S) int64 the number that each state has in the model."""
-    departure: Tensor | None = None
-    """(B, T, S) what is added to the tiles at each step, by the place of z_{t-1}; nothing where it is None."""
-
-    def arrows(self, t: int) -> Tensor:
-        """(B, S, S) log p(z_t | z_{t-1})."""
-        arrows = self.tiles[self.pair[:, t]]
-        return arrows if self.departure is None else arrows + self.departure[:, t, :, None]
 
     def step(self, t: int) -> Tensor:
         """(B, S, S) log p(z_t, x_t | z_{t-1})."""
-        return self.arrows(t) + self.emission[:, t, None, :]
+        return self.tiles[self.pair[:, t]] + self.emission[:, t, None, :]
 
 
 @torch.no_grad()
@@ -85,8 +78,7 @@ def posterior(chain: Chain, lengths: Tensor) -> tuple[Tensor, Tensor]:
         (B, T, S) p(z_t | past, x), 0 on padding, and (B,) log p(x | past) in nats.
     """
     emission = chain.emission.detach().requires_grad_()
-    departure = None if chain.departure is None else chain.departure.detach()
-    logprobs, _ = blocks.forward(chain.belief.detach(), chain.tiles.detach(), chain.pair, emission, departure)
+    logprobs, _ = blocks.forward(chain.belief.detach(), chain.tiles.detach(), chain.pair, emission)
     inside = torch.arange(logprobs.shape[1], device=lengths.device) < lengths[:, None]
     (gamma,) = torch.autograd.grad(logprobs[inside].sum(), emission)  # eq. 27
     return gamma, logprobs.detach().where(inside, 0.0).sum(1)
@@ -98,13 +90,13 @@ def sample(chain: Chain, lengths: Tensor, generator: torch.Generator | None = No
     belief, beliefs = chain.belief, []
     row = torch.arange(len(belief), device=belief.device)
     for t in range(chain.pair.shape[1]):
-        _, belief = blocks.forward(belief, chain.arrows(t), row[:, None], chain.emission[:, t : t + 1])
+        _, belief = blocks.forward(belief, chain.tiles[chain.pair[:, t]], row[:, None], chain.emission[:, t : t + 1])
         beliefs.append(belief)
     place, path = row, []
     for t in reversed(range(len(beliefs))):
         weights = beliefs[t]
         if path:
-            arrow = chain.arrows(t + 1)[row, :, place]  # (B, S) into the state drawn last
+            arrow = chain.tiles[chain.pair[:, t + 1]][row, :, place]  # (B, S) into the state drawn last
             weights = torch.where((t + 1 < lengths)[:, None], weights + arrow, weights)
         place = torch.multinomial(weights.softmax(1), 1, generator=generator)[:, 0]
         path.append(place)
