@@ -1,6 +1,8 @@
 """How good labels are: accuracy, and precision, recall and F1 of entities."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.schemes import Entity
@@ -26,12 +28,21 @@ def entity_f1(
     sentences: Sequence[Sentence],
     predicted: Sequence[Sequence[str]],
     entities: Callable[[Sequence[str]], Collection[Entity]],
-) -> dict[str, float]:
-    """Precision, recall and F1 of the entities of labels, right in type and both ends; 0 where there are none."""
-    right = ours = gold = 0
+) -> dict[str, Any]:
+    """Precision, recall and F1 of the entities of labels, right in type and both ends; 0 where there are none.
+
+    ``types`` has them for each type, and as ``found`` how many of that type there are in ``predicted``.
+    """
+    right, ours, gold = Counter(), Counter(), Counter()
     for sentence, labels in zip(sentences, predicted, strict=True):
         here, there = {*entities(sentence.labels)}, {*entities(labels)}
-        right, ours, gold = right + len(here & there), ours + len(there), gold + len(here)
+        for counts, some in ((right, here & there), (ours, there), (gold, here)):
+            counts.update(kind for kind, _, _ in some)
+    types = {kind: {**_f1(right[kind], ours[kind], gold[kind]), "found": ours[kind]} for kind in sorted(ours | gold)}
+    return {**_f1(right.total(), ours.total(), gold.total()), "types": types}
+
+
+def _f1(right: int, ours: int, gold: int) -> dict[str, float]:
     return {
         "precision": right / max(ours, 1),
         "recall": right / max(gold, 1),

@@ -99,7 +99,7 @@ class Task(ABC):
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
-    ) -> dict[str, float | None]:
+    ) -> dict[str, Any]:
         """How good labels are, from 0 to 1; ``known`` are the words of train."""
         return {"accuracy": accuracy(sentences, predicted)}
 
@@ -254,8 +254,8 @@ class LabelledWords(Task):
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
-    ) -> dict[str, float | None]:
-        figures: dict[str, float | None] = {
+    ) -> dict[str, Any]:
+        figures: dict[str, Any] = {
             "accuracy": accuracy(sentences, predicted),
             "unknown_accuracy": unknown_accuracy(sentences, predicted, known),
         }

@@ -119,11 +119,20 @@ def word_vectors(results: Mapping[str, Any]) -> str:
 def labels(results: Mapping[str, Any]) -> str:
     """A finished run of a labeller in a few lines."""
     figures = {split: 100 * value for split, value in results["figures"].items()}
-    return (
-        f"{results['labeller']} on {results['task']}: {_each(figures, results['measure'], 2)}\n"
+    split = [*figures][-1]
+    types = results["details"][split].get("types", {})
+    width = max(map(len, types), default=0)
+    return "\n".join([
+        f"{results['labeller']} on {results['task']}: {_each(figures, results['measure'], 2)}",
+        *(
+            f"{split} {kind:>{width}}: precision {100 * of['precision']:6.2f}, recall {100 * of['recall']:6.2f}, "
+            f"f1 {100 * of['f1']:6.2f}, {of['found']:,} found"
+            for kind, of in types.items()
+            if kind
+        ),
         f"{results['seconds']:.1f} s of training, {results['labelling_seconds']:.1f} s of labelling, "
-        f"seed {results['seed']}"
-    )
+        f"seed {results['seed']}",
+    ])  # fmt: skip
 
 
 def language_model(results: Mapping[str, Any]) -> str:

@@ -52,6 +52,7 @@ def test_models_learn_where_entities_end_and_texts_keep_their_labels(texts: Path
     options = ["task=chunk", "task.scheme=iobes", "labeller=crf", "task.train=train.txt", "task.test=train.txt"]
     done = command(*options, "run_dir=r", main=label.main)
     assert "test f1 100.00" in done.out, done
+    assert "test NP: precision 100.00, recall 100.00, f1 100.00, 2 found" in done.out
     assert Path("r/test.labels").read_text() == TRAIN
     learnt = read_checkpoint(Path("r/best.pt"))["state"]["labels"]
     assert learnt.numpy().tobytes().decode().split() == ["B-NP", "E-NP", "S-NP", "S-VP"]

@@ -26,7 +26,15 @@ def test_entities_begin_and_end_where_conlleval_has_them(labels: str, expected: 
 def test_figures_of_a_sentence_counted_by_hand():
     gold = [Sentence(["a", "b", "c", "d", "e"], ["B-X", "I-X", "O", "B-Y", "I-Y"], [[]] * 5)]
     ours = [["B-X", "I-X", "B-Y", "B-Y", "O"]]  # found: X at 0-2, Y at 2-3 and at 3-4; X is right
-    assert entity_f1(gold, ours, entities) == {"precision": 1 / 3, "recall": 1 / 2, "f1": 2 / 5}
+    assert entity_f1(gold, ours, entities) == {
+        "precision": 1 / 3,
+        "recall": 1 / 2,
+        "f1": 2 / 5,
+        "types": {
+            "X": {"precision": 1, "recall": 1, "f1": 1, "found": 1},
+            "Y": {"precision": 0, "recall": 0, "f1": 0, "found": 2},
+        },
+    }
     assert accuracy(gold, ours) == 3 / 5
     assert unknown_accuracy(gold, ours, {"a", "b", "d"}) == 0
     assert unknown_accuracy(gold, ours, set("abcde")) is None

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.metrics import entity_f1
 from lmzoo.labels.schemes import IOB2, IOBES, SCHEMES, Entity
 
 scheme = pytest.importorskip("seqeval.scheme")
@@ -30,6 +32,20 @@ def test_iob_is_counted_as_conlleval_counts_it(labels: list[str]):
     found = {(kind, begin, end + 1) for kind, begin, end in counted}
     assert SCHEMES["IOB1"].entities(labels) == IOB2.entities(labels) == found
     assert IOB2.strict(labels) == strict(labels, "IOB2") <= found
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(sequences("BI"), sequences("BI")), min_size=1, max_size=5))
+def test_figures_of_each_type_are_those_of_seqeval(pairs: list[tuple[list[str], list[str]]]):
+    gold, ours = zip(*((a[: min(map(len, (a, b)))], b[: min(map(len, (a, b)))]) for a, b in pairs), strict=True)
+    figures = entity_f1([Sentence(labels, labels, []) for labels in gold], ours, IOB2.entities)
+    names = sorted({kind for labels in [*gold, *ours] for kind, _, _ in sequence_labeling.get_entities(labels)})
+    assert [*figures["types"]] == names
+    if names:
+        theirs = sequence_labeling.precision_recall_fscore_support([*gold], [*ours], average=None, zero_division=0)
+        for kind, precision, recall, f1, _ in zip(names, *theirs, strict=True):
+            found = figures["types"][kind]
+            assert [found["precision"], found["recall"], found["f1"]] == pytest.approx([precision, recall, f1])
 
 
 @settings(deadline=None)
