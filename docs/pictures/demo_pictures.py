@@ -25,7 +25,7 @@ def draw(page: Page, folder: Path) -> None:
     page.get_by_role("tab", name="Word vectors").click()
     page.get_by_text("france", exact=True).click()
     page.get_by_text("german", exact=True).first.wait_for()
-    shoot(page, folder / "demo-vectors.png", ".card:has(h4) >> visible=true")
+    shoot(page, folder / "demo-vectors.png", ".card:has(h3) >> visible=true")
 
 
 def shoot(page: Page, file: Path, last: str) -> None:

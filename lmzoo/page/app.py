@@ -36,8 +36,8 @@ MOST_SIGNS = 2000
 """That a field takes."""
 
 SURPRISAL = (
-    "How surprised is each model by each word, having read those before it? The darker, the more bits, −log₂ p. "
-    "Point at a word to see its probability, and what the model expected in its place."
+    "How surprised is each model by each word, having read those before it? The stronger its colour, the more bits, "
+    "−log₂ p. Point at a word to see its probability, and what the model expected in its place."
 )
 NEXT_WORDS = (
     "Which word comes next? Type, and watch the bars move; while a word is unfinished, they are those that begin like "
@@ -196,8 +196,8 @@ def _is_ours(scope: Mapping[str, Any]) -> bool:
 def build(zoo: Zoo) -> Any:
     """The page as a `gradio.Blocks`, which no server serves yet."""
     gradio = imported()
-    page = _Page(gradio, zoo, example(zoo))
     with gradio.Blocks(title="lmzoo demo", analytics_enabled=False) as blocks:
+        page = _Page(gradio, zoo, example(zoo), blocks.load)
         page.html(drawn.header(zoo))
         with gradio.Tabs():
             if zoo.models:
@@ -216,8 +216,8 @@ def build(zoo: Zoo) -> Any:
 class _Page:
     """The tabs: each method makes the fields of one, and says what is drawn of their values."""
 
-    def __init__(self, gradio: Any, zoo: Zoo, first: Example):
-        self.gradio, self.zoo, self.first = gradio, zoo, first
+    def __init__(self, gradio: Any, zoo: Zoo, first: Example, opened: Any):
+        self.gradio, self.zoo, self.first, self.opened = gradio, zoo, first, opened
 
     def html(self, value: str = "") -> Any:
         """A part of the page in which nothing is typed."""
@@ -239,11 +239,22 @@ class _Page:
         """Values that a click puts into fields."""
         self.gradio.Examples([list(row) for row in values], list(fields), label="try")
 
-    def on(self, triggers: Sequence[Any], draw: Callable[..., Any], fields: Sequence[Any], output: Any) -> None:
-        """Draw the values of fields at each of the triggers; of several that wait, the last one alone."""
+    def on(
+        self,
+        triggers: Sequence[Any],
+        draw: Callable[..., Any],
+        fields: Sequence[Any],
+        output: Any,
+        queue: str = "models",
+    ) -> None:
+        """Draw the values of fields at each of the triggers; of several that wait, the last one alone.
+
+        Args:
+            queue: draws one thing at a time, while others draw on.
+        """
         self.gradio.on(
             list(triggers), draw, list(fields), output, trigger_mode="always_last", show_progress="hidden",
-            concurrency_limit=1, concurrency_id="models", api_visibility="private",
+            concurrency_limit=1, concurrency_id=queue, api_visibility="private",
         )  # fmt: skip
 
     def shows(self, draw: Callable[..., str], *fields: Any) -> None:
@@ -334,7 +345,7 @@ class _Page:
 
     def contexts(self) -> None:
         """The tokens nearest to a word in its contexts."""
-        with self.gradio.Tab("In context") as tab:
+        with self.gradio.Tab("In context"):
             self.html(drawn.lead(CONTEXTS))
             model = self.choice("model", [*self.zoo.systems])
             lines, sought = self.first.contexts[0]
@@ -348,7 +359,7 @@ class _Page:
 
             output = self.html(drawn.note("reading the text of the run …"))
             self.examples(self.first.contexts, text, word)
-            self.on([tab.select, model.change, text.change, word.change], draw, [model, text, word], output)
+            self.on([self.opened, model.change, text.change, word.change], draw, [model, text, word], output, "texts")
 
     def neighbours(self) -> None:
         """The nearest words, analogies, and the map."""

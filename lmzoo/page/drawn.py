@@ -44,7 +44,7 @@ def cards(drawn: Iterable[str], beside: bool = False) -> str:
 
 def card(name: str, told: str, content: str) -> str:
     """A run's name, what is told of it, and HTML."""
-    return f'<section class="card"><header><h3>{escape(name)}</h3><span>{told}</span></header>{content}</section>'
+    return f'<section class="card"><header><h2>{escape(name)}</h2><span>{told}</span></header>{content}</section>'
 
 
 def header(zoo: Zoo) -> str:
@@ -88,7 +88,7 @@ def surprisal(name: str, lines: Sequence[Sequence[shown.Token]]) -> str:
     bits = sum(token.bits for token in tokens) / len(tokens)
     told = f"<b>{bits:.2f}</b> bits a word, perplexity {number(shown.perplexity(tokens))}"
     told += f", {unknown} unknown" if unknown else ""
-    return card(name, told, "".join(f'<div class="text">{words(line)}</div>' for line in lines))
+    return card(name, told, "".join(f'<div class="text" dir="auto">{words(line)}</div>' for line in lines))
 
 
 def sampled(name: str, texts: Sequence[shown.Sampled]) -> str:
@@ -99,7 +99,8 @@ def sampled(name: str, texts: Sequence[shown.Sampled]) -> str:
         label = f"{escape(text.label)}, " if text.label is not None else ""
         told = f"{label}{bits:.2f} bits a word"
         drawn.append(
-            f'<li><div class="text">{words([*text.prompt, *text.tokens])}</div><small>{place}: {told}</small></li>'
+            f'<li><div class="text" dir="auto">{words([*text.prompt, *text.tokens])}</div>'
+            f"<small>{place}: {told}</small></li>"
         )
     return card(name, "", f'<ol class="samples">{"".join(drawn)}</ol>')
 
@@ -196,8 +197,8 @@ def sentence(found: shown.SentenceStates) -> str:
     path = " ".join(chip(word.path) for word in found.words)
     return (
         f'<div class="states">{"".join(rows)}</div>'
-        f"<h4>Likeliest path of the whole sentence ({percent(found.share)} of its probability)</h4>"
-        f'<p class="path">{path}</p><h4>What each state emits</h4><ul class="emits">{emitted}</ul>'
+        f'<h2 class="sub">Likeliest path of the whole sentence ({percent(found.share)} of its probability)</h2>'
+        f'<p class="path">{path}</p><h2 class="sub">What each state emits</h2><ul class="emits">{emitted}</ul>'
     )
 
 
@@ -242,7 +243,7 @@ def occurrences(found: Sequence[shown.Occurrence]) -> str:
         )
         unknown = "" if occurrence.known else note(f"unknown to the model, which reads {UNK}")
         drawn.append(
-            f'<section class="card"><p class="passage">{passage(occurrence.passage)}</p>{unknown}'
+            f'<section class="card"><p class="passage" dir="auto">{passage(occurrence.passage)}</p>{unknown}'
             f'<ol class="near">{near}</ol></section>'
         )
     return cards(drawn, beside=True)
@@ -262,7 +263,9 @@ def neighbours(name: str, ranked: shown.Ranked) -> str:
 def answers(name: str, found: shown.Answers) -> str:
     """The words that answer an analogy."""
     sides = (("3CosAdd: b − a + a*", found.add), ("3CosMul", found.mul))
-    return card(name, "", "".join(f"<h4>{title}</h4>{bars(ranked, '{:.2f}'.format)}" for title, ranked in sides))
+    return card(
+        name, "", "".join(f'<h3 class="sub">{title}</h3>{bars(ranked, "{:.2f}".format)}' for title, ranked in sides)
+    )
 
 
 def places(name: str, drawn: Map, marked: Sequence[str]) -> str:

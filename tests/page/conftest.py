@@ -9,7 +9,7 @@ from command_line import MODELS, QUICK, command
 from lmzoo.commands import vectors
 from lmzoo.page.zoo import Zoo
 
-WORDS = "the a dog cat bank river sees barks of in and england rates".split()  # noqa: SIM905
+WORDS = "the a dog cat bank river sees barks of in and england rates банк τράπεζα 銀行".split()  # noqa: SIM905
 
 
 @pytest.fixture(scope="session")

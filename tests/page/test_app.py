@@ -52,7 +52,7 @@ def test_what_is_drawn_first_is_of_the_example(zoo: Zoo, gradio: None):
     words = example(zoo).text.split()
     assert len(words) > 1
     for name in zoo.models:
-        assert f"<h3>{name}</h3>" in drawn
+        assert f"<h2>{name}</h2>" in drawn
     assert all(re.search(rf"\b{word}\b", drawn) for word in words)
     assert "Likeliest path" in drawn
     assert "3CosAdd" in drawn

@@ -81,7 +81,7 @@ def opened(served: str, browser: Any) -> Iterator[Opened]:
 def test_a_text_is_coloured_and_tells_of_its_words(opened: Opened, zoo: Zoo):
     opened.page.get_by_label("text", exact=True).fill("the xylophone of england")
     opened.page.locator(".word.unknown", has_text="xylophone").first.wait_for()
-    assert opened.page.locator(".card h3").all_inner_texts()[: len(zoo.models)] == [*zoo.models]
+    assert opened.page.locator(".card h2").all_inner_texts()[: len(zoo.models)] == [*zoo.models]
     (line,) = shown.surprisal(zoo.models["ngram"], "the xylophone of england")
     opened.page.locator(".word", has_text="england").first.hover()
     told = opened.seen("#tip-box")
@@ -185,12 +185,58 @@ def test_neighbours_analogies_and_the_map(opened: Opened, zoo: Zoo, monkeypatch:
     for label, word in (("as", "dog"), ("is to", "cat"), ("so is", "bank")):
         opened.page.get_by_label(label, exact=True).fill(word)
     answer = shown.analogy(vectors, "dog", "cat", "bank", app.ANSWERS).add[0]
-    opened.page.locator("h4:has-text('3CosAdd') + .bars li", has_text=answer[0]).first.wait_for()
+    opened.page.locator("h3:has-text('3CosAdd') + .bars li", has_text=answer[0]).first.wait_for()
     opened.page.get_by_label("draw the map").check()
     opened.page.locator(".map svg").wait_for(timeout=60_000)
     assert opened.page.locator(".map circle").count() == len(vectors.words)
     marked = set(opened.page.locator(".map text.marked").all_text_contents())
     assert marked == {"dog", *(word for word, _ in near)}
+
+
+def test_what_is_near_is_drawn_when_the_page_opens_and_not_when_one_comes_to_its_tab(opened: Opened):
+    def draws() -> int:
+        return sum("queue/join" in url for url in opened.asked)
+
+    for _ in range(200):
+        if draws():
+            break
+        opened.page.wait_for_timeout(50)
+    assert draws() == 1
+    opened.tab("In context")
+    opened.page.locator(".passage").locator("visible=true").first.wait_for()
+    assert draws() == 1
+
+
+def test_words_of_other_alphabets_are_shown_and_typed_as_they_are(opened: Opened, zoo: Zoo):
+    text = "банк τράπεζα 銀行 the"
+    opened.page.get_by_label("text", exact=True).fill(text)
+    opened.page.locator(".word", has_text="銀行").first.wait_for()
+    assert opened.seen(".text").split() == [*text.split(), "<eos>"]
+    assert opened.page.locator(".word.unknown").count() == 0
+    opened.tab("Next word")
+    field = opened.page.locator("#begun textarea, #begun input")
+    for begun, word in (("б", "банк"), ("τρ", "τράπεζα"), ("銀", "銀行")):
+        field.fill(f"the {begun}")
+        opened.shows(f"begin with {begun}")
+        opened.page.locator("button[data-word]", has_text=word).locator("visible=true").first.click()
+        opened.page.wait_for_function(
+            "text => document.querySelector('#begun textarea, #begun input').value == text", arg=f"the {word} "
+        )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(served: str, browser: Any, scheme: str):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+    page.goto(served)
+    page.locator(".card").first.wait_for()
+    for tab in ("Surprisal", "Next word", "Generate", "Hidden states", "In context", "Word vectors"):
+        page.get_by_role("tab", name=tab).click()
+        page.locator(".card, .states").locator("visible=true").first.wait_for()
+        found = axe.Axe().run(page).response["violations"]
+        told = [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in found]
+        assert (tab, told) == (tab, [])
+    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,0 +1,43 @@
+"""The colours of the page: letters can be read on what is behind them, in both modes (WCAG 2.2, 1.4.3)."""
+
+import colorsys
+import re
+from pathlib import Path
+
+import pytest
+
+from lmzoo.page import app
+from lmzoo.reports.charts import CONTRAST, contrast
+
+STYLE = (Path(app.__file__).parent / "style.css").read_text(encoding="utf-8")
+LETTERS = [
+    ("ink", "card"), ("ink", "ground"), ("quiet", "card"), ("quiet", "ground"), ("warn", "card"), ("warn", "ground"),
+    ("ink", "hot"), ("ink", "mark"), ("bar", "ground"), ("bar", "card"), ("ink", "track"),
+]  # fmt: skip
+"""The colour of letters, and what is behind them where that is strongest."""
+
+
+def colours(mode: str) -> dict[str, str]:
+    """The variables of the style in a mode, ``:root`` or ``.dark``."""
+    (block,) = re.findall(rf"^{re.escape(mode)} \{{(.*?)\}}", STYLE, re.MULTILINE | re.DOTALL)
+    return dict(re.findall(r"--([\w-]+): ([^;]+);", block))
+
+
+def rgb(colour: str) -> tuple[float, ...]:
+    return tuple(int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+
+
+@pytest.mark.parametrize("mode", [":root", ".dark"])
+@pytest.mark.parametrize(("letters", "behind"), LETTERS)
+def test_letters_can_be_read(letters: str, behind: str, mode: str):
+    own = colours(mode)
+    assert contrast(rgb(own[letters]), rgb(own[behind])) >= CONTRAST
+
+
+@pytest.mark.parametrize("mode", [":root", ".dark"])
+def test_numbers_of_states_can_be_read_in_each_hue(mode: str):
+    own = colours(mode)
+    lightness = float(own["state"].removesuffix("%")) / 100
+    assert "hsl(var(--hue) 55% var(--state))" in STYLE
+    ratios = [contrast(rgb(own["ink"]), colorsys.hls_to_rgb(hue / 360, lightness, 0.55)) for hue in range(360)]
+    assert min(ratios) >= CONTRAST
