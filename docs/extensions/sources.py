@@ -1,8 +1,8 @@
 """Pages as the site has them.
 
 Some are files beside ``docs``. Links to folders of evidence lead to the page that tells it, links to modules to their
-docstrings. A link to a file of figures, alone in its line, is their table. ``{modules} PACKAGE`` stands for all modules
-in a package.
+docstrings. A link to a file of figures, alone in its line, is their table; to a script, its lines, folded; to what a
+command printed, its text. ``{modules} PACKAGE`` stands for all modules in a package.
 """
 
 import re
@@ -16,6 +16,7 @@ ELSEWHERE = {"index": "README.md", "changes": "CHANGELOG.md"}
 
 EVIDENCE = re.compile(r"\]\(((?:results|labels|history)/[\w./-]+)\)")
 TABLE = re.compile(r"^\[([^]]+)\]\((benchmarks/[\w/]+\.csv)\)$", re.MULTILINE)
+CODE = re.compile(r"^\[([^]]+)\]\((benchmarks/[\w/]+\.(sh|txt))\)$", re.MULTILINE)
 MODULE = re.compile(r"\]\(\.\./(lmzoo/[\w/]+)\.py\)")
 MODULES = re.compile(r"^```\{modules\} ([\w.]+)\n```$", re.MULTILINE)
 
@@ -46,6 +47,12 @@ def setup(app: Sphinx) -> dict[str, bool]:
         app.env.note_dependency(file)
         return f"```{{csv-table}} {link[1]}\n:header-rows: 1\n\n{file.read_text('utf-8')}```"
 
+    def read_code(link: re.Match[str]) -> str:
+        file = ROOT / "docs" / link[2]
+        app.env.note_dependency(file)
+        block = f"```{'sh' if link[3] == 'sh' else 'text'}\n{file.read_text('utf-8')}```"
+        return block if link[3] == "txt" else f"<details><summary>{link[1]}</summary>\n\n{block}\n\n</details>"
+
     def read(app: Sphinx, page: str, source: list[str]) -> None:
         text = source[0]
         if page in ELSEWHERE:
@@ -54,6 +61,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
             text = f"{beside_docs(file.read_text('utf-8'))}\n{text}"
         text = re.sub(r"\]\((?:results|labels|history)\)", "](evidence.md)", text)
         text = TABLE.sub(read_table, text)
+        text = CODE.sub(read_code, text)
         text = EVIDENCE.sub(lambda link: f"](#{link[1].replace('/', '-')})", text)
         text = MODULE.sub(lambda link: f"](#{link[1].replace('/', '.')})", text)
         source[0] = MODULES.sub(lambda found: modules(found[1]), text)

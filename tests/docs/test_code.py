@@ -98,11 +98,19 @@ def calls(script: str, folder: Path) -> list[list[str]]:
     return [call.split("\037")[:-1] for call in text.split("\036")[:-1]]
 
 
+OUTPUT = r"^\$ (.*(?:\\\n.*)*)"
+"""A command before what it printed."""
+
+
 def scripts() -> Iterator[tuple[str, str]]:
-    """Shell lines, once each: blocks of them, those after ``$`` in blocks of output, and ``lmzoo …`` in a sentence."""
+    """Shell lines, once each: scripts, blocks of them, those after ``$`` in output, and ``lmzoo …`` in a sentence."""
+    for file in sorted((ROOT / "docs/benchmarks").glob("*.sh")):
+        yield file.name, file.read_text("utf-8")
+    for file in sorted((ROOT / "docs/benchmarks").glob("*.txt")):
+        yield from ((file.name, line) for line in re.findall(OUTPUT, file.read_text("utf-8"), re.M))
     for page, text in PAGES.items():
         for language, block in fenced(text):
-            lines = re.findall(r"^\$ (.*(?:\\\n.*)*)", block, re.M) if language in ("", "console") else [block]
+            lines = re.findall(OUTPUT, block, re.M) if language in ("", "console") else [block]
             yield from ((page, line) for line in lines if language in ("", "console", "sh"))
         for part in re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S)):
             line = re.sub(r"^… ", "lmzoo train ", " ".join(part.replace("\\|", "|").split()))
