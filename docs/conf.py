@@ -31,6 +31,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 toc_object_entries_show_parents = "hide"
 default_role = "py:obj"
+highlight_language = "none"  # of blocks that name none, as what a command printed
 
 html_theme = "furo"
 html_title = f"lmzoo {__version__}"

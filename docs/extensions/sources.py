@@ -45,7 +45,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
     def read_table(link: re.Match[str]) -> str:
         file = ROOT / "docs" / link[2]
         app.env.note_dependency(file)
-        return f"```{{csv-table}} {link[1]}\n:header-rows: 1\n\n{file.read_text('utf-8')}```"
+        headings = re.findall(r"^#+ (.*)$", link.string[: link.start()], re.MULTILINE)
+        title = "" if link[1] in headings[-1:] else link[1]
+        return f"```{{csv-table}} {title}\n:header-rows: 1\n\n{file.read_text('utf-8')}```"
 
     def read_code(link: re.Match[str]) -> str:
         file = ROOT / "docs" / link[2]
