@@ -18,6 +18,7 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.labels.tagger import Tagger
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import (
     Line,
@@ -34,6 +35,8 @@ from lmzoo.protocol.perplexity import Score, checked
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import beam_search, sample
 from lmzoo.runs.directory import Run
+from lmzoo.runs.kinds import LABELS, kind_of
+from lmzoo.runs.labellers import load_labeller
 from lmzoo.runs.listing import find
 from lmzoo.runs.loading import load as load_weights
 from lmzoo.runs.results import perplexities
@@ -224,8 +227,10 @@ def _warn(warning: str | None) -> None:
         log.warning(warning)
 
 
-def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str] = ()) -> Loaded:
-    """A trained model with the best weights of its run; a UserError for a folder without them.
+def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str] = ()) -> Loaded | Any:
+    """A trained model with the best weights of its run; of a run of labels its `Tagger`, on the CPU.
+
+    Raises: UserError for a folder without weights, and for a run of word vectors.
 
     Args:
         plugins: the modules that the run needs, where they are not imported yet; see `lmzoo.core.plugins`.
@@ -234,6 +239,8 @@ def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str
     folder = Run(find(os.fspath(run)))
     if folder.path != Path(run):
         log.warning("%s is %s", run, folder.path)
+    if kind_of(folder.config()) is LABELS:
+        return Tagger(load_labeller(folder.path))
     model, vocabulary = load_weights(folder.path, device)
     return Loaded(model, vocabulary, folder, folder.config()["corpus"]["context"])
 

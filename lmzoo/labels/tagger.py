@@ -1,0 +1,88 @@
+"""A trained labeller in a notebook: ``tagger = lmzoo.load("outputs/upos/crf")``, ``tagger("They walk .")``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from lmzoo.core.errors import UserError
+from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.labels.chain import log_partition
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.linear_chain import ChainLabeller
+from lmzoo.labels.model import TrainedLabeller
+from lmzoo.labels.tasks import LabelledWords, Task, tasks
+
+
+class Labelled(NamedTuple):
+    """A word, or a text as a whole, with its label.
+
+    Attributes:
+        probability: p(label | sentence) of a word, whatever the labels of the others; with task.scheme that of the
+            label that the model has learnt, such as S-PER for B-PER. None where the model has none.
+    """
+
+    text: str
+    label: str
+    probability: float | None
+
+
+@dataclass(frozen=True, repr=False)
+class Tagger:
+    """A trained labeller of words or of texts."""
+
+    trained: TrainedLabeller
+
+    def __repr__(self) -> str:
+        return f"<{self.trained.options['name']} of {self.trained.task['name']} in {self.trained.folder}>"
+
+    def __call__(
+        self, text: str, *, features: Sequence[Sequence[str]] | None = None, tokenize: str | None = None
+    ) -> list[Labelled]:
+        """The words of a sentence with their labels; of a run that labels texts, the text with its label.
+
+        Args:
+            text: words that white space parts, if it is not cut by ``tokenize``.
+            features: for each word its further columns, which the runs of some tasks read, as chunk reads the tag.
+            tokenize: ``words`` or ``ptb``, which cut plain text into words.
+
+        Raises: UserError for a text without words, for a run that labels trees, and where features are not those that
+            the run reads.
+        """
+        labeller, task = self.trained.labeller, self._task()
+        if tokenize is not None and tokenize not in TOKENIZERS:
+            raise UserError(f"tokenize={tokenize}: no such way to cut a text", f"choose {' or '.join(TOKENIZERS)}")
+        words = (text if tokenize is None else TOKENIZERS[tokenize](text)).split()
+        if labeller.kind == "tree":
+            raise UserError(f"{self.trained.folder}: labels trees", "lmzoo tag reads them from a file")
+        if not words:
+            raise UserError("the text has no words", "give a sentence")
+        wanted = len(task.columns.features) if isinstance(task, LabelledWords) else 0
+        given = [[] for _ in words] if features is None else [list(each) for each in features]
+        if len(given) != len(words) or any(len(each) != wanted for each in given):
+            raise UserError(f"{self.trained.folder}: reads {wanted} further columns of each of the {len(words)} words",
+                            "give them as features=[[…], …]")  # fmt: skip
+        whole = labeller.kind == "text"
+        sentence = Sentence(words, [""] * (1 if whole else len(words)), given)
+        (coded,) = labeller.label([sentence])
+        if whole:
+            return [Labelled(text, coded[0], None)]
+        return list(map(Labelled, words, task.plain(coded), self._probabilities(sentence, coded)))
+
+    def _task(self) -> Task:
+        task: Task = tasks.build(self.trained.task)
+        task.layout = self.trained.layout
+        return task
+
+    def _probabilities(self, sentence: Sentence, labels: Sequence[str]) -> list[float] | list[None]:
+        """p(y_t | x) of a label for each word: the gradient of log Z with respect to its score."""
+        labeller = self.trained.labeller
+        if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
+            return [None] * len(labels)
+        scores = labeller.scores([sentence])
+        emission = scores.emission.detach().double().requires_grad_()
+        double = scores._replace(emission=emission, moves=scores.moves.double(), start=scores.start.double())
+        with torch.enable_grad():
+            (p,) = torch.autograd.grad(log_partition(double).sum(), emission)
+        return [float(p[0, place, labeller.labels.index(label)]) for place, label in enumerate(labels)]
