@@ -29,4 +29,6 @@ def resolve_device(name: str) -> torch.device:
     if name.startswith("cuda"):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once, and CUDA is not deterministic without
         torch.backends.cudnn.allow_tf32 = False  # or float32 would have 10 bits of 23 in recurrent layers
+        if ":" in name:
+            torch.cuda.set_device(name)  # for what names no device, such as the ranks' communication
     return torch.device(name)

@@ -201,13 +201,11 @@ def _as_cudnn(layers: Callable[..., Any]) -> Callable[..., Any]:
         if not (inputs.is_cuda and torch.backends.cudnn.enabled):
             return layers(inputs, *rest)
         packed = isinstance(rest[0], torch.Tensor) and rest[0].dtype == torch.int64
-        hidden, _, _, _, rate, training = rest[1:7] if packed else rest[:6]
+        hidden, *_, training = rest[1:7] if packed else rest[:6]
         if packed and rest[0].is_cuda:
             raise RuntimeError("batch_sizes must be on the CPU")
         if inputs.numel() == 0:
             raise RuntimeError("rnn: the input is empty")
-        if rate and training:
-            raise RuntimeError("cuDNN draws its dropout from a state of its own, which no checkpoint holds")
         for part in [hidden] if isinstance(hidden, torch.Tensor) else hidden:
             if not part.is_contiguous():
                 raise RuntimeError("rnn: hx is not contiguous")

@@ -111,7 +111,14 @@ def test_cuda_trains_a_model_that_any_device_can_use(name: str, waits: Counter[s
     ("name", "first", "then"), [("lstm", "cuda", "cuda"), ("lstm", "cuda", "cpu"), ("vlhmm", "cpu", "cuda")]
 )
 def test_cuda_goes_on_with_a_run(name: str, first: str, then: str, monkeypatch: pytest.MonkeyPatch):
-    line = [*SMALL, *CASES[name], "deterministic=true", f"run_dir=stopped/{name}/{first}/{then}"]
+    kind = "bfloat16" if name == "lstm" else "float32"
+    line = [
+        *SMALL,
+        *CASES[name],
+        f"trainer.precision={kind}",
+        "deterministic=true",
+        f"run_dir=stopped/{name}/{first}/{then}",
+    ]
     with monkeypatch.context() as patch:
         stop_at(patch, 3)
         command(*line, f"device={first}")

@@ -23,6 +23,7 @@ def test_a_name_is_a_device_that_is_there(gpus: int, mps: bool, names: dict[str,
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     assert {name: str(resolve_device(name)) for name in names} == names
     assert "cuda" not in "".join(names) or os.environ["CUBLAS_WORKSPACE_CONFIG"], "deterministic=true needs it later on"
@@ -35,10 +36,13 @@ def test_a_name_is_a_device_that_is_there(gpus: int, mps: bool, names: dict[str,
 
 
 def test_a_rank_has_the_gpu_of_its_number_on_its_machine(monkeypatch: pytest.MonkeyPatch):
+    current = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
     monkeypatch.setattr(ranks, "world_size", lambda: 4)
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert {name: str(resolve_device(name)) for name in ("auto", "cpu")} == {"auto": "cuda:1", "cpu": "cpu"}
+    assert current == ["cuda:1"]
     monkeypatch.delenv("LOCAL_RANK")
     with pytest.raises(UserError, match="LOCAL_RANK does not say which GPU"):
         resolve_device("cuda")
