@@ -205,7 +205,7 @@ def test_figures_of_labels_that_are_no_numbers_are_damage(texts: Path):
     assert command("task=chunk", "labeller=majority", *FILES, "run_dir=r", main=label.main).code == 0
     results = json.loads(Path("r/results.json").read_text())
     Path("r/results.json").write_text(json.dumps(results | {"figures": {"test": float("nan")}}))
-    assert "r/results.json: " in command("r", "--json", "a.json", main=compare.main).err
+    assert "r: results.json: damaged" in command("r", "--json", "a.json", main=compare.main).err
 
 
 @pytest.mark.parametrize("error", [AttributeError("why"), NameError("why"), KeyError("why"), ValueError("why")])
@@ -240,7 +240,10 @@ def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
     assert "--best 2: needs a run of labeller=crf, birnn or pool" in refused
     assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()
     edit(Path("r/best.pt"), put("state", value={}))
-    assert "r/best.pt: holds nothing of this labeller" in command("r", "test.txt", main=tag.main).refused()
+    assert (
+        "r/best.pt: cannot be taken over, or the code that does so is wrong"
+        in command("r", "test.txt", main=tag.main).refused()
+    )
     Path("r/best.pt").unlink()
     assert "r: has no best.pt yet" in command("r", "test.txt", main=tag.main).refused()
     assert "none: not a run directory" in command("none", "test.txt", main=tag.main).refused()
