@@ -2,7 +2,7 @@
 
 COMMANDS = {
     "train": "Train a language model and measure its perplexity",
-    "vectors": "Learn word vectors, by skip-gram, CBOW, GloVe, LSA or PPMI",
+    "vectors": "Learn word vectors, by skip-gram, CBOW, fastText, GloVe, LSA or PPMI",
     "label": "Train a tagger or a classifier of texts or trees, and measure it",
     "cluster": "Group the words of a text into Brown clusters by their neighbours",
     "evaluate": "Measure the perplexity of a language model on a text",

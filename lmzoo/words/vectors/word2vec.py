@@ -138,7 +138,7 @@ class Word2Vec(Method):
         this = slice(len(tokens) * part // self.epoch, len(tokens) * (part + 1) // self.epoch)
         random = torch.Generator().manual_seed((self.seed << 20) + 2 * number)
         drawn = torch.rand(this.stop - this.start, self.options["shared"], generator=random)
-        noise = torch.searchsorted(self.noise, drawn).clamp(max=len(self.words) - 1)
+        noise = torch.searchsorted(self.noise, drawn).clamp(max=len(self.noise) - 1)
         rate = self.options["lr"] * max(LAST_RATE, 1 - number / self.steps)
         loss, terms = 0.0, 0
         near = self._near(lines[this], random)
@@ -173,21 +173,29 @@ class SkipGram(Word2Vec):
     With hierarchical softmax (equation 3) a context tells its word, as in word2vec.c: -log p(w | v_c).
     """
 
+    def of_words(self, words: Tensor) -> Tensor:
+        """(…) words -> (…, d) their vectors v."""
+        return F.embedding(words, self.W)
+
+    def learn(self, words: Tensor, gradient: Tensor, rate: float) -> None:
+        """Take ``rate`` times the (…, d) gradients of the vectors of (…) words off what they are made of."""
+        self._add(self.W, words, gradient, rate)
+
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
         L = self.options["window"]
         if not self.options["negative"]:
             words, near = batch.tokens.unfold(1, 2 * L + 1, 1).flatten(0, 1), batch.near.flatten(0, 1)
             predicted = batch.tokens[:, L : L + T].flatten()
             nodes, signs = self.nodes[predicted], self.signs[predicted]
-            w, u = F.embedding(words, self.W), F.embedding(nodes, self.C)
+            w, u = self.of_words(words), F.embedding(nodes, self.C)
             loss, to_w, to_node = hierarchical(w, u, signs, near, measured)
-            self._add(self.W, words, to_w, rate)
+            self.learn(words, to_w, rate)
             self._add(self.C, nodes, to_node, rate)
             return loss
         words = batch.tokens[:, L : L + T]
-        w, c, n = F.embedding(words, self.W), F.embedding(batch.tokens, self.C), F.embedding(batch.noise, self.C)
+        w, c, n = self.of_words(words), F.embedding(batch.tokens, self.C), F.embedding(batch.noise, self.C)
         loss, to_w, to_c, to_n = skipgram(w, c, n, batch.near, self.options["negative"], measured)
-        self._add(self.W, words, to_w, rate)
+        self.learn(words, to_w, rate)
         contexts = torch.cat([batch.tokens, batch.noise], 1)
         self._add(self.C, contexts, torch.cat([to_c, to_n], 1), rate)
         return loss

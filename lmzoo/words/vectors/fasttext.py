@@ -1,0 +1,91 @@
+"""fastText: skip-gram whose words are means of vectors of n-grams; so words that a text does not have get vectors, too.
+
+Bojanowski, Grave, Joulin & Mikolov, *Enriching word vectors with subword information*, TACL 2017.
+"""
+
+from pathlib import Path
+from typing import Unpack
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.options import Size, Source
+from lmzoo.corpus import Corpus
+from lmzoo.corpus.own import read_vocabulary
+from lmzoo.numerics.ragged import ranges
+from lmzoo.words.vectors.method import methods
+from lmzoo.words.vectors.word2vec import SkipGram, Word2VecOptions
+
+
+def buckets_of(word: str, shortest: int, longest: int, buckets: int) -> list[int]:
+    """The bucket of each n-gram of characters of ``<word>``, hashed by FNV-1a over bytes with a sign, as fastText does.
+
+    The ends ``<`` and ``>`` alone are no n-grams.
+    """
+    signs, found = f"<{word}>", []
+    for begin in range(len(signs)):
+        for end in range(begin + shortest, min(begin + longest, len(signs)) + 1):
+            if end - begin == 1 and (begin == 0 or end == len(signs)):
+                continue
+            number = 2166136261
+            for byte in signs[begin:end].encode("utf-8", "surrogatepass"):
+                number = (number ^ (byte if byte < 128 else byte + 0xFFFFFF00)) * 16777619 & 0xFFFFFFFF
+            found.append(number % buckets)
+    return found
+
+
+@methods.register("fasttext")
+class FastText(SkipGram):
+    """Skip-gram where v_w is the mean of a vector of the word and those of its n-grams of characters.
+
+    Bojanowski, Grave, Joulin & Mikolov 2017, as their program has it. n-grams with one hash share a vector, and each
+    takes the whole step of its word.
+
+    Args:
+        shortest, longest: how many characters the n-grams have, ``<`` before and ``>`` behind a word among them.
+        buckets: how many vectors there are for n-grams.
+        also: a file with a word a line, or a run: its words have vectors, too, of their n-grams alone where the text
+            does not have them.
+    """
+
+    def __init__(self, *, shortest: Size, longest: Size, buckets: Size, also: Source | None,
+                 **options: Unpack[Word2VecOptions]):  # fmt: skip
+        super().__init__(**options)
+        if longest < shortest:
+            raise UserError(f"method.longest={longest}: is below method.shortest={shortest}", "raise it")
+        self.shortest, self.longest, self.buckets, self.also = shortest, longest, buckets, also
+
+    def start(self, corpus: Corpus, seed: int) -> None:
+        super().start(corpus, seed)
+        V, known, d = len(self.words), {*self.words}, self.options["dim"]
+        if self.also is not None:
+            path = Path(self.also)
+            listed = read_vocabulary(
+                str(path / "vocabulary.txt" if path.is_dir() else path), option="method.also"
+            ).words
+            self.words = [*self.words, *(word for word in listed[1:] if word not in known)]
+        rows = [[i] * (i < V) + [V + n for n in buckets_of(word, self.shortest, self.longest, self.buckets)]
+                for i, word in enumerate(self.words)]  # fmt: skip
+        if bare := next((word for word, own in zip(self.words, rows, strict=True) if not own), None):
+            advice = "lower it, or leave the word out"
+            raise UserError(f"method.shortest={self.shortest}: '{bare}' of method.also has no n-gram", advice)
+        self.rows = torch.tensor([row for own in rows for row in own], device=self.device)
+        self.count = torch.tensor([len(own) for own in rows], device=self.device)
+        self.first = self.count.cumsum(0) - self.count
+        random = torch.Generator().manual_seed(seed)
+        self.W = ((torch.rand(V + self.buckets, d, generator=random) - 0.5) * (2 / d)).to(self.device)
+
+    def vectors(self) -> Tensor:
+        return self.of_words(torch.arange(len(self.words), device=self.device))
+
+    def of_words(self, words: Tensor) -> Tensor:
+        numbers, inverse = words.unique(return_inverse=True)
+        _, place = ranges(self.first[numbers], self.count[numbers])
+        offsets = self.count[numbers].cumsum(0) - self.count[numbers]
+        return F.embedding_bag(self.rows[place], self.W, offsets, mode="mean")[inverse]
+
+    def learn(self, words: Tensor, gradient: Tensor, rate: float) -> None:
+        which, place = ranges(self.first[words.flatten()], self.count[words.flatten()])
+        self._add(self.W, self.rows[place], gradient.flatten(0, -2)[which], rate)
