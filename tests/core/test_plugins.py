@@ -1,6 +1,7 @@
 """Models of the user's own: a module that registers one, and a folder with its configuration."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -232,3 +233,15 @@ def test_an_installed_package_offers_models(own: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(plugins, "entry_points", lambda group: [EntryPoint("x", "zoo.gone", group)])
     with pytest.raises(UserError, match=r"plugins=zoo\.gone: no such module"):
         load_plugins([])
+
+
+def test_the_model_of_the_documentation_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    page = (ROOT / "docs/models.md").read_text()
+    code = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "register(" in block)
+    monkeypatch.chdir(tmp_path)
+    Path("of_the_page.py").write_text(code.replace('register("unigram")', 'register("of_the_page")'))
+    Path("configs/model").mkdir(parents=True)
+    Path("configs/model/of_the_page.yaml").write_text("name: of_the_page\nalpha: 1.0\n")
+    options = ["model=of_the_page", "plugins=[of_the_page]", "device=cpu", "run_dir=run"]
+    assert command("--config-dir", "configs", *TEXT, *options).code == 0
+    assert "of_the_page on test" in command("run", "--plugins", "of_the_page", main=evaluate.main).out
