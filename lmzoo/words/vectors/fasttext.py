@@ -18,6 +18,9 @@ from lmzoo.numerics.ragged import ranges
 from lmzoo.words.vectors.method import methods
 from lmzoo.words.vectors.word2vec import SkipGram, Word2VecOptions
 
+MOST = 2
+"""The occurrences in a batch whose steps a row takes in full. With 8 training on the embedded corpus diverges."""
+
 
 def buckets_of(word: str, shortest: int, longest: int, buckets: int) -> list[int]:
     """The bucket of each n-gram of characters of ``<word>``, hashed by FNV-1a over bytes with a sign, as fastText does.
@@ -41,7 +44,8 @@ class FastText(SkipGram):
     """Skip-gram where v_w is the mean of a vector of the word and those of its n-grams of characters.
 
     Bojanowski, Grave, Joulin & Mikolov 2017, as their program has it. n-grams with one hash share a vector, and each
-    takes the whole step of its word.
+    takes the whole step of its word. As words share n-grams, so many steps at once would diverge as a row of `SkipGram`
+    takes: here a row takes `MOST` in full.
 
     Args:
         shortest, longest: how many characters the n-grams have, ``<`` before and ``>`` behind a word among them.
@@ -88,4 +92,4 @@ class FastText(SkipGram):
 
     def learn(self, words: Tensor, gradient: Tensor, rate: float) -> None:
         which, place = ranges(self.first[words.flatten()], self.count[words.flatten()])
-        self._add(self.W, self.rows[place], gradient.flatten(0, -2)[which], rate)
+        self._add(self.W, self.rows[place], gradient.flatten(0, -2)[which], rate, MOST)

@@ -32,6 +32,9 @@ MEASURED = 8
 STEP_TOKENS = 1 << 16
 """About how many tokens of the text are read in a step."""
 
+DIVERGED = 100
+"""No loss of a term is above this many nats, unless the vectors grow without end."""
+
 LAST_RATE = 0.004
 """Where the learning rate ends, as a share of the first."""
 
@@ -149,6 +152,9 @@ class Word2Vec(Method):
             loss += self.descend(batch, rate, measured)
             if measured:
                 terms += self.terms(batch.near)
+        if loss > DIVERGED * max(1, terms):
+            problem = f"method.lr={self.options['lr']}: training diverges (loss {loss / terms:.3g} nats)"
+            raise UserError(problem, "lower it, and choose another run_dir")
         return {"train/loss": loss / max(1, terms), "train/learning_rate": rate}
 
     @abstractmethod
@@ -159,11 +165,11 @@ class Word2Vec(Method):
     def terms(self, near: Tensor) -> int:
         """How many terms the loss of a batch has."""
 
-    def _add(self, table: Tensor, rows: Tensor, gradient: Tensor, rate: float) -> None:
-        """Take ``rate`` times a gradient off the rows of a table."""
+    def _add(self, table: Tensor, rows: Tensor, gradient: Tensor, rate: float, most: int = CAP) -> None:
+        """Take ``rate`` times a gradient off the rows of a table, a row's steps in full up to ``most`` of them."""
         rows, gradient = rows.flatten(), gradient.flatten(0, -2)
         often = rows.bincount(minlength=len(table)).index_select(0, rows)
-        table.index_add_(0, rows, gradient.mul_((CAP / often).clamp_(max=1).mul_(-rate)[:, None]))
+        table.index_add_(0, rows, gradient.mul_((most / often).clamp_(max=1).mul_(-rate)[:, None]))
 
 
 @methods.register("skipgram")

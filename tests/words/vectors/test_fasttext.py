@@ -1,5 +1,6 @@
 """fastText: hashes against gensim's, sums of n-grams against loops, words that the text does not have."""
 
+import math
 import random
 from pathlib import Path
 
@@ -9,10 +10,9 @@ from vectors_corpus import corpus_of, two_topics
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.corpus import Corpus
-from lmzoo.words.vectors.fasttext import FastText, buckets_of
+from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.words.vectors.fasttext import MOST, FastText, buckets_of
 from lmzoo.words.vectors.method import methods
-from lmzoo.words.vectors.word2vec import CAP
 from lmzoo.words.vectors.word_vectors import unit
 
 
@@ -43,16 +43,20 @@ def test_a_word_is_the_mean_of_its_vector_and_those_of_its_n_grams(tmp_path: Pat
 def test_each_part_of_a_word_takes_its_whole_step():
     method = started(shortest=2, longest=3)
     V, before = len(method.text.words), method.W.clone()
-    words, gradient = torch.tensor([[3, 1], [3, 5]]), torch.randn(2, 2, 8, generator=torch.Generator().manual_seed(1))
+    words, gradient = (
+        torch.tensor([[3, 1], [3, 5], [3, 3]]),
+        torch.randn(3, 2, 8, generator=torch.Generator().manual_seed(1)),
+    )
     steps = torch.zeros_like(before)
     times = torch.zeros(len(before))
     for word, step in zip(words.flatten().tolist(), gradient.flatten(0, 1), strict=True):
         for row in [word, *(V + n for n in buckets_of(method.words[word], 2, 3, 500))]:
             steps[row] += step
             times[row] += 1
-    assert 1 < times.max() <= CAP
+    assert times.max() > MOST > 1
     method.learn(words, gradient, 0.1)
-    torch.testing.assert_close(method.W, before - 0.1 * steps)
+    in_full = (MOST / times).clamp(max=1)[:, None]
+    torch.testing.assert_close(method.W, before - 0.1 * steps * in_full)
 
 
 def test_a_word_that_the_text_does_not_have_is_like_those_with_its_n_grams(tmp_path: Path):
@@ -78,3 +82,17 @@ def test_what_cannot_be_is_refused(tmp_path: Path):
     (tmp_path / "words").write_text("a\n")
     with pytest.raises(UserError, match=r"method.shortest=5: 'a' of method.also has no n-gram"):
         started(shortest=5, longest=6, also=str(tmp_path / "words"))
+
+
+def test_the_defaults_learn_the_embedded_corpus():
+    method = methods.build(defaults("method", "fasttext") | {"epochs": 1})
+    method.start(load_corpus(defaults("corpus", "pydoc")), seed=0)
+    losses = [method.step(number)["train/loss"] for number in range(method.steps)]
+    assert max(losses) < 1.01 * 6 * math.log(2)  # as vectors of zeros have it, with five words of noise
+
+
+def test_training_that_diverges_is_refused():
+    method = started(lr=100.0, epochs=20)
+    with pytest.raises(UserError, match=r"method.lr=100.0: training diverges"):
+        for number in range(method.steps):
+            method.step(number)
