@@ -277,12 +277,12 @@ class Run(Files):
         return Part(None, corpus.tokens(name), corpus.conditions.get(name))
 
     def results(self) -> dict[str, Any] | None:
-        """The results of a finished run; None before."""
+        """The results of a finished run, without the checksums of its files, which are compared; None before."""
         if not (self.path / "results.json").exists():
             return None
         with self.reading(RESULTS):
             results = checked(self.read_json(RESULTS), must_be_sealed=self._seals())
-        for name, kept in results.get("files", {}).items():
+        for name, kept in results.pop("files", {}).items():
             if name in WRITTEN_FIRST and kept != sha256(self.read(name)):
                 raise self.unusable(name, f"not as the run wrote it (its checksum in {RESULTS} is another)")
         return results

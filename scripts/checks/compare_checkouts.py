@@ -157,7 +157,7 @@ def interrupt(checkout: Path, case: str, runs: Path, folder: Path) -> bool:
 def figures(folder: Path) -> dict[str, Any]:
     """The results but for times."""
     results = json.loads((folder / "results.json").read_text())
-    times = ("seconds", "labelling_seconds", "tokens_per_second", "sha256")
+    times = ("seconds", "labelling_seconds", "tokens_per_second", "sha256", "files")
     results["checks"] = [
         {key: value for key, value in check.items() if key != "seconds"} for check in results.get("checks", [])
     ]

@@ -36,7 +36,7 @@ def finish(run_dir: Path, options: list[str]) -> dict[str, Any]:
     """Run to the end and return the results."""
     code = start(run_dir, options).wait()
     assert code == 0, f"exit code {code}"
-    return {k: v for k, v in json.loads((run_dir / "results.json").read_text()).items() if k != "sha256"}
+    return {k: v for k, v in json.loads((run_dir / "results.json").read_text()).items() if k not in ("sha256", "files")}
 
 
 def read(checkpoint: Path) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 
 def test_results_say_what_was_measured(finished):
     path, results = finished
-    assert {**results, SEAL: ANY} == json.loads((path / "results.json").read_text())
+    assert {**results, SEAL: ANY, "files": ANY} == json.loads((path / "results.json").read_text())
     assert results["model"] == "lstm"
     assert results["corpus"] == "markov"
     assert results["context"] == "stream"

@@ -94,5 +94,4 @@ def test_the_defaults_learn_the_embedded_corpus():
 def test_training_that_diverges_is_refused():
     method = started(lr=100.0, epochs=20)
     with pytest.raises(UserError, match=r"method.lr=100.0: training diverges"):
-        for number in range(method.steps):
-            method.step(number)
+        [method.step(number) for number in range(method.steps)]
