@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Context
 from lmzoo.protocol.bases import WindowModel
 from lmzoo.protocol.decoding import Decoding
-from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.perplexity import score, text_logprobs
 from lmzoo.protocol.sampling import _drawn, beam_search, sample
 
@@ -299,3 +300,17 @@ def test_arguments_that_cannot_be():
     for width, longest in ((0, 1), (1, 0)):
         with pytest.raises(ValueError, match="=0: must be at least 1"):
             beam_search(Bigrams(), width, longest)
+
+
+@pytest.mark.parametrize("draw", ["sample", "beam"])
+def test_a_network_runs_once_a_token(draw: str):
+    model, times = models.build(defaults("model", "lstm") | {"embedding": 4, "hidden": 4}, vocabulary_size=6), []
+    model.recurrent.register_forward_hook(lambda *_: times.append(1))
+    if draw == "sample":
+        sample(model, 10, 0, context="stream", samples=3)
+        assert len(times) == 10
+    else:
+        with torch.no_grad():
+            model.output.bias[0] = -1e9  # no sentence ends before the longest
+        beam_search(model, 3, 10)
+        assert len(times) == 10
