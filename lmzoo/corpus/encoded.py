@@ -22,7 +22,7 @@ from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords, learnt
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
-VERSION = 5
+VERSION = 6
 """A part of the cache's key. Raise it with every change of the numbers that a text becomes, or of how they are kept."""
 
 SETTLED = 2.0

@@ -147,14 +147,14 @@ def joined(pieces: Iterable[str]) -> str:
     return b"".join(parts).decode(errors="replace").removeprefix(" ")
 
 
-def learnt(words: Iterable[str], kind: Kind, size: int) -> Subwords:
+def learnt(lines: Iterable[str], kind: Kind, size: int) -> Subwords:
     """The pieces that SentencePiece finds in a text.
 
     A piece never goes beyond white space; anything else may be in one. Characters that are rarer together than 0.05%
     of all have no piece, so that a model learns from train what bytes are.
 
     Args:
-        words: lines of words that spaces part.
+        lines: of words that white space parts, of whatever kind: SentencePiece itself knows the space alone.
         size: the number of pieces, `<eos>` and bytes included.
 
     Raises: UserError where SentencePiece is missing, or where no so many pieces can be found in the text.
@@ -166,10 +166,10 @@ def learnt(words: Iterable[str], kind: Kind, size: int) -> Subwords:
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(  # pyright: ignore[reportAttributeAccessIssue]
-            sentence_iterator=(line.replace(BEGIN, " ") for line in words), model_writer=model, model_type=kind,
-            vocab_size=size, byte_fallback=True, normalization_rule_name="identity", unk_id=0, unk_piece=_END,
-            bos_id=-1, eos_id=-1, pad_id=-1, split_by_unicode_script=False, split_by_number=False,
-            max_sentence_length=1 << 30, num_threads=1, minloglevel=2,
+            sentence_iterator=(" ".join(line.replace(BEGIN, " ").split()) for line in lines),
+            model_writer=model, model_type=kind, vocab_size=size, byte_fallback=True, unk_id=0, unk_piece=_END,
+            bos_id=-1, eos_id=-1, pad_id=-1, normalization_rule_name="identity", split_by_unicode_script=False,
+            split_by_number=False, max_sentence_length=1 << 30, num_threads=1, minloglevel=2,
         )  # fmt: skip
     except RuntimeError as error:
         sizes = re.search(r"<= (\d+)\.|vs (\d+)\.", str(error))
