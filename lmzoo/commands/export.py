@@ -50,12 +50,9 @@ def words_and_table(source: Path) -> tuple[Sequence[str], NGramTable]:
         names = [*vocabulary.words, UNK] if UNK not in vocabulary.index else vocabulary.words
     names = names[: table.vocabulary_size]
     last = len(names) - 1
-    if (
-        names[last] == UNK
-        and table.logprob[last] == -torch.inf
-        and not (table.keys % table.vocabulary_size == last).any()
-    ):
-        names = names[:last]  # no n-gram has it
+    in_no_ngram = table.logprob[last] == -torch.inf and not (table.keys % table.vocabulary_size == last).any()
+    if names[last] == UNK and in_no_ngram:
+        names = names[:last]
     return names, table
 
 
@@ -72,9 +69,8 @@ def restricted(names: Sequence[str], table: NGramTable, source: str) -> tuple[Se
         f"probability, which goes to no other word"
         + (f"; the model does not have {absent:,} of the list's words" * (absent > 0))
     )
-    table = renumbered(
-        table, torch.cat([numbers, numbers.new_full((table.vocabulary_size - len(names),), -1)]), sum(stays)
-    )
+    beyond = numbers.new_full((table.vocabulary_size - len(names),), -1)
+    table = renumbered(table, torch.cat([numbers, beyond]), sum(stays))
     return [name for name, stay in zip(names, stays, strict=True) if stay], table
 
 

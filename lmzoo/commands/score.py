@@ -128,14 +128,9 @@ def _table(
         columns = (0.0 - line.logprobs * UNITS["bits"], *each.T[:2], log_shares[words], *each.T[2:])
         rows = zip(line.words, line.known.tolist(), *(column.tolist() for column in columns), strict=True)
         for position, (word, known, surprisal, entropy, rank, frequency, *matched) in enumerate(rows, start=1):
-            figures = (
-                f"{surprisal:.4f}",
-                f"{entropy:.4f}",
-                f"{rank:.0f}",
-                f"{frequency:.4f}",
-                *(f"{n:.0f}" for n in matched),
-            )
-            yield str(number), str(position), printable(word), str(known).lower(), *figures
+            figures = f"{surprisal:.4f}", f"{entropy:.4f}", f"{rank:.0f}", f"{frequency:.4f}"
+            further = (f"{n:.0f}" for n in matched)
+            yield str(number), str(position), printable(word), str(known).lower(), *figures, *further
 
 
 def _as_table(line: Line, arguments: argparse.Namespace) -> str:

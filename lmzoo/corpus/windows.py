@@ -41,9 +41,8 @@ class Window:
         values = values.flatten(0, 1)
         if self.mask is None:
             return values
-        return values[
-            self.mask.flatten().nonzero()[:, 0].to(values.device, non_blocking=True)
-        ]  # without waiting for it
+        places = self.mask.flatten().nonzero()[:, 0].to(values.device, non_blocking=True)  # without waiting for it
+        return values[places]
 
     @property
     def count(self) -> int:

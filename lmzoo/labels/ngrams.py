@@ -55,9 +55,8 @@ class NGramLabeller(Labeller):
         ends = np.cumsum([0, *map(len, columns)])
         ones = np.ones(ends[-1])
         shape = (len(columns), len(self.grams))
-        matrix = needed("scipy.sparse", "labeller", "scikit-learn").csr_matrix(
-            (ones, np.concatenate(columns), ends), shape
-        )
+        sparse = needed("scipy.sparse", "labeller", "scikit-learn")
+        matrix = sparse.csr_matrix((ones, np.concatenate(columns), ends), shape)
         weights, bias = self.learnt(matrix, np.array([self.labels.index(s.labels[0]) for s in sentences]), seed)
         self.weights, self.bias = torch.from_numpy(weights).float().contiguous(), torch.from_numpy(bias).float()
 
@@ -99,9 +98,8 @@ class NaiveBayes(NGramLabeller):
         self.alpha = alpha
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
-        model = (
-            needed("sklearn.naive_bayes", "labeller", "scikit-learn").MultinomialNB(alpha=self.alpha).fit(matrix, gold)
-        )
+        module = needed("sklearn.naive_bayes", "labeller", "scikit-learn")
+        model = module.MultinomialNB(alpha=self.alpha).fit(matrix, gold)
         return model.feature_log_prob_.T, model.class_log_prior_
 
 

@@ -142,9 +142,8 @@ class Run(Files):
         with contextlib.suppress(UserError):  # of an old run that does not say it
             train, text = self.texts().get("train", ()), text_checksums([file], Form.of(self.config()["corpus"]))
             if text is not None and text.sha256 in train:
-                return (
-                    f"{file}: is text that {self.path} was trained on, so its figures are better than those of others"
-                )
+                better = "so its figures are better than those of others"
+                return f"{file}: is text that {self.path} was trained on, {better}"
         return None
 
     def trained_on(self) -> dict[str, Any]:

@@ -141,9 +141,8 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
         codes, pair = torch.unique((source * M + target).cpu(), return_inverse=True)  # (P,), (B, T)
         inside, outside = codes[codes < M * M], codes[codes >= M * M] - M * M
-        first = tables.start[
-            outside.to(self.device, non_blocking=True)
-        ]  # (P₁, K), of pairs that come from the boundary
+        outside = outside.to(self.device, non_blocking=True)
+        first = tables.start[outside]  # (P₁, K), of pairs that come from the boundary
         tiles = tables.transitions.tiles(inside // M, inside % M)  # (P - P₁, K, K)
         tiles = torch.cat([tiles, first[:, None].expand(-1, first.shape[1], -1)])
         states = tables.kept[:M] + self.size * torch.arange(M, device=self.device)[:, None]

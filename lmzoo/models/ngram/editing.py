@@ -86,10 +86,9 @@ def renumbered(table: NGramTable, numbers: Tensor, size: int) -> NGramTable:
     """
     V, old = table.vocabulary_size, (numbers >= 0).nonzero()[:, 0]
     logprob, backoff = table.logprob.new_full((size,), -torch.inf), table.logprob.new_zeros(size)
-    logprob[numbers[old]], backoff[numbers[old]] = (
-        table.logprob[old],
-        table.backoff[:V][old] if len(table.backoff) else 0.0,
-    )
+    logprob[numbers[old]] = table.logprob[old]
+    if len(table.backoff):
+        backoff[numbers[old]] = table.backoff[old]
     row = torch.full_like(table.logprob, -1, dtype=torch.int64)  # of each n-gram in the new table
     row[:V] = numbers
     keys, logprobs, backoffs = [], [logprob], [backoff]
@@ -121,10 +120,9 @@ def mixed(tables: Sequence[NGramTable], weights: Tensor) -> NGramTable:
     V = max(table.vocabulary_size for table in tables)
     machines = [Suffixes(renumbered(t, torch.arange(t.vocabulary_size, device=t.keys.device), V)) for t in tables]
     log_weights = weights.double().log()
-    rows = [torch.arange(V, device=weights.device) for _ in machines]  # of a machine's n-grams, in the mixture
-    places = [
-        torch.arange(V, device=weights.device) for _ in machines
-    ]  # the row of a machine that has read a new n-gram
+    words = torch.arange(V, device=weights.device)
+    rows = [words for _ in machines]  # of a machine's n-grams, in the mixture
+    places = [words for _ in machines]  # the row of a machine that has read a new n-gram
     unigrams = torch.stack([machine.logprob[:V] for machine in machines])
     keys, logprobs = [], [(unigrams + log_weights[:, None]).logsumexp(0)]
     first, begin = V, 0

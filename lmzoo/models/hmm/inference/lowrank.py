@@ -67,11 +67,8 @@ class _Tiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
         S, features = P.shape[1:]
-        p, q, (here, target) = (
-            P.exp(),
-            Q.exp(),
-            (clusters.to(P.device, non_blocking=True) for clusters in (source, target)),
-        )
+        p, q = P.exp(), Q.exp()
+        here, target = (clusters.to(P.device, non_blocking=True) for clusters in (source, target))
         probs = P.new_empty(len(source), S, S)
         for cluster, pairs in by_source(source):
             product = p[cluster] @ q[target[pairs]].flatten(0, 1).T  # (S, nS)
