@@ -51,7 +51,7 @@ def test_a_model_takes_steps_where_it_has_parameters(option: str, steps: bool, t
 def test_every_model_says_whether_it_takes_steps(tmp_path: Path):
     """What is told of a model without a text holds for the one that is trained."""
     counted = {name for name in models.entries if not takes_steps(configuration(tmp_path, f"model={name}"))}
-    assert counted == {*READERS, "ngram", "hmm", "loglinear", "model_m"}
+    assert counted == {*READERS, "ngram", "infinigram", "hmm", "loglinear", "model_m"}
 
 
 def test_options_of_steps_make_no_other_run_of_a_model_that_takes_none(tmp_path: Path):

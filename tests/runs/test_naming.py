@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import MODELS, QUICK, TEXT, command
+from command_line import MODELS, QUICK, TEXT, age, command
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -186,6 +186,7 @@ def test_a_run_of_before_is_found_again_and_measured(folder: Path):
     config = Path(old, "config.yaml")
     lines = [line for line in config.read_text().splitlines(True) if line != "  label: null\n"]
     config.write_text("".join(lines))
+    age(Path(old))
     assert f"already finished: {old}" in command(*own).out
     assert evaluate(Path(old), "test", device="cpu")["perplexity"] == Run(Path(old)).results()["perplexity"]["test"]  # pyright: ignore
 
