@@ -1,14 +1,17 @@
 """The results of each kind of run: the form of ``results.json``, and what it says in words."""
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from lmzoo.core.options import Bounds, NonNegative
 
-Finite = Annotated[float, Bounds(low=-1e300, high=1e300)]
+_LARGEST = sys.float_info.max
 
-Figure = Annotated[float, Bounds(low=1e-300, high=1e300)]
+Finite = Annotated[float, Bounds(low=-_LARGEST, high=_LARGEST)]
+
+Figure = Annotated[float, Bounds(low=sys.float_info.min, high=_LARGEST)]
 """A perplexity."""
 
 Figures = dict[str, Figure | None]

@@ -42,6 +42,8 @@ def test_a_summary_has_every_figure():
 
 def test_results_are_those_of_a_kind_of_run():
     assert checked(RESULTS) == RESULTS
+    diverged = {"epoch": 1.0, "tokens": 10, "seconds": 1.0, "train": math.exp(700), "valid": math.exp(700)}
+    assert checked(RESULTS | {"checks": [diverged]})["checks"] == [diverged]
     for wrong in ([], {"seconds": 1}, RESULTS | {SEAL: "0"}):
         with pytest.raises(UserError):
             checked(wrong)
