@@ -14,6 +14,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.own import read_vocabulary
+from lmzoo.corpus.vocabulary import UNK
 from lmzoo.numerics.ragged import ranges
 from lmzoo.words.vectors.method import methods
 from lmzoo.words.vectors.word2vec import SkipGram, Word2VecOptions
@@ -51,7 +52,7 @@ class FastText(SkipGram):
         shortest, longest: how many characters the n-grams have, ``<`` before and ``>`` behind a word among them.
         buckets: how many vectors there are for n-grams.
         also: a file with a word a line, or a run: its words have vectors, too, of their n-grams alone where the text
-            does not have them.
+            does not have them; but `<unk>`, whose signs are those of no word.
     """
 
     def __init__(self, *, shortest: Size, longest: Size, buckets: Size, also: Source | None,
@@ -63,13 +64,12 @@ class FastText(SkipGram):
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)
-        V, known, d = len(self.words), {*self.words}, self.options["dim"]
+        V, known, d = len(self.words), {*self.words, UNK}, self.options["dim"]
         if self.also is not None:
             path = Path(self.also)
-            listed = read_vocabulary(
-                str(path / "vocabulary.txt" if path.is_dir() else path), option="method.also"
-            ).words
-            self.words = [*self.words, *(word for word in listed[1:] if word not in known)]
+            file = path / "vocabulary.txt" if path.is_dir() else path
+            listed = read_vocabulary(str(file), option="method.also").words[1:]
+            self.words = [*self.words, *(word for word in listed if word not in known)]
         rows = [[i] * (i < V) + [V + n for n in buckets_of(word, self.shortest, self.longest, self.buckets)]
                 for i, word in enumerate(self.words)]  # fmt: skip
         if bare := next((word for word, own in zip(self.words, rows, strict=True) if not own), None):

@@ -60,17 +60,16 @@ def test_each_part_of_a_word_takes_its_whole_step():
 
 
 def test_a_word_that_the_text_does_not_have_is_like_those_with_its_n_grams(tmp_path: Path):
-    (tmp_path / "words").write_text("sunning\nraining\n")
-    draw, topics = (
-        random.Random(0),
-        ([stem + end for end in ("", "s", "ny", "ned", "less")] for stem in ("sun", "rain")),
-    )
+    (tmp_path / "words").write_text("sunning\nraining\n<unk>\n")
+    draw = random.Random(0)
+    topics = [[stem + end for end in ("", "s", "ny", "ned", "less")] for stem in ("sun", "rain")]
     lines = [" ".join(draw.choices(topic, k=8)) for topic in topics for _ in range(150)]
     draw.shuffle(lines)
     method = started(corpus_of(lines), also=str(tmp_path / "words"), sample=0, epochs=30)
     for number in range(method.steps):
         method.step(number)
     vectors = dict(zip(method.words, unit(method.vectors()), strict=True))
+    assert "<unk>" not in vectors
     for new, own, other in (("sunning", "sun", "rain"), ("raining", "rain", "sun")):
         near, far = (min(float(vectors[new] @ vectors[stem + end]) for end in ("s", "less")) for stem in (own, other))
         assert near > far + 0.2
