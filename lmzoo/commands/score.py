@@ -20,6 +20,7 @@ from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.lines import Line, Part, file_parts, scored_lines
 from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.protocol.perplexity import perplexity
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
@@ -192,16 +193,11 @@ class Sums:
         nats = UNITS[unit]
         impossible = self.logprob == -math.inf < self.logprob_of_known
         known = self.tokens - self.unknown
-        ppl1 = f"{_perplexity(self.logprob_of_known, known - self.lines):.2f}" if known > self.lines else "undefined"
+        ppl1 = f"{perplexity(self.logprob_of_known, known - self.lines):.2f}" if known > self.lines else "undefined"
         return (
             f"{self.tokens:,} tokens in {self.lines:,} lines: log p {self.logprob * nats:.4f} {unit}, perplexity "
-            f"{_perplexity(self.logprob, self.tokens):.2f}; without the {self.unknown:,} unknown words "
-            f"{self.logprob_of_known * nats:.4f}, {_perplexity(self.logprob_of_known, known):.2f} (ppl; ppl1, per word "
-            f"alone: {ppl1})"
+            f"{perplexity(self.logprob, self.tokens):.2f}; without the {self.unknown:,} unknown words "
+            f"{self.logprob_of_known * nats:.4f}, {perplexity(self.logprob_of_known, known):.2f} (ppl; ppl1, which "
+            f"counts no ends of lines: {ppl1})"
             + ("; the model has no <unk>, so that unknown words have probability 0" if impossible else "")
         )
-
-
-def _perplexity(logprob: float, tokens: int) -> float:
-    """exp(-log p / N), with infinity where no number is large enough."""
-    return math.exp(min(-logprob / tokens, 700)) if logprob > -math.inf else math.inf

@@ -57,7 +57,13 @@ def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str
     known = total - sum(by_hand(run, "the zebra ran")[1:3])
     assert f"8 tokens in 3 lines: log p {total * nat:.4f}" in done.err
     assert f"perplexity {math.exp(-total / 8):.2f}; without the 2 unknown words {known * nat:.4f}, " in done.err
-    assert done.err.endswith(f", {math.exp(-known / 6):.2f} (ppl; ppl1, per word alone: {math.exp(-known / 3):.2f})\n")
+    ppl, ppl1 = math.exp(-known / 6), math.exp(-known / 3)
+    assert done.err.endswith(f", {ppl:.2f} (ppl; ppl1, which counts no ends of lines: {ppl1:.2f})\n")
+
+
+def test_a_perplexity_that_no_number_can_be_is_infinite():
+    told = score.Sums(lines=1, tokens=2, logprob=-1500.0, logprob_of_known=-1500.0).told("nats")
+    assert "perplexity inf; without the 0 unknown words -1500.0000, inf (ppl;" in told
 
 
 @pytest.mark.parametrize("context", ["sentence", "stream"])
