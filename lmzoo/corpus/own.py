@@ -77,11 +77,11 @@ def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.voca
         text of another form.
     """
     path = Path(source)
-    if problem := unlike(source, form):
-        advice = f"repeat its option, or set corpus.vocabulary={path / 'vocabulary.txt'} to take the words alone"
-        raise UserError(f"{option}: {problem}", advice)
     if form.of_pieces and not (path / SCORES).exists():
         raise UserError(f"{option}: {path} has no pieces of words", f"name a run of corpus.unit={form.unit}")
+    if problem := unlike(source, form):
+        words_alone = f", or set corpus.vocabulary={path / 'vocabulary.txt'} to take the words alone"
+        raise UserError(f"{option}: {problem}", f"repeat its option{'' if form.of_pieces else words_alone}")
     file = path / "vocabulary.txt" if path.is_dir() else path
     words = _arpa_words(read_lines(file))
     if (line := next((i for i, word in enumerate(words, 1) if word.split() != [word]), None)) is not None:

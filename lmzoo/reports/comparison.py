@@ -30,17 +30,8 @@ _PER_WORD = {"valid_per_word": "valid", "test_per_word": "test"}
 """Perplexity by the words that white space parts, where a text is characters or pieces of words."""
 
 FIGURES = (
-    "train",
-    "valid",
-    "test",
-    *_BITS,
-    *_PER_WORD,
-    "parameters",
-    "best_epoch",
-    "seconds",
-    "tokens_per_second",
-    "device",
-)
+    "train", "valid", "test", *_BITS, *_PER_WORD, "parameters", "best_epoch", "seconds", "tokens_per_second", "device",
+)  # fmt: skip
 """The columns of a table, in their order."""
 
 _MEASURED = ("train", "valid", "test")

@@ -17,6 +17,7 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
+from lmzoo.corpus.own import read_vocabulary
 from lmzoo.corpus.pydoc import pydoc_lines
 from lmzoo.corpus.subwords import _NO_PIECES, BYTES, Kind, Subwords, joined, learnt
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK
@@ -164,6 +165,16 @@ def test_a_run_reads_and_writes_text_as_it_was_trained(runs: dict[str, Path], un
     drawn = command(str(run), "--prompt", "The  statement", "--tokens", "40", main=generate.main)
     assert drawn.out.startswith("The statement"), drawn
     assert "▁" not in drawn.out
+
+
+def test_pieces_are_taken_from_a_run_of_like_pieces_alone(runs: dict[str, Path], tmp_path: Path):
+    (tmp_path / "config.yaml").write_text("corpus: {name: ptb}\n")
+    for source, told in (
+        (runs["bpe"], r"has corpus.unit=bpe, and here it is unigram; repeat its option$"),
+        (tmp_path, r"has no pieces of words; name a run of corpus.unit=unigram$"),
+    ):
+        with pytest.raises(UserError, match=told):
+            read_vocabulary(str(source), Form("unigram", subwords=1200))
 
 
 def test_a_run_of_other_scores_is_refused(runs: dict[str, Path], tmp_path: Path):
