@@ -157,7 +157,7 @@ def test_models_saved_before_they_had_an_option_have_its_default(runs: list[str]
     [
         ("[]", "model.runs=[]: a mixture needs trained runs"),
         ("[nowhere]", "model.runs: nowhere: not a run directory"),
-        ("[3]", "model.runs=[3]: must be a list, each item a string"),
+        ("[1.5]", "model.runs=[1.5]: must be a list, each item a string"),
     ],
 )
 def test_runs_that_are_none(text: list[str], given: str, said: str, tmp_path: Path):
