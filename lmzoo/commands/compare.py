@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, open_run, warn
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError, named_by, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
 from lmzoo.corpus.corpus import SPLITS
@@ -19,7 +19,7 @@ from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
-from lmzoo.runs.kinds import LABELS
+from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
 from lmzoo.runs.listing import OUTPUTS, below, find
 
 SAMPLES = 1000
@@ -120,7 +120,8 @@ def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path
         warn(run.unfinished())
         if model.whole_sentences:
             raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave it out")
-        line = next(scored(model, vocabulary, [sentence], "sentence", "--sentence"))
+        with named_by(str(run.path)):
+            line = next(scored(model, vocabulary, [sentence], "sentence", "--sentence"))
         if words and line.words != words:
             raise UserError(f"{run.path}: cuts the sentence into other words than {folders[0]}", "compare it by itself")
         words = line.words
@@ -193,6 +194,10 @@ def main() -> int:
     check_output(arguments.csv, arguments.json, arguments.plot)
     runs = matching(arguments.runs or [str(OUTPUTS)])
     if arguments.sentence is not None:
+        if not arguments.runs:
+            tables = groups(collect(runs)[0], seeds=True)
+            language_models = [table for table in tables if table.kind is LANGUAGE_MODEL]
+            runs = [row.entries[0].folder for table in language_models for row in table.rows] or runs
         print(printable(compare_sentence(runs, arguments.sentence, arguments.device, arguments.plot), "\n"))
         return 0
     entries, others = collect(runs)

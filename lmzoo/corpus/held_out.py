@@ -53,6 +53,8 @@ def parted(files: Files, shares: Mapping[str, float], form: Form) -> Parted:
         raise UserError(f"{asked}: {files['train'][0]} can be read only once", "copy its text into a file")
     lines = [_lines(file, form) for file in files["train"]]
     sizes = {split: round(shares[split] * sum(lines)) for split in ("valid", "test") if split in shares}
+    if not sum(lines):
+        raise UserError(f"{files['train'][0]}: empty; a split needs at least one line of text")
     if not all(sizes.values()) or sum(sizes.values()) >= sum(lines):
         raise UserError(f"{asked}: train has {sum(lines):,} lines, too few for that", "name a file for each split")
     whole, splits, notes, begin = [], dict(files), {}, 0

@@ -108,6 +108,18 @@ def test_several_models_read_a_sentence(runs: list[str], folder: Path):
         assert float(rows[-1][column]) == pytest.approx(-lm.score(sentence) / math.log(2), abs=0.006)
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     assert "no run is there" in look("nothing", "--sentence", sentence).refused()
+    assert (
+        f"error: {runs[0]}: --sentence, line 1: 'xyz' is not in the vocabulary"
+        in look(*runs, "--sentence", "xyz").refused()
+    )
+
+
+def test_without_names_the_models_that_read_a_sentence_have_the_order_of_the_table(runs: list[str], folder: Path):
+    (folder / "outputs").symlink_to(Path(runs[0]).parent)
+    sentence = Run(Path(runs[0])).corpus().vocabulary.words[1]
+    table = [line.split()[-1] for line in look().out.splitlines()[2:4]]
+    read = [line.split()[-1] for line in look("--sentence", sentence, "--device", "cpu").out.splitlines()[:2]]
+    assert read == table
 
 
 def test_models_of_different_texts_are_refused(runs: list[str], text: list[str], folder: Path):
