@@ -13,7 +13,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import NonNegative
-from lmzoo.corpus.own import read_vocabulary
+from lmzoo.corpus.own import read_vocabulary, words_file
 from lmzoo.corpus.vocabulary import UNK, Vocabulary
 from lmzoo.models.combined.mixture import Mixture
 from lmzoo.models.ngram.arpa import check_sums
@@ -58,8 +58,7 @@ def words_and_table(source: Path) -> tuple[Sequence[str], NGramTable]:
 
 def restricted(names: Sequence[str], table: NGramTable, source: str) -> tuple[Sequence[str], NGramTable]:
     """The n-grams of which all words are in a list, ends of sentences and `<unk>` always; probabilities stay."""
-    path = Path(source)
-    wanted = {*read_vocabulary(str(path / "vocabulary.txt" if path.is_dir() else path), option="--words").words}
+    wanted = {*read_vocabulary(str(words_file(source)), option="--words").words}
     stays = [number == 0 or name == UNK or name in wanted for number, name in enumerate(names)]
     numbers = torch.where(torch.tensor(stays), torch.tensor(stays).cumsum(0) - 1, -1)
     share = float(table.logprob[: len(names)][numbers < 0].double().exp().sum())

@@ -64,6 +64,12 @@ def unlike(source: str, form: Form) -> str | None:
     return None
 
 
+def words_file(source: str) -> Path:
+    """The file with the words of a run, if that is what is named; else what is named."""
+    path = Path(source)
+    return path / "vocabulary.txt" if path.is_dir() else path
+
+
 def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.vocabulary") -> Vocabulary:  # noqa: B008 - it is frozen
     """The words of a run's folder, with its conditions, of a file with a word a line, or of an ARPA file.
 
@@ -82,7 +88,7 @@ def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.voca
     if problem := unlike(source, form):
         words_alone = f", or set corpus.vocabulary={path / 'vocabulary.txt'} to take the words alone"
         raise UserError(f"{option}: {problem}", f"repeat its option{'' if form.of_pieces else words_alone}")
-    file = path / "vocabulary.txt" if path.is_dir() else path
+    file = words_file(source)
     words = _arpa_words(read_lines(file))
     if (line := next((i for i, word in enumerate(words, 1) if word.split() != [word]), None)) is not None:
         raise UserError(f"{option}: {file}: line {line} is not one word", "write a word a line, nothing else")

@@ -3,7 +3,6 @@
 Bojanowski, Grave, Joulin & Mikolov, *Enriching word vectors with subword information*, TACL 2017.
 """
 
-from pathlib import Path
 from typing import Unpack
 
 import torch
@@ -13,7 +12,7 @@ from torch.nn import functional as F
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Size, Source
 from lmzoo.corpus import Corpus
-from lmzoo.corpus.own import read_vocabulary
+from lmzoo.corpus.own import read_vocabulary, words_file
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.numerics.ragged import ranges
 from lmzoo.words.vectors.method import methods
@@ -66,9 +65,7 @@ class FastText(SkipGram):
         super().start(corpus, seed)
         V, known, d = len(self.words), {*self.words, UNK}, self.options["dim"]
         if self.also is not None:
-            path = Path(self.also)
-            file = path / "vocabulary.txt" if path.is_dir() else path
-            listed = read_vocabulary(str(file), option="method.also").words[1:]
+            listed = read_vocabulary(str(words_file(self.also)), option="method.also").words[1:]
             self.words = [*self.words, *(word for word in listed if word not in known)]
         rows = [[i] * (i < V) + [V + n for n in buckets_of(word, self.shortest, self.longest, self.buckets)]
                 for i, word in enumerate(self.words)]  # fmt: skip
