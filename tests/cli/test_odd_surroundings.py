@@ -36,12 +36,12 @@ def shell(line: str, **surroundings: str) -> subprocess.CompletedProcess:
 
 
 def test_output_that_is_closed_is_dropped(run: Path):
-    done = shell(f"lmzoo evaluate {run} --device cpu >&-")
+    done = shell(f"python -m lmzoo evaluate {run} --device cpu >&-")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_terminal_without_unicode_gets_escapes(run: Path):
-    done = shell(f"lmzoo evaluate {run} Σ.txt", PYTHONIOENCODING="latin-1")
+    done = shell(f"python -m lmzoo evaluate {run} Σ.txt", PYTHONIOENCODING="latin-1")
     assert (done.returncode, done.stderr) == (
         2,
         "error: \\u03a3.txt: neither a split (train, valid, test) nor a file\n",
@@ -144,7 +144,7 @@ def test_a_model_that_does_not_fit_into_memory_is_refused(tmp_path: Path):
 
 
 def test_a_text_may_come_through_a_pipe_of_the_shell(run: Path):
-    done = shell(f"echo w1 w2 | lmzoo evaluate {run} /dev/stdin --device cpu")
+    done = shell(f"echo w1 w2 | python -m lmzoo evaluate {run} /dev/stdin --device cpu")
     assert (done.returncode, done.stderr) == (0, "")
     assert "over 3 tokens" in done.stdout
 
