@@ -35,7 +35,7 @@ import pytest
 LIST = Path(__file__).with_suffix(".toml")
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 120
-"""Seconds of processor time until the tests of a mutant are ended: a mutant that never ends is noticed, too."""
+"""Seconds of processor time until the tests of a mutant are ended. Such a mutant is told apart from those that fail."""
 WARM = ("torch", "hydra", "hypothesis", "scipy", "xdist", "torch.utils.tensorboard",
         "tensorboard.backend.event_processing.event_accumulator")  # fmt: skip
 
@@ -86,8 +86,11 @@ def copied(folder: Path) -> None:
         py_compile.compile(str(path), invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
 
 
-def passed(folder: Path, tests: Sequence[str], limit: int) -> bool:
-    """Whether tests pass in a copy, in a fork of this process; what they print goes to ``FOLDER.log``."""
+def outcome(folder: Path, tests: Sequence[str], limit: int) -> str:
+    """What comes of tests in a copy, in a fork of this process: ``passed``, ``failed`` or ``timed out``.
+
+    What they print goes to ``FOLDER.log``.
+    """
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -111,16 +114,18 @@ def passed(folder: Path, tests: Sequence[str], limit: int) -> bool:
     _, status = os.waitpid(child, 0)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # what the tests have started
-    return status == 0
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL, signal.SIGALRM}:
+        return "timed out"
+    return "failed" if status else "passed"
 
 
-def survives(mutant: Mutant) -> tuple[Mutant, bool, float]:
-    """Whether no test notices a mutant, and the seconds that this took."""
+def tried(mutant: Mutant) -> tuple[Mutant, str, float]:
+    """What comes of the tests of a mutant, and the seconds that this took."""
     started, file = time.monotonic(), COPY / mutant.file
     whole = file.read_text(encoding="utf-8")
     file.write_text(mutant.applied(), encoding="utf-8")
     try:
-        return mutant, passed(COPY, mutant.tests, LIMIT), time.monotonic() - started
+        return mutant, outcome(COPY, mutant.tests, LIMIT), time.monotonic() - started
     finally:
         file.write_text(whole, encoding="utf-8")
 
@@ -148,22 +153,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         begin(folder)
         tests = sorted({test for mutant in chosen for test in mutant.tests})
-        if not passed(COPY, tests, 10 * LIMIT):
-            print(Path(f"{COPY}.log").read_text(), "these tests fail without any mutant", sep="\n", file=sys.stderr)
+        if (found := outcome(COPY, tests, 10 * LIMIT)) != "passed":
+            print(Path(f"{COPY}.log").read_text(), f"these tests {found} without any mutant", sep="\n", file=sys.stderr)
             return 2
-        survivors = []
+        outcomes: dict[str, list[Mutant]] = {"failed": [], "timed out": [], "passed": []}
         with multiprocessing.get_context("fork").Pool(options.jobs, begin, [folder]) as pool:
-            for mutant, survived, seconds in pool.imap_unordered(survives, chosen):
-                print(
-                    f"{'SURVIVED' if survived else 'noticed'} {seconds:5.1f} s  {mutant.file}: {mutant.what}",
-                    flush=True,
-                )
-                survivors += [mutant] * survived
-    noticed = len(chosen) - len(survivors)
-    print(f"\n{noticed} of {len(chosen)} noticed ({noticed / max(1, len(chosen)):.1%})")
-    for mutant in survivors:
+            for mutant, found, seconds in pool.imap_unordered(tried, chosen):
+                print(f"tests {found:9} {seconds:5.1f} s  {mutant.file}: {mutant.what}", flush=True)
+                outcomes[found].append(mutant)
+    unnoticed = outcomes["passed"]
+    noticed = len(chosen) - len(unnoticed)
+    share, by_time = noticed / max(1, len(chosen)), len(outcomes["timed out"])
+    print(f"\n{noticed} of {len(chosen)} noticed ({share:.1%}), {by_time} of them by time")
+    for mutant in unnoticed:
         print(f"{mutant.file}: {mutant.what}\n  - {mutant.old}\n  + {mutant.new}")
-    return 1 if survivors else 0
+    return 1 if unnoticed else 0
 
 
 if __name__ == "__main__":

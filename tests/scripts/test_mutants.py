@@ -1,7 +1,9 @@
 """scripts/checks/mutants.py: every mutant of its list can still be made, and names tests that are there."""
 
+from pathlib import Path
+
 import pytest
-from mutants import ROOT, Mutant, read
+from mutants import ROOT, Mutant, outcome, read
 
 
 def test_every_mutant_can_be_made_and_names_its_tests():
@@ -19,3 +21,10 @@ def test_a_mutant_whose_text_is_not_there_once_is_refused(old: str):
     assert times != 1
     with pytest.raises(ValueError, match=rf"lmzoo/api\.py: what: '{old}' is there {times} times"):
         Mutant("lmzoo/api.py", "what", old, "", []).applied()
+
+
+@pytest.mark.parametrize(("body", "expected"), [("pass", "passed"), ("assert 0", "failed"),
+                                                ("while True: pass", "timed out")])  # fmt: skip
+def test_tests_without_end_are_told_apart_from_those_that_fail(tmp_path: Path, body: str, expected: str):
+    (tmp_path / "test_it.py").write_text(f"def test_it():\n    {body}\n")
+    assert outcome(tmp_path, ["test_it.py"], 3) == expected
