@@ -44,6 +44,13 @@ BelowOne = Annotated[float, Bounds(low=0, high=1, open_above=True)]
 Dropout = BelowOne
 
 
+@dataclass(frozen=True)
+class Described:
+    """What an option must be, in an error about one of another type."""
+
+    text: str
+
+
 class _Origin:
     """Marks the type of an option whose value names what a run is made from."""
 
@@ -66,7 +73,8 @@ def number(text: str, annotation: Any) -> Any:
 
 def _describe(annotation: Any) -> str:
     if typing.get_origin(annotation) is Annotated:
-        return _describe(typing.get_args(annotation)[0])
+        own, *extras = typing.get_args(annotation)
+        return next((extra.text for extra in extras if isinstance(extra, Described)), None) or _describe(own)
     if typing.get_origin(annotation) is Literal:
         return "one of " + ", ".join(map(str, typing.get_args(annotation)))
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):

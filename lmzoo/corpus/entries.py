@@ -10,7 +10,7 @@ import torch
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text, sha256, text_bytes
-from lmzoo.core.options import Bounds, Seed, Size
+from lmzoo.core.options import Bounds, Described, Seed, Size
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.conditions import without_labels
@@ -25,6 +25,8 @@ from lmzoo.corpus.subwords import Kind, learnt
 from lmzoo.corpus.vocabulary import EOS, RawText, Vocabulary
 
 corpora = Registry("corpus")
+
+HeldOut = Annotated[str, Described("a path, or a share of train such as 5%")]
 
 
 def load_corpus(options: Mapping[str, Any]) -> Corpus:
@@ -130,8 +132,8 @@ def text(
     context: Context,
     label: str | None,
     train: str | list[str] | None,
-    valid: str | list[str] | None,
-    test: str | list[str] | None,
+    valid: HeldOut | list[str] | None,
+    test: HeldOut | list[str] | None,
     unit: Unit,
     lower: bool,
     tokenizer: Tokenizer | None,
@@ -175,10 +177,11 @@ def text(
     files = {split: text_files(each) for split, each in named.items() if split not in shares}
     if not shares:
         return (_labelled if condition else _from_files)(name, context, files, form, words)
-    files, whole, notes = parted(files, shares, form)
-    corpus = (_labelled if condition else _from_files)(name, context, files, form, words)
-    of_files = corpus.of_files | {"train": [*corpus.of_files["train"], *whole]}
-    return replace(corpus, of_files=of_files, notes=notes)
+    parts = parted(files, shares, form)
+    with parts.named():
+        corpus = (_labelled if condition else _from_files)(name, context, parts.files, form, words)
+    of_files = corpus.of_files | {"train": [*corpus.of_files["train"], *parts.whole]}
+    return replace(corpus, of_files=of_files, notes=parts.notes)
 
 
 def _from_files(

@@ -1,5 +1,6 @@
 """Splits that are taken from the end of train: ``corpus.valid=5%``."""
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 
 from lmzoo.core.disk_cache import alone
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import atomic_stream, text_blocks
+from lmzoo.core.files import atomic_stream, read_pieces, text_blocks
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
 
@@ -21,13 +22,28 @@ class Parted(NamedTuple):
 
     Attributes:
         files: those of each split; where a split begins or ends inside a file, its lines are a file of the cache.
+        parts: the file that each file of the cache is a part of, and how many of its lines come before.
         whole: the SHA-256 of the files that were parted.
         notes: which lines each split that was taken from train has.
     """
 
     files: dict[str, Sequence[Path]]
+    parts: dict[Path, tuple[Path, int]]
     whole: list[str]
     notes: dict[str, str]
+
+    @contextlib.contextmanager
+    def named(self) -> Iterator[None]:
+        """A context in which an error about a part names the file that it is a part of, and the line there."""
+        try:
+            yield
+        except UserError as error:
+            problem = error.problem
+            for part, (file, before) in self.parts.items():
+                if (told := problem.removeprefix(str(part))) != problem:
+                    told = re.sub(r"(?<=\bline )\d+", lambda line, n=before: str(int(line[0]) + n), told, count=1)
+                    raise UserError(f"{file}{re.sub(r', byte [0-9]+', '', told)}", error.advice) from None
+            raise
 
 
 def share(named: object) -> float | None:
@@ -53,10 +69,13 @@ def parted(files: Files, shares: Mapping[str, float], form: Form) -> Parted:
         raise UserError(f"{asked}: {files['train'][0]} can be read only once", "copy its text into a file")
     lines = [_lines(file, form) for file in files["train"]]
     sizes = {split: round(shares[split] * sum(lines)) for split in ("valid", "test") if split in shares}
-    if not sum(lines):
-        raise UserError(f"{files['train'][0]}: empty; a split needs at least one line of text")
+    if sum(lines) <= len(lines):
+        for file in files["train"]:
+            for _ in read_pieces(file, of_words=form.spaced):  # it tells an empty text, and carriage returns alone
+                pass
     if not all(sizes.values()) or sum(sizes.values()) >= sum(lines):
         raise UserError(f"{asked}: train has {sum(lines):,} lines, too few for that", "name a file for each split")
+    parts: dict[Path, tuple[Path, int]] = {}
     whole, splits, notes, begin = [], dict(files), {}, 0
     for split, size in {"train": sum(lines) - sum(sizes.values()), **sizes}.items():
         end, first, found = begin + size, 0, []
@@ -66,13 +85,14 @@ def parted(files: Files, shares: Mapping[str, float], form: Form) -> Parted:
                 found.append(file)
             elif a < b:
                 found.append(_part(file, sha256, a, b, form, asked))
+                parts[found[-1]] = file, a
                 whole.append(sha256)
             first += number
         splits[split] = found
         if split != "train":
             notes[split] = f"lines {begin + 1:,} to {end:,} of train's {sum(lines):,}"
         begin = end
-    return Parted(splits, list(dict.fromkeys(whole)), notes)
+    return Parted(splits, parts, list(dict.fromkeys(whole)), notes)
 
 
 def _lines(file: Path, form: Form) -> int:

@@ -111,9 +111,40 @@ def test_mistakes(cache: Path):
     ):
         with pytest.raises(UserError, match=told):
             own(train="text", **wrong)
+    (cache / "empty").write_text(" \n")
+    (cache / "returns").write_bytes(b"a b\rc d\r" * 9)
+    for wrong, told in (
+        ("empty", "empty: empty; a split needs at least one line of text"),
+        ("returns", r"returns: its lines end with carriage returns alone; write line feeds: tr '\\r' '\\n'"),
+    ):
+        with pytest.raises(UserError, match=told):
+            own(train=wrong, valid="5%")
     os.mkfifo(cache / "pipe")
     with pytest.raises(UserError, match=r"pipe can be read only once; copy its text into a file"):
         own(train="pipe", valid="5%")
+
+
+@pytest.mark.parametrize("line", [3, 100])
+def test_an_error_names_the_file_of_train_and_its_line(cache: Path, line: int):
+    given = [b"l\ta b" for _ in range(100)]
+    for wrong, told, options in (
+        (b"l\ta \xff", "", {"unknown": True}),
+        (b"a b", "no tab", {"unknown": True, "condition": True, "context": "sentence"}),
+        (b"l\ta <eos>", "<eos> is added", {"unknown": True}),
+    ):
+        (cache / "text").write_bytes(b"\n".join([*given[: line - 1], wrong, *given[line:]]))
+        with pytest.raises(UserError) as error:
+            own(train="text", valid="5%", **options)
+        assert str(error.value).startswith("text"), error.value
+        assert f"line {line}" in str(error.value)
+        assert told in str(error.value)
+        assert "byte" not in str(error.value)
+
+
+def test_a_split_of_another_type_is_told_what_it_may_be(cache: Path):
+    (cache / "text").write_text("a b\n" * 100)
+    with pytest.raises(UserError, match=r"valid=5: must be a path, or a share of train such as 5%"):
+        own(train="text", valid=5)
 
 
 def test_word_vectors_need_no_valid(cache: Path):
