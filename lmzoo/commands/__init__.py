@@ -5,6 +5,7 @@ COMMANDS = {
     "vectors": "Learn word vectors, by skip-gram, CBOW, fastText, GloVe, LSA or PPMI",
     "label": "Train a tagger or a classifier of texts or trees, and measure it",
     "cluster": "Group the words of a text into Brown clusters by their neighbours",
+    "check": "Check that a model, such as one of your own, keeps the rules of the protocol",
     "evaluate": "Measure the perplexity of a language model on a text",
     "compare": "Compare runs in a table, or two language models word by word",
     "score": "Print log p of each word or sentence of a text under a language model",

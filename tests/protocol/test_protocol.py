@@ -1,7 +1,6 @@
 """What `LanguageModel` promises, for every model that configs/model names."""
 
 import copy
-import io
 import re
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from omegaconf import OmegaConf
 from shapes import compared
 
 import lmzoo
+from lmzoo import testing
 from lmzoo.core.configs import CONFIGS
-from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.windows import StreamWindows
@@ -25,8 +24,6 @@ from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.model import LanguageModel, State, learnt_numbers, models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import beam_search, sample
-from lmzoo.protocol.state_dict import restored
-from lmzoo.runs.loading import hand_over
 
 NAMES = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 VARIANTS = {
@@ -84,27 +81,25 @@ def settings(request: pytest.FixtureRequest, corpus: Corpus, tmp_path_factory: p
 
 
 @pytest.fixture(scope="module")
-def model(settings: dict, corpus: Corpus) -> LanguageModel:
-    torch.manual_seed(0)
-    model = models.build(settings, vocabulary_size=len(corpus.vocabulary))
-    hand_over(model, corpus)
-    model.estimate(corpus)
-    return model.eval()
+def subject(settings: dict, corpus: Corpus) -> testing.Subject:
+    return testing.subject(lambda: models.build(settings, vocabulary_size=len(corpus.vocabulary)), corpus)
+
+
+@pytest.fixture(scope="module")
+def model(subject: testing.Subject) -> LanguageModel:
+    return subject.model
 
 
 @pytest.fixture
 def predicting(model: LanguageModel) -> LanguageModel:
-    """A model of words; one of whole sentences is refused where it shall predict."""
     if model.whole_sentences:
-        with pytest.raises(UserError, match="whole sentences alone"):
-            model.predict(model.initial_state(1))
         pytest.skip("is a model of whole sentences")
     return model
 
 
 @pytest.fixture
-def tokens(corpus: Corpus) -> torch.Tensor:
-    return corpus.splits["valid"][:60].view(3, 20)
+def tokens(subject: testing.Subject) -> torch.Tensor:
+    return subject.tokens
 
 
 def score(model: LanguageModel, tokens: torch.Tensor, state: State | None = None) -> torch.Tensor:
@@ -137,11 +132,10 @@ def test_every_model_says_how_many_numbers_it_has_learnt(model: LanguageModel):
         assert numbers == len(model.exponential.pairs)
 
 
-def test_scores_are_logprobabilities_of_the_given_tokens(model: LanguageModel, tokens: torch.Tensor):
-    scores, state = model(tokens, model.initial_state(3))
-    assert scores.shape == tokens.shape
-    assert (scores <= 1e-6).all()
-    assert all(part.shape[0] == 3 for part in state)
+@pytest.mark.parametrize("rule", testing.RULES)
+def test_rules_are_kept(subject: testing.Subject, rule: str):
+    if left_out := testing.checked(testing.RULES[rule], subject):
+        pytest.skip(left_out)
 
 
 def test_tensors_have_the_shapes_of_the_docstrings(model: LanguageModel, tokens: torch.Tensor):
@@ -161,82 +155,21 @@ def test_tensors_have_the_shapes_of_the_docstrings(model: LanguageModel, tokens:
     assert model.whole_sentences or tensors[type(model).predict.__qualname__] >= 1
 
 
-def test_predictions_sum_to_one_and_agree_with_scores(predicting: LanguageModel, tokens: torch.Tensor):
-    state = predicting.initial_state(3)
-    with torch.no_grad():
-        for t in range(tokens.shape[1]):
-            logprobs = predicting.predict(state)
-            assert logprobs.shape == (3, predicting.vocabulary_size)
-            torch.testing.assert_close(logprobs.double().exp().sum(1), torch.ones(3).double(), atol=1e-5, rtol=0)
-            scores, state = predicting(tokens[:, t : t + 1], state)
-            torch.testing.assert_close(scores[:, 0], logprobs.gather(1, tokens[:, t : t + 1])[:, 0], atol=1e-4, rtol=0)
-
-
-def test_a_step_in_two_halves_is_a_prediction_and_a_score(predicting: LanguageModel, tokens: torch.Tensor):
-    state, halves = predicting.initial_state(3), predicting.initial_state(3)
-    with torch.no_grad():
-        for t in range(tokens.shape[1]):
-            logprobs, begun = predicting.begin_step(halves)
-            torch.testing.assert_close(logprobs, predicting.predict(state), atol=1e-5, rtol=0)
-            _, state = predicting(tokens[:, t : t + 1], state)
-            halves = predicting.end_step(tokens[:, t], begun)
-            assert [part.shape for part in halves] == [part.shape for part in state]
-        rows = torch.tensor([2, 0])
-        _, begun = predicting.begin_step(halves)
-        chosen = predicting.end_step(tokens[rows, 0], tuple(part[rows] for part in begun))
-        _, state = predicting(tokens[rows, :1], tuple(part[rows] for part in state))
-        torch.testing.assert_close(predicting.predict(chosen), predicting.predict(state), atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize(
-    ("tokens", "message"),
+    ("tokens", "rows", "message"),
     [
-        (torch.tensor([1, 2]), r"not \(2,\) torch.int64; tokens\[None\] is a batch of one"),
-        (torch.tensor([[1.0]]), r"not \(1, 1\) torch.float32"),
-        (torch.zeros(2, 0, dtype=torch.int64), r"not \(2, 0\) torch.int64"),
+        (torch.tensor([1, 2]), 2, r"not \(2,\) torch.int64; tokens\[None\] is a batch of one"),
+        (torch.tensor([[1.0]]), 1, r"not \(1, 1\) torch.float32"),
+        (torch.zeros(2, 0, dtype=torch.int64), 2, r"\(B, T\) int64 with T of at least 1, not \(2, 0\) torch.int64"),
+        (torch.tensor([[1, -1, 2]]), 1, "tokens: -1 is no word of 0 to 149"),
+        (torch.tensor([[1, 150, 2]]), 1, "tokens: 150 is no word of 0 to 149"),
+        (torch.ones(3, 1, dtype=torch.int64), 1, "the state is of 1 rows, the tokens of 3"),
     ],
 )
-def test_tokens_of_another_shape_or_type_are_an_error(model: LanguageModel, tokens: torch.Tensor, message: str):
-    with pytest.raises(ValueError, match=r"tokens must be \(B, T\) int64 with T of at least 1, " + message):
-        model(tokens, model.initial_state(len(tokens)))
-
-
-@pytest.mark.parametrize("wrong", [-1, 150])
-def test_numbers_that_are_no_words_are_an_error(model: LanguageModel, wrong: int):
-    with pytest.raises(ValueError, match=f"tokens: {wrong} is no word of 0 to 149"):
-        model(torch.tensor([[1, wrong, 2]]), model.initial_state(1))
-
-
-def test_a_state_of_another_batch_is_an_error(model: LanguageModel, tokens: torch.Tensor):
-    if model.initial_state(1):
-        with pytest.raises(ValueError, match="the state is of 1 rows, the tokens of 3"):
-            model(tokens, model.initial_state(1))
-
-
-def test_a_batch_of_no_rows_has_no_predictions(predicting: LanguageModel):
-    with torch.no_grad():
-        assert predicting.predict(predicting.initial_state(0)).shape == (0, predicting.vocabulary_size)
-
-
-def test_window_cuts_do_not_matter(model: LanguageModel, tokens: torch.Tensor):
-    whole, state, parts = score(model, tokens), model.initial_state(3), []
-    with torch.no_grad():
-        for window in tokens.split([1, 7, 2, 10], dim=1):
-            scores, state = model(window, state)
-            parts.append(scores)
-    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-4, rtol=0)
-
-
-def test_rows_are_independent(model: LanguageModel, tokens: torch.Tensor):
-    together = score(model, tokens)
-    for row in range(3):
-        torch.testing.assert_close(score(model, tokens[row : row + 1])[0], together[row], atol=1e-4, rtol=0)
-
-
-def test_the_future_does_not_change_the_past(model: LanguageModel, tokens: torch.Tensor):
-    changed = tokens.clone()
-    changed[:, 12:] = tokens[:, 12:].flip(1)
-    torch.testing.assert_close(score(model, changed)[:, :12], score(model, tokens)[:, :12], atol=1e-5, rtol=0)
+def test_what_is_wrong_with_tokens_is_said(tokens: torch.Tensor, rows: int, message: str):
+    model = models.build(options("rnn"), vocabulary_size=150)
+    with pytest.raises(ValueError, match=message):
+        model(tokens, model.initial_state(rows))
 
 
 def test_texts_drawn_side_by_side_are_those_drawn_alone(predicting: LanguageModel):
@@ -251,50 +184,6 @@ def test_texts_drawn_side_by_side_are_those_drawn_alone(predicting: LanguageMode
     for text, logprobs in zip(drawn.tokens, drawn.logprobs, strict=True):
         ends = torch.cat([text, torch.tensor([EOS_ID])])
         torch.testing.assert_close(text_logprobs(predicting, ends, "sentence").cpu()[:30], logprobs.float())
-
-
-def test_what_forgets_at_the_end_of_a_line_goes_on_as_it_began(model: LanguageModel, tokens: torch.Tensor):
-    if model.forgets_at_eos:
-        with torch.no_grad():
-            _, state = model(torch.cat([tokens, torch.zeros_like(tokens[:, :1])], 1), model.initial_state(3))
-        torch.testing.assert_close(score(model, tokens, state), score(model, tokens), atol=1e-5, rtol=0)
-
-
-def test_frozen_changes_nothing(model: LanguageModel, tokens: torch.Tensor):
-    outside = score(model, tokens)
-    with model.frozen():
-        torch.testing.assert_close(score(model, tokens), outside, atol=1e-5, rtol=1e-5)
-
-
-def test_a_saved_model_scores_the_same(model: LanguageModel, tokens: torch.Tensor, settings: dict):
-    buffer = io.BytesIO()
-    torch.save(model.state_dict(), buffer)
-    buffer.seek(0)
-    saved = torch.load(buffer, weights_only=True)
-    places = []
-
-    def build() -> LanguageModel:
-        fresh = models.build(settings, vocabulary_size=model.vocabulary_size)
-        places.append({part.device.type for part in fresh.state_dict().values() if isinstance(part, torch.Tensor)})
-        return fresh
-
-    fresh = restored(build, lambda fresh: fresh.load_state_dict(saved))
-    assert places[0] <= {"meta"}, "a checkpoint can be compared before memory is taken"
-    assert torch.equal(score(fresh.eval(), tokens), score(model, tokens))
-
-
-def test_every_parameter_learns_from_a_finite_gradient(model: LanguageModel, tokens: torch.Tensor):
-    model.train()
-    scores, _ = model(tokens, model.initial_state(3))
-    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
-    if parameters:
-        (-scores.mean() + model.penalty()).backward()
-    model.eval()
-    for name, parameter in parameters.items():
-        assert parameter.grad is not None, name
-        assert torch.isfinite(parameter.grad).all(), name
-        assert parameter.grad.abs().sum() > 0, name
-    model.zero_grad()
 
 
 def advantage(model: LanguageModel, corpus: Corpus, source: MarkovSource) -> float:

@@ -1,0 +1,74 @@
+"""Check the rules of the protocol on a model: ``lmzoo check model=NAME``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from lmzoo.cli.command import CommandParser
+from lmzoo.cli.overrides import check_overrides, hydra_message, parse
+from lmzoo.commands import COMMANDS
+from lmzoo.core.configs import CONFIGS
+from lmzoo.core.errors import UserError, own_place, printable
+from lmzoo.core.plugins import load_plugins
+from lmzoo.corpus import load_corpus
+from lmzoo.protocol.model import models
+from lmzoo.testing import outcomes, subject
+
+GROUPS = ("model", "corpus", "plugins", "seed")
+"""The options of lmzoo train that matter here."""
+
+
+def configured(options: list[str], folder: Path | None) -> dict[str, Any]:
+    """The configuration that ``lmzoo train`` makes of options; a UserError for those that no model depends on."""
+    folders = [CONFIGS, *([folder.absolute()] if folder else [])]
+    for option in options:
+        if parse(option).key_or_group.partition(".")[0] not in GROUPS:
+            raise UserError(f"{option}: no option of lmzoo check", f"there are: {', '.join(GROUPS)}")
+    check_overrides(options, "train", False, folders)
+    searched = f"hydra.searchpath={json.dumps([str(folder) for folder in folders[1:]])}"
+    try:
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            config: Any = OmegaConf.to_container(compose("train", [searched, *options]), resolve=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(hydra_message(error)) from None
+    return config
+
+
+def main() -> int:
+    """The command: returns its exit code, 1 where a rule is broken."""
+    parser = CommandParser(
+        prog="lmzoo check",
+        description=f"{COMMANDS['check']}: a line for each, with what was found and what to do. The model is estimated "
+        "on the corpus, and not trained.",
+        epilog="example: lmzoo check --config-dir my/configs model=unigram plugins=[my.models]",
+    )
+    parser.add_argument("--config-dir", type=Path, metavar="FOLDER", help="it has model/NAME.yaml of your own")
+    parser.add_argument(
+        "options", nargs="+", metavar="KEY=VALUE",
+        help="model=NAME, and as lmzoo train has them model.OPTION, plugins, seed, and corpus (default: pydoc)",
+    )  # fmt: skip
+    arguments = parser.parse_args()
+    config = configured(arguments.options, arguments.config_dir)
+    load_plugins(config["plugins"])
+    models.check(config["model"], "vocabulary_size")
+    corpus, name = load_corpus(config["corpus"]), config["model"]["name"]
+    size = len(corpus.vocabulary)
+    try:
+        made = subject(lambda: models.build(config["model"], vocabulary_size=size), corpus, config["seed"])
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"model={name}: {own_place(error)}", "mend what raises this") from error
+    broken = 0
+    for rule, wrong, left_out in outcomes(made):
+        broken += wrong is not None
+        mark, reason = ("BROKEN", wrong) if wrong else ("-" if left_out else "ok", left_out)
+        print(printable(f"{mark:7} {rule}" + (f": {reason}" if reason else "")), flush=True)
+    told = {0: "no rule is broken", 1: "1 rule is broken"}.get(broken, f"{broken} rules are broken")
+    print(printable(f"{name} on {corpus.name}: {told}"))
+    return 1 if broken else 0
