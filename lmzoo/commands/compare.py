@@ -14,11 +14,13 @@ from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
+from lmzoo.protocol.exchange import read_logprobs
 from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
+from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
 from lmzoo.runs.listing import OUTPUTS, below, find
 
@@ -45,36 +47,49 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
     """Which of two runs predicts a split better, how sure that is, and on which words they differ most.
 
     Args:
+        folders: two runs, or one and a file of log p, as `read_logprobs` has it.
         plot: where the difference is drawn by the frequency of the words.
 
-    Raises: UserError where the runs are of different texts or words, or one of them gives a token no probability.
+    Raises: UserError where they are of different texts or words, or one of them gives a token no probability; and as
+        `read_logprobs` does.
     """
-    opened = [open_run(folder, device) for folder in folders]
-    first, second = (run for run, _, _ in opened)
-    text, other = (run.corpus() for run in (first, second))
-    if text.sha256.get(split) != other.sha256.get(split) or opened[0][2].words != opened[1][2].words:
-        raise UserError(f"{second.path}: is of another text, or other words, than {first.path}", "name two of a text")
-    tokens, logprobs, lines = text.tokens(split), [], []
-    if len(tokens) != len(other.tokens(split)):
+    opened = [None if folder.is_file() else (*open_run(folder, device), Run(folder).corpus()) for folder in folders]
+    runs = [of_run for of_run in opened if of_run is not None]
+    if not runs:
         raise UserError(
-            f"{second.path}: reads more or less of {split} than {first.path}",
-            "name two with the same trainer.first_tokens",
+            f"--tokens: {folders[0]} and {folders[1]} are two files", "give a run of that text beside a file"
         )
-    for (run, model, _), corpus in zip(opened, (text, other), strict=True):
-        warn(run.unfinished())
-        context = run.config()["corpus"]["context"]
-        each = text_logprobs(model, tokens, context, corpus.conditions.get(split))
-        logprobs.append(checked(each, run.path).cpu().double())
+    first, _, vocabulary, text = runs[0]
+    tokens = text.tokens(split)
+    for second, _, words, other in runs[1:]:
+        if text.sha256.get(split) != other.sha256.get(split) or vocabulary.words != words.words:
+            problem = f"{second.path}: is of another text, or other words, than {first.path}"
+            raise UserError(problem, "name two of a text")
+        if len(tokens) != len(other.tokens(split)):
+            raise UserError(
+                f"{second.path}: reads more or less of {split} than {first.path}",
+                "name two with the same trainer.first_tokens",
+            )
+    logprobs, lines = [], []
+    for path, of_run in zip(folders, opened, strict=True):
+        beside = ""
+        if of_run is None:
+            logprobs.append(read_logprobs(path, split, tokens, vocabulary))
+        else:
+            run, model, _, corpus = of_run
+            warn(run.unfinished())
+            context = run.config()["corpus"]["context"]
+            each = text_logprobs(model, tokens, context, corpus.conditions.get(split))
+            logprobs.append(checked(each, path).cpu().double())
+            beside = f" (context {context})"
+            is_known = known_words(model, text.vocabulary)[tokens]
+            if (unknown := int((~is_known).sum())) and not model.whole_sentences:
+                of_known = Score(logprobs[-1][is_known]).perplexity
+                beside += f", without its {unknown:,} unknown words {of_known:.2f}"
         measured = Score(logprobs[-1])
         if measured.impossible:
-            raise UserError(f"{run.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
-        is_known = known_words(model, text.vocabulary)[tokens]
-        unknown = int((~is_known).sum())
-        of_known = Score(logprobs[-1][is_known]).perplexity
-        beside = (
-            f", without its {unknown:,} unknown words {of_known:.2f}" if unknown and not model.whole_sentences else ""
-        )
-        lines.append(f"{'AB'[len(lines)]}  {measured.perplexity:.2f}  {run.path} (context {context}){beside}")
+            raise UserError(f"{path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
+        lines.append(f"{'AB'[len(lines)]}  {measured.perplexity:.2f}  {path}{beside}")
     a, b = logprobs
     interval = bootstrap(a, b, tokens, SAMPLES, seed)
     lines.append(
@@ -82,7 +97,7 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
         f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences"
         f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {seed})"
     )
-    if any(model.whole_sentences for _, model, _ in opened):
+    if any(model.whole_sentences for _, model, _, _ in runs):
         if plot:
             problem = f"--plot {plot}: one of the runs has a probability of whole sentences alone"
             raise UserError(problem, "leave it out")
@@ -90,8 +105,7 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
     frequency = text.train.bincount(minlength=len(text.vocabulary))
     bands = by_frequency(a, b, tokens, frequency, SAMPLES, seed)
     if plot:
-        better = str(first.path), str(second.path)
-        write_output(plot, picture_of_bands(bands, *better, f"{text.name}, {split}", plot))
+        write_output(plot, picture_of_bands(bands, str(folders[0]), str(folders[1]), f"{text.name}, {split}", plot))
     return "\n".join(lines + _frequencies(bands) + _words(a, b, tokens, text.vocabulary.words))
 
 
@@ -177,7 +191,11 @@ def main() -> int:
     )
     parser.add_argument("--sentence", metavar="TEXT", help="the surprisal of each word of it under each of the runs")
     parser.add_argument(
-        "--tokens", nargs=2, action=RunFolder, metavar=("A", "B"), help="on which words two runs differ most"
+        "--tokens",
+        nargs=2,
+        action=RunFolder,
+        metavar=("A", "B"),
+        help="on which words two runs differ most, or a run and a file of lmzoo score --export",
     )
     parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens (default: test)")
     parser.add_argument("--seed", type=bounded(Seed), default=0, help="with --tokens: of the bootstrap (default: 0)")

@@ -5,22 +5,25 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, warn
+from lmzoo.cli.command import CommandParser, check_output, check_tokenize, open_run, text_file, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
+from lmzoo.core.files import write_output
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.lines import by_line, log2_shares
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.abilities import Matches
+from lmzoo.protocol.exchange import encoded
 from lmzoo.protocol.lines import Line, Part, file_parts, scored_lines
 from lmzoo.protocol.model import LanguageModel, State
-from lmzoo.protocol.perplexity import perplexity
+from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
@@ -60,8 +63,16 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
     parser.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
     parser.add_argument("--log10", dest="unit", action="store_const", const="log10", help="not in nats")
+    parser.add_argument(
+        "--export",
+        type=Path,
+        metavar="FILE",
+        help="write log p of every token of valid and test for compare --tokens, in nats, as numpy's savez does",
+    )
     parser.add_device()
     arguments = parser.parse_args()
+    if arguments.export:
+        return _export(arguments)
     if arguments.table and (arguments.sums or arguments.json or arguments.unit == "log10"):
         raise UserError("--table: has a form and a unit of its own", "leave out --sums, --json and --log10")
     run, model, vocabulary = open_run(arguments.run, arguments.device)
@@ -94,6 +105,27 @@ def main() -> int:
         sys.stdout.write((_as_json(line, arguments) if arguments.json else _as_table(line, arguments)) + "\n")
         sums.add(line)
     print(sums.told(arguments.unit), file=sys.stderr)
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    """Write valid and test as `lmzoo.protocol.exchange` has them, and print what each has."""
+    form = arguments.table or arguments.sums or arguments.json or arguments.unit != "nats" or arguments.tokenize
+    if form or arguments.text != "-":
+        raise UserError("--export: has a form of its own, of valid and test", "leave out the text and other forms")
+    check_output(arguments.export)
+    run, model, vocabulary = open_run(arguments.run, arguments.device)
+    if model.whole_sentences:
+        raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave out --export")
+    warn(run.unfinished())
+    corpus, context = run.corpus(), arguments.context or run.config()["corpus"]["context"]
+    splits: dict[str, tuple[Tensor, Tensor]] = {}
+    for split in [name for name in ("valid", "test") if name in corpus.splits]:
+        tokens = corpus.tokens(split)
+        logprobs = text_logprobs(model, tokens, context, corpus.conditions.get(split))
+        splits[split] = tokens, checked(logprobs, run.path)
+        print(f"{split}: {len(tokens):,} tokens, perplexity {Score(logprobs).perplexity:.2f} (context {context})")
+    write_output(arguments.export, encoded(splits, vocabulary))
     return 0
 
 

@@ -64,11 +64,11 @@ def of_lds(folder: Path) -> dict[str, Any]:
 
 
 GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {"lds": of_lds}
-TESTED_ELSEWHERE = "models"  # by test_readme.py, which adds the model that this page shows
+TESTED_ELSEWHERE = {"models", "commands"}  # by test_readme.py, which adds the model shown, and by test_exchange.py
 PYTHON = {page: [code for language, code in fenced(text) if language == "python"] for page, text in PAGES.items()}
 
 
-@pytest.mark.parametrize("page", [page for page, code in PYTHON.items() if code and page != TESTED_ELSEWHERE])
+@pytest.mark.parametrize("page", [page for page, code in PYTHON.items() if code and page not in TESTED_ELSEWHERE])
 def test_python_runs(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
     train = lmzoo.train
     small = ["trainer=debug", "model.embedding=8", "model.hidden=8", "device=cpu"]

@@ -1,0 +1,74 @@
+"""log p of every token of a text in a file, which programs exchange."""
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmzoo.core.errors import UserError
+from lmzoo.core.files import input_stream, sha256
+from lmzoo.corpus import Vocabulary
+from lmzoo.protocol.perplexity import fault
+
+_DAMAGED = (
+    *(ValueError, TypeError, AttributeError, EOFError, KeyError, MemoryError, SyntaxError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+"""What numpy raises where a file is none of its own."""
+
+
+def text_sha256(tokens: Tensor, vocabulary: Vocabulary) -> str:
+    """The SHA-256 of the words of (N,) tokens in UTF-8, with a space between them and `<eos>` at the end of lines."""
+    return sha256(" ".join([vocabulary.words[token] for token in tokens.tolist()]).encode())
+
+
+def encoded(splits: Mapping[str, tuple[Tensor, Tensor]], vocabulary: Vocabulary) -> bytes:
+    """A file of numpy's savez from (N,) tokens and their (N,) log p, in nats, of each split.
+
+    It has for each SPLIT the array ``SPLIT``, log p as the model computed it, and ``SPLIT_sha256``, the `text_sha256`.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for split, (tokens, logprobs) in splits.items():
+        arrays[split] = logprobs.cpu().numpy()
+        arrays[f"{split}_sha256"] = np.array(text_sha256(tokens, vocabulary))
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
+    return buffer.getvalue()
+
+
+def read_logprobs(path: Path, split: str, tokens: Tensor, vocabulary: Vocabulary) -> Tensor:
+    """The (N,) float64 log p of (N,) tokens of a split, from a file that `encoded` or another program wrote.
+
+    Raises: UserError for a damaged file, one without the split or of another text, and numbers that are no log p.
+    """
+    name = f"{split}_sha256"
+    try:
+        with input_stream(path) as stream, np.load(stream, allow_pickle=False) as file:
+            if not {split, name} <= set(file.files):
+                raise UserError(f"{path}: has no arrays {split} and {name}", "write both, or choose another --split")
+            values, checksum = file[split], str(file[name].astype(str))
+    except UserError:
+        raise
+    except _DAMAGED:
+        raise UserError(
+            f"{path}: damaged, or no file of numpy's savez", "write it again with lmzoo score --export"
+        ) from None
+    if values.dtype.kind != "f" or values.ndim != 1:
+        shape = " × ".join(map(str, values.shape)) or "one"
+        raise UserError(f"{path}: {split} is {shape} of {values.dtype}", "write one row of floating-point numbers")
+    if len(values) != len(tokens):
+        problem = f"{path}: has log p of {len(values):,} tokens of {split}, where the run reads {len(tokens):,}"
+        raise UserError(problem, "count each word and one <eos> a line, and name a run of that text")
+    if checksum.lower() != text_sha256(tokens, vocabulary):
+        raise UserError(
+            f"{path}: is of another text of {split}, or other words, than the run", "name a run of that text"
+        )
+    logprobs = torch.from_numpy(values.astype(np.float64))
+    if problem := fault(logprobs):
+        raise UserError(f"{path}: {split}: {problem}", "write natural log p of each token")
+    return logprobs

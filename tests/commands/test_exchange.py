@@ -1,0 +1,114 @@
+"""Files of log p that programs exchange: written by ``lmzoo score --export``, read by ``lmzoo compare --tokens``."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import MODELS, QUICK, command
+
+from lmzoo.commands import compare, score
+from lmzoo.runs.directory import Run
+
+
+def against(run: str, file: str, *more: str):
+    return command("--tokens", run, file, "--device", "cpu", *more, main=compare.main)
+
+
+@pytest.fixture
+def written(runs: list[str], folder: Path) -> dict[str, np.ndarray]:
+    """What ``b.npz`` has, the log p of the second run."""
+    assert command(runs[1], "--export", "b.npz", "--device", "cpu", main=score.main).code == 0
+    with np.load("b.npz", allow_pickle=False) as file:
+        return dict(file)
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_a_file_is_compared_as_its_run_is(runs: list[str], written: dict[str, np.ndarray], split: str):
+    by_run, by_file = (against(runs[0], b, "--split", split).out.splitlines() for b in (runs[1], "b.npz"))
+    assert by_run[0] == by_file[0]
+    assert by_run[1].split(" (context")[0].replace(runs[1], "b.npz") == by_file[1]
+    assert by_run[2:] == by_file[2:]
+    assert len(by_run) > 20
+    turned = command("--tokens", "b.npz", runs[0], "--split", split, "--device", "cpu", main=compare.main).out
+    assert turned.splitlines()[1] == by_run[0].replace("A ", "B ", 1)
+
+
+def test_another_program_can_write_one_from_the_words(runs: list[str], written: dict[str, np.ndarray]):
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    program = page.split("Another program writes it so:")[1].split("```python\n")[1].split("```")[0]
+    corpus = Run(Path(runs[1])).corpus()
+    tokens = [corpus.vocabulary.words[token] for token in corpus.splits["test"].tolist()]
+    Path("test.txt").write_text(
+        " ".join(tokens).replace(" <eos> ", "\n").replace(" <eos>", "\n").replace("<unk>", "xylophone")
+    )
+    Path("RUN").symlink_to(runs[1])
+    exec(program, {"Path": Path, "hashlib": hashlib, "numpy": np, "logprobs": written["test"]})
+    assert against(runs[0], "other.npz").out == against(runs[0], "b.npz").out.replace("b.npz", "other.npz")
+    for split in ("valid", "test"):
+        words = [corpus.vocabulary.words[token] for token in corpus.splits[split].tolist()]
+        assert str(written[f"{split}_sha256"]) == hashlib.sha256(" ".join(words).encode()).hexdigest()
+        assert written[split].shape == (len(words),)
+    uniform = np.full(len(written["test"]), -np.log(50))
+    np.savez("uniform.npz", test=uniform, test_sha256=written["test_sha256"].astype("S64"))
+    assert against(runs[0], "uniform.npz").out.splitlines()[1] == "B  50.00  uniform.npz"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"test_sha256": np.array("0" * 64)}, "is of another text of test"),
+        ({"test": np.full(3, -1.0)}, "has log p of 3 tokens of test, where the run reads "),
+        ({"test": np.full((2, 3), -1.0)}, "test is 2 × 3 of float64"),
+        ({"test": np.array(-1.0)}, "test is one of float64"),
+        ({"test": np.array([None])}, "damaged, or no file of numpy's savez"),
+        ({"test": np.array(["-1"])}, "test is 1 of <U2"),
+    ],
+)
+def test_a_file_of_another_text_or_form_is_refused(
+    runs: list[str], written: dict[str, np.ndarray], change: dict[str, np.ndarray], told: str
+):
+    np.savez("bad.npz", **{**written, **change})  # pyright: ignore[reportArgumentType]
+    assert f"error: bad.npz: {told}" in against(runs[0], "bad.npz").refused()
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (np.nan, "test: the model's log-probabilities are no numbers"),
+        (0.5, "test: the model gives a word the probability 1.649"),
+        (-np.inf, "1 tokens of test have probability 0"),
+    ],
+)
+def test_numbers_that_are_no_log_p_are_refused(
+    runs: list[str], written: dict[str, np.ndarray], value: float, told: str
+):
+    written["test"][7] = value
+    np.savez("bad.npz", **written)  # pyright: ignore[reportArgumentType]
+    assert f"error: bad.npz: {told}" in against(runs[0], "bad.npz").refused()
+
+
+def test_a_damaged_file_is_refused(runs: list[str], written: dict[str, np.ndarray]):
+    whole = Path("b.npz").read_bytes()
+    middle = len(whole) // 2
+    np.save("row.npy", written["test"])
+    wrong = [b"", b"text\n", whole[:middle], whole[:middle] + bytes(64) + whole[middle + 64 :]]
+    for data in (*wrong, Path("row.npy").read_bytes()):
+        Path("bad.npz").write_bytes(data)
+        told = [against(runs[0], "bad.npz", "--split", split) for split in ("valid", "test")]
+        refused = [outcome.refused() for outcome in told if outcome.code]
+        assert refused
+        assert all("error: bad.npz: damaged, or no file of numpy's savez" in line for line in refused)
+    np.savez("bad.npz", valid=written["valid"], valid_sha256=written["valid_sha256"])
+    assert "bad.npz: has no arrays test and test_sha256" in against(runs[0], "bad.npz").refused()
+
+
+def test_what_has_no_text_or_no_log_p_of_words_is_refused(
+    runs: list[str], text: list[str], written: dict[str, np.ndarray]
+):
+    assert "--tokens: b.npz and b.npz are two files" in against("b.npz", "b.npz").refused()
+    for more in (["test"], ["--sums"], ["--bits"], ["--table"], ["--json"], ["--tokenize", "ptb"]):
+        told = command(runs[0], *more, "--export", "c.npz", main=score.main).refused()
+        assert "--export: has a form of its own" in told
+    assert command(*text, *MODELS["rnn"], *QUICK, "trainer.first_tokens=100", "run_dir=less").code == 0
+    assert "tokens of test, where the run reads" in against("less", "b.npz").refused()
