@@ -40,7 +40,8 @@ def test_a_model_outside_the_package(added: int, folder: Path, monkeypatch: pyte
     (folder / f"own{added}.py").write_text(OWN.format(added=added))
     (folder / "mine/model").mkdir(parents=True)
     (folder / "mine/model/own.yaml").write_text("defaults: [rnn, _self_]\nname: own\n")
-    done = checked("--config-dir", "mine", *TEXT, "model=own", "model.hidden=8", f"plugins=[own{added}]")
+    options = ["model=own", "model.embedding=8", "model.hidden=8", f"plugins=[own{added}]"]
+    done = checked("--config-dir", "mine", *TEXT, *options)
     assert done.code == added, done
     broken = [line for line in done.out.splitlines() if line.startswith("BROKEN")]
     assert bool(broken) == bool(added)
