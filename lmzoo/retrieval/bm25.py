@@ -35,8 +35,7 @@ class BM25:
         scores, documents = np.zeros(len(index.names)), len(index.names)
         norm = self.k1 * (1 - self.b + self.b * index.lengths / max(index.lengths.mean(), 1e-9))
         for word, times in Counter(query).items():
-            count = index.count([word])
-            having = int((count > 0).sum())
-            rarity = np.log1p((documents - having + 0.5) / (having + 0.5))
-            scores += times * rarity * count / np.where(count > 0, count + norm, 1)
+            which, count = index.postings(word)
+            rarity = np.log1p((documents - len(which) + 0.5) / (len(which) + 0.5))
+            scores[which] += times * rarity * count / (count + norm[which])
         return np.where(scores > 0, scores, -np.inf)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -52,6 +53,21 @@ class Index:
     def count(self, gram: Sequence[int]) -> np.ndarray:
         """(N,) how often each document has these words side by side."""
         return self._per_document(self._find(gram))
+
+    def postings(self, word: int) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) ascending, the documents that have a word, and (n,) how often."""
+        documents, counts, begins = self._postings
+        own = slice(begins[word], begins[word + 1])
+        return documents[own], counts[own]
+
+    @cached_property
+    def _postings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The documents of word 0, of word 1, …, how often each has it, and (V + 1,) where those of a word begin."""
+        documents = self._document[self._places]
+        new = np.diff(documents, prepend=-1) != 0
+        new[self._begins[:-1]] = True
+        first = np.flatnonzero(new)
+        return documents[first], np.diff(first, append=len(documents)), np.searchsorted(first, self._begins)
 
     def followed(self, gram: Sequence[int]) -> np.ndarray:
         """(N,) how often each document has these words with a word after them."""

@@ -11,8 +11,9 @@ history h backs off to the shorter h′ by a Dirichlet prior of its own (MacKay 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -58,14 +59,42 @@ def probability(index: Index, gram: Sequence[int], options: RankingOptions) -> n
         shorter = probability(index, gram[1:], options)
         return (index.count(gram) + options.nu * shorter) / (index.followed(gram[:-1]) + options.nu)
     mu, lambda_, share = options.mu, options.lambda_, index.share(gram[0])
-    length = np.maximum(index.lengths + mu, 1e-6)  # a document may be empty where μ = 0
-    return (1 - lambda_) * (index.count(gram) + mu * share) / length + lambda_ * share
+    return (1 - lambda_) * (index.count(gram) + mu * share) / _lengths(index, mu) + lambda_ * share
+
+
+def _lengths(index: Index, mu: float) -> np.ndarray:
+    """(N,) |d| + μ."""
+    return np.maximum(index.lengths + mu, 1e-6)  # a document may be empty where μ = 0
 
 
 def log_likelihood(index: Index, query: Sequence[int], options: RankingOptions) -> np.ndarray:
     """(N,) log p(q|d) in nats; the first words of the query have shorter histories."""
+    if options.order == 1:
+        return expected_log(index, Counter(query), options)
     grams = Counter(tuple(query[max(0, end - options.order) : end]) for end in range(1, len(query) + 1))
     return sum((n * np.log(probability(index, g, options)) for g, n in grams.items()), np.zeros(len(index.names)))
+
+
+def expected_log(index: Index, weights: Mapping[int, float], options: RankingOptions) -> np.ndarray:
+    """(N,) Σ_w weight(w) log p(w|d) in nats, by a visit to each document that has the word.
+
+    p(w|d) is b(d) p(w|C) where d does not have w, and else that times 1 + (1 − λ) c(w, d) / ((|d| + μ) b(d) p(w|C)).
+    """
+    log_b, factor = _unseen(index, options.mu, options.lambda_)
+    share = {word: index.share(word) for word in weights}
+    result = sum(weights.values()) * log_b + sum(weight * np.log(share[word]) for word, weight in weights.items())
+    for word, weight in weights.items():
+        documents, counts = index.postings(word)
+        result[documents] += weight * np.log1p(counts / share[word] * factor[documents])
+    return result
+
+
+@lru_cache(maxsize=1)
+def _unseen(index: Index, mu: float, lambda_: float) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) log b(d) and (N,) (1 − λ) / ((|d| + μ) b(d)), which all queries share; see `expected_log`."""
+    length = _lengths(index, mu)
+    b = (1 - lambda_) * mu / length + lambda_
+    return np.log(b), (1 - lambda_) / (length * b)
 
 
 def relevance_model(index: Index, scores: np.ndarray, documents: int, terms: int) -> dict[int, float]:
@@ -78,8 +107,7 @@ def relevance_model(index: Index, scores: np.ndarray, documents: int, terms: int
         documents: how many count, the best.
         terms: how many words are kept; their probabilities sum to 1.
     """
-    best = np.argsort(-scores, kind="stable")[:documents]
-    best = best[np.isfinite(scores[best])]
+    best = _best(scores, documents)
     weights = np.exp(scores[best] - scores[best].max(initial=-np.inf))
     p = np.zeros(len(index.words))
     for text, weight in zip(map(index.text, best), weights / weights.sum(), strict=True):
@@ -105,17 +133,27 @@ def score(index: Index, query: Sequence[int], options: RankingOptions, prior: np
     if not options.feedback or not np.isfinite(scores).any():
         return scores
     model = relevance_model(index, scores, options.feedback, options.terms)
-    expected = sum(p * np.log(probability(index, [word], options)) for word, p in model.items())
+    expected = expected_log(index, model, options)
     expanded = options.weight * likelihood + (1 - options.weight) * len(query) * expected + prior
     return np.where(_has_any(index, [*query, *model]), expanded, -np.inf)
 
 
 def _has_any(index: Index, words: Sequence[int]) -> np.ndarray:
     """(N,) whether a document has one of these words."""
-    return sum((index.count([word]) for word in set(words)), np.zeros(len(index.names))) > 0
+    has = np.zeros(len(index.names), bool)
+    for word in words:
+        has[index.postings(word)[0]] = True
+    return has
+
+
+def _best(scores: np.ndarray, depth: int) -> np.ndarray:
+    """The places of at most so many scores above -inf, the best first; among equals the first."""
+    best = np.flatnonzero(scores > -np.inf)
+    if len(best) > depth:
+        best = best[scores[best] >= np.partition(scores[best], -depth)[-depth]]
+    return best[np.argsort(-scores[best], kind="stable")][:depth]
 
 
 def ranked(index: Index, scores: np.ndarray, depth: int) -> dict[str, float]:
     """The names and scores of at most so many documents, the best first; among equals the first of the collection."""
-    best = np.argsort(-scores, kind="stable")[:depth]
-    return {index.names[d]: float(scores[d]) for d in best if scores[d] > -np.inf}
+    return {index.names[d]: float(scores[d]) for d in _best(scores, depth)}

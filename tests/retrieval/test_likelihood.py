@@ -64,6 +64,31 @@ def test_unigrams_have_the_dense_formula(index: Index, texts: list[list[str]], m
     np.testing.assert_allclose(found, dense(texts, "abbe", mu, lam))
 
 
+@pytest.mark.parametrize(("mu", "lam"), [(200.0, 0.0), (0.0, 0.4), (1e-6, 0.0), (50.0, 0.7), (3.0, 1.0)])
+def test_documents_that_have_a_word_are_visited_to_the_sum_over_all(mu: float, lam: float):
+    draw = random.Random(1)
+    words = [str(int(draw.paretovariate(0.7))) for _ in range(3000)]
+    index = Index.of({f"d{i}": words[i * i : (i + 1) ** 2] for i in range(54)} | {"empty": []})
+    query = index.numbers(["1", "2", "2", "17", "5"])
+    for options in (settings(mu=mu, lambda_=lam), settings(mu=mu + 1, lambda_=lam)):
+        expected = sum(np.log(probability(index, [word], options)) for word in query)
+        np.testing.assert_allclose(log_likelihood(index, query, options), expected, rtol=0, atol=1e-12)
+
+
+def test_postings_have_each_document_with_a_word_once(index: Index):
+    for word in range(5):
+        documents, counts = index.postings(word)
+        of_all = index.count([word])
+        assert documents.tolist() == np.flatnonzero(of_all).tolist()
+        assert counts.tolist() == of_all[documents].tolist()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 9])
+def test_the_first_of_equal_documents_is_ranked_first(index: Index, depth: int):
+    scores = np.array([2.0, -np.inf, 3.0, 2.0, 2.0, -np.inf, 4.0])
+    assert [*ranked(index, scores, depth)] == ["d6", "d2", "d0", "d3", "d4"][:depth]
+
+
 def test_jelinek_mercer_by_hand():
     index = Index.of({"one": "aab", "two": "b"})
     found = log_likelihood(index, index.numbers("ab"), settings(mu=0.0, lambda_=0.25))
