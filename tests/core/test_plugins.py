@@ -239,6 +239,7 @@ def test_the_model_of_the_documentation_is_one(tmp_path: Path, monkeypatch: pyte
     page = (ROOT / "docs/models.md").read_text()
     code = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "register(" in block)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(models, "entries", dict(models.entries))
     Path("of_the_page.py").write_text(code.replace('register("unigram")', 'register("of_the_page")'))
     Path("configs/model").mkdir(parents=True)
     Path("configs/model/of_the_page.yaml").write_text("name: of_the_page\nalpha: 1.0\n")
