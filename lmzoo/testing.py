@@ -1,4 +1,4 @@
-"""The rules of the protocol, checked on one model: `check_model` for pytest.
+"""The rules of the protocol, checked on one model: `check_model` for pytest, and ``lmzoo check model=NAME``.
 
 A rule is a function in `RULES`. Its docstring is what a model promises.
 """
