@@ -158,13 +158,16 @@ def main() -> int:
         prog="lmzoo embed",
         description=f"{COMMANDS['embed']}. Under a trained linear dynamical system it is the mean of the state given "
         "the whole line, scaled so that over the training text it varies alike in all directions, then to unit "
-        "length; under a hidden Markov model, the roots of the posteriors of its states. numpy.load('book.npy', "
+        "length; under a hidden Markov model, the roots of the posteriors of its states; of a recurrent network, its "
+        "state after the token, scaled to unit length, which knows nothing of later words. numpy.load('book.npy', "
         "mmap_mode='r') reads the embeddings (N, h), and book.tsv beside it has a row for each: the number of its "
         "line, from 0, and its word.",
         epilog="examples: lmzoo embed outputs/ptb/lds book.txt book.npy; "
         "lmzoo embed outputs/ptb/lds book.txt --neighbours bank",
     )
-    parser.add_run("outputs/ptb/lds", "the run directory of model=lds or of a hidden Markov model")
+    parser.add_run(
+        "outputs/ptb/lds", "the run directory of model=lds, of a hidden Markov model or of a recurrent network"
+    )
     parser.add_argument("text", type=Path, help="a sentence a line, words separated by spaces, UTF-8")
     out = parser.add_mutually_exclusive_group(required=True)
     out.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npy")

@@ -47,8 +47,9 @@ class Dense:
 
     Args:
         vectors: a run of ``lmzoo vectors``, or a file of word vectors, whose components are features; None: none.
-        encoder: a run of model=lds or of a hidden Markov model, which reads the sentence and whose vectors of its words
-            are features. None: none.
+        encoder: a run of model=lds, of a hidden Markov model or of a recurrent network, which reads the sentence and
+            whose vectors of its words are features; those of a recurrent network know only the words up to theirs (the
+            forward half of Akbik, Blythe & Vollgraf 2018). None: none.
         around: how many words on either side whose vectors count as well.
         scale: the root mean square of the components of vectors over train.
     """
@@ -71,7 +72,7 @@ class Dense:
             run, vocabulary = opener.language_model("labeller.encoder", self.encoder)
             if not isinstance(run.model, Encoder):
                 problem = f"model={run.options['name']} makes no vectors of the words of a line"
-                advice = "choose a run of model=lds or of a hidden Markov model"
+                advice = "choose a run of model=lds, of a hidden Markov model or of a recurrent network"
                 raise UserError(f"labeller.encoder={self.encoder}: {problem}", advice)
             self.model, self.options, self.words = run.model, run.options, vocabulary.words
             log_covered(self.encoder, self.words, sentences)

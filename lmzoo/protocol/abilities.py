@@ -10,7 +10,7 @@ from lmzoo.protocol.model import State
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Gives every token of a sentence a vector, made from all words of the sentence."""
+    """Gives every token of a sentence a vector, made from all its words; of a recurrent network from those up to it."""
 
     def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, T) tokens of sentences, and a mask that is False on padding -> (B, T, h) vectors."""

@@ -98,7 +98,7 @@ def test_mistakes_are_told(tmp_path: Path, vectors: str):
     model, vocabulary = system(unknown=False)
     with pytest.raises(UserError, match=r"labeller.encoder=lds: 'a' is not among its words, nor is <unk>; choose"):
         dense.start(SENTENCES, Opened(OPTIONS, model, vocabulary))
-    options = defaults("model", "lstm")
-    lstm = models.build(options, vocabulary_size=len(vocabulary))
-    with pytest.raises(UserError, match="encoder=lds: model=lstm makes no vectors of the words of a line; choose"):
-        dense.start(SENTENCES, Opened(options, lstm, vocabulary))
+    options = defaults("model", "ngram")
+    ngram = models.build(options, vocabulary_size=len(vocabulary))
+    with pytest.raises(UserError, match="encoder=lds: model=ngram makes no vectors of the words of a line; choose"):
+        dense.start(SENTENCES, Opened(options, ngram, vocabulary))

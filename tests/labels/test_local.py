@@ -75,16 +75,21 @@ def test_something_must_be_read():
         labellers.build(defaults("labeller", "local"))
 
 
-def test_a_run_reads_with_a_language_model_and_holds_it(folder: Path):
+@pytest.mark.parametrize("model", [[*MODELS["lds"], "model.blocks=2"], [*MODELS["lstm"], "model.classes=3"]])
+def test_a_run_reads_with_a_language_model_and_holds_it(folder: Path, model: list[str]):
     Path("lm.txt").write_text("the walk ends\nthey walk\na b c d e f\n" * 20)
     corpus = ["corpus=text", *(f"corpus.{split}=lm.txt" for split in ("train", "valid")), "corpus.unknown=true"]
-    assert command(*corpus, *MODELS["lds"], "model.blocks=2", *QUICK, "run_dir=lm").code == 0
+    assert command(*corpus, *model, *QUICK, "run_dir=lm").code == 0
     Path("train.txt").write_text("The D\nwalk N\nends V\n\nthey P\nwalk V\n\n")
     options = ["task=pos", "labeller=local", "labeller.epochs=60", "labeller.lr=0.03", "task.train=train.txt",
                "task.test=train.txt"]  # fmt: skip
     assert "labeller.encoder: none: not a run" in command(*options, "labeller.encoder=none", main=label.main).refused()
     done = command(*options, "labeller.encoder=lm", "run_dir=r", main=label.main)
     assert "test accuracy 100.00" in done.out, done
+    characters = command(*corpus, *model, "corpus.unit=char", *QUICK, "run_dir=characters")
+    assert characters.code == 0, characters
+    refused = command(*options, "labeller.encoder=characters", main=label.main).refused()
+    assert "labeller.encoder: characters has corpus.unit=char, and here it is word" in refused
     Path("lm").rename("gone")
     Path("new.txt").write_text("the\nwalk\nends\n")
     assert command("r", "new.txt", main=tag.main).out == "the D\nwalk N\nends V\n"

@@ -11,6 +11,7 @@ from typing import Any, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Depth, Dropout, NonNegative, Size, Source
@@ -212,6 +213,12 @@ class Recurrent(Conditioned):
         last, *memory = state
         hidden, memory = self._advance(last[:, None], tuple(memory))
         return self.dropout(hidden)[:, 0], memory
+
+    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, T) tokens, a sentence a row -> (B, T, hidden) h after each, of unit length; later ones do not count."""
+        last, *memory = self.initial_state(len(tokens))
+        hidden, _ = self._advance(torch.cat([last[:, None], tokens], 1), tuple(memory))  # (B, T + 1, hidden)
+        return F.normalize(hidden[:, 1:], dim=2)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         hidden, after = self.vectors(tokens, state)

@@ -117,3 +117,18 @@ def test_biases_start_at_zero_and_weights_fill_the_range_of_init():
 def test_options_of_all_recurrent_networks_are_checked_in_each(name: str, changed: dict, message: str):
     with pytest.raises(UserError, match=message):
         models.build(defaults("model", name) | changed, vocabulary_size=200)
+
+
+@pytest.mark.parametrize(("kind", "constructor"), KINDS)
+def test_embeddings_are_the_states_after_each_word_by_the_equations(kind: str, constructor: Callable[..., Recurrent]):
+    torch.manual_seed(0)
+    model = constructor(**SMALL | {"layers": 1}).double().eval()
+    sentence = [3, 1, 4, 0]
+    parameters = [getattr(model.recurrent, f"{n}_l0") for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    h, c, expected = torch.zeros(5).double(), torch.zeros(5).double(), []
+    for token in [0, *sentence]:
+        h, c = cell(kind, model.embedding.weight[token], h, c, *parameters)
+        expected.append(h / h.square().sum().sqrt())
+    found = model.embed(torch.tensor([sentence, [3, 1, 0, 0]]))
+    torch.testing.assert_close(found[0], torch.stack(expected[1:]))
+    torch.testing.assert_close(found[1, :2], found[0, :2])  # later words and padding do not count
