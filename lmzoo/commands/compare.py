@@ -1,10 +1,13 @@
 """Compare runs: ``lmzoo compare RUN…``; two models word by word: ``--tokens A B``; several on a ``--sentence``."""
 
 import glob
+import itertools
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, open_run, warn
@@ -12,10 +15,13 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, named_by, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
+from lmzoo.corpus import Corpus
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
 from lmzoo.protocol.exchange import read_logprobs
 from lmzoo.protocol.lines import known_words, scored
+from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
@@ -43,12 +49,15 @@ def matching(patterns: list[str]) -> list[Path]:
     return list(runs)
 
 
-def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot: Path | None = None) -> str:
+def compare_tokens(
+    folders: list[Path], split: str, device: str, seed: int, plot: Path | None = None, mixture: bool = False
+) -> str:
     """Which of two runs predicts a split better, how sure that is, and on which words they differ most.
 
     Args:
         folders: two runs, or one and a file of log p, as `read_logprobs` has it.
         plot: where the difference is drawn by the frequency of the words.
+        mixture: whether to tell the perplexity of the mixture per token, whose weights EM finds on valid.
 
     Raises: UserError where they are of different texts or words, or one of them gives a token no probability; and as
         `read_logprobs` does.
@@ -61,27 +70,28 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
         )
     first, _, vocabulary, text = runs[0]
     tokens = text.tokens(split)
-    for second, _, words, other in runs[1:]:
-        if text.sha256.get(split) != other.sha256.get(split) or vocabulary.words != words.words:
+    for (second, _, words, other), part in itertools.product(runs[1:], [split, "valid"][: 1 + mixture]):
+        if text.sha256.get(part) != other.sha256.get(part) or vocabulary.words != words.words:
             problem = f"{second.path}: is of another text, or other words, than {first.path}"
             raise UserError(problem, "name two of a text")
-        if len(tokens) != len(other.tokens(split)):
+        if len(text.tokens(part)) != len(other.tokens(part)):
             raise UserError(
-                f"{second.path}: reads more or less of {split} than {first.path}",
+                f"{second.path}: reads more or less of {part} than {first.path}",
                 "name two with the same trainer.first_tokens",
             )
-    logprobs, lines = [], []
+    logprobs, valid, lines = [], [], []
     for path, of_run in zip(folders, opened, strict=True):
-        beside = ""
-        if of_run is None:
-            logprobs.append(read_logprobs(path, split, tokens, vocabulary))
-        else:
+        read, beside = partial(read_logprobs, path, vocabulary=vocabulary), ""
+        if of_run is not None:
             run, model, _, corpus = of_run
             warn(run.unfinished())
-            context = run.config()["corpus"]["context"]
-            each = text_logprobs(model, tokens, context, corpus.conditions.get(split))
-            logprobs.append(checked(each, path).cpu().double())
-            beside = f" (context {context})"
+            read = partial(_scored, run, model, corpus)
+        logprobs.append(read(split, tokens))
+        if mixture:
+            valid.append(read("valid", text.tokens("valid")))
+        if of_run is not None:
+            run, model, _, _ = of_run
+            beside = f" (context {run.config()['corpus']['context']})"
             is_known = known_words(model, text.vocabulary)[tokens]
             if (unknown := int((~is_known).sum())) and not model.whole_sentences:
                 of_known = Score(logprobs[-1][is_known]).perplexity
@@ -97,7 +107,16 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
         f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences"
         f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {seed})"
     )
-    if any(model.whole_sentences for _, model, _, _ in runs):
+    whole_sentences = any(model.whole_sentences for _, model, _, _ in runs)
+    if mixture and whole_sentences:
+        problem = "--mixture: one of the runs has a probability of whole sentences alone"
+        raise UserError(problem, "train model=mixture model.per=sentence")
+    if mixture:
+        weights = mixture_weights(torch.stack(valid, 1))
+        of_both = Score((torch.stack(logprobs, 1) + weights.log()).logsumexp(1)).perplexity
+        of_a, of_b = weights.tolist()
+        lines.append(f"mixture  {of_both:.2f}  of {of_a:.4f} A and {of_b:.4f} B, weights by EM on valid")
+    if whole_sentences:
         if plot:
             problem = f"--plot {plot}: one of the runs has a probability of whole sentences alone"
             raise UserError(problem, "leave it out")
@@ -107,6 +126,12 @@ def compare_tokens(folders: list[Path], split: str, device: str, seed: int, plot
     if plot:
         write_output(plot, picture_of_bands(bands, str(folders[0]), str(folders[1]), f"{text.name}, {split}", plot))
     return "\n".join(lines + _frequencies(bands) + _words(a, b, tokens, text.vocabulary.words))
+
+
+def _scored(run: Run, model: LanguageModel, corpus: Corpus, split: str, tokens: Tensor) -> Tensor:
+    """(N,) float64 log p of a split under a run."""
+    context = run.config()["corpus"]["context"]
+    return checked(text_logprobs(model, tokens, context, corpus.conditions.get(split)), run.path).cpu().double()
 
 
 def _frequencies(bands: Sequence[FrequencyBand]) -> list[str]:
@@ -197,6 +222,9 @@ def main() -> int:
         metavar=("A", "B"),
         help="on which words two runs differ most, or a run and a file of lmzoo score --export",
     )
+    parser.add_argument(
+        "--mixture", action="store_true", help="with --tokens: the perplexity of both mixed by weights found on valid"
+    )
     parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens (default: test)")
     parser.add_argument("--seed", type=bounded(Seed), default=0, help="with --tokens: of the bootstrap (default: 0)")
     parser.add_device()
@@ -205,10 +233,14 @@ def main() -> int:
     if arguments.tokens:
         if arguments.runs:
             parser.error(f"--tokens compares two runs and no more, such as {arguments.runs[0]}")
+        if arguments.mixture and arguments.split == "valid":
+            raise UserError("--mixture: its weights are fitted to valid", "choose another --split, or leave it out")
         check_output(arguments.plot)
-        lines = compare_tokens(arguments.tokens, arguments.split, arguments.device, arguments.seed, arguments.plot)
-        print(printable(lines, "\n"))
+        options = arguments.split, arguments.device, arguments.seed, arguments.plot, arguments.mixture
+        print(printable(compare_tokens(arguments.tokens, *options), "\n"))
         return 0
+    if arguments.mixture:
+        parser.error("--mixture: is of the two models of --tokens")
     check_output(arguments.csv, arguments.json, arguments.plot)
     runs = matching(arguments.runs or [str(OUTPUTS)])
     if arguments.sentence is not None:

@@ -8,7 +8,9 @@ import pytest
 from command_line import MODELS, QUICK, command
 
 from lmzoo.commands import compare, score
+from lmzoo.models.combined.mixture import Mixture
 from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import load
 
 
 def against(run: str, file: str, *more: str):
@@ -112,3 +114,21 @@ def test_what_has_no_text_or_no_log_p_of_words_is_refused(
         assert "--export: has a form of its own" in told
     assert command(*text, *MODELS["rnn"], *QUICK, "trainer.first_tokens=100", "run_dir=less").code == 0
     assert "tokens of test, where the run reads" in against("less", "b.npz").refused()
+
+
+def test_a_mixture_with_a_file_is_that_of_the_runs(runs: list[str], text: list[str], written: dict[str, np.ndarray]):
+    both = "model.runs=[" + ",".join(runs) + "]"
+    assert command(*text, "model=mixture", both, "model.per=token", "run_dir=mixed", "device=cpu").code == 0
+    lines = [against(runs[0], b, "--mixture").out.splitlines()[3] for b in (runs[1], "b.npz")]
+    assert lines[0] == lines[1]
+    model, _ = load(Path("mixed"), "cpu")
+    assert isinstance(model, Mixture)
+    weights = model.weights.tolist()
+    results = Run(Path("mixed")).results()
+    assert results is not None
+    perplexity = results["perplexity"]["test"]
+    expected = f"mixture  {perplexity:.2f}  of {weights[0]:.4f} A and {weights[1]:.4f} B, weights by EM on valid"
+    assert lines[0] == expected
+    assert "fitted to valid" in against(runs[0], "b.npz", "--mixture", "--split", "valid").refused()
+    np.savez("bad.npz", test=written["test"], test_sha256=written["test_sha256"])
+    assert "bad.npz: has no arrays valid and valid_sha256" in against(runs[0], "bad.npz", "--mixture").refused()
