@@ -16,7 +16,7 @@ from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
 
 HOT = 16.0
-"""Bits of the darkest colour."""
+"""Bits of the strongest colour, which is dark on a light ground and light on a dark one."""
 
 GOLDEN = 137.5
 """Degrees between the hues of two states whose numbers follow each other, so that few are alike."""
