@@ -35,7 +35,7 @@ from lmzoo.protocol.perplexity import Score, checked
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import beam_search, sample
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import LABELS, kind_of
+from lmzoo.runs.kinds import LABELS, WORD_VECTORS, kind_of
 from lmzoo.runs.labellers import load_labeller
 from lmzoo.runs.listing import find
 from lmzoo.runs.loading import load as load_weights
@@ -239,7 +239,13 @@ def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str
     folder = Run(find(os.fspath(run)))
     if folder.path != Path(run):
         log.warning("%s is %s", run, folder.path)
-    if kind_of(folder.config()) is LABELS:
+    kind = kind_of(folder.config())
+    if kind is WORD_VECTORS:
+        raise UserError(
+            f"{folder.path}: is a run of {kind.noun}, no model of text",
+            f'lmzoo.words.vectors.formats.read_vectors(Path("{folder.path}")) reads them',
+        )
+    if kind is LABELS:
         return Tagger(load_labeller(folder.path))
     model, vocabulary = load_weights(folder.path, device)
     return Loaded(model, vocabulary, folder, folder.config()["corpus"]["context"])

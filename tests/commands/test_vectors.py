@@ -1,6 +1,7 @@
 """The commands ``lmzoo vectors`` and ``lmzoo probe``: runs, what they hold, and mistakes."""
 
 import csv
+import importlib
 import json
 import os
 import signal
@@ -12,8 +13,10 @@ import torch
 from command_line import TEXT, command
 from scipy.stats import spearmanr
 
+import lmzoo
 from lmzoo.commands import compare, evaluate, probe, vectors
 from lmzoo.core import progress
+from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors import word2vec
 from lmzoo.words.vectors.counting import PPMI
@@ -27,6 +30,15 @@ def ppmi(folder: Path) -> str:
     done = command(*SMALL, "method=ppmi", "method.window=2", "run_dir=ppmi", main=vectors.main)
     assert done.code == 0, done
     return "ppmi"
+
+
+def test_load_says_what_reads_vectors(ppmi: str):
+    with pytest.raises(UserError, match="ppmi: is a run of word vectors, no model of text; lmzoo") as error:
+        lmzoo.load(ppmi)
+    call = str(error.value.advice).removesuffix(" reads them")
+    module, _, reading = call.rpartition(".")
+    vectors = eval(reading, {"Path": Path, **vars(importlib.import_module(module))})
+    assert vectors.words == read_vectors(Path(ppmi)).words
 
 
 def test_a_run_has_its_vectors_and_its_results(ppmi: str):
