@@ -26,7 +26,7 @@ def main() -> int:
     run, model, vocabulary = open_run(options.run, options.device)
     unfinished = run.unfinished()
     prompt, condition = _encoded(options.prompt, model, vocabulary), label_number(options.condition, vocabulary)
-    begun, labels = [] if prompt is None else prompt.tolist(), None
+    begun, labels, cut = [] if prompt is None else prompt.tolist(), None, 0
     allowed = known_words(model, vocabulary) if options.no_unknown else None
     if options.beam:
         sentences = beam_search(
@@ -49,9 +49,13 @@ def main() -> int:
         for place, (logprob, tokens) in enumerate(lines):
             whole = tokens if place else [*begun, *tokens]
             text = printable(vocabulary.decode(whole[:-1] if whole[-1] == EOS_ID else whole))
+            if options.beam and whole[-1] != EOS_ID:
+                cut, text = cut + 1, f"{text} …"
             if labels is not None:
                 text = f"{printable(vocabulary.conditions[labels[number]])}\t{text}"
             print(f"{logprob:.4f}\t{text}" if options.scores else text)
+    if cut:
+        warn(f"{cut} of {len(texts)} sentences, with … behind them, are cut at --tokens {options.tokens}")
     return 0
 
 
@@ -95,7 +99,9 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         "--no-unknown", action="store_true", help="leave out <unk>; other words keep the ratio of their probabilities"
     )
     parser.add_argument(
-        "--beam", type=bounded(Size), help="print the likeliest sentences that a beam search of this width finds"
+        "--beam",
+        type=bounded(Size),
+        help="print the likeliest sentences that a beam search of this width finds; … is behind those cut at --tokens",
     )
     parser.add_argument(
         "--seed", type=bounded(LongSeed), default=0, help="of the first text; the next has the next number (0)"

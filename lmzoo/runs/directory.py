@@ -232,7 +232,10 @@ class Run(Files):
         if not self.config_file.exists():
             meant = None if self.path.exists() else nearest(self.path)
             reason = "it has no config.yaml" if self.path.exists() else "there is no such folder"
-            raise UserError(f"{self.path}: not a run directory ({reason}{f'; is it {meant}?' if meant else ''})")
+            raise UserError(
+                f"{self.path}: not a run directory ({reason}{f'; is it {meant}?' if meant else ''})",
+                None if meant else "lmzoo compare lists the runs",
+            )
         data = self.read(CONFIG)
         try:
             config = parse(data.decode())

@@ -46,14 +46,17 @@ def test_texts_with_their_scores(run: Path):
         assert sum(float(score) for score, _ in block) == pytest.approx(float(logprobs.sum()), abs=1e-3 * len(block))
 
 
-def test_the_likeliest_sentences(run: Path):
+def test_the_likeliest_sentences_and_which_of_them_are_cut(run: Path):
     model, vocabulary = load(run)
     found = beam_search(model, 4, 10)
-    out = command(str(run), "--tokens", "10", "--beam", "4", "--scores", main=generate.main).out
-    assert [line.split("\t") for line in out.splitlines()] == [
-        [f"{sentence.logprob:.4f}", vocabulary.decode(sentence.tokens).removesuffix("<eos>").rstrip()]
-        for sentence in found
+    cut = [sentence.tokens[-1] != 0 for sentence in found]
+    assert 0 < sum(cut) < 4
+    done = command(str(run), "--tokens", "10", "--beam", "4", "--scores", main=generate.main)
+    assert [line.split("\t") for line in done.out.splitlines()] == [
+        [f"{sentence.logprob:.4f}", vocabulary.decode(sentence.tokens).removesuffix("<eos>").rstrip() + " …" * is_cut]
+        for sentence, is_cut in zip(found, cut, strict=True)
     ]
+    assert f"{sum(cut)} of 4 sentences, with … behind them, are cut at --tokens 10" in done.err
 
 
 def test_whole_sentences_and_rules(run: Path):
@@ -116,7 +119,8 @@ def test_mistakes_of_the_command(run: Path, arguments: list[str], message: str):
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path):
-    assert "not a run directory" in command(str(tmp_path), main=generate.main).refused()
+    told = "not a run directory (it has no config.yaml); lmzoo compare lists the runs"
+    assert told in command(str(tmp_path), main=generate.main).refused()
 
 
 def test_a_beam_that_fills_the_memory_is_refused_with_the_limit(run: Path):
