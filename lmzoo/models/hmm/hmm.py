@@ -11,7 +11,7 @@ from lmzoo.core.iterations import StateDict, iterations
 from lmzoo.core.options import Count, NonNegative, Size
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
-from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables
+from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables, over_words
 from lmzoo.models.hmm.inference import baum_welch
 from lmzoo.protocol.model import models
 from lmzoo.words.brown import cached_brown_clusters
@@ -66,7 +66,7 @@ class HMM(DenseHMM):
     def tables(self) -> DenseTables:
         kept = torch.arange(self.states, device=self.device)
         start, transition, emission = self.start, self.transition, self.emission
-        return DenseTables(kept, start.log_softmax(0), transition.log_softmax(1), emission.log_softmax(0))
+        return DenseTables(kept, start.log_softmax(0), transition.log_softmax(1), over_words(emission))
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:

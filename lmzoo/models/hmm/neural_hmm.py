@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from lmzoo.core.options import Dropout, Size
-from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables
+from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables, over_words
 from lmzoo.models.hmm.state_vectors import Residual
 from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import models
@@ -47,4 +47,4 @@ class NeuralHMM(DenseHMM):
         start = single(self.first(self.start(e)))[:, 0]
         transition = single(self.transition(e) @ self.destination(kept).T)
         emission = single(self.word.weight @ self.emission(e).T) + self.word.bias[:, None]
-        return DenseTables(kept, start.log_softmax(0), transition.log_softmax(1), emission.log_softmax(0))
+        return DenseTables(kept, start.log_softmax(0), transition.log_softmax(1), over_words(emission))

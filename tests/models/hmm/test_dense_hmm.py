@@ -184,3 +184,16 @@ def test_predictions_are_in_single_precision_and_sum_to_one(build, half):
         logprobs = torch.cat([model.predict(state), model.next_words(1)[None]])
     assert logprobs.dtype == torch.float32
     torch.testing.assert_close(logprobs.exp().sum(1), torch.ones(5), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["hmm", "neural_hmm"])
+def test_emissions_sum_to_one_over_many_words(name):
+    torch.manual_seed(0)
+    model = models.build({"name": name} | VARIANTS[name], vocabulary_size=2000).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+        if name == "hmm":
+            model.emission[50:] = -12.0
+        sums = model.tables().emission.double().exp().sum(0)
+    torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=5e-6)
