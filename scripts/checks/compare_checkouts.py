@@ -180,11 +180,18 @@ def weights(folder: Path) -> set[str]:
     }
 
 
+def alike(first: Any, second: Any) -> bool:
+    """Whether two results are the same in all that both have."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        return all(alike(first[key], second[key]) for key in first.keys() & second.keys())
+    return first == second
+
+
 def differences(a: Path, b: Path) -> list[str]:
     """What differs between two finished runs."""
     first, second = figures(a), figures(b)
     keys = sorted(first.keys() & second.keys())
-    found = [f"{key}: {first[key]} and {second[key]}" for key in keys if first[key] != second[key]]
+    found = [f"{key}: {first[key]} and {second[key]}" for key in keys if not alike(first[key], second[key])]
     return found + (["weights"] if weights(a) != weights(b) else [])
 
 
