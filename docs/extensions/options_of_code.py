@@ -16,7 +16,7 @@ import lmzoo.labels
 import lmzoo.models
 import lmzoo.words.vectors  # noqa: F401  # their entries are registered
 from lmzoo.core.configs import defaults
-from lmzoo.core.options import Bounds, Source, schema
+from lmzoo.core.options import Bounds, Described, Source, schema
 from lmzoo.core.sentences import sentences
 from lmzoo.corpus.entries import corpora
 from lmzoo.labels.model import labellers
@@ -42,7 +42,9 @@ def type_of(annotation: Any) -> str:
     if annotation == Source:
         return "run or file"
     if origin is Annotated:
-        return type_of(arguments[0]) + "".join(_interval(bounds) for bounds in arguments[1:])
+        said = [extra.text for extra in arguments[1:] if isinstance(extra, Described)]
+        bounds = [extra for extra in arguments[1:] if isinstance(extra, Bounds)]
+        return "".join(said) or type_of(arguments[0]) + "".join(map(_interval, bounds))
     if origin is Literal:
         return " | ".join(map(str, arguments))
     if origin in (typing.Union, types.UnionType):
