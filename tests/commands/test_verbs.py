@@ -63,7 +63,7 @@ def test_every_command_takes_every_model(name: str, trained: Callable[[str], str
 
     greedy = done(generate.main, run, "--tokens", "6", "--top-k", "1", "--scores").splitlines()[0].split("\t")
     beam = done(generate.main, run, "--tokens", "6", "--beam", "1", "--scores").splitlines()[0].split("\t")
-    assert greedy[1] == beam[1]
+    assert greedy[1] == beam[1].removesuffix(" …")  # a sentence that is cut
     assert float(greedy[0]) == pytest.approx(float(beam[0]), abs=1e-3)
     drawn = done(generate.main, run, "--tokens", "40", "--seed", "1")
     assert drawn == done(generate.main, run, "--tokens", "40", "--seed", "1")
