@@ -17,6 +17,7 @@ from lmzoo.core.errors import UserError, own_place, printable
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import load_corpus
 from lmzoo.protocol.model import models
+from lmzoo.runs.loading import build_model
 from lmzoo.testing import outcomes, subject
 
 GROUPS = ("model", "corpus", "plugins", "seed")
@@ -57,9 +58,8 @@ def main() -> int:
     load_plugins(config["plugins"])
     models.check(config["model"], "vocabulary_size")
     corpus, name = load_corpus(config["corpus"]), config["model"]["name"]
-    size = len(corpus.vocabulary)
     try:
-        made = subject(lambda: models.build(config["model"], vocabulary_size=size), corpus, config["seed"])
+        made = subject(lambda: build_model(config, corpus.vocabulary), corpus, config["seed"])
     except UserError:
         raise
     except Exception as error:

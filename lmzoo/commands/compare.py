@@ -15,7 +15,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, named_by, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
@@ -62,7 +62,7 @@ def compare_tokens(
     Raises: UserError where they are of different texts or words, or one of them gives a token no probability; and as
         `read_logprobs` does.
     """
-    opened = [None if folder.is_file() else (*open_run(folder, device), Run(folder).corpus()) for folder in folders]
+    opened = [None if folder.is_file() else _opened(folder, device) for folder in folders]
     runs = [of_run for of_run in opened if of_run is not None]
     if not runs:
         raise UserError(
@@ -126,6 +126,12 @@ def compare_tokens(
     if plot:
         write_output(plot, picture_of_bands(bands, str(folders[0]), str(folders[1]), f"{text.name}, {split}", plot))
     return "\n".join(lines + _frequencies(bands) + _words(a, b, tokens, text.vocabulary.words))
+
+
+def _opened(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary, Corpus]:
+    """A run, its model and vocabulary, and its text."""
+    run, model, vocabulary = open_run(folder, device)
+    return run, model, vocabulary, run.corpus()
 
 
 def _scored(run: Run, model: LanguageModel, corpus: Corpus, split: str, tokens: Tensor) -> Tensor:
