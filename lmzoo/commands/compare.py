@@ -1,10 +1,11 @@
-"""Compare runs: ``lmzoo compare RUN…``; two models word by word: ``--tokens A B``; several on a ``--sentence``."""
+"""Compare runs: ``lmzoo compare RUN…``; two models word by word: ``--tokens A B``; several mixed: ``--mixture A B…``;
+several on a ``--sentence``."""
 
 import glob
 import itertools
 import math
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -15,16 +16,16 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, named_by, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
-from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.corpus import Corpus
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
 from lmzoo.protocol.exchange import read_logprobs
 from lmzoo.protocol.lines import known_words, scored
-from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
+from lmzoo.reports.table import aligned
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
@@ -49,73 +50,33 @@ def matching(patterns: list[str]) -> list[Path]:
     return list(runs)
 
 
-def compare_tokens(
-    folders: list[Path], split: str, device: str, seed: int, plot: Path | None = None, mixture: bool = False
-) -> str:
-    """Which of two runs predicts a split better, how sure that is, and on which words they differ most.
+def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: Path | None = None) -> str:
+    """Which of two models predicts a split better, how sure that is, and on which words they differ most.
 
     Args:
-        folders: two runs, or one and a file of log p, as `read_logprobs` has it.
+        paths: two runs, or one and a file of log p, as `read_logprobs` has it.
         plot: where the difference is drawn by the frequency of the words.
-        mixture: whether to tell the perplexity of the mixture per token, whose weights EM finds on valid.
 
-    Raises: UserError where they are of different texts or words, or one of them gives a token no probability; and as
-        `read_logprobs` does.
+    Raises: UserError as `_all_scored` does, and where one of them gives a token no probability.
     """
-    opened = [None if folder.is_file() else _opened(folder, device) for folder in folders]
-    runs = [of_run for of_run in opened if of_run is not None]
-    if not runs:
-        raise UserError(
-            f"--tokens: {folders[0]} and {folders[1]} are two files", "give a run of that text beside a file"
-        )
-    first, _, vocabulary, text = runs[0]
-    tokens = text.tokens(split)
-    for (second, _, words, other), part in itertools.product(runs[1:], [split, "valid"][: 1 + mixture]):
-        if text.sha256.get(part) != other.sha256.get(part) or vocabulary.words != words.words:
-            problem = f"{second.path}: is of another text, or other words, than {first.path}"
-            raise UserError(problem, "name two of a text")
-        if len(text.tokens(part)) != len(other.tokens(part)):
-            raise UserError(
-                f"{second.path}: reads more or less of {part} than {first.path}",
-                "name two with the same trainer.first_tokens",
-            )
-    logprobs, valid, lines = [], [], []
-    for path, of_run in zip(folders, opened, strict=True):
-        read, beside = partial(read_logprobs, path, vocabulary=vocabulary), ""
-        if of_run is not None:
-            run, model, _, corpus = of_run
-            warn(run.unfinished())
-            read = partial(_scored, run, model, corpus)
-        logprobs.append(read(split, tokens))
-        if mixture:
-            valid.append(read("valid", text.tokens("valid")))
-        if of_run is not None:
-            run, model, _, _ = of_run
-            beside = f" (context {run.config()['corpus']['context']})"
-            is_known = known_words(model, text.vocabulary)[tokens]
-            if (unknown := int((~is_known).sum())) and not model.whole_sentences:
-                of_known = Score(logprobs[-1][is_known]).perplexity
-                beside += f", without its {unknown:,} unknown words {of_known:.2f}"
-        measured = Score(logprobs[-1])
+    models, text = _all_scored(paths, [split], device)
+    tokens, whole_sentences = text.tokens(split), any(model.whole_sentences for model in models)
+    lines = []
+    for name, model in zip("AB", models, strict=True):
+        measured, beside = Score(model.logprobs[split]), model.context
+        if model.known is not None and (unknown := int((~model.known[tokens]).sum())) and not model.whole_sentences:
+            of_known = Score(model.logprobs[split][model.known[tokens]]).perplexity
+            beside += f", without its {unknown:,} unknown words {of_known:.2f}"
         if measured.impossible:
-            raise UserError(f"{path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
-        lines.append(f"{'AB'[len(lines)]}  {measured.perplexity:.2f}  {path}{beside}")
-    a, b = logprobs
+            raise UserError(f"{model.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
+        lines.append(f"{name}  {measured.perplexity:.2f}  {model.path}{beside}")
+    a, b = (model.logprobs[split] for model in models)
     interval = bootstrap(a, b, tokens, SAMPLES, seed)
     lines.append(
         f"perplexity of A minus that of B on {split}: {interval.difference:+.2f}, 95% interval {interval.low:+.2f} to "
         f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences"
         f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {seed})"
     )
-    whole_sentences = any(model.whole_sentences for _, model, _, _ in runs)
-    if mixture and whole_sentences:
-        problem = "--mixture: one of the runs has a probability of whole sentences alone"
-        raise UserError(problem, "train model=mixture model.per=sentence")
-    if mixture:
-        weights = mixture_weights(torch.stack(valid, 1))
-        of_both = Score((torch.stack(logprobs, 1) + weights.log()).logsumexp(1)).perplexity
-        of_a, of_b = weights.tolist()
-        lines.append(f"mixture  {of_both:.2f}  of {of_a:.4f} A and {of_b:.4f} B, weights by EM on valid")
     if whole_sentences:
         if plot:
             problem = f"--plot {plot}: one of the runs has a probability of whole sentences alone"
@@ -124,20 +85,88 @@ def compare_tokens(
     frequency = text.train.bincount(minlength=len(text.vocabulary))
     bands = by_frequency(a, b, tokens, frequency, SAMPLES, seed)
     if plot:
-        write_output(plot, picture_of_bands(bands, str(folders[0]), str(folders[1]), f"{text.name}, {split}", plot))
+        write_output(plot, picture_of_bands(bands, str(paths[0]), str(paths[1]), f"{text.name}, {split}", plot))
     return "\n".join(lines + _frequencies(bands) + _words(a, b, tokens, text.vocabulary.words))
 
 
-def _opened(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary, Corpus]:
-    """A run, its model and vocabulary, and its text."""
-    run, model, vocabulary = open_run(folder, device)
-    return run, model, vocabulary, run.corpus()
+def compare_mixture(paths: list[Path], split: str, device: str) -> str:
+    """A table of the perplexities of models and of their mixture per token, whose weights EM finds on valid.
+
+    Args:
+        paths: runs and files of log p, as `read_logprobs` has them, a run at least among them.
+
+    Raises: UserError as `_all_scored` does, and where a token is impossible under all.
+    """
+    models, _ = _all_scored(paths, ["valid", split], device)
+    for model in models:
+        if model.whole_sentences:
+            problem = f"--mixture: {model.path} has a probability of whole sentences alone"
+            raise UserError(problem, "train model=mixture model.per=sentence")
+    tables = {part: torch.stack([model.logprobs[part] for model in models], 1) for part in ("valid", split)}  # (N, K)
+    for part, table in tables.items():
+        if impossible := int(table.isneginf().all(1).sum()):
+            raise UserError(f"--mixture: {impossible:,} tokens of {part} have probability 0 under all", "smooth one")
+    weights = mixture_weights(tables["valid"])
+    rows = [["weight", "valid", split, ""]]
+    for model, weight in zip(models, weights.tolist(), strict=True):
+        figures = [f"{Score(model.logprobs[part]).perplexity:.2f}" for part in tables]
+        rows.append([f"{weight:.4f}", *figures, f"{model.path}{model.context}"])
+    mixed = [Score((table + weights.log()).logsumexp(1)).perplexity for table in tables.values()]
+    rows.append(["", *(f"{perplexity:.2f}" for perplexity in mixed), "their mixture, weights by EM on valid"])
+    return "\n".join(aligned(rows, left=[3]))
 
 
-def _scored(run: Run, model: LanguageModel, corpus: Corpus, split: str, tokens: Tensor) -> Tensor:
-    """(N,) float64 log p of a split under a run."""
-    context = run.config()["corpus"]["context"]
-    return checked(text_logprobs(model, tokens, context, corpus.conditions.get(split)), run.path).cpu().double()
+@dataclass(frozen=True)
+class _Scored:
+    """What a run, or a file of log p, gives the tokens of some splits.
+
+    Attributes:
+        logprobs: (N,) float64 log p by split.
+        context: that of the run, to be shown; of a file nothing.
+        known: (V,) which words the run's model knows.
+        whole_sentences: whether it has a probability of whole sentences alone.
+    """
+
+    path: Path
+    logprobs: dict[str, Tensor]
+    context: str = ""
+    known: Tensor | None = None
+    whole_sentences: bool = False
+
+
+def _all_scored(paths: Sequence[Path], splits: Sequence[str], device: str) -> tuple[list[_Scored], Corpus]:
+    """What runs and files of log p give some splits, and the text of the runs.
+
+    Raises: UserError where they are of different texts or words, or there is no run; and as `read_logprobs` does.
+    """
+    opened = {path: (*open_run(path, device), Run(path).corpus()) for path in paths if not path.is_file()}
+    if not opened:
+        raise UserError(f"{paths[0]}: is a file of log p, and so are all others", "give a run of that text beside them")
+    (first, _, vocabulary, text), *others = opened.values()
+    for (run, _, words, other), split in itertools.product(others, splits):
+        if text.sha256.get(split) != other.sha256.get(split) or vocabulary.words != words.words:
+            problem = f"{run.path}: is of another text, or other words, than {first.path}"
+            raise UserError(problem, "name those of one text")
+        if len(text.tokens(split)) != len(other.tokens(split)):
+            raise UserError(
+                f"{run.path}: reads more or less of {split} than {first.path}",
+                "name those with the same trainer.first_tokens",
+            )
+    found = []
+    for path in paths:
+        if path not in opened:
+            logprobs = {split: read_logprobs(path, split, text.tokens(split), vocabulary) for split in splits}
+            found.append(_Scored(path, logprobs))
+            continue
+        run, model, _, corpus = opened[path]
+        warn(run.unfinished())
+        context, logprobs = run.config()["corpus"]["context"], {}
+        for split in splits:
+            each = text_logprobs(model, text.tokens(split), context, corpus.conditions.get(split))
+            logprobs[split] = checked(each, path).cpu().double()
+        known = known_words(model, vocabulary)
+        found.append(_Scored(path, logprobs, f" (context {context})", known, model.whole_sentences))
+    return found, text
 
 
 def _frequencies(bands: Sequence[FrequencyBand]) -> list[str]:
@@ -206,7 +235,8 @@ def main() -> int:
         "the seed are one row, with the mean and the standard deviation. With --tokens, two models are compared word "
         "by word; with --sentence, several on a sentence.",
         epilog="examples: lmzoo compare; lmzoo compare 'outputs/ptb/lstm*' --csv lstm.csv; "
-        "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid",
+        "lmzoo compare --tokens outputs/ptb/lstm outputs/ptb/gru --split valid; "
+        "lmzoo compare --mixture outputs/ptb/lstm other.npz",
     )
     parser.add_argument("runs", nargs="*", help="runs, patterns, or folders above runs (default: outputs)")
     parser.add_argument("--seeds", action="store_true", help="list the runs of each seed")
@@ -220,33 +250,42 @@ def main() -> int:
         help="draw perplexity by epochs, time and parameters; with --tokens the difference by the frequency of words; "
         "with --sentence the surprisal of each word",
     )
-    parser.add_argument("--sentence", metavar="TEXT", help="the surprisal of each word of it under each of the runs")
-    parser.add_argument(
+    of_words = parser.add_mutually_exclusive_group()
+    of_words.add_argument("--sentence", metavar="TEXT", help="the surprisal of each word of it under each of the runs")
+    of_words.add_argument(
         "--tokens",
         nargs=2,
         action=RunFolder,
         metavar=("A", "B"),
         help="on which words two runs differ most, or a run and a file of lmzoo score --export",
     )
-    parser.add_argument(
-        "--mixture", action="store_true", help="with --tokens: the perplexity of both mixed by weights found on valid"
+    of_words.add_argument(
+        "--mixture",
+        nargs="+",
+        action=RunFolder,
+        metavar="RUN or FILE",
+        help="the perplexity of runs and such files mixed by the token, with weights that EM finds on valid; "
+        "model=mixture makes a run of runs",
     )
-    parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens (default: test)")
+    parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens, --mixture (default: test)")
     parser.add_argument("--seed", type=bounded(Seed), default=0, help="with --tokens: of the bootstrap (default: 0)")
     parser.add_device()
     parser.add_plugins()
     arguments = parser.parse_args()
-    if arguments.tokens:
-        if arguments.runs:
-            parser.error(f"--tokens compares two runs and no more, such as {arguments.runs[0]}")
-        if arguments.mixture and arguments.split == "valid":
-            raise UserError("--mixture: its weights are fitted to valid", "choose another --split, or leave it out")
-        check_output(arguments.plot)
-        options = arguments.split, arguments.device, arguments.seed, arguments.plot, arguments.mixture
-        print(printable(compare_tokens(arguments.tokens, *options), "\n"))
-        return 0
+    if (given := arguments.mixture or arguments.tokens) and arguments.runs:
+        parser.error(f"name all after --{'mixture' if arguments.mixture else 'tokens'}, {arguments.runs[0]}, too")
+    if given and (arguments.csv or arguments.json or (arguments.mixture and arguments.plot)):
+        parser.error("--csv, --json: are of the table of runs; --plot is of that, --tokens and --sentence")
     if arguments.mixture:
-        parser.error("--mixture: is of the two models of --tokens")
+        if arguments.split == "valid":
+            raise UserError("--mixture: its weights are fitted to valid", "choose another --split")
+        print(printable(compare_mixture(given, arguments.split, arguments.device), "\n"))
+        return 0
+    if arguments.tokens:
+        check_output(arguments.plot)
+        options = arguments.split, arguments.device, arguments.seed, arguments.plot
+        print(printable(compare_tokens(given, *options), "\n"))
+        return 0
     check_output(arguments.csv, arguments.json, arguments.plot)
     runs = matching(arguments.runs or [str(OUTPUTS)])
     if arguments.sentence is not None:

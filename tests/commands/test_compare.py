@@ -125,7 +125,7 @@ def test_without_names_the_models_that_read_a_sentence_have_the_order_of_the_tab
 def test_models_of_different_texts_are_refused(runs: list[str], text: list[str], folder: Path):
     assert command(*text, *MODELS["ngram"], "corpus.seed=5", "device=cpu", "run_dir=other").code == 0
     assert "other: is of another text" in look("--tokens", runs[0], "other").refused()
-    assert "--tokens compares two runs" in look(runs[0], "--tokens", *runs).refused()
+    assert "name all after --tokens" in look(runs[0], "--tokens", *runs).refused()
 
 
 def test_perplexity_is_drawn_by_epochs_seconds_and_parameters(runs: list[str], folder: Path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from command_line import MODELS, QUICK, command
 
-from lmzoo.commands import compare, score
+from lmzoo.commands import compare, evaluate, generate, score
 from lmzoo.models.combined.mixture import Mixture
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load
@@ -108,7 +108,7 @@ def test_a_damaged_file_is_refused(runs: list[str], written: dict[str, np.ndarra
 def test_what_has_no_text_or_no_log_p_of_words_is_refused(
     runs: list[str], text: list[str], written: dict[str, np.ndarray]
 ):
-    assert "--tokens: b.npz and b.npz are two files" in against("b.npz", "b.npz").refused()
+    assert "b.npz: is a file of log p, and so are all others" in against("b.npz", "b.npz").refused()
     for more in (["test"], ["--sums"], ["--bits"], ["--table"], ["--json"], ["--tokenize", "ptb"]):
         told = command(runs[0], *more, "--export", "c.npz", main=score.main).refused()
         assert "--export: has a form of its own" in told
@@ -116,19 +116,52 @@ def test_what_has_no_text_or_no_log_p_of_words_is_refused(
     assert "tokens of test, where the run reads" in against("less", "b.npz").refused()
 
 
-def test_a_mixture_with_a_file_is_that_of_the_runs(runs: list[str], text: list[str], written: dict[str, np.ndarray]):
-    both = "model.runs=[" + ",".join(runs) + "]"
-    assert command(*text, "model=mixture", both, "model.per=token", "run_dir=mixed", "device=cpu").code == 0
-    lines = [against(runs[0], b, "--mixture").out.splitlines()[3] for b in (runs[1], "b.npz")]
-    assert lines[0] == lines[1]
-    model, _ = load(Path("mixed"), "cpu")
+def mixed(*paths: str, split: str = "test"):
+    return command("--mixture", *paths, "--split", split, "--device", "cpu", main=compare.main)
+
+
+def test_a_mixture_with_files_is_that_of_the_runs(runs: list[str], text: list[str], written: dict[str, np.ndarray]):
+    assert command(*text, *MODELS["ngram"], "model.order=1", "run_dir=third", "device=cpu").code == 0
+    three = [*runs, "third"]
+    assert command(*text, "model=mixture", f"model.runs=[{','.join(three)}]", "run_dir=all", "device=cpu").code == 0
+    model, _ = load(Path("all"), "cpu")
+    results = Run(Path("all")).results()
     assert isinstance(model, Mixture)
-    weights = model.weights.tolist()
-    results = Run(Path("mixed")).results()
     assert results is not None
-    perplexity = results["perplexity"]["test"]
-    expected = f"mixture  {perplexity:.2f}  of {weights[0]:.4f} A and {weights[1]:.4f} B, weights by EM on valid"
-    assert lines[0] == expected
-    assert "fitted to valid" in against(runs[0], "b.npz", "--mixture", "--split", "valid").refused()
+    perplexity = {split: f"{value:.2f}" for split, value in results["perplexity"].items()}
+    expected = [
+        *([f"{weight:.4f}", run] for weight, run in zip(model.weights.tolist(), three, strict=True)),
+        [perplexity["valid"], perplexity["test"], "their mixture, weights by EM on valid"],
+    ]
+    assert len({weight for weight, *_ in expected}) == 4
+    for given in (three, [runs[0], "b.npz", "third"]):
+        heading, *rows, last = [line.split() for line in mixed(*given).out.splitlines()]
+        assert heading == ["weight", "valid", "test"]
+        assert [[row[0], row[3].replace("b.npz", runs[1])] for row in rows] == expected[:-1]
+        assert [*last[:2], " ".join(last[2:])] == expected[-1]
+        of_first = evaluate.evaluate(Path(runs[0]), "valid", device="cpu")["perplexity"]
+        assert rows[0][1] == f"{of_first:.2f}"
+
+
+def test_a_mixture_may_have_tokens_that_one_part_excludes(runs: list[str], written: dict[str, np.ndarray]):
+    zeros = {split: np.full(len(written[split]), -np.inf) for split in ("valid", "test")}
+    for values in zeros.values():
+        values[0] = -1.0
+    np.savez("zeros.npz", **{**written, **zeros})
+    alone, both = (mixed(*given).out.splitlines() for given in ([runs[0]], [runs[0], "zeros.npz"]))
+    assert float(both[-1].split()[0]) == pytest.approx(float(alone[-1].split()[0]), rel=1e-3)
+    np.savez("a.npz", **{**written, **zeros})
+    one_run = mixed("zeros.npz", "a.npz")
+    assert "zeros.npz: is a file of log p, and so are all others" in one_run.refused()
+
+
+def test_what_cannot_be_mixed_is_refused(runs: list[str], text: list[str], written: dict[str, np.ndarray]):
+    assert "fitted to valid" in mixed(runs[0], "b.npz", split="valid").refused()
     np.savez("bad.npz", test=written["test"], test_sha256=written["test_sha256"])
-    assert "bad.npz: has no arrays valid and valid_sha256" in against(runs[0], "bad.npz", "--mixture").refused()
+    assert "bad.npz: has no arrays valid and valid_sha256" in mixed(runs[0], "bad.npz").refused()
+    of_files = "b.npz: not a run directory (a file of log p is for lmzoo compare --tokens and --mixture)"
+    assert f"model.runs: {of_files}" in command(*text, "model=mixture", f"model.runs=[{runs[0]},b.npz]").refused()
+    assert of_files in command("b.npz", main=generate.main).refused()
+    for more in (["--plot", "a.svg"], ["--csv", "a.csv"], ["--sentence", "a"], ["--tokens", *runs]):
+        told = command("--mixture", *runs, *more, main=compare.main).refused()
+        assert "--csv, --json: are of the table" in told or "not allowed with" in told
