@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from lmzoo.protocol.model import State
+from lmzoo.protocol.model import LanguageModel, State
 
 
 @runtime_checkable
@@ -36,6 +36,18 @@ class HasVectors(Protocol):
 
     def next_vector(self, state: State) -> tuple[Tensor, State]:
         """The (B, d) vector that predicts the next token, and what `end_step` needs."""
+        ...
+
+
+@runtime_checkable
+class Imitates(Protocol):
+    """Learns from the predictions of another model beside the text: knowledge distillation."""
+
+    def imitate(self, teacher: LanguageModel, weight: float) -> None:
+        """Add to the loss, in training, the cross-entropy with a teacher so many times.
+
+        Raises: UserError where the teacher's predictions cannot be had.
+        """
         ...
 
 

@@ -14,6 +14,7 @@ from lmzoo.core.errors import UserError, named_by, shortened
 from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.own import unlike
+from lmzoo.protocol.abilities import Imitates
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import LanguageModel, Trained, models
 from lmzoo.protocol.state_dict import restored
@@ -87,6 +88,20 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mappi
     model.load_state_dict(theirs)
     if isinstance(model, Conditioned):
         Conditioned.estimate(model, corpus)  # p(c) is that of the text here
+
+
+def let_imitate(model: LanguageModel, corpus: Corpus, folder: str, weight: float) -> None:
+    """Let a model imitate the model of a run of the same text; see `Imitates`.
+
+    Raises: UserError as `load` does, and where one of the two cannot.
+    """
+    if not isinstance(model, Imitates) or corpus.context != "sentence":
+        able = "only twolevel_hmm with corpus.context=sentence learns from a teacher"
+        raise UserError(f"trainer.teacher={folder}: {able}", "leave it out")
+    with torch.random.fork_rng(devices=[]):  # a run that goes on draws as one that was never interrupted
+        teacher = trained(folder, corpus, "trainer.teacher").model
+    with named_by(f"trainer.teacher={folder}", "choose another run"):
+        model.imitate(teacher.to(model.device).requires_grad_(False), weight)
 
 
 def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:

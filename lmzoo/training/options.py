@@ -12,6 +12,9 @@ class TrainerOptions:
 
     Args:
         from_: a trained run whose weights training starts from; optimizer and schedule begin anew. None: none.
+        teacher: a recurrent run whose predictions the model imitates beside learning from the text: knowledge
+            distillation, Hinton et al. (2015); only twolevel_hmm by sentences. None: none.
+        teacher_weight: of the cross-entropy with the teacher, that with the text having 1.
         first_tokens: tokens of each split that are read, up to the end of a line, also when the run is measured again;
             None: all.
         batch_size: rows of a stream.
@@ -33,6 +36,8 @@ class TrainerOptions:
     """
 
     from_: Source | None
+    teacher: Source | None
+    teacher_weight: NonNegative
     first_tokens: Size | None
     batch_size: Size
     bptt: Size

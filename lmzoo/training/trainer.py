@@ -19,7 +19,7 @@ from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
-from lmzoo.runs.loading import hand_over, start_from
+from lmzoo.runs.loading import hand_over, let_imitate, start_from
 from lmzoo.training.descent import Descent, NotFinite
 from lmzoo.training.options import TrainerOptions
 from lmzoo.training.precision import settled
@@ -79,6 +79,8 @@ class Trainer(Keeper):
         """
         self.started = time.monotonic() - self.progress.seconds
         try:
+            if self.options.teacher is not None:
+                let_imitate(self.model, self.corpus, self.options.teacher, self.options.teacher_weight)
             if not self.resumed:
                 self._estimate()  # but for its iterations there is nothing to save, so a signal ends it at once
             if self.descent is not None:

@@ -117,14 +117,20 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         return belief, torch.full((batch_size,), self.clusters, device=self.device)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        *chain, cluster, states = self.chain(tokens, state)
-        logprobs, belief = blocks.forward(*chain)
+        tables = self.current()
+        *chain, cluster, states = self.chain(tokens, state, tables)
+        logprobs, beliefs = blocks.course(*chain)
+        if self.training:
+            self.note(tokens, state, tables, beliefs)
         last = cluster[:, -1]
-        whole = belief.new_full((len(tokens), self.size), -torch.inf)
-        return logprobs, (whole.scatter(1, states[last] % self.size, belief), last)
+        whole = beliefs.new_full((len(tokens), self.size), -torch.inf)
+        return logprobs, (whole.scatter(1, states[last] % self.size, beliefs[-1]), last)
 
-    def chain(self, tokens: Tensor, state: State) -> Chain:
-        """What a (B, T) window needs; the block of a step is the cluster of its word.
+    def note(self, tokens: Tensor, state: State, tables: BlockTables, beliefs: Tensor) -> None:
+        """Keep what `penalty` needs of a window of training, given its (T + 1, B, K) log-beliefs."""
+
+    def chain(self, tokens: Tensor, state: State, tables: BlockTables | None = None) -> Chain:
+        """What a (B, T) window needs; the block of a step is the cluster of its word. ``tables`` None: the current.
 
         A step from cluster c to c′ has the code cM + c′, and c = M at the boundary. The tiles are ordered by code, so
         the boundary's come last; every row of theirs is the start distribution. An example with M = 3, for a text that
@@ -135,8 +141,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
             code                    11     6     0     1
             pair                     3     2     0     1      tiles: 0→0, 0→1, 2→0, 3→2
         """
-        tables = self.current()
-        M = self.clusters
+        tables, M = tables or self.current(), self.clusters
         target = self.cluster[tokens]  # (B, T)
         source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
         codes, pair = torch.unique((source * M + target).cpu(), return_inverse=True)  # (P,), (B, T)

@@ -3,12 +3,17 @@
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lmzoo.core.errors import UserError
+from lmzoo.models.hmm.block_hmm import BlockTables
+from lmzoo.models.hmm.inference.imitation import Course, cross_entropy
 from lmzoo.models.hmm.inference.tiles import local_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
 from lmzoo.numerics.precision import single
-from lmzoo.protocol.model import models
+from lmzoo.protocol.abilities import HasVectors
+from lmzoo.protocol.model import LanguageModel, State, models
 
 
 class TwoLevel(NamedTuple):
@@ -41,7 +46,14 @@ class TwoLevelHMM(NeuralBlockHMM):
     A word determines its cluster, so no sum over all states is left. A step costs one tile, and a batch costs as many
     tiles as it has different pairs of consecutive clusters, no matter how many other clusters there are. The
     factorisation is that of class-based models (Goodman, "Classes for fast maximum entropy training", 2001).
+
+    With ``trainer.teacher`` it imitates the predictions of another model in training: see `cross_entropy`.
     """
+
+    lesson: tuple[HasVectors, float] | None = None
+    """The teacher, and the weight of the cross-entropy with it."""
+    imitation: Tensor | float = 0.0
+    """That cross-entropy in the last window of training."""
 
     def add_start(self) -> None:
         self.boundary = nn.Parameter(0.1 * torch.randn(self.dim))
@@ -59,3 +71,28 @@ class TwoLevelHMM(NeuralBlockHMM):
     def transitions(self, e: Tensor, states: Tensor) -> TwoLevel:
         arrival = single(self.next_cluster(self.arrival(e))).log_softmax(2)  # (M, K, M)
         return TwoLevel(arrival, self.transition(e), self.destinations(e, states))
+
+    def imitate(self, teacher: LanguageModel, weight: float) -> None:
+        if not isinstance(teacher, HasVectors):
+            raise UserError("its predictions cannot be read window by window", "name a recurrent run")
+        self.lesson = teacher, weight
+
+    def note(self, tokens: Tensor, state: State, tables: BlockTables, beliefs: Tensor) -> None:
+        if self.lesson is None:
+            return
+        teacher, transitions = self.lesson[0], tables.transitions
+        assert isinstance(teacher, LanguageModel)
+        assert isinstance(transitions, TwoLevel)
+        with torch.no_grad():
+            vectors, _ = teacher.vectors(tokens, teacher.initial_state(len(tokens)))
+            taught = teacher.output.predict(vectors.flatten(0, 1)).view(*tokens.shape, -1)
+        first = tables.start.logsumexp(1).expand_as(transitions.arrival[:1])  # (1, K, M)
+        source = torch.cat([state[1][:, None], self.cluster[tokens[:, :-1]]], 1)
+        course = Course(source, beliefs, F.embedding(tokens, tables.emission))
+        arrival = torch.cat([transitions.arrival, first])
+        self.imitation = cross_entropy(taught, tokens, course, arrival, tables.emission, self.cluster)
+
+    def penalty(self) -> Tensor | float:
+        """The weighted cross-entropy with the teacher in the last window, where there is one."""
+        imitation, self.imitation = self.imitation, 0.0
+        return imitation if self.lesson is None else self.lesson[1] * imitation

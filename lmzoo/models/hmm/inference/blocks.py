@@ -61,22 +61,23 @@ class _Forward(torch.autograd.Function):
                 break
         ctx.save_for_backward(A, steps, message, predicted, beliefs, tiles if mended else None)
         ctx.mended, ctx.pair = mended, pair
-        return logprobs[:, :, 0].T, beliefs[T].clone()
+        return logprobs[:, :, 0].T, beliefs.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        dlogprobs, dbelief = upstream  # (B, T), (B, S)
+        dlogprobs, dbeliefs = upstream  # (B, T), (T + 1, B, S)
         A, steps, message, predicted, beliefs, tiles = ctx.saved_tensors
         T, B, S = message.shape
         mended = {t: sums for t, *sums in ctx.mended}
         dmended = torch.zeros_like(A) if mended and ctx.needs_input_grad[1] else None
         demission, filtered = torch.empty_like(message), beliefs[1:].exp()
         ratio = message.new_zeros(T * B + 1, S)  # the last row is padding
+        dbelief = dbeliefs[T]
         for t in reversed(range(T)):
             torch.addcmul(dbelief, dlogprobs[:, t, None] - dbelief.sum(1, keepdim=True), filtered[t], out=demission[t])
             step = torch.div(demission[t], predicted[t], out=ratio[t * B : (t + 1) * B])
-            dbelief = _back(step, A, steps[t]).mul_(message[t])  # eq. 25
+            dbelief = _back(step, A, steps[t]).mul_(message[t]).add_(dbeliefs[t])  # eq. 25
             if t in mended:
                 b, j, sums = mended[t]
                 columns = tiles.mT, (steps[t][b], j)
@@ -120,6 +121,12 @@ def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tu
         (B, T) log p(x_t | x_<t) and the (B, S) log-belief after the last token, both differentiable. A token that is
         impossible has -inf and no gradient, and so has every token after it.
     """
+    logprobs, beliefs = course(belief, tiles, pair, emission)
+    return logprobs, beliefs[-1]
+
+
+def course(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
+    """`forward` with all log-beliefs, (T + 1, B, S), the first of them that before the window."""
     with torch.autocast(tiles.device.type, enabled=False):
         result: Any = _Forward.apply(belief, tiles, pair, emission)
     return result

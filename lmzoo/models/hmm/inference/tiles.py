@@ -112,11 +112,11 @@ class _LocalTiles(torch.autograd.Function):
     def forward(ctx: Any, arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         S, target = U.shape[1], target.to(U.device, non_blocking=True)
         tiles = arrival.new_empty(len(source), S, S)
-        for c, pairs in by_source(source):
+        for c, pairs in _parts(source, U):
             targets = target[pairs]
             logits = torch.bmm(U[c].expand(len(targets), -1, -1), V.index_select(0, targets).mT)  # (n, S, S)
             torch.log_softmax(logits.to(tiles.dtype), 2, out=tiles[pairs])
-            tiles[pairs] += arrival[c, :, targets].T[:, :, None]
+            tiles[pairs] += arrival[c, :, targets][:, :, None]
         ctx.save_for_backward(arrival, U, V, source, target, tiles)
         return tiles
 
@@ -126,15 +126,35 @@ class _LocalTiles(torch.autograd.Function):
         (G,) = upstream  # (P, S, S)
         arrival, U, V, source, target, tiles = ctx.saved_tensors
         visits = G.sum(2)  # (P, S)
-        darrival, dU, dV = torch.zeros_like(arrival), torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
-        for c, pairs in by_source(source):
+        darrival = torch.zeros_like(arrival)
+        dU, dV = (torch.zeros_like(vectors, dtype=G.dtype) for vectors in (U, V))
+        for c, pairs in _parts(source, U):
             n, targets = visits[pairs], target[pairs]
-            darrival[c, :, targets] = n.T
-            probs = (tiles[pairs] - arrival[c, :, targets].T[:, :, None]).exp_()
+            darrival[c, :, targets] = n
+            probs = (tiles[pairs] - arrival[c, :, targets][:, :, None]).exp_()
             dlogits = torch.addcmul(G[pairs], probs, n[:, :, None], value=-1).to(U.dtype)  # (n, S, S)
-            dU[c] = dlogits.transpose(0, 1).flatten(1) @ V.index_select(0, targets).flatten(0, 1)
-            dV.index_add_(0, targets, torch.bmm(dlogits.mT, U[c].expand(len(targets), -1, -1)).to(dV.dtype))
-        return darrival, dU, dV.to(V.dtype), None, None
+            origins, destinations = U[c].expand(len(targets), -1, -1), V.index_select(0, targets)
+            if U.is_cuda:
+                dU.index_add_(0, c, torch.bmm(dlogits, destinations).to(dU.dtype))
+            else:
+                dU[c] = (dlogits.transpose(0, 1).flatten(1) @ destinations.flatten(0, 1)).to(dU.dtype)
+            dV.index_add_(0, targets, torch.bmm(dlogits.mT, origins).to(dV.dtype))
+        return darrival, dU.to(U.dtype), dV.to(V.dtype), None, None
+
+
+def _parts(source: Tensor, U: Tensor) -> Iterator[tuple[Tensor, slice]]:
+    """Slices of the pairs that are computed at once, and the sources of these pairs.
+
+    On a CPU they have one source, (1,), whose vectors are not copied. A GPU takes as many as `CHUNK` has room for.
+    """
+    if U.is_cuda:
+        size, device_source = max(1, _chunk(U) // U.shape[1] ** 2), source.to(U.device, non_blocking=True)
+        for start in range(0, len(source), size):
+            pairs = slice(start, min(start + size, len(source)))
+            yield device_source[pairs], pairs
+    else:
+        for c, pairs in by_source(source):
+            yield torch.tensor([c], device=U.device), pairs
 
 
 def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:

@@ -1,0 +1,76 @@
+"""Knowledge distillation: a two-level HMM imitates the predictions of another model.
+
+Hinton, Vinyals & Dean, "Distilling the knowledge in a neural network", 2015, https://arxiv.org/abs/1503.02531
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.numerics.precision import single
+
+
+class Course(NamedTuple):
+    """What an HMM of M clusters of K states believed before each of the tokens of a (B, T) window, in nats."""
+
+    source: Tensor
+    """(B, T) the cluster of the token before, M at the start."""
+    beliefs: Tensor
+    """(T + 1, B, K) log p(z_t | x_≤t), first that before the window."""
+    emission: Tensor
+    """(B, T, K) log p(x_t | z_t)."""
+
+
+def cross_entropy(
+    taught: Tensor, tokens: Tensor, course: Course, arrival: Tensor, emission: Tensor, cluster: Tensor
+) -> Tensor:
+    """-Σ_c q(c) log p(c | x_<t) - Σ_w q(w | c_t) log p(w | x_<t, c_t), the mean over tokens; q is the teacher.
+
+    c_t is the cluster of the true next word, and the second sum is over its words. So the cost of a token is that of M
+    clusters and of one cluster's words. `<eos>` after `<eos>`, which is padding or an empty line, does not count.
+
+    Args:
+        taught: (B, T, V) log q(w | x_<t).
+        tokens: (B, T).
+        course: of these tokens.
+        arrival: (M + 1, K, M) log p(c | z), the last row that of a sentence's start.
+        emission: (V, K) log p(w | z) under the states of w's cluster.
+        cluster: (V,) the cluster of each word.
+
+    Returns: () nats.
+    """
+    M, (N, K) = arrival.shape[2], (tokens.numel(), emission.shape[1])
+    text, cluster = tokens.cpu(), cluster.cpu()  # what is drawn together is found there: a GPU is waited for once
+    before = torch.cat([text.new_full((len(text), 1), EOS_ID), text[:, :-1]], 1)
+    inside = ((before != EOS_ID) | (text != EOS_ID)).flatten().nonzero()[:, 0]
+    of = cluster[text.flatten()[inside]]
+    rows, words = inside[of.argsort(stable=True)], cluster.argsort(stable=True)
+    many, sizes = of.bincount(minlength=M).tolist(), cluster.bincount(minlength=M).tolist()
+    device = tokens.device
+    rows, words, first = (part.to(device, non_blocking=True) for part in (rows, words, torch.tensor(sizes)))
+
+    q = single(taught).flatten(0, 1)[rows][:, words].exp()  # (N, V), by cluster both
+    share = q.new_zeros(len(q), M).index_add_(1, torch.repeat_interleave(first, output_size=len(words)), q)
+
+    belief = course.beliefs[:-1].transpose(0, 1).reshape(N, K)[rows].exp()
+    places = course.source.flatten()[rows, None] * K + torch.arange(K, device=device)
+    clusters = F.embedding_bag(places, arrival.exp().flatten(0, 1), mode="sum", per_sample_weights=belief)
+    total = -(share * _log(clusters)).sum()
+
+    filtered = course.beliefs[1:].transpose(0, 1).reshape(N, K)[rows]
+    prior = (filtered - course.emission.reshape(N, K)[rows]).softmax(1)  # p(z_t | x_<t, c_t)
+    emitted = emission.exp()[words].split(sizes)
+    start = 0
+    for p, each, soft in zip(prior.split(many), emitted, q.split(many), strict=True):
+        if len(p) and len(each) > 1:
+            mine = soft[:, start : start + len(each)]
+            total = total - (F.normalize(mine, 1, 1) * _log(p @ each.T)).sum()
+        start += len(each)
+    return total / len(inside)
+
+
+def _log(probabilities: Tensor) -> Tensor:
+    return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
