@@ -5,7 +5,7 @@ vocabulary.txt    a word a line, in the order of their numbers
 conditions.txt    a label a line, where the lines of the corpus have labels
 scores.txt        a number a line, the score of each piece, where words are cut into pieces
 provenance.json   code, versions, device, command line, and checksums of the corpus and all else that it is made from
-last.pt           everything needed to go on exactly where training stood
+last.pt           everything needed to go on exactly where training stood, but for weights that best.pt has
 best.pt           the weights with the best validation perplexity
 vectors.bin       the vectors of a run of lmzoo vectors, which has no best.pt
 valid.labels      the text with the labels of a run of lmzoo label; test.labels

@@ -48,14 +48,15 @@ def run_folder(config: Mapping[str, Any]) -> Path:
 
 def _holding(config: Mapping[str, Any], parent: Path) -> Iterator[Path]:
     """The runs of this configuration in a folder. The lines of most others tell, so that few of hundreds are parsed."""
-    ours = {_as_whole(line) for line in OmegaConf.to_yaml(OmegaConf.create(dict(config))).splitlines()}
+    as_written = {*OmegaConf.to_yaml(OmegaConf.create(dict(config))).splitlines()}
+    ours = {*map(_as_whole, as_written)}
     steps = takes_steps(config)
     free = [key for key in flatten(config) if key in FREE_TO_CHANGE or (of_steps(key) and not steps)]
     free = {key.rpartition(".")[2] for key in [*free, "trainer.precision"]}
     for file in sorted(parent.glob(f"*/{CONFIG}")):
         with contextlib.suppress(UserError):
-            theirs = [line.strip() for line in read_bytes(file, LARGEST).decode(errors="replace").splitlines()
-                      if _as_whole(line) not in ours]  # fmt: skip
+            lines = {*read_bytes(file, LARGEST).decode(errors="replace").splitlines()}
+            theirs = [line.strip() for line in lines - as_written if _as_whole(line) not in ours]
             other = any(line.partition(":")[0] not in free and not line.startswith("-") for line in theirs)
             if not other and not differences(Run(file.parent).config(), config):
                 yield file.parent

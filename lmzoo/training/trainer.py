@@ -215,14 +215,16 @@ class Trainer(Keeper):
         self.iterating = False
 
     def save(self) -> None:
-        """Write ``last.pt``. All ranks have to call it."""
+        """Write ``last.pt``, without the weights where those of ``best.pt`` are the last. All ranks have to call it."""
         device = self.model.device
         random = {"cpu": torch.get_rng_state()}
         if device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(device)
         random, *others = ranks.all_gather(random)
         descent = {"state": ()} if self.descent is None or self.loops else self.descent.state_dict()
-        checkpoint = {"model": self.model.state_dict(), "progress": asdict(self.progress), "random": random}
+        checkpoint = {"progress": asdict(self.progress), "random": random}
+        if self.descent is not None or self.loops:
+            checkpoint["model"] = self.model.state_dict()
         if others:
             checkpoint["other_ranks_random"] = tuple(others)
         if self.loops:
@@ -235,10 +237,15 @@ class Trainer(Keeper):
 
     def restore(self) -> None:
         """Go on from ``last.pt`` where there is one; a UserError for a damaged one. Call it inside `Run.alone`."""
-        saved = self.run.restore("last.pt", "model", "progress", "state", "random")
+        own = ["model"] if self.descent is not None else []
+        saved = self.run.restore("last.pt", "progress", "state", "random", *own)
         if saved is None:
             return
-        self.run.load_weights(self.model, saved, "last.pt")
+        name = "last.pt" if "model" in saved else "best.pt"
+        weights = saved if "model" in saved else self.run.restore(name, "model")
+        if weights is None:
+            raise self.run.unusable(name, "is gone, and last.pt has no weights of its own")
+        self.run.load_weights(self.model, weights, name)
         with self.run.reading("last.pt"):
             self._go_on(saved)
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from command_line import MODELS, configuration
 
+from lmzoo.core.errors import UserError
 from lmzoo.training.session import train
 
 TEXT = [
@@ -39,7 +40,19 @@ def test_counting_needs_no_gradient(context: str, tmp_path: Path):
     assert results["parameters"] > 0  # counts
     assert results["tokens_per_second"] > 0
     assert results["perplexity"]["test"] < 15
-    assert not torch.load(tmp_path / "run" / "last.pt", weights_only=True).get("optimizer")
+
+
+def test_weights_that_no_step_changes_are_on_the_disk_once(tmp_path: Path):
+    run, config = tmp_path / "run", configuration(tmp_path / "run", *TEXT, *QUICK, *MODELS["ngram"])
+    results = train(config)
+    assert not {"model", "optimizer"} & torch.load(run / "last.pt", weights_only=True).keys()
+    (run / "results.json").unlink()
+    assert train(config)["perplexity"] == results["perplexity"]  # goes on with the weights of best.pt
+    (run / "results.json").unlink()
+    (run / "best.pt").unlink()
+    with pytest.raises(UserError, match=r"best\.pt: is gone, and last\.pt has no weights of its own"):
+        train(config)
+    assert not (run / "results.json").exists()
 
 
 @pytest.mark.parametrize("model", ["hmm", "lstm"])
