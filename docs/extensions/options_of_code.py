@@ -81,10 +81,11 @@ def options(group: str, names: list[str]) -> list[tuple[str, str, str, str]]:
 
 
 def _defaults(of: Mapping[str, str], entries: int) -> str:
-    values = set(of.values())
+    values = dict.fromkeys(of.values())
     if len(values) == 1 and len(of) == entries:
-        return values.pop()
-    return ", ".join(f"{value} ({name})" for name, value in of.items())  # such as 200 (rnn), 100 (lstm)
+        return values.popitem()[0]
+    names = {value: ", ".join(name for name in of if of[name] == value) for value in values}
+    return ", ".join(f"{value} ({having})" for value, having in names.items())  # such as 200 (rnn), 100 (gru, lstm)
 
 
 def _yaml(value: Any) -> str:
@@ -109,7 +110,7 @@ class Options(SphinxDirective):
             ]
             for option, default, kind, sentence in options(group, names)
         ]
-        return [table(["option and default", "what it is"], rows, "options")]
+        return [table([f"{group}={', '.join(names)}", "what it is"], rows, "options")]
 
 
 def _text(sentence: str) -> list[nodes.Node]:

@@ -15,7 +15,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import write_output
 from lmzoo.labels.tasks import load_task
 from lmzoo.labels.trees import SENTIMENTS, Tree
-from lmzoo.reports.charts import charts, rendered
+from lmzoo.reports.charts import charts, legible, rendered
 from lmzoo.runs.labellers import load_labeller
 
 
@@ -44,8 +44,9 @@ def draw_tree(tree: Tree, predicted: Sequence[str], path: Path) -> None:
             for child in (node + 1, tree.right[node]) if tree.right[node] else ():
                 axes.plot([x, at[child][0]], [y, at[child][1]], color="grey", linewidth=1, zorder=1)
             label, gold = predicted[node], tree.labels[node]
-            axes.scatter([x], [y], s=230, color=colours[SENTIMENTS.index(label)], edgecolor="black", zorder=2)
-            axes.text(x, y, label, ha="center", va="center", fontsize=9, zorder=3)
+            colour = colours[SENTIMENTS.index(label)]
+            axes.scatter([x], [y], s=230, color=colour, edgecolor="black", zorder=2)
+            axes.text(x, y, label, ha="center", va="center", fontsize=9, zorder=3, color=legible("black", colour))
             if gold != label:
                 axes.text(x + 0.26, y, f"({gold})", va="center", fontsize=8, color="dimgrey")
             if not tree.right[node]:

@@ -4,6 +4,7 @@ import importlib
 import io
 import itertools
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -154,6 +155,10 @@ TURNS, MOST = 24, 60
 """In how many directions a name may stand from its point, and how many of its places are tried with those of others."""
 
 
+WIDTH, LINES = 28, 6
+"""How many letters a line of a name has, and how many lines a name."""
+
+
 def place(axes: Any, names: Sequence[Name], lines: Sequence[tuple[Point, Point]] = (), margin: float = 3) -> None:
     """Write names beside their points, near them, and over no other name, point, line or legend where there is room.
 
@@ -174,7 +179,8 @@ def place(axes: Any, names: Sequence[Name], lines: Sequence[tuple[Point, Point]]
     inks = [legible(name.colour, axes.get_facecolor()) for name in names]
     texts = [
         axes.annotate(
-            printable(name.text), name.points[0], (0, 0), textcoords="offset points", color=ink,
+            textwrap.fill(printable(name.text), WIDTH, max_lines=LINES, placeholder=" …", break_on_hyphens=False),
+            name.points[0], (0, 0), textcoords="offset points", color=ink,
             fontsize=name.size, parse_math=False, annotation_clip=False, ha="left", va="bottom", in_layout=False,
         )
         for name, ink in zip(names, inks, strict=True)

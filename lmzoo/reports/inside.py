@@ -78,7 +78,7 @@ def picture_of_states(names: Sequence[str], matrix: Tensor, visits: Tensor, text
         )
         logarithmic(right, "y")
         equal = f"as even as {math.exp(entropy(visits)):,.0f} of {len(visits):,} used alike"
-        right.set(title="visits of each state", xlabel=f"states, the most visited first: {equal}", xlim=(0, None))
+        right.set(title="visits of each state", xlabel=f"states, the most visited first;\n{equal}", xlim=(0, None))
         right.set_ylabel(f"expected visits, {printable(text)}", parse_math=False)
         return rendered(figure, file)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmzoo.core.errors import UserError, printable, shortened
+from lmzoo.core.errors import UserError, printable
 from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
 from lmzoo.reports.comparison import Group, Row
 from lmzoo.runs.kinds import LABELS
@@ -102,8 +102,7 @@ def against(
         panel.plot(cost, run.perplexity, "o", color=colour)
     panel.margins(x=0.12)
     logarithmic(panel, "x", 6, times=what == TIME)
-    names = [Name(shortened(run.name, 28), [(cost, run.perplexity)], colour, 6.5)
-             for cost, run, colour in known if colour != GREY]  # fmt: skip
+    names = [Name(run.name, [(cost, run.perplexity)], colour, 6.5) for cost, run, colour in known if colour != GREY]
     place(panel, names, list(itertools.pairwise(steps)))
 
 

@@ -8,6 +8,8 @@ import pytest
 from lmzoo.core.errors import UserError
 from lmzoo.reports.charts import (
     CONTRAST,
+    LINES,
+    WIDTH,
     Name,
     charts,
     contrast,
@@ -79,6 +81,20 @@ def test_names_stand_apart_near_their_points_and_inside():
         nearest = point.clip(box[:2], box[2:])
         assert ((nearest - point) ** 2).sum() ** 0.5 < 100
         assert not ((box[:2] < at) & (at < box[2:])).all(1).any(), "it covers a point"
+
+
+def test_a_long_name_is_whole_in_several_lines():
+    options = "lstm lr=0.003 weight_decay=0.1 hidden=200 dropout=0.5"
+    with charts("a test") as pyplot:
+        _, axes = pyplot.subplots()
+        axes.plot([1], [1], "o")
+        place(axes, [Name(options, [(1, 1)]), Name("x" * 999, [(1, 1)])])
+        long, endless = (text.get_text().split("\n") for text in axes.texts)
+    assert " ".join(long) == options
+    assert len(long) == 3
+    assert len(endless) == LINES
+    assert endless[-1].endswith("…")
+    assert max(map(len, long + endless)) == WIDTH
 
 
 def test_a_picture_is_the_same_each_time_and_its_format_is_known():
