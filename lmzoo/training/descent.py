@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -15,10 +16,15 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
 from lmzoo.numerics.averaging import Average
+from lmzoo.numerics.waiting import Trust, own_copy, sent, trusting
 from lmzoo.protocol.condition import initial_state
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.options import TrainerOptions
+from lmzoo.training.random_state import random_state, set_random_state
+
+CAUTIOUS = 100
+"""How many steps do not trust, after one that was wrong to."""
 
 
 class NotFinite(Exception):  # noqa: N818 - the trainer makes it a user's error
@@ -55,6 +61,7 @@ class Descent:
         self.steps = len(self.windows) * options.epochs
         self.options = optimizer, schedule
         self.state: State = ()
+        self.cautious = 0
         self.scored: LanguageModel | DistributedDataParallel = model
         self.begin()
 
@@ -70,7 +77,7 @@ class Descent:
     def share(self) -> None:
         """Let all ranks begin with the weights of rank 0, and follow the mean of their gradients."""
         if ranks.world_size() > 1:
-            self.scored = DistributedDataParallel(self.model)
+            self.scored = DistributedDataParallel(self.model, broadcast_buffers=False)
 
     def step(self, window: Window) -> dict[str, float]:
         """Score a window, take a step down the gradient, and carry the state on. Ranks share the rows of the window.
@@ -79,26 +86,14 @@ class Descent:
 
         Raises: NotFinite, before any weight has changed.
         """
-        device = self.model.device
         part = window.part(ranks.rank(), ranks.world_size())
         share = ranks.world_size() * part.count / window.count
         if not share:
             part = window.part(0, len(window.tokens))  # every rank takes every step
-        tokens = part.tokens.to(device, non_blocking=True)
+        tokens = sent(part.tokens, self.model.device)
         if window.starts:
             self.state = initial_state(self.model, len(tokens), part.conditions)
-        half = self.precision == "bfloat16"
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
-            logprobs, state = self.scored(tokens, self.state)
-        if part.mask is not None:
-            logprobs = part.unpadded(logprobs)
-        own = -logprobs.mean() * share
-        loss = ranks.all_reduce(own.detach() / ranks.world_size())
-        self.optimizer.zero_grad(set_to_none=True)
-        with ranks.waiting():
-            (own + self.model.penalty()).backward()
-        norm = get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
-        loss, length = torch.stack([loss, norm]).tolist()  # here alone a step waits for a GPU
+        loss, length, norm, state = self._checked_gradient(part, tokens, share)
         for what, value in (("loss", loss), ("gradient", length)):
             if not math.isfinite(value):
                 raise NotFinite(f"the {what} is {value}")
@@ -110,13 +105,49 @@ class Descent:
         if not isinstance(self.schedule, ReduceLROnPlateau):
             self.schedule.step()
         # contiguous, as it comes back from a checkpoint: the layout decides the order in which sums are rounded;
-        # and a clone, as a view would be saved together with the tensor that it is a view of
-        self.state = tuple(part.detach().clone(memory_format=torch.contiguous_format) for part in state)
+        # and a copy, as a view would be saved together with the tensor that it is a view of
+        self.state = tuple(own_copy(part) for part in state)
         return {
             "perplexity/train": math.exp(min(loss, 700)),
             "train/learning_rate": rate,
             "train/gradient_norm": length,
         }
+
+    def _checked_gradient(self, part: Window, tokens: Tensor, share: float) -> tuple[float, float, Tensor, State]:
+        """`_gradient`, and its first two as numbers. Here alone a step waits for a GPU, for what it trusted in, too.
+
+        Where it was wrong to trust, the gradient is computed again with the same random numbers, and `CAUTIOUS` steps
+        wait wherever there is something to trust in. All ranks do the same.
+        """
+        trusts = tokens.is_cuda and not self.cautious
+        self.cautious = max(0, self.cautious - 1)
+        if trusts:
+            trust = Trust(None if part.mask is None else sent(part.mask.flatten(), tokens.device))
+            random = random_state(tokens.device)
+            with trusting(trust):
+                loss, norm, state = self._gradient(part, tokens, share)
+            doubts = torch.stack([torch.zeros_like(loss), *(~fact for fact in trust.facts)]).sum()
+            *numbers, doubts = torch.stack([loss, norm, ranks.all_reduce(doubts)]).tolist()
+            if not doubts:
+                return *numbers, norm, state
+            set_random_state(random, tokens.device)
+            self.cautious = CAUTIOUS
+        loss, norm, state = self._gradient(part, tokens, share)
+        return *torch.stack([loss, norm]).tolist(), norm, state
+
+    def _gradient(self, part: Window, tokens: Tensor, share: float) -> tuple[Tensor, Tensor, State]:
+        """The loss of the window of all ranks, the norm of its gradient, and the state after this rank's part."""
+        with torch.autocast(tokens.device.type, dtype=torch.bfloat16, enabled=self.precision == "bfloat16"):
+            logprobs, state = self.scored(tokens, self.state)
+        if part.mask is not None:
+            logprobs = part.unpadded(logprobs)
+        own = -logprobs.mean() * share
+        loss = ranks.all_reduce(own.detach() / ranks.world_size())
+        self.optimizer.zero_grad(set_to_none=True)
+        with ranks.waiting():
+            (own + self.model.penalty()).backward()
+        norm = get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
+        return loss, norm, state
 
     @contextmanager
     def _scaled_rates(self, length: int) -> Iterator[None]:

@@ -24,6 +24,7 @@ from lmzoo.training.descent import Descent, NotFinite
 from lmzoo.training.options import TrainerOptions
 from lmzoo.training.precision import settled
 from lmzoo.training.progress import Progress
+from lmzoo.training.random_state import random_state, set_random_state
 from lmzoo.training.signals import stop_signals
 
 log = logging.getLogger(__name__)
@@ -216,11 +217,7 @@ class Trainer(Keeper):
 
     def save(self) -> None:
         """Write ``last.pt``, without the weights where those of ``best.pt`` are the last. All ranks have to call it."""
-        device = self.model.device
-        random = {"cpu": torch.get_rng_state()}
-        if device.type == "cuda":
-            random["cuda"] = torch.cuda.get_rng_state(device)
-        random, *others = ranks.all_gather(random)
+        random, *others = ranks.all_gather(random_state(self.model.device))
         descent = {"state": ()} if self.descent is None or self.loops else self.descent.state_dict()
         checkpoint = {"progress": asdict(self.progress), "random": random}
         if self.descent is not None or self.loops:
@@ -259,10 +256,7 @@ class Trainer(Keeper):
         if self.descent is not None:
             self.descent.load_state_dict(saved)
         numbers = (saved["random"], *saved.get("other_ranks_random", ()))[: ranks.world_size()]
-        random, device = numbers[min(ranks.rank(), len(numbers) - 1)], self.model.device
-        torch.set_rng_state(random["cpu"])
-        if device.type == "cuda" and "cuda" in random:
-            torch.cuda.set_rng_state(random["cuda"], device)
+        set_random_state(numbers[min(ranks.rank(), len(numbers) - 1)], self.model.device)
         if ranks.rank() >= len(numbers):
             self._draw_apart()
         self.resumed = True

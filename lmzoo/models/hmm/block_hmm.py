@@ -19,6 +19,7 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.usage import expected_visits, first_lines
+from lmzoo.numerics.waiting import on_host, sent
 from lmzoo.protocol.model import State, evaluating
 from lmzoo.words.clusters import Clustering, word_clusters
 
@@ -114,7 +115,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
 
     def initial_state(self, batch_size: int) -> State:
         belief = next(self.parameters()).new_full((batch_size, self.size), -math.log(self.size))
-        return belief, torch.full((batch_size,), self.clusters, device=self.device)
+        return belief, sent(torch.full((batch_size,), self.clusters), self.device)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         tables = self.current()
@@ -122,7 +123,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         logprobs, beliefs = blocks.course(*chain)
         if self.training:
             self.note(tokens, state, tables, beliefs)
-        last = cluster[:, -1]
+        last = sent(on_host(cluster)[:, -1], self.device)
         whole = beliefs.new_full((len(tokens), self.size), -torch.inf)
         return logprobs, (whole.scatter(1, states[last] % self.size, beliefs[-1]), last)
 
@@ -142,17 +143,16 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
             pair                     3     2     0     1      tiles: 0→0, 0→1, 2→0, 3→2
         """
         tables, M = tables or self.current(), self.clusters
-        target = self.cluster[tokens]  # (B, T)
-        source = torch.cat([state[1][:, None], target[:, :-1]], dim=1)
-        codes, pair = torch.unique((source * M + target).cpu(), return_inverse=True)  # (P,), (B, T)
+        target = on_host(self.cluster)[on_host(tokens)]  # (B, T)
+        source = torch.cat([on_host(state[1])[:, None], target[:, :-1]], dim=1)
+        codes, pair = torch.unique(source * M + target, return_inverse=True)  # (P,), (B, T)
         inside, outside = codes[codes < M * M], codes[codes >= M * M] - M * M
-        outside = outside.to(self.device, non_blocking=True)
-        first = tables.start[outside]  # (P₁, K), of pairs that come from the boundary
+        first = tables.start[sent(outside, self.device)]  # (P₁, K), of pairs that come from the boundary
         tiles = tables.transitions.tiles(inside // M, inside % M)  # (P - P₁, K, K)
         tiles = torch.cat([tiles, first[:, None].expand(-1, first.shape[1], -1)])
         states = tables.kept[:M] + self.size * torch.arange(M, device=self.device)[:, None]
         belief, emission = self._kept_belief(state, tables.kept), F.embedding(tokens, tables.emission)
-        return Chain(belief, tiles, pair, emission, target, states)
+        return Chain(belief, tiles, pair, emission, sent(target, self.device), states)
 
     def predict(self, state: State) -> Tensor:
         tables = self.current()

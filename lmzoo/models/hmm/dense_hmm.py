@@ -83,7 +83,7 @@ class DenseHMM(HiddenMarkovModel[DenseTables]):
     def _prior(self, tables: DenseTables, state: State) -> Tensor:
         """(B, K) log p(z | past) of the next token's hidden state."""
         start = tables.start.expand(len(state[1]), -1)
-        if not bool(state[1].any()):
+        if not state[1].is_cuda and not bool(state[1].any()):  # a GPU would have to be waited for
             return start
         going_on = log_product(self._kept_belief(tables, state), tables.transition)
         return torch.where(state[1][:, None], going_on, start)

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lmzoo.numerics.waiting import trusted
+
 CHUNK_ELEMENTS = 1 << 23
 """How many logits exist at once."""
 
@@ -44,19 +46,25 @@ class _TokenLogprobs(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None, alike: bool
     ) -> Tensor:
-        ones = torch.ones(len(tokens), device=tokens.device) if alike else None
-        logprobs, gradients = _score(hidden, weight, bias, tokens, word_class, ones)
-        ctx.save_for_backward(hidden, weight, bias, tokens, word_class, *gradients)
+        expected = torch.ones(len(tokens), device=tokens.device) if alike else None
+        ctx.trust = trusted(tokens.device) if alike else None
+        if ctx.trust is not None and ctx.trust.inside is not None and len(ctx.trust.inside) == len(tokens):
+            expected = ctx.trust.inside.to(torch.float32)
+        logprobs, gradients = _score(hidden, weight, bias, tokens, word_class, expected)
+        ctx.save_for_backward(hidden, weight, bias, tokens, word_class, expected, *gradients)
         return logprobs
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         g = upstream[0]
-        hidden, weight, bias, tokens, word_class, *gradients = ctx.saved_tensors
+        hidden, weight, bias, tokens, word_class, expected, *gradients = ctx.saved_tensors
         if not gradients:
             return *_score(hidden, weight, bias, tokens, word_class, g)[1], None, None, None
-        common = g.median()
+        common = g.median() if ctx.trust is None else g.where(expected > 0, torch.inf).amin()
         to_hidden, to_weight, to_bias = (part * common.to(part.dtype) for part in gradients)
+        if ctx.trust is not None:
+            ctx.trust.facts.append((g == common * expected).all())
+            return to_hidden, to_weight, to_bias, None, None, None
         unlike = (g != common).nonzero()[:, 0]
         if len(unlike):
             more = _score(hidden[unlike], weight, bias, tokens[unlike], word_class, g[unlike] - common)[1]
@@ -70,8 +78,8 @@ def _score(
     hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None, g: Tensor | None
 ) -> tuple[Tensor, list[Tensor]]:
     """`token_logprobs`, and the gradient of Σ_n g_n log p(x_n | h_n) by h, W and b; none where the (N,) g are None."""
-    if word_class is None:
-        return _score_blocks(hidden, weight, bias, tokens, [(len(hidden), len(weight))], g)
+    if word_class is None or tokens.is_cuda:  # how many tokens a class has, a GPU would have to be waited for
+        return _score_blocks(hidden, weight, bias, tokens, [(len(hidden), len(weight))], g, word_class)
     words, sizes, place = _grouped(word_class)
     rows, counts, _ = _grouped(word_class[tokens], len(sizes))
     logprobs, gradients = _score_blocks(
@@ -83,9 +91,18 @@ def _score(
 
 
 def _score_blocks(
-    hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, blocks: Iterable[tuple[int, int]], g: Tensor | None
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    tokens: Tensor,
+    blocks: Iterable[tuple[int, int]],
+    g: Tensor | None,
+    word_class: Tensor | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """`_score` in blocks n × m: the first n tokens are among the first m words, and so on; x are places in a block."""
+    """`_score` in blocks n × m: the first n tokens are among the first m words, and so on; x are places in a block.
+
+    In a single block of all words, those of other classes than the token's are impossible where there are classes.
+    """
     whole = torch.promote_types(hidden.dtype, torch.float32)
     chosen, largest = hidden.new_zeros(2, len(hidden), 1, dtype=whole)
     total = torch.ones_like(chosen)
@@ -95,6 +112,8 @@ def _score_blocks(
     for n, m in _chunks(blocks):
         h, W, x = hidden[n], weight[m], tokens[n, None]
         scores = torch.addmm(bias[m], h, W.T).to(whole)  # (rows, words)
+        if word_class is not None:
+            scores.masked_fill_(word_class != word_class[x], -torch.inf)
         torch.gather(scores, 1, x, out=chosen[n])
         torch.amax(scores, 1, keepdim=True, out=largest[n])
         odds = scores.sub_(largest[n]).exp_()

@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.underflow import accurate_from
+from lmzoo.numerics.waiting import holds
 
 RESCALED = 4
 """After how many steps joint probabilities are divided by their sum. Until then 2^31 states cannot make it overflow."""
@@ -36,8 +37,8 @@ class _Scaled(torch.autograd.Function):
                 after[t].div_(torch.sum(after[t], 1, keepdim=True, out=scale[t]))
         total = joint.sum(2, keepdim=True)
         evidence, least = scale.mul_(total), accurate_from(A.dtype, Z)  # (T, B, 1)
-        low, high, lowest = torch.stack([*evidence.aminmax(), predicted.amin()]).tolist()
-        accurate = low >= least and lowest >= least and high < torch.inf
+        low, high = evidence.aminmax()
+        accurate = holds((low >= least) & (predicted.amin() >= least) & (high < torch.inf))
         evidence[1:] /= total[:-1]  # 1 / c_t of eq. 91
         evidence[0] = Z
         logprobs = evidence.log_().add_(offset)
@@ -51,7 +52,7 @@ class _Scaled(torch.autograd.Function):
         A, joint, predicted, total = ctx.saved_tensors
         T = len(joint)
         g, dbelief = upstream[0].T, upstream[1]  # (T, B), (B, Z)
-        even = torch.equal(g[1:], g[:-1])  # all tokens weigh alike
+        even = not g.is_cuda and torch.equal(g[1:], g[:-1])  # all tokens weigh alike; a GPU is not waited for
         # Σ_j λ_{t-1}(j) is Σ_j δ_t(j), which is g_t
         excess = None if even else (g[:-1] - g[1:])[:, :, None] / total[:-1]  # (T - 1, B, 1)
         demission, transposed = torch.empty_like(joint), A.T

@@ -4,12 +4,42 @@ Chiu and Rush 2020. Log-probabilities are in nats. Nothing of size MS × V is st
 words.
 """
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.numerics.precision import single
+from lmzoo.numerics.waiting import once_for_each
+
+
+class _Slots(NamedTuple):
+    """Where `emission_table` puts the words of each cluster."""
+
+    shapes: list[tuple[int, int]]
+    """Clusters and words of each batched product, padding included."""
+    words: Tensor
+    """(N,) the word in each slot; V in padding."""
+    label: Tensor
+    """The cluster of each row."""
+    slot: Tensor
+    """(V,) the slot of each word."""
+
+
+@once_for_each
+def _slots(cluster: Tensor) -> _Slots:
+    device, cluster, V = cluster.device, cluster.cpu(), len(cluster)
+    members, label = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
+    sizes = (members < V).sum(1)
+    octave = (2 * sizes - 1).log2().floor()  # ⌈log₂ size⌉
+    rows = [(octave == value).nonzero()[:, 0] for value in octave.unique()]
+    shapes = [(len(some), int(sizes[some].max())) for some in rows]
+    words = torch.cat([members[some, :width].flatten() for some, (_, width) in zip(rows, shapes, strict=True)])
+    present = (words < V).nonzero()[:, 0]
+    slot = torch.empty_like(cluster).scatter(0, words[present], present)
+    return _Slots(shapes, words.to(device), label[torch.cat(rows)].to(device), slot.to(device))
 
 
 def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tensor:
@@ -33,20 +63,11 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     Returns: (V, S).
     """
     (V, d), S = W.shape, H.shape[1]
-    cluster = cluster.cpu()  # the numbers of words are found there, so that a GPU is waited for once
-    members, label = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
-    sizes = (members < V).sum(1)
-    octave = (2 * sizes - 1).log2().floor()  # ⌈log₂ size⌉
-    rows = [(octave == value).nonzero()[:, 0] for value in octave.unique()]
-    shapes = [(len(some), int(sizes[some].max())) for some in rows]
-    words = torch.cat([members[some, :width].flatten() for some, (_, width) in zip(rows, shapes, strict=True)])
+    shapes, words, label, slot = _slots(cluster)
     counts = [number * width for number, width in shapes]
-    present = (words < V).nonzero()[:, 0]
-    slot = torch.empty_like(cluster).scatter(0, words[present], present)
-    words, slot, label = (part.to(W.device, non_blocking=True) for part in (words, slot, label[torch.cat(rows)]))
     vectors = F.embedding(words.clamp_max(V - 1), W).to(H.dtype).split(counts)
     offsets = torch.cat([bias, bias.new_full((1,), -torch.inf)])[words].to(H.dtype).split(counts)  # padding: impossible
-    states = F.embedding(label, H.flatten(1)).view(-1, S, d).split([len(some) for some in rows])
+    states = F.embedding(label, H.flatten(1)).view(-1, S, d).split([number for number, _ in shapes])
     tables = [
         single(torch.baddbmm(b.view(*shape, 1), w.view(*shape, d), h.mT)).log_softmax(1).flatten(0, 1)  # (n · width, S)
         for b, w, h, shape in zip(offsets, vectors, states, shapes, strict=True)
@@ -54,12 +75,17 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     return F.embedding(slot, torch.cat(tables))  # (V, S)
 
 
+@once_for_each
+def _members(cluster: Tensor) -> tuple[Tensor, Tensor]:
+    """The words of each cluster that has any, a row for each, V in padding; and the (V,) place of each word in them."""
+    device, cluster = cluster.device, cluster.cpu()
+    members, _ = group(cluster, int(cluster.bincount().max()))
+    place = members.new_empty(len(cluster) + 1).scatter(0, members.flatten(), torch.arange(members.numel()))
+    return members.to(device), place[:-1].to(device)
+
+
 def within_cluster(logits: Tensor, cluster: Tensor) -> Tensor:
     """(V, S) logits of words under the states of their clusters -> log p(x | z), a log-softmax over each cluster."""
-    V, S = logits.shape
-    cluster = cluster.cpu()
-    members, _ = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
-    place = members.new_empty(V + 1).scatter(0, members.flatten(), torch.arange(members.numel()))
-    members, place = (part.to(logits.device, non_blocking=True) for part in (members, place))
-    padded = torch.cat([logits, logits.new_full((1, S), -torch.inf)])[members]
-    return padded.log_softmax(1).flatten(0, 1)[place[:V]]
+    members, place = _members(cluster)
+    padded = torch.cat([logits, logits.new_full((1, logits.shape[1]), -torch.inf)])[members]
+    return padded.log_softmax(1).flatten(0, 1)[place]

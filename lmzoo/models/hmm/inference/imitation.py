@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.numerics.precision import single
+from lmzoo.numerics.waiting import on_host
 
 
 class Course(NamedTuple):
@@ -43,7 +44,7 @@ def cross_entropy(
     Returns: () nats.
     """
     M, (N, K) = arrival.shape[2], (tokens.numel(), emission.shape[1])
-    text, cluster = tokens.cpu(), cluster.cpu()  # what is drawn together is found there: a GPU is waited for once
+    text, cluster = on_host(tokens), on_host(cluster)  # what is drawn together is found there
     before = torch.cat([text.new_full((len(text), 1), EOS_ID), text[:, :-1]], 1)
     inside = ((before != EOS_ID) | (text != EOS_ID)).flatten().nonzero()[:, 0]
     of = cluster[text.flatten()[inside]]

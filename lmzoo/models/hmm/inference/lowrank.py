@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import by_source
-from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_product, log_sums
+from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_product, log_sums, places
 from lmzoo.numerics.precision import autocast_type, single
 
 
@@ -74,7 +74,7 @@ class _Tiles(torch.autograd.Function):
             product = p[cluster] @ q[target[pairs]].flatten(0, 1).T  # (S, nS)
             probs[pairs] = product.view(S, -1, S).transpose(0, 1)
         tiles = probs.log()
-        pair, i, j = (probs < accurate_from(P.dtype, features)).nonzero(as_tuple=True)
+        pair, i, j = places(probs < accurate_from(P.dtype, features))
         ctx.rows = (here[pair], i), (target[pair], j)
         sums = log_sums(P, ctx.rows[0], Q, ctx.rows[1])
         tiles[pair, i, j], probs[pair, i, j] = sums, torch.inf
