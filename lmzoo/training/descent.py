@@ -77,7 +77,7 @@ class Descent:
     def share(self) -> None:
         """Let all ranks begin with the weights of rank 0, and follow the mean of their gradients."""
         if ranks.world_size() > 1:
-            self.scored = DistributedDataParallel(self.model, broadcast_buffers=False)
+            self.scored = DistributedDataParallel(self.model)
 
     def step(self, window: Window) -> dict[str, float]:
         """Score a window, take a step down the gradient, and carry the state on. Ranks share the rows of the window.
