@@ -31,7 +31,7 @@ class _TransitionTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         M, S, _ = U.shape
-        tiles, kept = single(U.new_empty(len(source), S, S)), []
+        tiles, kept, room = single(U.new_empty(len(source), S, S)), [], KEPT
         target = target.to(U.device, non_blocking=True)
         for clusters, local, pairs in _chunks(source, U):
             logits = single(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T)  # (cS, MS)
@@ -39,8 +39,9 @@ class _TransitionTiles(torch.autograd.Function):
             total = logits.amax(1) - probs.amax(1).log()  # (cS,) log Σ_k exp(u_i·v_k)
             cut = logits.view(-1, S, M, S)[local, :, target[pairs]]
             torch.sub(cut, total.view(-1, S, 1)[local], out=tiles[pairs])
-            if len(kept) * probs.numel() < KEPT:
+            if room > 0:  # all after the first that is not kept are computed again: the last one is smaller
                 kept.append(probs)
+                room -= probs.numel()
         ctx.save_for_backward(U, V, source, target, *kept)
         return tiles
 
@@ -110,10 +111,9 @@ def normalised_tiles(U: Tensor, V: Tensor, total: Tensor, source: Tensor, target
 class _LocalTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        S, target = U.shape[1], target.to(U.device, non_blocking=True)
+        S = U.shape[1]
         tiles = arrival.new_empty(len(source), S, S)
-        for c, pairs in _parts(source, U):
-            targets = target[pairs]
+        for c, targets, pairs in _parts(source, target, U):
             logits = torch.bmm(U[c].expand(len(targets), -1, -1), V.index_select(0, targets).mT)  # (n, S, S)
             torch.log_softmax(logits.to(tiles.dtype), 2, out=tiles[pairs])
             tiles[pairs] += arrival[c, :, targets][:, :, None]
@@ -128,33 +128,42 @@ class _LocalTiles(torch.autograd.Function):
         visits = G.sum(2)  # (P, S)
         darrival = torch.zeros_like(arrival)
         dU, dV = (torch.zeros_like(vectors, dtype=G.dtype) for vectors in (U, V))
-        for c, pairs in _parts(source, U):
-            n, targets = visits[pairs], target[pairs]
+        for c, targets, pairs in _parts(source, target, U):
+            n = visits[pairs]
             darrival[c, :, targets] = n
             probs = (tiles[pairs] - arrival[c, :, targets][:, :, None]).exp_()
             dlogits = torch.addcmul(G[pairs], probs, n[:, :, None], value=-1).to(U.dtype)  # (n, S, S)
             origins, destinations = U[c].expand(len(targets), -1, -1), V.index_select(0, targets)
+            to_destinations = torch.bmm(dlogits.mT, origins).to(dV.dtype)
             if U.is_cuda:
-                dU.index_add_(0, c, torch.bmm(dlogits, destinations).to(dU.dtype))
+                dU += _sums(torch.bmm(dlogits, destinations).to(dU.dtype), source[pairs], len(U))
+                dV += _sums(to_destinations, target[pairs], len(U))
             else:
                 dU[c] = (dlogits.transpose(0, 1).flatten(1) @ destinations.flatten(0, 1)).to(dU.dtype)
-            dV.index_add_(0, targets, torch.bmm(dlogits.mT, origins).to(dV.dtype))
+                dV.index_add_(0, targets, to_destinations)
         return darrival, dU.to(U.dtype), dV.to(V.dtype), None, None
 
 
-def _parts(source: Tensor, U: Tensor) -> Iterator[tuple[Tensor, slice]]:
-    """Slices of the pairs that are computed at once, and the sources of these pairs.
+def _parts(source: Tensor, target: Tensor, U: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]:
+    """The sources and the targets of the pairs that are computed at once, and the slice of these pairs.
 
     On a CPU they have one source, (1,), whose vectors are not copied. A GPU takes as many as `CHUNK` has room for.
     """
     if U.is_cuda:
-        size, device_source = max(1, _chunk(U) // U.shape[1] ** 2), source.to(U.device, non_blocking=True)
+        size = max(1, _chunk(U) // U.shape[1] ** 2)
+        here = torch.stack([source, target]).to(U.device, non_blocking=True)
         for start in range(0, len(source), size):
             pairs = slice(start, min(start + size, len(source)))
-            yield device_source[pairs], pairs
+            yield *here[:, pairs], pairs
     else:
         for c, pairs in by_source(source):
-            yield torch.tensor([c], device=U.device), pairs
+            yield torch.tensor([c]), target[pairs], pairs
+
+
+def _sums(x: Tensor, labels: Tensor, M: int) -> Tensor:
+    """(M, …) the sum of the (n, …) x of each label, by no atomic additions, whose order differs from run to run."""
+    order, lengths = (part.to(x.device, non_blocking=True) for part in (labels.argsort(), labels.bincount(minlength=M)))
+    return torch.segment_reduce(x[order], "sum", lengths=lengths, axis=0, unsafe=True)
 
 
 def local_tiles(arrival: Tensor, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:

@@ -44,3 +44,12 @@ def test_under_autocast_the_gradient_is_that_of_rounded_vectors(local):
     rounded = U.bfloat16(), V.bfloat16()
     for mine, expected in zip(ours, gradients([cut(*rounded)], upstream, rounded), strict=True):
         assert mine.equal(expected.float())
+
+
+def test_rows_that_are_not_kept_for_the_backward_pass_are_computed_again(monkeypatch):
+    monkeypatch.setitem(tiles.CHUNK, "cpu", 2 * 6 * 3 * 3)  # chunks of two clusters, the last of one
+    monkeypatch.setattr(tiles, "KEPT", 100)  # the first, of 108 numbers, alone; the last has 54
+    U, V = (normal(6, 3, 5, seed=seed).requires_grad_() for seed in (0, 1))
+    source, target = torch.tensor([0, 1, 2, 3, 4]), torch.tensor([1, 3, 2, 0, 1])
+    expected = (U.flatten(0, 1) @ V.flatten(0, 1).T).log_softmax(1).view(6, 3, 6, 3)[source, :, target]
+    assert_same_gradients([transition_tiles(U, V, source, target)], [expected], [normal(5, 3, 3, seed=2)], [U, V])
