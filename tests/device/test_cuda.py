@@ -44,6 +44,7 @@ CASES = {
     "neural_hmm": ["model=neural_hmm", "model.states=8", "corpus.context=sentence"],
     "nnlm": ["model=nnlm"],
     "twolevel_hmm": ["model=twolevel_hmm", *BLOCKS],
+    "twolevel_hmm with a teacher": ["model=twolevel_hmm", *BLOCKS, "trainer.teacher=base/lstm"],
     "vlhmm": ["model=vlhmm", *BLOCKS],
     "vlhmm as a table": ["model=vlhmm", *BLOCKS, "model.parameterisation=table"],
     "whole_sentence": ["model=whole_sentence", "model.run=base/ngram", "model.samples=100", "model.noise=1",

@@ -151,10 +151,10 @@ def _parts(source: Tensor, target: Tensor, U: Tensor) -> Iterator[tuple[Tensor, 
     """
     if U.is_cuda:
         size = max(1, _chunk(U) // U.shape[1] ** 2)
-        here = torch.stack([source, target]).to(U.device, non_blocking=True)
+        sources, targets = (part.to(U.device, non_blocking=True) for part in (source, target))
         for start in range(0, len(source), size):
             pairs = slice(start, min(start + size, len(source)))
-            yield *here[:, pairs], pairs
+            yield sources[pairs], targets[pairs], pairs
     else:
         for c, pairs in by_source(source):
             yield torch.tensor([c]), target[pairs], pairs
