@@ -152,5 +152,7 @@ def main() -> int:
         write_output(options.file, encoded(read_vectors(source), options.format or formats[0]))
     else:
         export_arpa(options)
+        if not is_file and Run(source).vocabulary().form.reverse:
+            warn(f"{options.file}: is of lines from their end to their beginning, as srilm's ngram -reverse reads them")
     print(printable(str(options.file)))
     return 0

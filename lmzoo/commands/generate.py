@@ -50,7 +50,7 @@ def main() -> int:
             whole = tokens if place else [*begun, *tokens]
             text = printable(vocabulary.decode(whole[:-1] if whole[-1] == EOS_ID else whole))
             if options.beam and whole[-1] != EOS_ID:
-                cut, text = cut + 1, f"{text} …"
+                cut, text = cut + 1, f"… {text}" if vocabulary.form.reverse else f"{text} …"
             if labels is not None:
                 text = f"{printable(vocabulary.conditions[labels[number]])}\t{text}"
             print(f"{logprob:.4f}\t{text}" if options.scores else text)

@@ -94,9 +94,11 @@ def compare_readers(arguments: argparse.Namespace, times: Times) -> tuple[list[R
     rare, frequencies_of, texts = None, None, {}
     for folder in dict.fromkeys(arguments.runs):
         run, model, vocabulary = open_run(folder, arguments.device)
-        if model.whole_sentences or vocabulary.conditions:
-            what = "a probability of whole sentences alone" if model.whole_sentences else "labels of its lines"
-            raise UserError(f"{folder}: has {what}", "give a run that scores each word by itself")
+        whole, reverse = model.whole_sentences, vocabulary.form.reverse
+        if whole or reverse or vocabulary.conditions:
+            what = "a probability of whole sentences alone" if whole else "labels of its lines"
+            what = "corpus.reverse=true, and people read forwards" if reverse else what
+            raise UserError(f"{folder}: has {what}", "give a run that scores each word given those before it")
         warn(run.unfinished())
         tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None
         context = run.config()["corpus"]["context"]

@@ -39,7 +39,8 @@ def corpus_label(options: Mapping[str, Any]) -> str:
     if options.get("name") != "text":
         return str(options.get("name"))
     train = options.get("train") or "text"  # not yet checked
-    return str(options.get("label") or named_after(str(train[0] if isinstance(train, list) else train)))
+    name = str(options.get("label") or named_after(str(train[0] if isinstance(train, list) else train)))
+    return f"{name}-reversed" if options.get("reverse") is True else name
 
 
 def _pinned(
@@ -137,6 +138,7 @@ def text(
     unit: Unit,
     lower: bool,
     tokenizer: Tokenizer | None,
+    reverse: bool,
     subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20)],
     min_count: Size,
     max_size: Annotated[int, Bounds(low=3)] | None,
@@ -152,7 +154,7 @@ def text(
         train: a file, [several], or a pattern such as 'texts/*.txt.gz'.
         valid: likewise; or such as 5%, the last lines of train, which are taken from it.
         test: likewise, after those of valid. None: there are no test figures.
-        unit, lower, tokenizer, subwords: see `Form`.
+        unit, lower, tokenizer, reverse, subwords: see `Form`.
         min_count: a word with fewer occurrences in train is `<unk>`.
         max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; None: no limit.
         unknown: whether the vocabulary has `<unk>` even if every word of train is in it.
@@ -166,22 +168,28 @@ def text(
         raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
     if condition and context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
-    form = Form(unit, lower, tokenizer, subwords)
+    form = Form(unit, lower, tokenizer, reverse, subwords)
     if form.of_pieces and (min_count > 1 or max_size or unknown):
         raise UserError(
             f"corpus.unit={unit}: no text has unknown words, and corpus.subwords is how many words there are",
             "leave out min_count, max_size and unknown",
         )
     words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, unknown)
-    name = corpus_label({"name": "text", "label": label, "train": train})
+    name = corpus_label({"name": "text", "label": label, "train": train, "reverse": reverse})
     files = {split: text_files(each) for split, each in named.items() if split not in shares}
+    read = _labelled if condition else _from_files
     if not shares:
-        return (_labelled if condition else _from_files)(name, context, files, form, words)
-    parts = parted(files, shares, form)
-    with parts.named():
-        corpus = (_labelled if condition else _from_files)(name, context, parts.files, form, words)
-    of_files = corpus.of_files | {"train": [*corpus.of_files["train"], *parts.whole]}
-    return replace(corpus, of_files=of_files, notes=parts.notes)
+        corpus = read(name, context, files, form, words)
+    else:
+        parts = parted(files, shares, form)
+        with parts.named():
+            corpus = read(name, context, parts.files, form, words)
+        of_files = corpus.of_files | {"train": [*corpus.of_files["train"], *parts.whole]}
+        corpus = replace(corpus, of_files=of_files, notes=parts.notes)
+    if not reverse:
+        return corpus
+    other = {split: sha256(f"reversed {corpus.sha256[split]}".encode()) for split in corpus.splits}  # another text
+    return replace(corpus, sha256=corpus.sha256 | other)
 
 
 def _from_files(

@@ -28,6 +28,8 @@ class Form:
         lower: whether letters become small, first of all.
         tokenizer: what cuts plain text into words and signs of punctuation then: words does no more; ptb as Penn
             Treebank was prepared, with small letters, no punctuation, and N for numbers. None: nothing does.
+        reverse: whether each line is read from its end to its beginning, so that a model predicts a word from those
+            behind it: a backward language model, SRILM's ``-reverse``.
         subwords: how many words the vocabulary has where they are pieces, `<eos>` and 256 bytes included.
         pieces: those that words are cut into.
     """
@@ -35,6 +37,7 @@ class Form:
     unit: Unit = "word"
     lower: bool = False
     tokenizer: Tokenizer | None = None
+    reverse: bool = False
     subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20)] = 8000
     pieces: Subwords | None = None
 
@@ -50,7 +53,7 @@ class Form:
     @property
     def options(self) -> dict[str, Any]:
         """Those that matter, by their names."""
-        names = ["unit", "lower", "tokenizer", *(["subwords"] if self.of_pieces else [])]
+        names = ["unit", "lower", "tokenizer", "reverse", *(["subwords"] if self.of_pieces else [])]
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -73,11 +76,12 @@ class Form:
         return replace(self, pieces=pieces)
 
     def words(self, line: str) -> list[str]:
-        """The words of a line, none of which has white space in it."""
+        """The words of a line in the order in which they are read, none of which has white space in it."""
         line = self.cleaned(line)
+        words = [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
         if self.pieces is not None:
-            return [piece for word in line.split() for piece in self.pieces.cut(word)]
-        return [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
+            words = [piece for word in words for piece in self.pieces.cut(word)]
+        return words[::-1] if self.reverse else words
 
     def cleaned(self, line: str) -> str:
         """A line before it is cut into words: its letters small, its words apart, as far as that is asked for."""

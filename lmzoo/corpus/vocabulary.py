@@ -99,7 +99,7 @@ class Vocabulary:
         A piece of blanks within a line, which has no number, is left out.
         """
         line = 1
-        for piece in pieces:
+        for piece in _whole_lines(pieces) if self.form.reverse else pieces:
             numbers = self.encode(piece, where, line)
             numbers = numbers if piece.endswith(b"\n") else numbers[:-1]
             if len(numbers):
@@ -125,7 +125,10 @@ class Vocabulary:
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Word numbers -> text, with a new line after each `<eos>`; where words are characters or pieces of words, in
-        place of it."""
+        place of it. Lines that are read backwards are written forwards."""
+        if self.form.reverse:
+            read = torch.tensor([*tokens], dtype=torch.int64)
+            tokens = read[turned(read)].tolist()
         if self.form.of_words:
             return self.form.line(self.words[token] for token in tokens).replace(f"{EOS} ", f"{EOS}\n")
         lines: list[list[str]] = [[]]
@@ -198,6 +201,27 @@ class Lexicon(Vocabulary):
 def _table(index: Mapping[str, int]) -> WordTable:
     """That of a vocabulary, and `EOS_ID` for the words of `ADDED`, which `encode` refuses."""
     return WordTable({**index, **dict.fromkeys(ADDED, EOS_ID)})
+
+
+def turned(tokens: Tensor) -> Tensor:
+    """(N,) tokens -> (N,) the place of each if the words of each line had the other order, before its `<eos>`.
+
+    The last line may be open. Turned twice, all are where they were.
+    """
+    places, is_end = torch.arange(len(tokens)), tokens == EOS_ID
+    ends = torch.cat([places[is_end], torch.tensor([len(tokens)])])
+    begins, line = torch.cat([torch.tensor([0]), ends[:-1] + 1]), is_end.cumsum(0) - is_end.long()
+    return torch.where(is_end, places, begins[line] + ends[line] - 1 - places)
+
+
+def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Pieces of a text, joined where a line goes on."""
+    begun: list[bytes] = []
+    for piece in pieces:
+        begun.append(piece)
+        if piece.endswith(b"\n"):
+            yield b"".join(begun)
+            begun.clear()
 
 
 def _utf8(text: RawText) -> bytes:

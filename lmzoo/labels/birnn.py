@@ -129,6 +129,8 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         if not vocabulary.form.of_words:
             what = "pieces of words" if vocabulary.form.of_pieces else "characters"
             raise UserError(f"labeller.from={self.source}: predicts {what}, not words")
+        if vocabulary.form.reverse:
+            raise UserError(f"labeller.from={self.source}: reads backwards", "choose a run of corpus.reverse=false")
         forward = self.network.recurrent
         layers = model.recurrent if isinstance(model, Recurrent) else None
         if not (isinstance(model, Recurrent) and isinstance(layers, torch.nn.RNNBase) and layers.mode == forward.mode):

@@ -46,7 +46,7 @@ class Crf(LexicalChain):
 
     def __init__(
         self, *, l2: NonNegative, tolerance: NonNegative, iterations: Size, min_count: Size, clusters: Source | None,
-        vectors: Source | None, encoder: Source | None, around: Around, scale: NonNegative,
+        vectors: Source | None, encoder: Source | list[Source] | None, around: Around, scale: NonNegative,
     ):  # fmt: skip
         super().__init__(min_count=min_count, clusters=clusters)
         self.dense = Dense(vectors, encoder, around, scale)

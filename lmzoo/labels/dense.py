@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError, named_by
 from lmzoo.core.options import Bounds
-from lmzoo.corpus.vocabulary import EOS_ID, UNK
+from lmzoo.corpus.vocabulary import EOS_ID, UNK, turned
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry, log_covered
 from lmzoo.labels.model import Opener, StateDict, packed, unpacked
@@ -26,8 +27,6 @@ from lmzoo.words.vectors.formats import read_vectors
 Around = Annotated[int, Bounds(low=0, high=10)]
 """How many words on either side count as well."""
 
-WEIGHTS = "encoder.weights."
-
 
 def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
     """(N, d) rows of words -> (N, (2·around + 1) d), each with those around it; zeros beyond the ends of a sentence."""
@@ -39,6 +38,70 @@ def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
     return (rows[places] * inside[:, :, None]).flatten(1)
 
 
+@dataclass(frozen=True)
+class WordEncoder:
+    """A trained language model that gives the words of a sentence vectors.
+
+    Attributes:
+        name: of its run.
+        options: what the model is built from.
+        words: V, those of its vocabulary.
+        reverse: whether it reads a sentence from its end.
+    """
+
+    name: str
+    model: LanguageModel
+    options: Mapping[str, Any]
+    words: Sequence[str]
+    reverse: bool
+
+    @classmethod
+    def of(cls, name: str, opener: Opener) -> "WordEncoder":
+        """That of a run; a UserError for one that makes no vectors of words."""
+        run, vocabulary = opener.language_model("labeller.encoder", name)
+        if not isinstance(run.model, Encoder):
+            problem = f"model={run.options['name']} makes no vectors of the words of a line"
+            advice = "choose a run of model=lds, of a hidden Markov model or of a recurrent network"
+            raise UserError(f"labeller.encoder={name}: {problem}", advice)
+        return cls(name, run.model, run.options, vocabulary.words, vocabulary.form.reverse)
+
+    def vectors(self, sentences: Sequence[Sentence]) -> Tensor:
+        """(N, h) those of the words of sentences; a UserError for a word that it lacks, and has no `<unk>` for."""
+        tokens = torch.tensor(self._tokens(sentences), dtype=torch.int64)
+        assert isinstance(self.model, Encoder)
+        with evaluating(self.model):
+            if not self.reverse:
+                return embed_lines(self.model, tokens)[tokens != EOS_ID]
+            order = turned(tokens)
+            return embed_lines(self.model, tokens[order])[order][tokens != EOS_ID]
+
+    def _tokens(self, sentences: Sequence[Sentence]) -> list[int]:
+        """The numbers that the words have in the language model, and `<eos>` after each sentence."""
+        index = {word: number for number, word in enumerate(self.words)}
+        numbers = {word: entry(word, index) for word in {word for sentence in sentences for word in sentence.words}}
+        if unknown := [word for word, number in numbers.items() if number is None]:
+            raise UserError(f"labeller.encoder={self.name}: '{min(unknown)}' is not among its words, nor is {UNK}",
+                            "choose a run of a text with rare words, or with corpus.unknown=true")  # fmt: skip
+        return [*chain.from_iterable([*(numbers[word] or 0 for word in s.words), EOS_ID] for s in sentences)]
+
+    def state_dict(self, prefix: str) -> StateDict:
+        """All that `vectors` needs."""
+        state = {f"{prefix}weights.{name}": value for name, value in self.model.state_dict().items()}
+        state |= {f"{prefix}options": packed([json.dumps(dict(self.options))]), f"{prefix}words": packed(self.words)}
+        return state | {f"{prefix}reverse": torch.tensor(self.reverse)}
+
+    @classmethod
+    def from_state(cls, name: str, state: Mapping[str, Tensor], prefix: str) -> "WordEncoder":
+        """The one that had this `state_dict`; of earlier versions it does not say the direction, which was forward."""
+        options, words = json.loads(unpacked(state[f"{prefix}options"])[0]), unpacked(state[f"{prefix}words"])
+        begin, complete = f"{prefix}weights.", completed(options, "model")
+        weights = {key.removeprefix(begin): value for key, value in state.items() if key.startswith(begin)}
+        model: LanguageModel = restored(
+            lambda: models.build(complete, vocabulary_size=len(words)), lambda model: model.load_state_dict(weights)
+        )
+        return cls(name, model.eval(), options, words, bool(state.get(f"{prefix}reverse", False)))
+
+
 class Dense:
     """The vectors of a word, and of the words around it in its sentence, side by side.
 
@@ -47,19 +110,20 @@ class Dense:
 
     Args:
         vectors: a run of ``lmzoo vectors``, or a file of word vectors, whose components are features; None: none.
-        encoder: a run of model=lds, of a hidden Markov model or of a recurrent network, which reads the sentence and
-            whose vectors of its words are features; those of a recurrent network know only the words up to theirs (the
-            forward half of Akbik, Blythe & Vollgraf 2018). None: none.
+        encoder: a run of model=lds, of a hidden Markov model or of a recurrent network, or [several], which read the
+            sentence and whose vectors of its words are features; those of a recurrent network know only the words up
+            to theirs, or with corpus.reverse=true those from it on (Akbik, Blythe & Vollgraf 2018). None: none.
         around: how many words on either side whose vectors count as well.
         scale: the root mean square of the components of vectors over train.
     """
 
-    def __init__(self, vectors: str | None, encoder: str | None, around: int, scale: float):
-        self.vectors, self.encoder, self.around, self.scale = vectors, encoder, around, scale
+    def __init__(self, vectors: str | None, encoder: str | list[str] | None, around: int, scale: float):
+        self.vectors, self.around, self.scale = vectors, around, scale
+        self.names = [encoder] if isinstance(encoder, str) else encoder or []
+        self.encoders: list[WordEncoder] = []
         self.table: dict[str, int] = {}
         self.matrix = torch.zeros(0, 0)
         self.scales = torch.ones(0)
-        self.model: LanguageModel | None = None
 
     def start(self, sentences: Sequence[Sentence], opener: Opener) -> Tensor:
         """Read the vectors, open the encoder, and find the scales. Returns: `rows` of the sentences."""
@@ -68,14 +132,9 @@ class Dense:
                 read = read_vectors(Path(self.vectors))
             self.table, self.matrix = read.lower | read.index, read.matrix
             log_covered(self.vectors, self.table, sentences)
-        if self.encoder is not None:
-            run, vocabulary = opener.language_model("labeller.encoder", self.encoder)
-            if not isinstance(run.model, Encoder):
-                problem = f"model={run.options['name']} makes no vectors of the words of a line"
-                advice = "choose a run of model=lds, of a hidden Markov model or of a recurrent network"
-                raise UserError(f"labeller.encoder={self.encoder}: {problem}", advice)
-            self.model, self.options, self.words = run.model, run.options, vocabulary.words
-            log_covered(self.encoder, self.words, sentences)
+        self.encoders = [WordEncoder.of(name, opener) for name in self.names]
+        for encoder in self.encoders:
+            log_covered(encoder.name, encoder.words, sentences)
         parts = self._parts(sentences)
         squares = [float(part.double().square().mean()) for part in parts]
         if self.vectors is not None and squares[0] == 0:
@@ -99,21 +158,7 @@ class Dense:
             rows = [entry(word, self.table) for sentence in sentences for word in sentence.words]
             places = torch.tensor([len(self.matrix) if row is None else row for row in rows])
             parts.append(torch.cat([self.matrix, zeros])[places])
-        if self.model is not None:
-            assert isinstance(self.model, Encoder)
-            tokens = torch.tensor(self._tokens(sentences))
-            with evaluating(self.model):
-                parts.append(embed_lines(self.model, tokens)[tokens != EOS_ID])
-        return parts
-
-    def _tokens(self, sentences: Sequence[Sentence]) -> list[int]:
-        """The numbers that the words have in the language model, and `<eos>` after each sentence."""
-        index = {word: number for number, word in enumerate(self.words)}
-        numbers = {word: entry(word, index) for word in {word for sentence in sentences for word in sentence.words}}
-        if unknown := [word for word, number in numbers.items() if number is None]:
-            raise UserError(f"labeller.encoder={self.encoder}: '{min(unknown)}' is not among its words, nor is {UNK}",
-                            "choose a run of a text with rare words, or with corpus.unknown=true")  # fmt: skip
-        return [*chain.from_iterable([*(numbers[word] or 0 for word in s.words), EOS_ID] for s in sentences)]
+        return parts + [encoder.vectors(sentences) for encoder in self.encoders]
 
     def state_dict(self) -> StateDict:
         """All that `rows` needs."""
@@ -123,10 +168,8 @@ class Dense:
             rows = torch.tensor([row for _, row in by_row])
             state |= {"vectors.words": packed([word for word, _ in by_row]), "vectors.rows": rows}
             state["vectors.matrix"] = self.matrix
-        if self.model is not None:
-            state["encoder.options"] = packed([json.dumps(dict(self.options))])
-            state["encoder.words"] = packed(self.words)
-            state |= {WEIGHTS + name: value for name, value in self.model.state_dict().items()}
+        for number, encoder in enumerate(self.encoders):
+            state |= encoder.state_dict(_prefix(number))
         return state | ({"scales": self.scales} if state else {})
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -135,18 +178,16 @@ class Dense:
         if self.vectors is not None:
             self.matrix = state["vectors.matrix"]
             self.table = dict(zip(unpacked(state["vectors.words"]), state["vectors.rows"].tolist(), strict=True))
-        if self.encoder is not None:
-            self.options = json.loads(unpacked(state["encoder.options"])[0])
-            self.words = unpacked(state["encoder.words"])
-            options, size = completed(self.options, "model"), len(self.words)
-            weights = {k.removeprefix(WEIGHTS): v for k, v in state.items() if k.startswith(WEIGHTS)}
-            model: LanguageModel = restored(
-                lambda: models.build(options, vocabulary_size=size), lambda model: model.load_state_dict(weights)
-            )
-            self.model = model.eval()
+        named = enumerate(self.names)
+        self.encoders = [WordEncoder.from_state(name, state, _prefix(number)) for number, name in named]
 
     @property
     def width(self) -> int:
         """D, how many features a word has."""
-        encoded = embed_lines(self.model, torch.tensor([EOS_ID])).shape[1] if isinstance(self.model, Encoder) else 0
+        encoded = sum(encoder.vectors([Sentence([], [], [])]).shape[1] for encoder in self.encoders)
         return (2 * self.around + 1) * (self.matrix.shape[1] + encoded)
+
+
+def _prefix(number: int) -> str:
+    """What the names of an encoder's tensors begin with."""
+    return f"encoder{number or ''}."

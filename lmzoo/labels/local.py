@@ -33,11 +33,11 @@ class Local(NetworkLabeller[nn.Sequential]):
     """
 
     def __init__(
-        self, *, vectors: Source | None, encoder: Source | None, around: Around, scale: NonNegative, hidden: Count,
-        **descent: Unpack[DescentOptions],
+        self, *, vectors: Source | None, encoder: Source | list[Source] | None, around: Around, scale: NonNegative,
+        hidden: Count, **descent: Unpack[DescentOptions],
     ):  # fmt: skip
         super().__init__(**descent)
-        if vectors is None and encoder is None:
+        if vectors is None and not encoder:
             raise UserError("labeller=local has nothing to read", "set labeller.vectors=RUN or labeller.encoder=RUN")
         self.dense, self.hidden = Dense(vectors, encoder, around, scale), hidden
 

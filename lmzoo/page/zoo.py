@@ -92,6 +92,8 @@ class Zoo:
         for run, vocabulary in others:
             if _parts(vocabulary) != _parts(self.vocabulary):
                 raise UserError(f"{run.path}: has other words than {first.path}", "name runs of one vocabulary")
+        if self.vocabulary.form.reverse:
+            raise UserError(f"{first.path}: reads backwards (corpus.reverse=true)", "give a run that reads forwards")
         self.notes = [warning for run, _ in opened if (warning := run.unfinished())]
         for name in [name for name, lm in self.models.items() if lm.model.whole_sentences]:
             del self.models[name]

@@ -1,4 +1,4 @@
-"""Skip-gram and CBOW beside gensim: words in a CPU second, and figures.
+"""Skip-gram, CBOW and fastText beside gensim: words in a CPU second, and figures.
 
     python scripts/benchmarks/vectors.py --rounds 3
     python scripts/benchmarks/vectors.py --text ptb.txt mr.txt --methods skipgram --options window=10 sample=1e-4
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gensim.models import Word2Vec
+from gensim.models import FastText, Word2Vec
 from gensim.models.word2vec import LineSentence
 from omegaconf import OmegaConf
 
@@ -30,6 +30,7 @@ from lmzoo.words.vectors.method import methods
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 DATA = Path(os.environ.get("LMZOO_DATA", "data"))
+METHODS = ("skipgram", "cbow", "fasttext")
 SETS = ("WS-353-ALL", "MEN-TR-3k", "SIMLEX-999")
 
 
@@ -58,11 +59,14 @@ class Lines:
 
 def gensims(texts: Sequence[str], options: dict[str, Any], seed: int) -> tuple[WordVectors, float]:
     """Vectors, and words read in a CPU second."""
-    o = options
+    o, kind, more = options, Word2Vec, {}
+    if o["name"] == "fasttext":
+        kind, more = FastText, {"min_n": o["shortest"], "max_n": o["longest"], "bucket": o["buckets"], "alpha": o["lr"]}
     started = time.process_time()
-    model = Word2Vec(
-        Lines(texts), sg=int(o["name"] == "skipgram"), vector_size=o["dim"], window=o["window"], epochs=o["epochs"],
-        min_count=o["min_count"], negative=o["negative"], sample=o["sample"], workers=1, seed=seed + 1,
+    model = kind(
+        sentences=Lines(texts), sg=int(o["name"] != "cbow"), vector_size=o["dim"], window=o["window"],
+        epochs=o["epochs"], min_count=o["min_count"], negative=o["negative"], sample=o["sample"], workers=1,
+        seed=seed + 1, **more,
     )  # fmt: skip
     speed = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key) * o["epochs"]
     return WordVectors(model.wv.index_to_key, torch.from_numpy(model.wv.vectors)), speed / (
@@ -74,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--text", nargs="+", default=[str(DATA / "ptb/ptb.train.txt")], help="files (Penn Treebank)")
-    parser.add_argument("--methods", nargs="+", choices=("skipgram", "cbow"), default=("skipgram", "cbow"))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--options", nargs="+", default=[], metavar="NAME=VALUE", help="of both, such as epochs=10")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -23,6 +23,9 @@ QUESTIONS = 512
 NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 """A judgement."""
 
+PART_OF_SPEECH = r"[ANRV]"
+"""What SimVerb-3500 has before a judgement."""
+
 EPSILON = 0.001
 """ε of 3CosMul."""
 
@@ -55,13 +58,18 @@ class Pairs:
 
     @classmethod
     def read(cls, file: Path) -> "Pairs":
-        """A file of two words and a number a line, parted by a tab, else a semicolon, else a comma, else spaces."""
+        """A file of two words and a number a line, parted by a tab, else a semicolon, else a comma, else spaces.
+
+        A part of speech may stand before the number, as in SimVerb-3500 (Gerz et al. 2016). What follows it is not
+        read: there RareWords (Luong, Socher & Manning 2013) has what each judge said.
+        """
         pairs, judged = [], []
         for number, line in enumerate(read_lines(file), start=1):
             if not line.strip() or line.startswith("#"):
                 continue
             by = next((sign for sign in "\t;," if sign in line), None)
-            first, second, score, *_ = [*map(str.strip, line.strip().split(by)), "", "", ""]
+            first, second, score, behind, *_ = [*map(str.strip, line.strip().split(by)), "", "", "", ""]
+            score = behind if re.fullmatch(PART_OF_SPEECH, score) else score
             if not (first and second and re.fullmatch(NUMBER, score)):
                 what = f"'{shortened(line, 40)}' is not two words and a number"
                 raise UserError(f"{file}, line {number}: {what}", "a decimal point parts a number, no comma")

@@ -65,6 +65,20 @@ def test_pairs_are_parted_by_one_sign_and_have_a_number(tmp_path: Path):
             Pairs.read(tmp_path / "set")
 
 
+def test_published_sets_with_more_columns_are_read(tmp_path: Path):
+    (tmp_path / "rw").write_text(
+        "squishing\tsquirt\t5.88\t7\t7\t6\t1\t4\t10\t\t\t\t\nundated\tundatable\t5.83\t10\t9\t7\t8\t1\t0\t\t\t\t\n"
+    )
+    (tmp_path / "simverb").write_text("take\tremove\tV\t6.81\tSYNONYMS\nwalk\ttrail\tV\t4.81\tCOHYPONYMS\r\n")
+    rare, verbs = Pairs.read(tmp_path / "rw"), Pairs.read(tmp_path / "simverb")
+    assert (rare.pairs, rare.judged) == ([("squishing", "squirt"), ("undated", "undatable")], [5.88, 5.83])
+    assert (verbs.pairs, verbs.judged) == ([("take", "remove"), ("walk", "trail")], [6.81, 4.81])
+    for line in ("take\tremove\tV\tSYNONYMS", "take\tremove\tVERB\t6.81", "take remove V"):
+        (tmp_path / "simverb").write_text(line)
+        with pytest.raises(UserError, match="is not two words and a number"):
+            Pairs.read(tmp_path / "simverb")
+
+
 def test_a_word_is_found_as_it_is_or_in_another_case():
     vectors = WordVectors(["US", "us", "The"], torch.eye(3))
     assert [vectors.row(word) for word in ("us", "US", "Us", "the", "absent")] == [1, 0, 0, 2, None]

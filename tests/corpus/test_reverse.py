@@ -1,0 +1,209 @@
+"""Backward language models, ``corpus.reverse=true``: each is a forward one of the text with its lines turned."""
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from command_line import MODELS, QUICK, command
+
+import lmzoo
+from lmzoo.commands import compare, demo, evaluate, export, generate, label, reading, score
+from lmzoo.core.files import LONGEST_WORD
+from lmzoo.corpus import Vocabulary
+from lmzoo.corpus.form import Form
+from lmzoo.corpus.vocabulary import turned
+from lmzoo.labels.dense import Dense
+from lmzoo.labels.formats import Sentence
+from lmzoo.labels.model import Opener
+from lmzoo.models.neural.recurrent import LSTM
+from lmzoo.protocol.model import Trained
+from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import load
+
+FORWARD = ["ngram", "lstm"]
+UNITS = {"word": [], "char": ["corpus.unit=char"], "bpe": ["corpus.unit=bpe", "corpus.subwords=280"]}
+
+
+def backwards(text: str, unit: str = "word") -> str:
+    return "".join(
+        (line[::-1] if unit == "char" else " ".join(line.split()[::-1])) + "\n" for line in text.split("\n")[:-1]
+    )
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of a text, and of the same with its lines turned: by words (``word``), by characters (``char``)."""
+    folder, drawn = tmp_path_factory.mktemp("reversed"), random.Random(0)
+    words = [f"w{i}" for i in range(30)]
+    for split, lines in (("train", 300), ("valid", 40), ("test", 60)):
+        text = ""
+        for _ in range(lines):
+            word, line = drawn.randrange(30), []
+            for _ in range(drawn.randrange(1, 9)):
+                word = (word * 3 + drawn.randrange(3)) % 30
+                line.append(words[word])
+            text += " ".join(line) + "\n"
+        (folder / f"{split}.txt").write_text(text)
+        for unit in ("word", "char"):
+            (folder / f"{split}.{unit}.txt").write_text(backwards(text, unit))
+    return folder
+
+
+def trained(texts: Path, name: str, run: Path, *more: str, turned_files: str = "") -> Path:
+    files = [f"corpus.{split}={texts / split}{turned_files}.txt" for split in ("train", "valid", "test")]
+    options = [*MODELS[name], *QUICK, f"corpus.unknown={str('corpus.unit=bpe' not in more).lower()}"]
+    outcome = command("corpus=text", *files, *options, *more, "device=cpu", f"run_dir={run}")
+    assert outcome.code == 0, outcome
+    return run
+
+
+@pytest.mark.parametrize(("name", "unit"), [("ngram", "word"), ("lstm", "word"), ("ngram", "char")])
+def test_it_is_a_forward_model_of_the_turned_text(texts: Path, folder: Path, name: str, unit: str):
+    a = trained(texts, name, folder / "a", "corpus.reverse=true", *UNITS[unit])
+    b = trained(texts, name, folder / "b", *UNITS[unit], turned_files=f".{unit}")
+    forward = trained(texts, name, folder / "c", *UNITS[unit])
+    found = [Run(run).results() for run in (a, b, forward)]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[2] is not None
+    assert found[0]["perplexity"] == found[1]["perplexity"] != found[2]["perplexity"]
+    assert found[0]["corpus"] == "train-reversed"
+    if unit == "char":
+        return
+    drawn = [command(str(run), "--prompt", prompt, main=generate.main) for run, prompt in ((a, "w2 w1"), (b, "w1 w2"))]
+    assert drawn[0].out == backwards(drawn[1].out)
+    assert drawn[0].out.split("\n")[0].endswith("w2 w1")
+    likely = [command(str(run), "--beam", "3", "--tokens", "1", main=generate.main).out for run in (a, b)]
+    assert likely[0] == backwards(likely[1])
+    assert "…" in likely[0]
+    lm, other = lmzoo.load(a), lmzoo.load(b)
+    assert lm.surprisal("w3 w1 w2") == other.surprisal("w2 w1 w3")
+    for text, split in ((texts / "test.txt", "test"), (texts / "test.word.txt", str(texts / "test.word.txt"))):
+        rows = [command(str(run), str(of), main=score.main).out for run, of in ((a, texts / "test.txt"), (b, split))]
+        assert rows[0] == rows[1]
+        assert evaluate.evaluate(a, str(text))["perplexity"] > 0
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_is_drawn_is_written_forwards(texts: Path, folder: Path, unit: str):
+    lm = lmzoo.load(trained(texts, "ngram", folder / "a", "corpus.reverse=true", *UNITS[unit]))
+    lines = (texts / "test.txt").read_text().split("\n")[:5]
+    tokens = lm.vocabulary.encode(lines).tolist()
+    ends = " <eos>\n" if unit == "word" else "\n"
+    assert lm.vocabulary.decode(tokens).removesuffix(" <eos>").removesuffix("\n") == ends.join(lines)
+    assert lm.vocabulary.decode(tokens[:2]) in lines[0]
+    assert lm.sample(tokens=20, prompt="w1")[0].split("\n")[0].removesuffix(" <eos>").endswith("w1")
+
+
+def test_a_line_is_turned_as_a_whole_however_long_it_is(folder: Path):
+    words = [f"{i % 7}" for i in range(LONGEST_WORD)]
+    Path("long.txt").write_text(" ".join(words) + "\nb c\n")
+    files = [f"corpus.{split}=long.txt" for split in ("train", "valid")]
+    assert command("corpus=text", *files, "corpus.reverse=true", *MODELS["ngram"], "run_dir=a").code == 0
+    corpus = Run(Path("a")).corpus()
+    assert [corpus.vocabulary.words[token] for token in corpus.train.tolist()] == [
+        *reversed(words), "<eos>", "c", "b", "<eos>"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("tokens", [[], [1], [0], [1, 2, 3], [1, 2, 0, 3, 4, 5, 0], [0, 0, 1, 2], [5, 0, 7, 8, 0, 0]])
+def test_words_are_turned_line_by_line(tokens: list[int]):
+    lines, expected = "".join(map(str, tokens)).split("0"), []
+    for number, line in enumerate(lines):
+        expected += [*map(int, reversed(line)), *([0] if number < len(lines) - 1 else [])]
+    given = torch.tensor(tokens, dtype=torch.int64)
+    order = turned(given)
+    assert given[order].tolist() == expected
+    assert order[order].tolist() == [*range(len(tokens))]
+
+
+def test_it_is_not_taken_for_a_forward_one(texts: Path, folder: Path):
+    a = trained(texts, "ngram", folder / "a", "corpus.reverse=true")
+    b = trained(texts, "ngram", folder / "b")
+    for option in ("--tokens", "--mixture"):
+        assert "is of another text" in command(option, str(b), str(a), main=compare.main).refused()
+    tables = command(str(a), str(b), main=compare.main).out.split("\n\n")
+    assert [table.split(",")[0] for table in tables[:2]] == ["train", "train-reversed"]
+    assert (
+        "cuts the sentence into other words"
+        in command(str(b), str(a), "--sentence", "w1 w2", main=compare.main).refused()
+    )
+    files = [f"corpus.{split}={texts / split}.txt" for split in ("train", "valid", "test")]
+    mixed = command("corpus=text", *files, "corpus.unknown=true", "model=mixture", f"model.runs=[{a},{b}]")
+    assert "a: was trained on another text" in mixed.refused()
+    (folder / "times.tsv").write_text("item\tzone\tword\tmeanItemRT\n1\t1\tw1\t300\n")
+    assert "people read forwards" in command(str(a), "times.tsv", main=reading.main).refused()
+    assert "reads backwards" in command(str(a), main=demo.main).refused()
+    assert "-reverse" in command(str(a), "a.arpa", main=export.main).err
+    assert "-reverse" not in command(str(b), "b.arpa", main=export.main).err
+    again = command("corpus=text", *files, "corpus.unknown=true", *MODELS["ngram"], "run_dir=b", "corpus.reverse=true")
+    assert "corpus.reverse: False -> True" in again.refused()
+    Path("t.txt").write_text("w1 A\nw2 B\n\n")
+    lstm = trained(texts, "lstm", folder / "lstm", "corpus.reverse=true")
+    sizes = ["labeller.embedding=8", "labeller.hidden=8"]
+    task = ["task=pos", "task.train=t.txt", "task.test=t.txt", "labeller=birnn", *sizes, f"labeller.from={lstm}"]
+    assert "reads backwards" in command(*task, main=label.main).refused()
+
+
+class Both(Opener):
+    """Opens runs."""
+
+    def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
+        model, vocabulary = load(folder)
+        return Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary
+
+
+def test_both_directions_are_features_of_a_tagger(texts: Path, folder: Path):
+    names = [
+        str(trained(texts, "lstm", folder / "f")),
+        str(trained(texts, "lstm", folder / "b", "corpus.reverse=true")),
+    ]
+    sentences = [Sentence(line.split(), [], []) for line in ("w3 w1 w4 w1", "w5", "w9 xyz")]
+    dense = Dense(None, names, around=0, scale=1.0)
+    dense.start(sentences, Both())
+    found = dense.rows(sentences)
+    halves = found.double().tensor_split([found.shape[1] // 2], 1)
+    rows = 0
+    (forward, words), (backward, turned_words) = (load(name) for name in names)
+    assert isinstance(forward, LSTM)
+    assert isinstance(backward, LSTM)
+    for sentence in sentences:
+        for place in range(len(sentence.words)):
+            before = [words.index.get(word, words.index["<unk>"]) for word in sentence.words[: place + 1]]
+            after = [turned_words.index.get(word, turned_words.index["<unk>"]) for word in sentence.words[place:][::-1]]
+            for half, model, read in zip(halves, (forward, backward), (before, after), strict=True):
+                expected = model.embed(torch.tensor([read]))[0, -1].double()
+                ratio = half[rows].norm() / expected.norm()
+                assert torch.allclose(half[rows], expected * ratio, atol=1e-5)
+            rows += 1
+    assert [math.isclose(float(half.square().mean()), 1.0, rel_tol=1e-4) for half in halves] == [True, True]
+    other = Dense(None, names, around=0, scale=1.0)
+    other.load_state_dict(dense.state_dict())
+    assert torch.equal(other.rows(sentences), found)
+    assert other.width == found.shape[1]
+    alone = Dense(None, names[0], around=0, scale=1.0)
+    alone.start(sentences, Both())
+    earlier = {name: value for name, value in alone.state_dict().items() if name != "encoder.reverse"}
+    other = Dense(None, names[0], around=0, scale=1.0)
+    other.load_state_dict(earlier)
+    assert torch.equal(other.rows(sentences), alone.rows(sentences))
+
+
+def test_a_tagger_of_both_directions_labels_a_file(texts: Path, folder: Path):
+    trained(texts, "lstm", folder / "f")
+    trained(texts, "lstm", folder / "b", "corpus.reverse=true")
+    Path("t.txt").write_text("w1 A\nw2 B\n\nw2 B\nw1 A\n\n")
+    task = ["task=pos", "task.train=t.txt", "task.test=t.txt", "task.features=[]", "labeller=crf", "run_dir=r"]
+    done = command(*task, "labeller.encoder=[f,b]", main=label.main)
+    assert "test accuracy 100.00" in done.out, done
+    for name in ("f", "b"):
+        Path(name).rename(f"gone-{name}")
+    assert lmzoo.load("r")("w2 w1")[0][:2] == ("w2", "B")
+    assert set(Run(Path("r")).made_from()["labeller.encoder"]) == {"f", "b"}
+
+
+def test_the_form_says_it():
+    assert Form(reverse=True).words("a b c") == ["c", "b", "a"]
+    assert Form(reverse=True).changes() == ["corpus.reverse=true"]
