@@ -48,28 +48,31 @@ def cross_entropy(
     before = torch.cat([text.new_full((len(text), 1), EOS_ID), text[:, :-1]], 1)
     inside = ((before != EOS_ID) | (text != EOS_ID)).flatten().nonzero()[:, 0]
     of = cluster[text.flatten()[inside]]
-    rows, words = inside[of.argsort(stable=True)], cluster.argsort(stable=True)
+    order, words = of.argsort(stable=True), cluster.argsort(stable=True)
     many, sizes = of.bincount(minlength=M).tolist(), cluster.bincount(minlength=M).tolist()
-    device = tokens.device
-    rows, words, first = (part.to(device, non_blocking=True) for part in (rows, words, torch.tensor(sizes)))
-
+    own, others, rows, words = (
+        part.to(tokens.device, non_blocking=True) for part in (of[order], cluster[words], inside[order], words)
+    )
     q = single(taught).flatten(0, 1)[rows][:, words].exp()  # (N, V), by cluster both
-    share = q.new_zeros(len(q), M).index_add_(1, torch.repeat_interleave(first, output_size=len(words)), q)
+    share = torch.stack([part.sum(1) for part in q.split(sizes, 1)], 1)  # (N, M)
 
     belief = course.beliefs[:-1].transpose(0, 1).reshape(N, K)[rows].exp()
-    places = course.source.flatten()[rows, None] * K + torch.arange(K, device=device)
+    places = course.source.flatten()[rows, None] * K + torch.arange(K, device=tokens.device)
     clusters = F.embedding_bag(places, arrival.exp().flatten(0, 1), mode="sum", per_sample_weights=belief)
     total = -(share * _log(clusters)).sum()
 
     filtered = course.beliefs[1:].transpose(0, 1).reshape(N, K)[rows]
     prior = (filtered - course.emission.reshape(N, K)[rows]).softmax(1)  # p(z_t | x_<t, c_t)
-    emitted = emission.exp()[words].split(sizes)
-    start = 0
-    for p, each, soft in zip(prior.split(many), emitted, q.split(many), strict=True):
+    emitted = emission.exp()[words]
+    if tokens.is_cuda:  # all rows with all words: more numbers, but few kernels
+        parts = [(prior, emitted, q * (own[:, None] == others))]
+    else:
+        starts = [sum(sizes[:c]) for c in range(M)]
+        soft = [part[:, start : start + size] for part, start, size in zip(q.split(many), starts, sizes, strict=True)]
+        parts = zip(prior.split(many), emitted.split(sizes), soft, strict=True)
+    for p, each, soft in parts:
         if len(p) and len(each) > 1:
-            mine = soft[:, start : start + len(each)]
-            total = total - (F.normalize(mine, 1, 1) * _log(p @ each.T)).sum()
-        start += len(each)
+            total = total - (F.normalize(soft, 1, 1) * _log(p @ each.T)).sum()
     return total / len(inside)
 
 
