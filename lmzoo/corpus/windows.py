@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.numerics.waiting import sent
 
 HALVED, DEVIATION, SHORTEST = 0.05, 5.0, 5.0
 """Of random window lengths: how many have half the mean, their deviation, and the least that is drawn."""
@@ -41,7 +42,7 @@ class Window:
         values = values.flatten(0, 1)
         if self.mask is None:
             return values
-        places = self.mask.flatten().nonzero()[:, 0].to(values.device, non_blocking=True)  # without waiting for it
+        places = sent(self.mask.flatten().nonzero()[:, 0], values.device)
         return values[places]
 
     @property

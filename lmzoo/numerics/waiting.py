@@ -13,6 +13,9 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 T = TypeVar("T")
 
+STAGED = 1 << 16
+"""How many bytes of pageable memory CUDA copies without waiting, as its programming guide says."""
+
 
 def once_for_each(function: Callable[[Tensor], T]) -> Callable[[Tensor], T]:
     """A function of a tensor that is computed again only where the tensor is another one, or has changed."""
@@ -51,7 +54,8 @@ def _know(tensor: Tensor, values: Tensor) -> None:
 
 def sent(values: Tensor, device: torch.device) -> Tensor:
     """Values of the CPU, which must not change, on a device, which is not waited for."""
-    there = values.to(device, non_blocking=True)
+    large = device.type == "cuda" and values.device.type == "cpu" and values.nbytes > STAGED
+    there = (values.pin_memory() if large else values).to(device, non_blocking=True)
     _know(there, values)
     return there
 

@@ -58,6 +58,17 @@ struct Host final : Allocator {
 } host;
 REGISTER_ALLOCATOR(DeviceType::CUDA, &host);
 
+struct Pinned final : Allocator {  // memory of the host that the device reads while the host goes on
+  inline static std::set<const void*> all;
+  DataPtr allocate(size_t n) override {
+    void* bytes = std::malloc(n ? n : 1);
+    all.insert(bytes);
+    return {bytes, bytes, raw_deleter(), kCPU};
+  }
+  DeleterFnPtr raw_deleter() const override { return [](void* bytes) { all.erase(bytes); std::free(bytes); }; }
+  void copy_data(void* to, const void* from, size_t n) const override { std::memcpy(to, from, n); }
+} pinned;
+
 struct DeviceGenerator final : GeneratorImpl {  // draws as a generator of the CPU
   at::Generator cpu = at::detail::createCPUGenerator();
   explicit DeviceGenerator(DeviceIndex i) : GeneratorImpl(device_number(i), DispatchKeySet(DispatchKey::CUDA)) {}
@@ -94,6 +105,8 @@ struct CUDAHooks : CUDAHooksInterface {  // PyTorch asks for a class of this nam
   DeviceIndex current_device() const override { return current; }
   DeviceIndex getCurrentDevice() const override { return current; }
   Allocator* getCUDADeviceAllocator() const override { return &host; }
+  Allocator* getPinnedMemoryAllocator() const override { return &pinned; }
+  bool isPinnedPtr(const void* bytes) const override { return Pinned::all.count(bytes) > 0; }
   const Generator& getDefaultGenerator(DeviceIndex i = -1) const override { return default_generator(i); }
   Generator getNewGenerator(DeviceIndex i = -1) const override { return make_generator<DeviceGenerator>(i < 0 ? current : i); }
 };
@@ -151,6 +164,7 @@ struct OnCPU {  // the tensors and storages of a call, tensors of the CPU for as
 
 using Names = std::set<std::string>;
 const Names COPIES = {"copy_", "_copy_from", "_copy_from_and_resize"};
+constexpr size_t STAGED = 1 << 16;  // bytes of pageable memory that are copied without waiting (CUDA's programming guide)
 const Names INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_pack_padded_sequence"};
 const Names TAKES_NUMBERS = {"masked_fill", "masked_fill_", "fill_", "where", "index_fill", "index_fill_", "lerp", "lerp_",
                              "clamp", "clamp_min", "clamp_max", "searchsorted", "_foreach_mul", "_foreach_mul_",
@@ -220,9 +234,10 @@ struct Call {
 
   bool waits() const {
     if (WAITS.count(name)) return true;
-    if (COPIES.count(name)) {  // into pageable memory always, from it where the caller asks to wait
+    if (COPIES.count(name)) {  // into memory of the host always, from it where it is pageable or the caller asks to wait
       bool to_host = tensors[0].first.is_cpu(), from_host = tensors[1].first.is_cpu();
-      return to_host || (from_host && !given("non_blocking").toBool());
+      bool staged = !from_host || tensors[1].first.nbytes() <= STAGED || tensors[1].first.is_pinned();
+      return to_host || (from_host && !(given("non_blocking").toBool() && staged));
     }
     if (name == "repeat_interleave") return given("output_size").isNone();
     if (name == "index" || name == "index_put_" || name == "_index_put_impl_")

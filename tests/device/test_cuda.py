@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 from command_line import MODELS, QUICK, TEXT, command, stop_at
+from training.toy_model import CONSTANT, SGD, corpus_of, trainer_options
 
 from lmzoo.commands import evaluate, export
+from lmzoo.core.configs import defaults
 from lmzoo.models.hmm.inference import blocks
+from lmzoo.numerics.waiting import Trust
 from lmzoo.protocol.model import models
+from lmzoo.training import descent
 from lmzoo.training.descent import Descent
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -37,6 +41,7 @@ CASES = {
                          "model.layers=2", "model.locked=true", "model.dropout=0.3", "model.dropout_words=0.1",
                          "model.weight_drop=0.5", "model.ar=2", "model.tar=1", "trainer.random_bptt=true",
                          "optimizer=sgd", "trainer.average=tail", "trainer.average_after=1", "trainer.epochs=2"],
+    "lstm by sentences": [*MODELS["lstm"], "corpus.context=sentence"],
     "mixture": ["model=mixture", "model.runs=[base/lstm,base/ngram]"],
     "mixture by the sentence": ["model=mixture", "model.runs=[base/lstm,base/ngram]", "model.per=sentence",
                                 "corpus.context=sentence"],
@@ -46,6 +51,7 @@ CASES = {
     "twolevel_hmm": ["model=twolevel_hmm", *BLOCKS],
     "twolevel_hmm with a teacher": ["model=twolevel_hmm", *BLOCKS, "trainer.teacher=base/lstm"],
     "vlhmm": ["model=vlhmm", *BLOCKS],
+    "vlhmm in a stream": ["model=vlhmm", *BLOCKS[:-1], "corpus.context=stream"],
     "vlhmm as a table": ["model=vlhmm", *BLOCKS, "model.parameterisation=table"],
     "whole_sentence": ["model=whole_sentence", "model.run=base/ngram", "model.samples=100", "model.noise=1",
                        "model.min_count=2", "model.clusters=[5]", "corpus.context=sentence"],
@@ -146,6 +152,38 @@ def test_cuda_takes_sums_that_underflow_in_log_space():
         found.append([part.cpu() for part in (logprobs.detach(), belief.detach(), *gradients)])
     torch.testing.assert_close(*found)
     assert found[0][0].min() < -50
+
+
+LINES = [3, 1, 2, 0, 1, 0, 2, 2, 3, 1, 0, 1, 3, 0]
+WRONG = {
+    "hmm": {"states": 6, "gradient": True},
+    "neural_hmm": {"states": 8, "dim": 4, "state_dropout": 0.5},
+    "lowrank_hmm": {"states": 8, "clusters": 2, "dim": 4, "features": 4},
+    "vlhmm": {"states": 8, "clusters": 2, "parameterisation": "table"},
+    "lstm": {"embedding": 4, "hidden": 4, "dropout": 0.5},
+    "logbilinear": {"embedding": 4, "classes": 2, "dropout": 0.5},
+}
+"""Models, of which HMMs with such large weights have sums that underflow, and networks trust in what is made wrong."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_cuda_takes_a_step_again_where_it_was_wrong_to_trust(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(descent, "Trust", lambda _: Trust())  # that padding weighs as much as other tokens
+    corpus, found = corpus_of(LINES, "sentence"), []
+    for cautious in (0, 1):
+        torch.manual_seed(0)
+        model = models.build(defaults("model", name) | WRONG[name], vocabulary_size=4)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_((100 if "hmm" in name else 1) * torch.randn(parameter.shape))
+        options = trainer_options(max_tokens=24)
+        trained = Descent(model.to("cuda"), corpus, options, optimizer=SGD, schedule=CONSTANT, seed=0)
+        trained.cautious = cautious
+        (window,) = trained.windows.epoch(0)
+        found.append((trained.step(window), *(weights.detach().cpu() for weights in model.parameters())))
+        assert trained.cautious == (0 if cautious else descent.CAUTIOUS)
+    assert found[0][0] == found[1][0]
+    torch.testing.assert_close(*(weights for _, *weights in found), rtol=0, atol=0)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one CUDA device alone")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.numerics.precision import single
-from lmzoo.numerics.waiting import on_host
+from lmzoo.numerics.waiting import on_host, sent
 
 
 class Course(NamedTuple):
@@ -50,9 +50,7 @@ def cross_entropy(
     of = cluster[text.flatten()[inside]]
     order, words = of.argsort(stable=True), cluster.argsort(stable=True)
     many, sizes = of.bincount(minlength=M).tolist(), cluster.bincount(minlength=M).tolist()
-    own, others, rows, words = (
-        part.to(tokens.device, non_blocking=True) for part in (of[order], cluster[words], inside[order], words)
-    )
+    own, others, rows, words = (sent(part, tokens.device) for part in (of[order], cluster[words], inside[order], words))
     q = single(taught).flatten(0, 1)[rows][:, words].exp()  # (N, V), by cluster both
     share = torch.stack([part.sum(1) for part in q.split(sizes, 1)], 1)  # (N, M)
 
