@@ -155,7 +155,7 @@ TURNS, MOST = 24, 60
 """In how many directions a name may stand from its point, and how many of its places are tried with those of others."""
 
 
-WIDTH, LINES = 28, 6
+WIDTH, LINES = 32, 6
 """How many letters a line of a name has, and how many lines a name."""
 
 

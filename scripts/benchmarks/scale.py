@@ -130,17 +130,17 @@ def slope(values: list[tuple[int, float]]) -> float:
 
 
 def plot(found: dict[tuple[str, int], dict[str, float]], file: Path) -> None:
-    """A column of two panels for each axis: time above, memory below."""
+    """Two panels for each axis: time on the left, memory on the right."""
     with charts("--plot") as pyplot:
-        figure, panels = pyplot.subplots(2, len(PER_TOKEN), figsize=(12, 5.6), sharex="col")
-        for column, (axis, (title, unit)) in zip(panels.T, PER_TOKEN.items(), strict=True):
-            for panel, kind, what in zip(column, ("time", "memory"), (unit, "GiB"), strict=True):
+        figure, panels = pyplot.subplots(len(PER_TOKEN), 2, figsize=(7.2, 9.6), sharex="row")
+        for row, (axis, (title, unit)) in zip(panels, PER_TOKEN.items(), strict=True):
+            for panel, kind, what in zip(row, ("time", "memory"), (unit, "GiB"), strict=True):
                 names = []
                 for name in (name for name, its_axis in LINES if its_axis == axis):
                     values = [(x, found[name, x][kind]) for x, *_ in LINES[name, axis] if (name, x) in found]
                     (line,) = panel.plot(*zip(*values, strict=True), marker="o")
-                    names.append(Name(f"{name}: slope {slope(values):.2f}", values, line.get_color(), 6.5))
-                panel.set(title=f"{title}: {kind}", ylabel=what)
+                    names.append(Name(f"{name}, b={slope(values):.2f}", values, line.get_color(), 6.5))
+                panel.set(title=f"{title}: {kind}", xlabel=axis, ylabel=what)
                 panel.margins(x=0.15, y=0.18)
                 logarithmic(panel, "y")
                 logarithmic(panel, "x", 5)
@@ -148,7 +148,6 @@ def plot(found: dict[tuple[str, int], dict[str, float]], file: Path) -> None:
                     panel.set_xticks(RANKS, [str(n) for n in RANKS])
                 drawn = [tuple(zip(*line.get_data(), strict=True)) for line in panel.lines]
                 place(panel, names, [pair for points in drawn for pair in itertools.pairwise(points)])
-            column[1].set_xlabel(axis)
         write_output(file, rendered(figure, file))
 
 

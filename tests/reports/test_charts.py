@@ -91,7 +91,7 @@ def test_a_long_name_is_whole_in_several_lines():
         place(axes, [Name(options, [(1, 1)]), Name("x" * 999, [(1, 1)])])
         long, endless = (text.get_text().split("\n") for text in axes.texts)
     assert " ".join(long) == options
-    assert len(long) == 3
+    assert len(long) == 2
     assert len(endless) == LINES
     assert endless[-1].endswith("…")
     assert max(map(len, long + endless)) == WIDTH
