@@ -18,7 +18,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import write_output
 from lmzoo.models.combined.cache import Cache
 from lmzoo.protocol.perplexity import text_logprobs
-from lmzoo.reports.charts import charts, rendered, told
+from lmzoo.reports.charts import charts, rendered
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load
 
@@ -43,12 +43,13 @@ def gains(distance: Tensor, gain: Tensor) -> list[tuple[int, float, float]]:
 def draw(rows: list[tuple[int, float, float]], path: Path) -> None:
     with charts("this picture") as pyplot:
         figure, axes = pyplot.subplots(figsize=(7.2, 3.8))
-        names = [told(first) if first else "new" for first, _, _ in rows]
+        names = [f"{first:,}" if first else "new" for first, _, _ in rows]
         bars = axes.bar(names, [gain for _, gain, _ in rows])
         axes.bar_label(bars, [f"{share:.0%}" for _, _, share in rows], fontsize=7, padding=2)
         axes.axhline(0, color="#333333", linewidth=0.8)
         axes.grid(visible=False, axis="x")
         axes.margins(y=0.12)
+        axes.tick_params("x", rotation=40)
         axes.set_xlabel("tokens since the word was last there, at least; beside the bars the share of the tokens")
         axes.set_ylabel("gain of the cache, nats a token")
         write_output(path, rendered(figure, path))

@@ -6,6 +6,7 @@ Every text of a run or a user goes through `escape`.
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from lmzoo.core.errors import printable
 from lmzoo.corpus import EOS
@@ -14,6 +15,8 @@ from lmzoo.corpus.vocabulary import UNK
 from lmzoo.page import shown
 from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
+from lmzoo.runs.identity import decisive, takes_steps
+from lmzoo.runs.settings import short_names
 
 HOT = 16.0
 """Bits of the strongest colour, which is dark on a light ground and light on a dark one."""
@@ -49,12 +52,12 @@ def card(name: str, told: str, content: str) -> str:
 
 def header(zoo: Zoo) -> str:
     """What the page is about, and the runs."""
-    runs = []
+    runs, apart = [], told_apart({name: lm.run.config() for name, lm in zoo.models.items()})
     for name, lm in zoo.models.items():
         measured = (lm.results or {}).get("perplexity", {})
         split = next((split for split in ("test", "valid") if split in measured), None)
         figure = f", perplexity of {split} {measured[split]:,.1f}" if split and measured[split] is not None else ""
-        runs.append((name, f"model={lm.run.config()['model']['name']}{figure}"))
+        runs.append((name, f"{apart[name]}{figure}"))
     for name, vectors in zoo.vectors.items():
         dimensions = vectors.words.matrix.shape[1]
         runs.append((name, f"method={vectors.run.config()['method']['name']}, {dimensions} dimensions"))
@@ -62,6 +65,18 @@ def header(zoo: Zoo) -> str:
     notes = "".join(map(note, zoo.notes))
     words = f"{len(zoo.vocabulary):,} words"
     return f'<h1>lmzoo demo</h1><ul class="runs" aria-label="runs of {words}">{chips}</ul>{notes}'
+
+
+def told_apart(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The model of each run, and the options in which it differs from other runs of this model."""
+    options = {name: decisive(config, steps=takes_steps(config)) for name, config in configs.items()}
+    told = {}
+    for name, own in options.items():
+        alike = [other for other in options.values() if other["model.name"] == own["model.name"]]
+        short = short_names(own)
+        differing = [f"{short[key]}={own[key]}" for key in own if any(other.get(key) != own[key] for other in alike)]
+        told[name] = " ".join([f"model={own['model.name']}", *differing])
+    return told
 
 
 def lead(text: str) -> str:

@@ -1,6 +1,7 @@
 """TensorBoard: the same tags in every run, so that all models share one chart."""
 
 import json
+import textwrap
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,9 @@ LABELLED = 128
 
 FONT_PIXELS, LABEL_SIGNS = 11, 14
 """The height of a label's font, and the most signs of a label."""
+
+LINE = 110
+"""How many signs a line of a text has at most."""
 
 LAYOUT = {"all runs": {title: ["Multiline", [f"perplexity/{title}$"]] for title in ("valid", "train")}}
 """The page CUSTOM SCALARS: charts of these tags, with a line for each run."""
@@ -53,8 +57,10 @@ class Board:
             self._writer(step).add_scalar(tag, value, step)
 
     def text(self, tag: str, value: str, step: int) -> None:
-        """A text, shown as it is."""
-        self._writer(step).add_text(tag, "    " + value.replace("\n", "\n    "), step)
+        """A text, shown as it is, but that lines are broken which TensorBoard would cut."""
+        wrapper = textwrap.TextWrapper(LINE, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
+        lines = [part for line in value.split("\n") for part in wrapper.wrap(line) or [""]]
+        self._writer(step).add_text(tag, textwrap.indent("\n".join(lines), "    "), step)
 
     def image(self, tag: str, matrix: Tensor, step: int, labels: Sequence[str] = ()) -> None:
         """An (H, W) matrix with entries from 0 (black) to 1 (white), enlarged where it is small.

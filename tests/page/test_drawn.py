@@ -4,6 +4,7 @@ import math
 import re
 from html import unescape
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,6 +126,14 @@ def test_the_header_names_the_runs_with_their_figures(zoo: Zoo):
         kind = lm.run.config()["model"]["name"]
         assert f"{name} model={kind}, perplexity of valid {lm.results['perplexity']['valid']:,.1f}" in text
     assert "ppmi method=ppmi, 4 dimensions" in text
+
+
+def test_runs_of_one_model_are_told_apart_by_their_options():
+    def config(model: str, hidden: int, lr: float) -> dict[str, Any]:
+        return {"model": {"name": model, "hidden": hidden}, "optimizer": {"lr": lr}, "run_dir": f"{model}-{hidden}"}
+
+    told = drawn.told_apart({"a": config("lstm", 32, 0.1), "b": config("lstm", 64, 0.1), "c": config("rnn", 16, 0.2)})
+    assert told == {"a": "model=lstm hidden=32", "b": "model=lstm hidden=64", "c": "model=rnn"}
 
 
 @pytest.mark.parametrize(

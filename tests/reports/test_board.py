@@ -22,7 +22,7 @@ from tensorboard.plugins.base_plugin import TBContext
 from lmzoo.commands import label, vectors
 from lmzoo.commands import train as train_command
 from lmzoo.corpus import load_corpus
-from lmzoo.reports.board import Board
+from lmzoo.reports.board import LINE, Board
 from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
 
@@ -229,6 +229,18 @@ def test_a_text_is_shown_line_by_line_as_it_is(tmp_path: Path):
     board.close()
     (point,) = events(tmp_path).Tensors("sample/text_summary")
     assert (point.step, point.tensor_proto.string_val) == (7, [b"    a b\n    c"])
+
+
+def test_a_long_line_of_a_text_is_broken_between_words(tmp_path: Path):
+    board, words = Board(tmp_path), [f"word{n}" for n in range(99)]
+    board.text("sample", " ".join(words) + "\nend", 7)
+    board.close()
+    (point,) = events(tmp_path).Tensors("sample/text_summary")
+    *broken, end = point.tensor_proto.string_val[0].decode().split("\n")
+    assert " ".join(broken).split() == words
+    assert end == "    end"
+    assert max(map(len, broken)) <= 4 + LINE
+    assert all(line.startswith("    word") for line in broken)
 
 
 class Killed(BaseException):
