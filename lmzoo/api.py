@@ -255,11 +255,11 @@ def train(*overrides: str) -> Loaded:
     """Do the run that ``lmzoo train OVERRIDES`` does, or go on with it: ``lmzoo.train("model=ngram")``. No sweeps."""
     folders: list[str] = []
 
-    def job(options: dict[str, Any], number: int | None, _: list[str]) -> dict[str, Any]:
+    def job(options: dict[str, Any], number: int | None, _: list[str], given: list[str]) -> dict[str, Any]:
         if number is not None:
             raise UserError("a sweep has more than one model", "call this for each, or sweep from a shell")
         folders.append(options["run_dir"])
-        return session.train(options)
+        return session.train(options, given)
 
     typed = sys.argv
     sys.argv = ["lmzoo.train", *overrides]

@@ -73,12 +73,12 @@ def command(*arguments: str, main: Callable[[], int] = train.main) -> Outcome:
     raise AssertionError("a command ends with an exit code")
 
 
-def configuration(run_dir: Path, *overrides: str) -> dict[str, Any]:
-    """What the command ``lmzoo train OVERRIDES run_dir=RUN_DIR`` trains."""
+def configuration(run_dir: Path, *overrides: str, command: str = "train") -> dict[str, Any]:
+    """What the command ``lmzoo train OVERRIDES run_dir=RUN_DIR`` trains, or another command that makes runs."""
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        config = compose("train", [*overrides, "run_dir=unset"])  # a folder's name may hold signs that Hydra reads
-    del config.stages  # each is a run by itself
-    return OmegaConf.to_container(config, resolve=True) | {"run_dir": str(run_dir)}  # pyright: ignore
+        config = compose(command, [*overrides, "run_dir=unset"])  # a folder's name may hold signs that Hydra reads
+    options = OmegaConf.to_container(config, resolve=True) | {"run_dir": str(run_dir)}  # pyright: ignore
+    return {name: value for name, value in options.items() if name != "stages"}  # each is a run by itself
 
 
 def stop_at(patch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) -> None:

@@ -36,8 +36,9 @@ STAGES, PREVIOUS = "stages", "previous"
 """The option that lists the stages of a run before the last one, and the value that stands for the run of the stage
 before, or for null in the first."""
 
-Job = Callable[[dict[str, Any], int | None, list[str]], Any]
-"""What is done with a configuration. In a sweep it is told its number, and the options that the sweep has chosen."""
+Job = Callable[[dict[str, Any], int | None, list[str], list[str]], Any]
+"""What is done with a configuration. In a sweep it is told its number, and the options that the sweep has chosen; then
+the names of all that are given on the command line."""
 
 
 def run_hydra(job: Job, config_name: str, about: str = "") -> None:
@@ -76,11 +77,12 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
                 _keep_to_threads(settings.launcher)
                 fixed = {o.key_or_group for o in map(parse, arguments.overrides) if not o.is_sweep_override()}
                 chosen = [given for given in settings.overrides.task if parse(given).key_or_group not in fixed]
+            names_given = [parse(override).key_or_group for override in settings.overrides.task]
             outcome = previous = None
             for stage in _stages(config):
                 given, composed = _staged(config, stage, previous)
                 options = _named(composed, given, names.__getitem__)
-                outcome, previous = job(options, number, chosen), options["run_dir"]
+                outcome, previous = job(options, number, chosen, names_given), options["run_dir"]
                 if outcome is None:
                     break
             return outcome

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,17 @@ def run_jobs(command: str, about: str) -> int:
     notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which may be done elsewhere
     first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun the one that prints
 
-    def job(options: dict[str, Any], number: int | None, chosen: list[str]) -> float | None:
+    def job(options: dict[str, Any], number: int | None, chosen: list[str], given: list[str]) -> float | None:
         """Returns the figure; None after a failure."""
         with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
             from lmzoo.runs.kinds import kind_of
             from lmzoo.training.session import train
         if number is None:
-            results = train(options)
+            results = train(options, given)
         else:
             if first:
                 print(printable(f"\n[{number}] {' '.join(chosen)}: {options['run_dir']}", "\n"), flush=True)
-            results = _noting_failure(train, options)
+            results = _noting_failure(train, options, given)
             notes.mkdir(exist_ok=True)
             (notes / f"{number}.json").write_text(json.dumps([options["run_dir"], results is not None]), "utf-8")
         return kind_of(options).objective(results) if results else None
@@ -68,10 +68,12 @@ def _compare(done: list[Path]) -> None:
         write_output(table, as_csv(groups(entries, seeds=True)), followed=False)
 
 
-def _noting_failure(train: Callable[..., dict[str, Any]], options: Mapping[str, Any]) -> dict[str, Any] | None:
+def _noting_failure(
+    train: Callable[..., dict[str, Any]], options: Mapping[str, Any], given: Collection[str]
+) -> dict[str, Any] | None:
     """``train`` in a sweep, where a failure is noted in the run's own folder, and None is returned."""
     try:
-        return train(options)
+        return train(options, given)
     except Interrupted:
         raise
     except Exception as error:

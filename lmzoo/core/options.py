@@ -51,6 +51,29 @@ class Described:
     text: str
 
 
+class Idle:
+    """Marks the type of an option that has no effect on a run where others have certain values.
+
+    Args:
+        where: each of these options has one of the values after it, as in ``("corpus.context", "sentence")``.
+    """
+
+    def __init__(self, *where: tuple[Any, ...]):
+        self.where = where
+
+    def reason(self, settings: Mapping[str, Any]) -> str | None:
+        """The options of a run, flattened, that leave it without effect, as they are written; None if they do not."""
+        if not all(option in settings and settings[option] in values for option, *values in self.where):
+            return None
+        return " and ".join(written(option, settings[option]) for option, *_ in self.where)
+
+
+def written(option: str, value: Any) -> str:
+    """An option of a run as it is given: ``corpus.context=sentence``, ``model=lstm``, ``trainer.average=null``."""
+    plain = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{option.removesuffix('.name')}={plain}"
+
+
 class _Origin:
     """Marks the type of an option whose value names what a run is made from."""
 
@@ -182,6 +205,16 @@ def renamed(function: Callable[..., Any], options: Mapping[str, Any], name: Call
 
     annotations = schema(function)
     return {key: changed(value) if _is_source(annotations.get(key)) else value for key, value in options.items()}
+
+
+def idle(function: Callable[..., Any], settings: Mapping[str, Any], where: str) -> dict[str, str]:
+    """Options without effect beside the other settings of a run, flattened, and their reasons; see `Idle`, `call`."""
+    found = {}
+    for name, annotation in schema(function).items():
+        marks = typing.get_args(annotation)[1:] if typing.get_origin(annotation) is Annotated else ()
+        reasons = [mark.reason(settings) for mark in marks if isinstance(mark, Idle)]
+        found |= {f"{where}{name}": reason for reason in reasons if reason}
+    return found
 
 
 def _is_source(annotation: Any) -> bool:

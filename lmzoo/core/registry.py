@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.core.options import call, check, renamed, sources
+from lmzoo.core.options import call, check, idle, renamed, sources
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -45,6 +45,10 @@ class Registry:
         """What the options name that a run is made from; see `lmzoo.core.options.sources`."""
         entry, options = self._entry(options)
         return sources(entry, options, f"{self.kind}.")
+
+    def idle(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        """The entry's options that have no effect on the run of these settings; see `lmzoo.core.options.idle`."""
+        return idle(self.entries[settings[f"{self.kind}.name"]], settings, f"{self.kind}.")
 
     def renamed(self, options: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
         """Options with other names of what the entry is made from; see `lmzoo.core.options.renamed`."""

@@ -10,7 +10,7 @@ import torch
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text, sha256, text_bytes
-from lmzoo.core.options import Bounds, Described, Seed, Size
+from lmzoo.core.options import Bounds, Described, Idle, Seed, Size
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.conditions import without_labels
@@ -139,7 +139,7 @@ def text(
     lower: bool,
     tokenizer: Tokenizer | None,
     reverse: bool,
-    subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20)],
+    subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20), Idle(("corpus.unit", "word", "char"))],
     min_count: Size,
     max_size: Annotated[int, Bounds(low=3)] | None,
     unknown: bool,

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.memory import require_memory
-from lmzoo.core.options import Count, Depth, Dropout, NonNegative, Size, Source
+from lmzoo.core.options import Count, Depth, Dropout, Idle, NonNegative, Size, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.formats import Sentence
@@ -62,7 +62,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         *,
         cell: Literal["rnn", "gru", "lstm"],
         embedding: Size,
-        column: Size,
+        column: Annotated[Size, Idle(("task.features", []))],
         filters: Count,
         hidden: Size,
         layers: Depth,

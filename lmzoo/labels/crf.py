@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lmzoo.core.options import NonNegative, Size, Source
 from lmzoo.labels.chain import Scores, batches, log_partition, score
-from lmzoo.labels.dense import Around, Dense
+from lmzoo.labels.dense import Around, Dense, Scale
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import LexicalChain
 from lmzoo.labels.model import StateDict, labellers
@@ -46,7 +46,7 @@ class Crf(LexicalChain):
 
     def __init__(
         self, *, l2: NonNegative, tolerance: NonNegative, iterations: Size, min_count: Size, clusters: Source | None,
-        vectors: Source | None, encoder: Source | list[Source] | None, around: Around, scale: NonNegative,
+        vectors: Source | None, encoder: Source | list[Source] | None, around: Around, scale: Scale,
     ):  # fmt: skip
         super().__init__(min_count=min_count, clusters=clusters)
         self.dense = Dense(vectors, encoder, around, scale)

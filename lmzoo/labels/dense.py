@@ -13,7 +13,7 @@ from torch import Tensor
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError, named_by
-from lmzoo.core.options import Bounds
+from lmzoo.core.options import Bounds, Idle, NonNegative
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, turned
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry, log_covered
@@ -24,8 +24,11 @@ from lmzoo.protocol.model import LanguageModel, evaluating, models
 from lmzoo.protocol.state_dict import restored
 from lmzoo.words.vectors.formats import read_vectors
 
-Around = Annotated[int, Bounds(low=0, high=10)]
+NONE = Idle(("labeller.vectors", None), ("labeller.encoder", None, []))
+Around = Annotated[int, Bounds(low=0, high=10), NONE]
 """How many words on either side count as well."""
+
+Scale = Annotated[NonNegative, NONE]
 
 
 def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:

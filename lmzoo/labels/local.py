@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, NonNegative, Source
-from lmzoo.labels.dense import Around, Dense
+from lmzoo.core.options import Count, Source
+from lmzoo.labels.dense import Around, Dense, Scale
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller
 from lmzoo.labels.model import StateDict, labellers, numbered, packed, unpacked
@@ -33,7 +33,7 @@ class Local(NetworkLabeller[nn.Sequential]):
     """
 
     def __init__(
-        self, *, vectors: Source | None, encoder: Source | list[Source] | None, around: Around, scale: NonNegative,
+        self, *, vectors: Source | None, encoder: Source | list[Source] | None, around: Around, scale: Scale,
         hidden: Count, **descent: Unpack[DescentOptions],
     ):  # fmt: skip
         super().__init__(**descent)

@@ -11,7 +11,7 @@ import numpy as np
 
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import sha256, text_bytes
-from lmzoo.core.options import Bounds, Count, Seed
+from lmzoo.core.options import Bounds, Count, Idle, Seed
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import EOS, Corpus, Vocabulary
 from lmzoo.corpus.sources import data_folders
@@ -179,7 +179,7 @@ class LabelledWords(Task):
         *,
         word: Count,
         label: Count,
-        features: list[Count],
+        features: Annotated[list[Count], Idle(("labeller.name", "majority", "hmm_tagger", "local"))],
         measure: Measure,
         scheme: Literal["iobes"] | None,
         **files: Unpack[TaskFiles],
@@ -287,7 +287,7 @@ class LabelledTexts(Task):
         folds: Folds | None,
         fold: Count | None,
         valid_fold: Count | None,
-        seed: Seed,
+        seed: Annotated[Seed, Idle(("task.folds", None))],
         **files: Unpack[TaskFiles],
     ):
         super().__init__(**files)

@@ -2,11 +2,12 @@
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from lmzoo.core.configs import completed, defaults
 from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.options import written
 from lmzoo.protocol.model import models
 from lmzoo.protocol.state_dict import without_numbers
 from lmzoo.runs.kinds import kind_of
@@ -93,3 +94,22 @@ def unlike_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
     if any(map(of_steps, unlike)) and not takes_steps(config):
         unlike = {key: value for key, value in unlike.items() if not of_steps(key)}
     return unlike
+
+
+def without_effect(config: Mapping[str, Any], idle: Mapping[str, str], given: Collection[str]) -> Iterator[str]:
+    """A line for each reason why options that were given have no effect.
+
+    Args:
+        idle: options without effect beside the others, and the reason of each; see `lmzoo.core.options.Idle`.
+        given: the options and groups that were given. Others may be of a preset.
+    """
+    options, told = flatten(config), dict[str, list[str]]()
+    if not takes_steps(config):
+        reason = f"{written('model', options['model.name'])}, which takes no steps of gradient descent"
+        idle = {**idle, **{key: reason for key in options if of_steps(key) and key not in FREE_TO_CHANGE}}
+    for option in given:
+        inside = [key for key in options if key == option or key.startswith(f"{option}.")]
+        if inside and all(key in idle for key in inside):
+            told.setdefault(idle[inside[0]], []).append(option)
+    for reason, names in told.items():
+        yield f"no effect with {reason}: {', '.join(names)}"

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from lmzoo.core.options import BelowOne, Bounds, Count, NonNegative, Size, Source
+from lmzoo.core.options import BelowOne, Bounds, Count, Idle, NonNegative, Size, Source
+
+OfStream = Idle(("corpus.context", "sentence"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,18 +39,18 @@ class TrainerOptions:
 
     from_: Source | None
     teacher: Source | None
-    teacher_weight: NonNegative
+    teacher_weight: Annotated[NonNegative, Idle(("trainer.teacher", None))]
     first_tokens: Size | None
-    batch_size: Size
-    bptt: Size
-    max_tokens: Size
+    batch_size: Annotated[Size, OfStream]
+    bptt: Annotated[Size, OfStream]
+    max_tokens: Annotated[Size, Idle(("corpus.context", "stream"))]
     epochs: Size
     checks_per_epoch: Annotated[int, Bounds(low=1, high=10_000)]
     patience: Size | None
     clip: NonNegative | None
-    random_bptt: bool
+    random_bptt: Annotated[bool, OfStream]
     average: Literal["ema", "tail", "nt"] | None
-    average_decay: BelowOne
-    average_after: Count
+    average_decay: Annotated[BelowOne, Idle(("trainer.average", None, "tail", "nt"))]
+    average_after: Annotated[Count, Idle(("trainer.average", None, "ema"))]
     precision: Literal["auto", "float32", "bfloat16"]
     checkpoint_seconds: NonNegative

@@ -5,7 +5,7 @@ import importlib
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,17 @@ from lmzoo.core import ranks
 from lmzoo.core.errors import printable
 from lmzoo.core.options import Seed, call
 from lmzoo.core.plugins import load_plugins
+from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
 from lmzoo.reports.board import Board
 from lmzoo.runs.directory import Run
-from lmzoo.runs.identity import decisive
+from lmzoo.runs.identity import decisive, without_effect
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, kind_of, summary
 from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import log_warnings, logging_to
 from lmzoo.runs.made_from import foreknown
 from lmzoo.runs.provenance import origins
+from lmzoo.runs.settings import flatten
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +60,14 @@ class Learner(ABC):
     Attributes:
         corpus: the text; of labelled texts its words.
         sources: what its options name it to be made from; see `lmzoo.core.options.sources`.
+        registries: of what its options name.
         resumed: whether `restore` has found a checkpoint.
         unsealed: files of what is learnt that have no checksum of their own, as checkpoints do.
     """
 
     corpus: Corpus
     sources: Mapping[str, Sequence[str]]
+    registries: Sequence[Registry]
     resumed: bool = False
     unsealed: Sequence[str] = ()
 
@@ -81,6 +85,10 @@ class Learner(ABC):
     @abstractmethod
     def tokens(self) -> int:
         """How many tokens it has read so far."""
+
+    def idle(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        """Options that have no effect with the others; see `lmzoo.core.options.idle`."""
+        return {name: why for registry in self.registries for name, why in registry.idle(settings).items()}
 
     @abstractmethod
     def prepare(self, board: Board) -> dict[str, Any]:
@@ -107,8 +115,11 @@ class Learner(ABC):
         return {}
 
 
-def train(config: Mapping[str, Any]) -> dict[str, Any]:
+def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
     """Do the run that a resolved configuration describes, or go on with it. A finished run is only reported.
+
+    Args:
+        given: the options and groups that were given by hand; those that have no effect are told.
 
     Returns: the contents of ``results.json``.
 
@@ -119,14 +130,19 @@ def train(config: Mapping[str, Any]) -> dict[str, Any]:
     module = importlib.import_module(f"lmzoo.training.{LEARNERS[kind.command]}")
     options: RunOptions = call(module.Options, config, "")
     with ranks.process_group():
-        return _train(kind, module.Learning, options, config)
+        return _train(kind, module.Learning, options, config, given)
 
 
-def _train(kind: Kind, build: type[Any], options: RunOptions, config: Mapping[str, Any]) -> dict[str, Any]:
+def _train(
+    kind: Kind, build: type[Any], options: RunOptions, config: Mapping[str, Any], given: Collection[str]
+) -> dict[str, Any]:
     run = Run(Path(options.run_dir))
     run.check(config)
     load_plugins(options.plugins)
     learner: Learner = build(options, run)
+    if ranks.is_main():
+        for line in without_effect(config, learner.idle(flatten(config)), given):
+            log.warning("%s", line)
     corpus = learner.corpus
     made_from = origins(learner.sources, corpus.vocabulary.form.unit)
     warnings = [*corpus.warnings, *foreknown(learner.sources, corpus)]

@@ -153,7 +153,7 @@ def test_a_sweep_and_a_single_command_share_a_run():
 def test_a_preset_and_its_options_are_one_run(monkeypatch: pytest.MonkeyPatch):
     seen = []
 
-    def noted(options: dict[str, Any]) -> dict[str, Any]:
+    def noted(options: dict[str, Any], _: list[str]) -> dict[str, Any]:
         seen.append(options["run_dir"])
         return {"model": "lstm", "perplexity": {"valid": 1.0, "test": 1.0}}
 

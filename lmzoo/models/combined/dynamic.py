@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, NonNegative, Probability, Size, Source
+from lmzoo.core.options import Bounds, Idle, NonNegative, Probability, Size, Source
 from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
@@ -78,7 +78,7 @@ class Dynamic(WithTables[Rule], OfOneRun):
         rate: NonNegative,
         decay: Probability,
         segment: Size,
-        epsilon: Annotated[float, Bounds(low=1e-12, high=1e30)],
+        epsilon: Annotated[float, Bounds(low=1e-12, high=1e30), Idle(("model.rule", "sgd"))],
     ):
         super().__init__(vocabulary_size, run)
         self.rule, self.rate, self.decay, self.segment, self.epsilon = rule, rate, decay, segment, epsilon

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, Count, NonNegative, Size, Source
+from lmzoo.core.options import Bounds, Count, Idle, NonNegative, Size, Source
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.lines import line_sums
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
@@ -75,8 +75,8 @@ class WholeSentence(OfOneRun):
         words: Count,
         window: Count,
         clusters: list[Size],
-        class_words: Count,
-        class_pairs: bool,
+        class_words: Annotated[Count, Idle(("model.clusters", []))],
+        class_pairs: Annotated[bool, Idle(("model.clusters", []))],
         min_count: Size,
         noise: Size,
         samples: Annotated[int, Bounds(low=2, high=2**31 - 1)],

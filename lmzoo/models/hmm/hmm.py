@@ -2,13 +2,13 @@
 
 import logging
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import nn
 
 from lmzoo.core.iterations import StateDict, iterations
-from lmzoo.core.options import Count, NonNegative, Size
+from lmzoo.core.options import Count, Idle, NonNegative, Size
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables, over_words
@@ -51,7 +51,7 @@ class HMM(DenseHMM):
         states: Size,
         begin: Literal["random", "clusters"],
         iterations: Count,
-        pseudocount: NonNegative,
+        pseudocount: Annotated[NonNegative, Idle(("model.iterations", 0))],
         gradient: bool,
     ):
         super().__init__(vocabulary_size=vocabulary_size, states=states)

@@ -2,11 +2,11 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 from torch import Tensor, nn
 
-from lmzoo.core.options import Dropout, Size, Source
+from lmzoo.core.options import Dropout, Idle, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, Transitions
 from lmzoo.models.hmm.inference.emissions import emission_table
@@ -14,6 +14,8 @@ from lmzoo.models.hmm.splitting import check_parent, split_states
 from lmzoo.models.hmm.state_vectors import FactoredEmbedding, Residual
 from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import Trained
+
+OfNetworks = Idle(("model.parameterisation", "table"))
 
 
 class NeuralBlockHMMOptions(BlockHMMOptions):
@@ -28,10 +30,10 @@ class NeuralBlockHMMOptions(BlockHMMOptions):
             see `lmzoo.models.hmm.splitting`.
     """
 
-    dim: Size
-    embeddings: Literal["free", "factored"]
-    tied: bool
-    dropout: Dropout
+    dim: Annotated[Size, OfNetworks]
+    embeddings: Annotated[Literal["free", "factored"], OfNetworks]
+    tied: Annotated[bool, OfNetworks]
+    dropout: Annotated[Dropout, OfNetworks]
     parent: Source | None
 
 

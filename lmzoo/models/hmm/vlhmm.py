@@ -96,8 +96,7 @@ def vlhmm(
     """The HMM of Chiu and Rush (2020), or, for comparison, one whose parameters are tables.
 
     Args:
-        parameterisation: how probabilities are made: by networks, or in a table of a logit for each, Z² of transitions,
-            which ignores dim, embeddings, tied and dropout.
+        parameterisation: how probabilities are made: by networks, or in a table of a logit for each, Z² of transitions.
 
     Raises: UserError where a table has a parent.
     """

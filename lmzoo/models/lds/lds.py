@@ -2,29 +2,32 @@
 
 import logging
 from collections.abc import Mapping
-from typing import TypedDict, Unpack
+from typing import Annotated, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, Depth, NonNegative, Size, Source
+from lmzoo.core.options import Count, Depth, Idle, NonNegative, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.lds.estimation.fit import Fit, fit
 from lmzoo.models.lds.estimation.statistics import Counts
 from lmzoo.models.lds.estimation.system import power_of_symmetric
 from lmzoo.models.lds.inference import embed, scan, smooth
-from lmzoo.models.neural.output import FORMER_NAMES, Output
+from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, Output
 from lmzoo.models.neural.pretrained import vectors_of
 from lmzoo.protocol.model import LanguageModel, State, models
-from lmzoo.words.clusters import Clustering
 
 log = logging.getLogger(__name__)
 
 WHITENING_FLOOR = 1e-8
 """Least variance that whitening divides by, as a share of the largest; means hardly vary in such directions."""
+
+
+Unfitted = Idle(("model.dynamics", False), ("model.input", False), ("model.head", 0))
+"""Where an `LDSRNN` fits no system."""
 
 
 class LDSOptions(TypedDict):
@@ -41,11 +44,11 @@ class LDSOptions(TypedDict):
     """
 
     hidden: Size
-    blocks: Depth
-    lags: Depth
-    pseudocount: NonNegative
-    iterations: Count
-    vectors: Source | None
+    blocks: Annotated[Depth, Unfitted]
+    lags: Annotated[Depth, Unfitted]
+    pseudocount: Annotated[NonNegative, Unfitted]
+    iterations: Annotated[Count, Unfitted]
+    vectors: Annotated[Source | None, Unfitted]
 
 
 def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
@@ -111,7 +114,7 @@ class LinearDynamicalSystem(LanguageModel):
     spherical: Tensor
 
     def __init__(
-        self, *, vocabulary_size: int, classes: Size | None, clustering: Clustering, **options: Unpack[LDSOptions]
+        self, *, vocabulary_size: int, classes: Size | None, clustering: ClassClustering, **options: Unpack[LDSOptions]
     ):
         super().__init__()
         self.vocabulary_size, self.options = vocabulary_size, options

@@ -1,12 +1,12 @@
 """The log-linear, or maximum-entropy, n-gram model."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Depth, NonNegative, Size
+from lmzoo.core.options import Depth, Idle, NonNegative, Size
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
@@ -49,8 +49,8 @@ class LogLinear(WindowModel):
         training: Literal["lbfgs", "minibatch"],
         l2: list[NonNegative],
         l1: list[NonNegative],
-        tolerance: NonNegative,
-        max_iterations: Size,
+        tolerance: Annotated[NonNegative, Idle(("model.training", "minibatch"))],
+        max_iterations: Annotated[Size, Idle(("model.training", "minibatch"))],
     ):
         super().__init__()
         self.vocabulary_size = vocabulary_size

@@ -1,17 +1,16 @@
 """The log-bilinear language model."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size, Source
+from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, Size, Source
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
-from lmzoo.models.neural.output import FORMER_NAMES, Output
+from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, Output
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.protocol.model import models
-from lmzoo.words.clusters import Clustering
 
 
 @models.register("logbilinear")
@@ -46,9 +45,9 @@ class LogBilinear(NeuralWindowModel):
         order: Depth,
         embedding: Size,
         diagonal: bool,
-        memory: Probability,
+        memory: Annotated[Probability, Idle(("model.diagonal", False))],
         classes: Size | None,
-        clustering: Clustering,
+        clustering: ClassClustering,
         dropout: Dropout,
         init: NonNegative,
         embedding_from: Source | None,

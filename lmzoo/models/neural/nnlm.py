@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import Depth, Dropout, NonNegative, Probability, Size, Source
+from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, Size, Source
 from lmzoo.models.neural.context import Fading, NeuralWindowModel, averaged, concatenated
-from lmzoo.models.neural.output import FORMER_NAMES, Output
+from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, Output
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.protocol.model import models
-from lmzoo.words.clusters import Clustering
 
 
 @models.register("nnlm")
@@ -56,11 +55,11 @@ class NNLM(NeuralWindowModel):
         hidden: Size,
         layers: Depth,
         context: Literal["concatenated", "averaged", "fading"],
-        memory: Probability,
+        memory: Annotated[Probability, Idle(("model.context", "concatenated", "averaged"))],
         direct: bool,
         tied: bool,
         classes: Size | None,
-        clustering: Clustering,
+        clustering: ClassClustering,
         norm: bool,
         gated: bool,
         dropout: Dropout,

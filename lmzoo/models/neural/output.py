@@ -1,13 +1,18 @@
 """The output layer of the neural models: a softmax over words, over classes and then a class's words, or several."""
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Idle
 from lmzoo.models.neural.softmax import token_logprobs
 from lmzoo.numerics.precision import in_autocast_type, single
 from lmzoo.words.clusters import Clustering, word_clusters
+
+ClassClustering = Annotated[Clustering, Idle(("model.classes", None))]
 
 FORMER_NAMES = {"output.classes.": "classes."}
 """`LanguageModel.former_names` of a model whose ``output`` is an `Output`: the model itself once held the classes."""

@@ -18,12 +18,11 @@ from lmzoo.core.options import Depth, Dropout, NonNegative, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.initialisation import Start, initialise
-from lmzoo.models.neural.output import FORMER_NAMES, MixtureOfSoftmaxes, Output
+from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, MixtureOfSoftmaxes, Output
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.models.neural.regularisers import Dropping, RegulariserOptions, Stack, activation_penalty, drop_words
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import State, models
-from lmzoo.words.clusters import Clustering
 
 
 class RecurrentOptions(RegulariserOptions):
@@ -50,7 +49,7 @@ class RecurrentOptions(RegulariserOptions):
     residual: bool
     dropout: Dropout
     classes: Size | None
-    clustering: Clustering
+    clustering: ClassClustering
     softmaxes: Size
     init: NonNegative
     init_recurrent: Start | None

@@ -5,14 +5,14 @@ https://arxiv.org/abs/1708.02182, where nothing else is named.
 """
 
 from itertools import pairwise
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from lmzoo.core.options import Dropout, NonNegative
+from lmzoo.core.options import Dropout, Idle, NonNegative
 from lmzoo.protocol.model import State
 
 
@@ -34,7 +34,7 @@ class RegulariserOptions(TypedDict):
 
     locked: bool
     dropout_input: Dropout | None
-    dropout_between: Dropout | None
+    dropout_between: Annotated[Dropout | None, Idle(("model.layers", 1))]
     dropout_words: Dropout
     weight_drop: Dropout
     ar: NonNegative

@@ -27,13 +27,13 @@ the interpolation (section 3.4) of Heafield et al. (2013).
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypedDict, Unpack
+from typing import Annotated, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, NonNegative
+from lmzoo.core.options import Count, Idle, NonNegative
 from lmzoo.models.ngram.counts import PIECE, NGrams, Numbers, Order, adjusted_counts, count_ngrams
 from lmzoo.models.ngram.discounts import (
     FALLBACK,
@@ -74,8 +74,10 @@ class SmoothingOptions(TypedDict):
     smoothing: Smoothing
     interpolated: bool
     interpolate_unigrams: bool
-    pseudocount: NonNegative
-    discount_fallback: bool
+    pseudocount: Annotated[
+        NonNegative, Idle(("model.smoothing", "mle", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"))
+    ]
+    discount_fallback: Annotated[bool, Idle(("model.smoothing", "mle", "additive", "witten_bell"))]
     prune: list[Count]
     memory: NonNegative | None
 

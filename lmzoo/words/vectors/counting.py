@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, NonNegative, Size
+from lmzoo.core.options import Bounds, Idle, NonNegative, Size
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.numerics.sparse import coo
 from lmzoo.numerics.svd import truncated_svd
@@ -16,6 +16,7 @@ from lmzoo.words.vectors.cooccurrence import Cooccurrences, Weighting
 from lmzoo.words.vectors.method import Method, methods
 
 Documents = Literal["lines", "paragraphs", "files"]
+Together = Annotated[Size, Idle(("method.documents", "files"))]
 
 
 class Factorised(Method):
@@ -130,7 +131,9 @@ class LSA(Factorised):
         together: how many lines or paragraphs that follow each other are one document.
     """
 
-    def __init__(self, *, dim: Size, eigenvalue: NonNegative, min_count: Size, documents: Documents, together: Size):
+    def __init__(
+        self, *, dim: Size, eigenvalue: NonNegative, min_count: Size, documents: Documents, together: Together
+    ):
         super().__init__(dim=dim, eigenvalue=eigenvalue, min_count=min_count)
         self.documents, self.together = documents, together
 

@@ -9,14 +9,14 @@ get the sum of their steps, cut to what `CAP` of them would give.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple, TypedDict, Unpack
+from typing import Annotated, NamedTuple, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, NonNegative, Probability, Size
+from lmzoo.core.options import Count, Idle, NonNegative, Probability, Size
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.band import Band
 from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
@@ -58,7 +58,7 @@ class Word2VecOptions(TypedDict):
     window: Size
     negative: Count
     shared: Size
-    exponent: Probability
+    exponent: Annotated[Probability, Idle(("method.negative", 0))]
     sample: NonNegative
     min_count: Size
     epochs: Size

@@ -1,0 +1,192 @@
+"""Options that were given and have no effect are told, and no others; what is told is so."""
+
+import logging
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import pytest
+import torch
+from command_line import QUICK, SMALL, TEXT, command, configuration
+
+import lmzoo.labels  # noqa: F401 - its import registers the labellers
+from lmzoo.commands import label, vectors
+from lmzoo.core.options import Idle, schema
+from lmzoo.core.registry import Registry
+from lmzoo.corpus.entries import corpora
+from lmzoo.labels.model import labellers
+from lmzoo.labels.tasks import tasks
+from lmzoo.protocol.model import models
+from lmzoo.runs.directory import Run
+from lmzoo.runs.settings import flatten
+from lmzoo.training import labels, language_models, session
+from lmzoo.training import vectors as of_vectors
+from lmzoo.training.options import TrainerOptions
+from lmzoo.words.vectors.method import methods
+
+SENTENCES = [f"the {noun} of a {other} is the {noun}" for noun in "abcdef" for other in "ghijkl"]
+TRAINED = {"train": language_models, "vectors": of_vectors, "label": labels}
+
+LINES = {
+    "stream": [*SMALL, "trainer.average=null"],
+    "sentences": [*SMALL, "corpus.context=sentence", "trainer.average=ema"],
+    "nnlm": [*TEXT, *QUICK, "model=nnlm", "model.embedding=6", "model.hidden=6", "trainer.average=tail",
+             "trainer.average_after=1"],
+    "logbilinear": [*TEXT, *QUICK, "model=logbilinear", "model.embedding=6"],
+    "lds": [*TEXT, *QUICK, "model=lds", "model.hidden=4", "model.iterations=2"],
+    "lds_rnn": [*TEXT, *QUICK, "model=lds_rnn", "model.hidden=4", "model.dynamics=false", "model.input=false",
+                "model.head=0"],
+    "loglinear": [*TEXT, *QUICK, "model=loglinear", "model.order=2", "model.training=minibatch"],
+    "table": [*TEXT, *QUICK, "model=vlhmm", "model.states=8", "model.clusters=4", "model.parameterisation=table"],
+    "hmm": [*TEXT, *QUICK, "model=hmm", "model.states=4", "model.iterations=0"],
+    "ngram": [*TEXT, *QUICK, "model=ngram", "model.order=2", "model.smoothing=witten_bell"],
+    "dynamic": [*TEXT, *QUICK, "model=dynamic", "model.run=base", "model.rule=sgd", "model.rate=0.1"],
+    "whole": [*TEXT, *QUICK, "model=whole_sentence", "model.run=base", "corpus.context=sentence", "model.clusters=[]",
+              "model.samples=50", "model.min_count=1", "model.l2=[30]"],
+    "text": ["corpus=text", "corpus.train=words.txt", "corpus.valid=words.txt", "model=ngram", "model.order=2"],
+}  # fmt: skip
+OTHERS = {
+    "skipgram": ("vectors", ["corpus=text", "corpus.train=words.txt", "method.dim=4", "method.negative=0",
+                             "method.epochs=1", "method.min_count=1"]),
+    "lsa": ("vectors", ["corpus=text", "corpus.train=[words.txt,more.txt]", "method=lsa", "method.documents=files",
+                        "method.min_count=1", "method.dim=2"]),
+    "crf": ("label", ["task=pos", "task.train=pos.txt", "task.test=pos.txt", "labeller=crf"]),
+    "majority": ("label", ["task=pos", "task.train=pos.txt", "task.test=pos.txt", "labeller=majority",
+                           "task.features=[1]"]),
+    "birnn": ("label", ["task=pos", "task.train=pos.txt", "task.test=pos.txt", "labeller=birnn", "labeller.epochs=1",
+                        "labeller.hidden=4", "labeller.embedding=4"]),
+    "classify": ("label", ["task=classify", "task.train=texts.txt", "task.test=texts.txt", "labeller=naive_bayes"]),
+}  # fmt: skip
+ALL = {name: ("train", line) for name, line in LINES.items()} | OTHERS
+
+CHANGED = {
+    "trainer.average_decay": 0.5,
+    "model.dropout": 0.5,
+    "model.clustering": "frequency",
+    "model.tied": True,
+    "model.embeddings": "factored",
+    "model.vectors": "vectors.txt",
+    "task.features": [2],
+}
+"""Other values of options whose type does not tell one."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with texts, and a run that models start from."""
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "words.txt").write_text("\n".join(SENTENCES) + "\n")
+    (folder / "more.txt").write_text("\n".join(reversed(SENTENCES)) + "\n")
+    (folder / "texts.txt").write_text("".join(f"{line[4]}\t{line}\n" for line in SENTENCES))
+    rows = "\n\n".join("\n".join(f"{word} {word[0]} {len(word)}" for word in line.split()) for line in SENTENCES)
+    (folder / "pos.txt").write_text(rows + "\n")
+    session.train(configuration(folder / "base", *SMALL, "corpus.context=sentence"))
+    return folder
+
+
+def without_effect(kind: str, config: dict[str, Any]) -> dict[str, str]:
+    """The options of a run that say they have no effect."""
+    module = TRAINED[kind]
+    options = module.Options(**config)
+    return module.Learning(options, Run(Path("unused"))).idle(flatten(config))
+
+
+def other(key: str, value: Any) -> Any:
+    if key in CHANGED:
+        return CHANGED[key]
+    if isinstance(value, bool):
+        return not value
+    return 0.25 if value is None else value / 2 if isinstance(value, float) and value else value + 1
+
+
+def learnt(kind: str, config: dict[str, Any]) -> Any:
+    session.train(config)
+    if kind == "vectors":
+        return list((Path(config["run_dir"]) / "vectors.bin").read_bytes())
+    state = torch.load(Path(config["run_dir"]) / "best.pt", weights_only=True)["state" if kind == "label" else "model"]
+    return {name: value for name, value in state.items() if "_extra_state" not in name}  # which has options
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_has_no_effect_changes_nothing(name: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """All such options of a run at once: the weights are the same bits."""
+    monkeypatch.chdir(place)
+    kind, line = ALL[name]
+    config = configuration(tmp_path / "one", *line, command=kind)
+    idle = without_effect(kind, config)
+    assert idle
+    changed = configuration(tmp_path / "two", *line, command=kind)
+    for key in idle:
+        group, option = key.split(".")
+        if (value := other(key, config[group][option])) != "vectors.txt":
+            changed[group][option] = value
+    torch.testing.assert_close(learnt(kind, config), learnt(kind, changed), rtol=0, atol=0)
+
+
+def test_every_option_that_may_be_without_effect_is_so_in_a_line_above(place: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(place)
+    lines = [(kind, configuration(place / "unused", *line, command=kind)) for kind, line in ALL.values()]
+    tried = {key for kind, config in lines for key in without_effect(kind, config)}
+    marked = {f"trainer.{option}" for option in idle_options(TrainerOptions)}
+    registries: tuple[Registry, ...] = (models, corpora, methods, labellers, tasks)
+    for registry in registries:
+        for entry in registry.entries.values():
+            marked |= {f"{registry.kind}.{option}" for option in idle_options(entry)}
+    assert marked == tried
+
+
+def idle_options(entry: Any) -> list[str]:
+    annotated = {name: get_args(kind)[1:] for name, kind in schema(entry).items() if get_origin(kind) is Annotated}
+    return [name for name, marks in annotated.items() if any(isinstance(mark, Idle) for mark in marks)]
+
+
+NGRAM = [*TEXT, "model=ngram", "model.order=2", "model.discount_fallback=true"]
+STEPS = ", which takes no steps of gradient descent: "
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ([*NGRAM, "trainer.epochs=12"], [f"model=ngram{STEPS}trainer.epochs"]),  # as it is by default
+        ([*NGRAM, "trainer.clip=2", "optimizer=sgd"], [f"model=ngram{STEPS}trainer.clip, optimizer"]),
+        ([*NGRAM, "trainer=debug", "trainer.checkpoint_seconds=9"], []),
+        ([*NGRAM, "model.pseudocount=2"], ["model.smoothing=modified_kneser_ney: model.pseudocount"]),
+        ([*TEXT, "model=hmm", "model.states=2", "model.iterations=1", "optimizer.lr=1"],
+         [f"model=hmm{STEPS}optimizer.lr"]),
+        ([*SMALL], ["corpus.context=stream: trainer.max_tokens"]),
+        ([*SMALL, "corpus.context=sentence", "trainer.random_bptt=true"],
+         ["corpus.context=sentence: trainer.batch_size, trainer.bptt, trainer.random_bptt"]),
+        (["trainer.average_decay=0.9", *SMALL[:-1], "trainer.average=tail", "trainer.average_after=1"],
+         ["trainer.average=tail: trainer.average_decay", "corpus.context=stream: trainer.max_tokens"]),
+        ([*TEXT, "experiment=lstm_512_tied_ptb", "corpus=markov", "corpus.context=sentence", "model.hidden=8",
+          "model.embedding=8", "trainer.epochs=1"], []),
+    ],
+)  # fmt: skip
+def test_what_was_given_without_effect_is_told(
+    line: list[str], told: list[str], folder: Path, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.WARNING, "lmzoo"):
+        assert command(*line, "device=cpu").code == 0
+    assert [record.message for record in caplog.records if record.message.startswith("no effect")] == [
+        f"no effect with {reason}" for reason in told
+    ]
+    caplog.clear()
+    assert "already finished" in command(*line, "device=cpu").out
+    assert len([record for record in caplog.records if record.message.startswith("no effect")]) == len(told)
+
+
+def test_labels_and_vectors_tell_it_too(place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    monkeypatch.chdir(place)
+    with caplog.at_level(logging.WARNING, "lmzoo"):
+        assert command(*OTHERS["crf"][1], "labeller.around=2", main=label.main).code == 0
+        assert command(*OTHERS["skipgram"][1], "method.exponent=1", main=vectors.main).code == 0
+        assert command(*OTHERS["skipgram"][1], "corpus.subwords=900", main=vectors.main).code == 0
+    assert [record.message for record in caplog.records if record.message.startswith("no effect")] == [
+        "no effect with labeller.vectors=null and labeller.encoder=null: labeller.around",
+        "no effect with method.negative=0: method.exponent",
+        "no effect with corpus.unit=word: corpus.subwords",
+    ]
+
+
+def test_an_option_without_effect_is_no_warning_of_the_results(folder: Path):
+    assert command(*NGRAM, "trainer.epochs=3", "run_dir=run").code == 0
+    assert Run(Path("run")).results()["warnings"] == []  # pyright: ignore[reportOptionalSubscript]
