@@ -23,6 +23,18 @@ LONGEST_WORD = 1 << 20
 """So many bytes without a space or the end of a line are no text, such as a file of zeros."""
 
 
+FOREIGN = {
+    b"\x1f\x8b": ("gzip", "let its name end in .gz"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "let its name end in .zst"),
+    b"BZh": ("bzip2", "unpack it first"),
+    b"\xfd7zXZ": ("xz", "unpack it first"),
+    b"PK\x03\x04": ("zip", "unpack it first"),
+    b"\xff\xfe": ("UTF-16", "convert it first"),
+    b"\xfe\xff": ("UTF-16", "convert it first"),
+}
+"""The first bytes of files that are taken for texts, what such a file is, and what to do with it."""
+
+
 def sha256(data: bytes) -> str:
     """The hexadecimal SHA-256 of some bytes."""
     return hashlib.sha256(data).hexdigest()
@@ -136,7 +148,7 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
 
 
 def checked_text(data: bytes, where: str) -> bytes:
-    """UTF-8 without its byte order mark; a UserError for an empty text, other bytes, and carriage returns alone."""
+    """UTF-8 without its byte order mark; a UserError for an empty text, bytes of none, and carriage returns alone."""
     return b"".join(_checked([data], where))
 
 
@@ -148,8 +160,15 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
         try:
             text = piece.decode()
         except UnicodeDecodeError as error:
+            begin = b"" if place else piece
+            form, advice = next((said for sign, said in FOREIGN.items() if begin.startswith(sign)), (None, None))
             line, place = line + piece.count(b"\n", 0, error.start), place + error.start
-            raise UserError(f"{where}: not UTF-8 (line {line}, byte {place})", "convert it first") from None
+            problem = f"not UTF-8 (line {line}, byte {place})" + (f" but {form}" if form else "")
+            raise UserError(f"{where}: {problem}", advice or "convert it first") from None
+        if "\0" in text:
+            line += text.count("\n", 0, text.index("\0"))
+            advice = "convert it to UTF-8 if it is UTF-16; else take the null bytes out"
+            raise UserError(f"{where}: line {line} has a null byte, which is no text", advice)
         empty, returns = empty and (not text or text.isspace()), returns or b"\r" in piece.rstrip()
         line, place = line + piece.count(b"\n"), place + len(piece)
         yield piece

@@ -70,13 +70,17 @@ class Corpus:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes figures say less than they seem to: splits that have a text in common."""
+        """What makes figures say less than they seem to: texts that are there twice, words that are one."""
         texts = self.texts
-        return [
+        found = [
             f"{split} has text of {before}: {SAY_LESS[before]}"
             for before, split in itertools.combinations(texts, 2)
             if texts[before] & texts[split]
         ]
+        files = self.of_files.get("train", [])
+        if repeated := len(files) - len({*files}):
+            found.append(f"{repeated} of the files of train have the text of another, which counts once more")
+        return found + (self.vocabulary.warnings if self.vocabulary.form.of_words else [])
 
     def truncated(self, tokens: int) -> "Corpus":
         """The first whole lines of each split, of at most so many tokens; at least one line."""

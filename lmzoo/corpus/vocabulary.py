@@ -1,5 +1,7 @@
 """Words and their numbers."""
 
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -20,6 +22,9 @@ EOS_ID = 0
 ADDED = {EOS: "the end", "<s>": "the beginning", "</s>": "the end"}
 """Words that no text may have, and where each line has them anyway: ours, and those of SRILM and KenLM."""
 
+
+LIKE_UNK = re.compile(r"UNK|(?!<unk>)[<\[](?i:unk|unknown|oov)[>\]]")
+"""Words by which other programs mean `<unk>`."""
 
 RawText = bytes | Iterable[str]
 """UTF-8 in which each line ends with a line feed, or lines."""
@@ -122,6 +127,17 @@ class Vocabulary:
             f"replace it, or train with corpus.unknown=true, which adds {UNK}, or corpus.min_count=2, which makes "
             "rare words of train unknown",
         )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What changes figures unseen: known words that mean the unknown, and words in two spellings."""
+        found = [f"'{word}' is a word like others; only {UNK} stands for unknown words, so write it so in the texts"
+                 for word in self.words if LIKE_UNK.fullmatch(word)]  # fmt: skip
+        composed = ((word, unicodedata.normalize("NFC", word)) for word in self.words if not word.isascii())
+        if twice := [whole for word, whole in composed if whole != word and whole in self.index]:
+            found.append(f"{len(twice)} words are there in two Unicode normal forms, such as '{twice[0]}'; "
+                         "bring the texts to one")  # fmt: skip
+        return found
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Word numbers -> text, with a new line after each `<eos>`; where words are characters or pieces of words, in

@@ -1,5 +1,6 @@
 """The tasks that a configuration can name."""
 
+import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,6 +31,9 @@ STDIN = Path("/dev/stdin")
 
 FEW_LABELS = 10
 """However many of the labels of a text are different, there may be so many."""
+
+MANY_PLACES = 20
+"""Of labels, among which one that only the first line has is rather the name of a column."""
 
 tasks = Registry("task")
 
@@ -135,18 +139,29 @@ def load_task(
 
 
 def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator[str]:
-    """What figures do not show: train has one label alone, or nearly as many as places, or lacks some of other texts.
+    """What figures do not show: train has one label alone, or nearly as many as places, or one in two spellings, or a
+    header, or lacks some of other texts; a text has none for some words.
 
     Args:
         of_entities: whether labels are a letter and a type, of which the type alone counts as lacking.
     """
     counts = {split: Counter(label for sentence in text.sentences for label in sentence.labels)
               for split, text in texts.items()}  # fmt: skip
+    for split, labels in counts.items():
+        if isinstance(text := texts[split], ColumnText) and text.parted == "CoNLL-U" and "_" in labels:
+            number = f"{labels['_']:,} of {labels.total():,}"
+            yield f"{split}: {number} labels are '_', which stands for none in CoNLL-U and counts as one here"
     train = counts.pop("train")
     if len(train) == 1:
         yield f"train has no other label than '{shortened(next(iter(train)), 40)}'"
     elif len(train) > max(FEW_LABELS, train.total() // 2):
         yield f"train has {len(train):,} different labels in {train.total():,} places; are they in another column?"
+    first = texts["train"].sentences[0].labels[0]
+    if train[first] == 1 and train.total() >= MANY_PLACES:
+        yield f"train has the label '{shortened(first, 40)}' in its first line alone; is that line a header?"
+    spelt = {"".join(unicodedata.normalize("NFKC", label).casefold().split()): label for label in train}
+    if twice := [label for label in train if label not in spelt.values()]:
+        yield f"train has labels that differ from others in case or blanks alone: {shortened(repr(twice)[1:-1], 80)}"
     learnt = {label[2:] for label in train} | {""} if of_entities else set(train)
     for split, labels in counts.items():
         if lacking := [label for label in labels if (label[2:] if of_entities else label) not in learnt]:
@@ -179,7 +194,7 @@ class LabelledWords(Task):
         *,
         word: Count,
         label: Count,
-        features: Annotated[list[Count], Idle(("labeller.name", "majority", "hmm_tagger", "local"))],
+        features: list[Count],
         measure: Measure,
         scheme: Literal["iobes"] | None,
         **files: Unpack[TaskFiles],

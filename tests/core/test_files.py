@@ -1,12 +1,16 @@
 """Files: written whole or not at all, read with errors a user understands."""
 
+import bz2
+import gzip
+import lzma
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import atomic_stream, read_bytes, read_lines, sha256, write_atomic, write_output
+from lmzoo.core.files import atomic_stream, read_bytes, read_lines, read_text, sha256, write_atomic, write_output
 
 
 def test_a_file_is_written_whole(tmp_path: Path):
@@ -117,3 +121,25 @@ def test_checksums():
 def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path):
     (tmp_path / "text").write_bytes("\ufeffa b\nc\n".encode())
     assert read_lines(tmp_path / "text") == ["a b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ("a b\nc d\n".encode("utf-16-le"), "line 1 has a null byte, which is no text; convert it to UTF-8 if it is"),
+        (b"a\nb\nc\0d\ne\n", "line 3 has a null byte"),
+        ("a b\n".encode("utf-16"), "not UTF-8 (line 1, byte 0) but UTF-16; convert it first"),
+        (gzip.compress(b"a b\n"), "not UTF-8 (line 1, byte 1) but gzip; let its name end in .gz"),
+        (bz2.compress(b"a b\n"), "but bzip2; unpack it first"),
+        (lzma.compress(b"a b\n"), "not UTF-8 (line 1, byte 0) but xz; unpack it first"),
+        ("BZh is no caf\xe9\n".encode(), None),
+        (b"a\nb\xff\n", "not UTF-8 (line 2, byte 3); convert it first"),
+    ],
+)
+def test_what_is_no_text_is_told_as_what_it_is(data: bytes, problem: str | None, tmp_path: Path):
+    (file := tmp_path / "text").write_bytes(data)
+    if problem is None:
+        assert read_text(file) == data
+    else:
+        with pytest.raises(UserError, match=re.escape(problem)):
+            read_text(file)

@@ -37,6 +37,20 @@ def corpus(*, condition: bool = False, **named: str | list[str]) -> list[str]:
     return load_corpus(options | named).warnings
 
 
+def test_a_text_that_train_has_twice_is_told(texts: Path):
+    told = ["1 of the files of train have the text of another, which counts once more"]
+    assert corpus(train="a.txt*") == told
+    assert corpus(train=["a.txt", "b.txt", "copy"]) == told
+    assert corpus(train=["a.txt", "b.txt"]) == corpus(train=["a.txt", "b.txt"], valid="10%") == []
+
+
+def test_words_that_are_others_than_they_seem_are_told(texts: Path):
+    Path("words.txt").write_text("the <UNK> caf\u00e9 [unk] unk UNK <unk>\ncafe\u0301 is closed oov\n")
+    like = "is a word like others; only <unk> stands for unknown words, so write it so in the texts"
+    forms = "1 words are there in two Unicode normal forms, such as 'caf\u00e9'; bring the texts to one"
+    assert corpus(train="words.txt") == [*(f"'{word}' {like}" for word in ("<UNK>", "[unk]", "UNK")), forms]
+
+
 @pytest.mark.parametrize(
     ("train", "valid", "test", "told"),
     [

@@ -163,6 +163,20 @@ def test_labels_that_figures_do_not_show_are_told(tmp_path: Path):
     words = [f"x{i}" for i in range(11)]
     assert told(words, words) == ["train has 11 different labels in 11 places; are they in another column?"]
     assert told([*words, *words], words) == []
+    header = "train has the label 'POS' in its first line alone; is that line a header?"
+    assert told(["POS", *["D", "N"] * 10], ["N"]) == [header]
+    assert told(["POS", "D", "N"], ["N"]) == []
+    twice = "train has labels that differ from others in case or blanks alone: "
+    assert told(["D", "N", "d", "N\u00a0"], ["N"]) == [f"{twice}'D'"]
+
+
+def test_words_of_conllu_without_a_label_are_told(tmp_path: Path):
+    rows = [["1", "the", "the", "_"], ["2", "cat", "cat", "NOUN"]]
+    (tmp_path / "a.conllu").write_text("".join("\t".join([*row, *"______"]) + "\n" for row in rows))
+    options = defaults("task", "upos") | {"train": str(tmp_path / "a.conllu"), "valid": str(tmp_path / "a.conllu")}
+    task, *_ = load_task(options | {"test": None}, labellers.build(defaults("labeller", "majority")), "majority")
+    told = "1 of 2 labels are '_', which stands for none in CoNLL-U and counts as one here"
+    assert task.notes == [f"train: {told}", f"valid: {told}"]
 
 
 @pytest.mark.parametrize("label", ["B_PER", "PER-B", "PER", "NNP", "b-PER", "B-", "O-PER", "-", "B PER"])

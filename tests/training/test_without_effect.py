@@ -50,8 +50,6 @@ OTHERS = {
     "lsa": ("vectors", ["corpus=text", "corpus.train=[words.txt,more.txt]", "method=lsa", "method.documents=files",
                         "method.min_count=1", "method.dim=2"]),
     "crf": ("label", ["task=pos", "task.train=pos.txt", "task.test=pos.txt", "labeller=crf"]),
-    "majority": ("label", ["task=pos", "task.train=pos.txt", "task.test=pos.txt", "labeller=majority",
-                           "task.features=[1]"]),
     "birnn": ("label", ["task=pos", "task.train=pos.txt", "task.test=pos.txt", "labeller=birnn", "labeller.epochs=1",
                         "labeller.hidden=4", "labeller.embedding=4"]),
     "classify": ("label", ["task=classify", "task.train=texts.txt", "task.test=texts.txt", "labeller=naive_bayes"]),
@@ -65,7 +63,6 @@ CHANGED = {
     "model.tied": True,
     "model.embeddings": "factored",
     "model.vectors": "vectors.txt",
-    "task.features": [2],
 }
 """Other values of options whose type does not tell one."""
 
