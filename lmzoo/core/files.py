@@ -35,6 +35,11 @@ FOREIGN = {
 """The first bytes of files that are taken for texts, what such a file is, and what to do with it."""
 
 
+def foreign(begin: bytes) -> tuple[str | None, str]:
+    """What the first bytes of a file show it to be that is no UTF-8, if they do, and what to do with it."""
+    return next((said for sign, said in FOREIGN.items() if begin.startswith(sign)), (None, "convert it first"))
+
+
 def sha256(data: bytes) -> str:
     """The hexadecimal SHA-256 of some bytes."""
     return hashlib.sha256(data).hexdigest()
@@ -161,10 +166,10 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
             text = piece.decode()
         except UnicodeDecodeError as error:
             begin = b"" if place else piece
-            form, advice = next((said for sign, said in FOREIGN.items() if begin.startswith(sign)), (None, None))
+            form, advice = foreign(begin)
             line, place = line + piece.count(b"\n", 0, error.start), place + error.start
             problem = f"not UTF-8 (line {line}, byte {place})" + (f" but {form}" if form else "")
-            raise UserError(f"{where}: {problem}", advice or "convert it first") from None
+            raise UserError(f"{where}: {problem}", advice) from None
         if "\0" in text:
             line += text.count("\n", 0, text.index("\0"))
             advice = "convert it to UTF-8 if it is UTF-16; else take the null bytes out"

@@ -24,11 +24,14 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import input_stream, output_stream
+from lmzoo.core.files import foreign, input_stream, output_stream
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.models.ngram.table import NGramTable
 
 BOS, EOS = "<s>", "</s>"
+
+KENLM = b"mmap lm "
+"""The beginning of a binary file of KenLM."""
 
 CAPITAL_UNK = b"<UNK>"
 """Stands for `<unk>`, as in KenLM."""
@@ -105,8 +108,8 @@ def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
 def holds_arpa(path: Path) -> bool:
     """Whether a file, compressed by gzip or not, begins as ARPA files do; a UserError where it cannot be read."""
     with input_stream(path) as file:
-        reader = _Reader(path, file)
         try:
+            reader = _Reader(path, file)
             return any(line.strip() == b"\\data\\" for line in islice(reader.lines, MOST_BLANK))
         except (UserError, EOFError, zlib.error, gzip.BadGzipFile):
             return False
@@ -134,8 +137,14 @@ class _Reader:
     def __init__(self, path: Path, file: BinaryIO):
         self.path = path
         self.file = file
-        compressed = file.read(2) == b"\x1f\x8b"
+        begin = file.read(8)
         file.seek(0)
+        compressed = begin.startswith(b"\x1f\x8b")
+        form, advice = foreign(begin)
+        if begin.startswith(KENLM):
+            raise UserError(f"{path}: is a binary file of KenLM", "give the ARPA file that it was made from")
+        if form and not compressed:
+            raise UserError(f"{path}: is {form}, no ARPA file", advice)
         self.text = gzip.GzipFile(fileobj=file) if compressed else file
         self.lines = self.all_lines()
         self.line = 0  # the number of the line that was read last

@@ -1,5 +1,6 @@
 """Files of word vectors: word2vec's text and binary formats, and GloVe's text."""
 
+import codecs
 from pathlib import Path
 from typing import Literal
 
@@ -7,7 +8,7 @@ import numpy as np
 import torch
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import input_stream
+from lmzoo.core.files import foreign, text_bytes
 from lmzoo.core.seals import check_recorded
 from lmzoo.words.vectors.word_vectors import WordVectors
 
@@ -34,7 +35,7 @@ def encoded(vectors: WordVectors, form: Format) -> bytes:
 
 
 def read_vectors(path: Path) -> WordVectors:
-    """The vectors of a run's folder, or of a file in any of the formats; a UserError for none.
+    """The vectors of a run's folder, or of a file in any of the formats, packed or not; a UserError for none.
 
     Signs � stand for bytes that are not UTF-8. word2vec writes such where it has cut a long word inside a letter. Of
     words that are the same then, the first counts.
@@ -43,8 +44,7 @@ def read_vectors(path: Path) -> WordVectors:
     if path.is_dir() and not file.exists():
         advice = "lmzoo vectors makes one; with method=type, of a language model"
         raise UserError(f"{path}: has no {VECTORS}", advice)
-    with input_stream(file) as stream:
-        data = stream.read()
+    data = text_bytes(file, of_words=False).removeprefix(codecs.BOM_UTF8)
     if path.is_dir():
         check_recorded(file, data)
     head = data.partition(b"\n")[0].split()
@@ -55,9 +55,9 @@ def read_vectors(path: Path) -> WordVectors:
         body = data[data.index(b"\n") + 1 :]
         return _text(body, shape) if _numeric(body.partition(b"\n")[0], shape[1]) else _binary(body, shape)
     except (ValueError, IndexError, OverflowError) as error:
-        raise UserError(
-            f"{file}: no file of word vectors ({shortened(error)})", "word2vec's formats and GloVe's text can be read"
-        ) from None
+        form, advice = foreign(data)
+        known = advice if form else "word2vec's formats and GloVe's text can be read"
+        raise UserError(f"{file}: no file of word vectors ({form or shortened(error)})", known) from None
 
 
 def _numeric(line: bytes, width: int) -> bool:

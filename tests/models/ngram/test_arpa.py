@@ -1,5 +1,6 @@
 """ARPA files: KenLM reads what is written, a file read back is the same model, and an error names the line."""
 
+import bz2
 import gzip
 import math
 import os
@@ -26,7 +27,7 @@ from lmzoo.corpus.own import read_vocabulary
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.models.ngram import arpa_file
 from lmzoo.models.ngram.arpa import Arpa, check_sums, check_words
-from lmzoo.models.ngram.arpa_file import read_arpa, write_arpa
+from lmzoo.models.ngram.arpa_file import holds_arpa, read_arpa, write_arpa
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import estimate
 from lmzoo.models.ngram.table import NGramTable
@@ -213,6 +214,21 @@ def test_a_malformed_file_is_shown_where(tmp_path: Path, text: str, line: int, p
     path.write_text(text)
     with pytest.raises(UserError, match=rf"bad\.arpa, line {line}: {problem}"):
         read_arpa(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"mmap lm http://kheafield.com/code format version 5\n\0", "is a binary file of KenLM; give the ARPA file"),
+        (KENLM.encode("utf-16"), "is UTF-16, no ARPA file; convert it first"),
+        (bz2.compress(KENLM.encode()), "is bzip2, no ARPA file; unpack it first"),
+    ],
+)
+def test_what_is_no_arpa_file_is_told_as_what_it_is(tmp_path: Path, data: bytes, problem: str):
+    (tmp_path / "m.arpa").write_bytes(data)
+    with pytest.raises(UserError, match=rf"m\.arpa: {problem}"):
+        read_arpa(tmp_path / "m.arpa")
+    assert not holds_arpa(tmp_path / "m.arpa")
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path):

@@ -1,5 +1,7 @@
 """Spearman's correlation against scipy's, analogies against a loop over all words, formats both ways."""
 
+import codecs
+import gzip
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,16 @@ def test_other_files_are_refused(data: bytes, message: str, tmp_path: Path):
     (tmp_path / "v").write_bytes(data)
     with pytest.raises(UserError, match=message):
         read_vectors(tmp_path / "v")
+
+
+def test_vectors_are_read_behind_a_byte_order_mark_and_packed(tmp_path: Path):
+    data = b"king 1 0\nqueen 0.5 1\n"
+    for name, packed in (("v", data), ("m", codecs.BOM_UTF8 + data), ("v.gz", gzip.compress(data))):
+        (tmp_path / name).write_bytes(packed)
+        assert read_vectors(tmp_path / name).words == ["king", "queen"]
+    (tmp_path / "z").write_bytes(gzip.compress(data))
+    with pytest.raises(UserError, match=r"z: no file of word vectors \(gzip\); let its name end in \.gz"):
+        read_vectors(tmp_path / "z")
 
 
 def test_a_binary_file_with_a_space_in_a_word_or_a_part_missing_is_refused(tmp_path: Path):
