@@ -28,7 +28,9 @@ class HasVectors(Protocol):
 
     if TYPE_CHECKING:  # no part of `isinstance`, which does not find a module within a module since Python 3.12
         output: Any
-        """``output(h, x)`` is (N,) log p(x | h) for (N, d) h and (N,) x; ``output.predict(h)`` is (N, V)."""
+        """``output(h, x)`` is (N,) log p(x | h) for (N, d) h and (N,) x; ``output.predict(h)`` is (N, V).
+        Where there is ``output.predict_clusters``, see that of `lmzoo.models.neural.output.Output`, another model can
+        imitate this one."""
 
     def vectors(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """(B, T) tokens and the state before them -> the (B, T, d) vectors that predict them, the state after them."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.block_hmm import BlockTables
-from lmzoo.models.hmm.inference.imitation import Course, cross_entropy
+from lmzoo.models.hmm.inference.imitation import Course, Taught, cross_entropy
 from lmzoo.models.hmm.inference.tiles import local_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
 from lmzoo.numerics.precision import single
@@ -73,7 +73,7 @@ class TwoLevelHMM(NeuralBlockHMM):
         return TwoLevel(arrival, self.transition(e), self.destinations(e, states))
 
     def imitate(self, teacher: LanguageModel, weight: float) -> None:
-        if not isinstance(teacher, HasVectors):
+        if not (isinstance(teacher, HasVectors) and hasattr(teacher.output, "predict_clusters")):
             raise UserError("its predictions cannot be read window by window", "name a recurrent run")
         self.lesson = teacher, weight
 
@@ -85,7 +85,7 @@ class TwoLevelHMM(NeuralBlockHMM):
         assert isinstance(transitions, TwoLevel)
         with torch.no_grad():
             vectors, _ = teacher.vectors(tokens, teacher.initial_state(len(tokens)))
-            taught = teacher.output.predict(vectors.flatten(0, 1)).view(*tokens.shape, -1)
+            taught = Taught(*teacher.output.predict_clusters(vectors.flatten(0, 1), self.cluster, self.clusters))
         first = tables.start.logsumexp(1).expand_as(transitions.arrival[:1])  # (1, K, M)
         source = torch.cat([state[1][:, None], self.cluster[tokens[:, :-1]]], 1)
         course = Course(source, beliefs, F.embedding(tokens, tables.emission))

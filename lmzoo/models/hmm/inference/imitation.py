@@ -3,6 +3,7 @@
 Hinton, Vinyals & Dean, "Distilling the knowledge in a neural network", 2015, https://arxiv.org/abs/1503.02531
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -10,8 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.numerics.precision import single
 from lmzoo.numerics.waiting import on_host, sent
+
+
+class Taught(NamedTuple):
+    """What a teacher predicts at N = BT places."""
+
+    clusters: Tensor
+    """(N, M) q(c | x_<t)."""
+    within: Callable[[Tensor, Tensor], Tensor]
+    """Places and words -> (n, m) log q(w | x_<t) in nats, up to a number that a cluster's words share."""
 
 
 class Course(NamedTuple):
@@ -26,7 +35,7 @@ class Course(NamedTuple):
 
 
 def cross_entropy(
-    taught: Tensor, tokens: Tensor, course: Course, arrival: Tensor, emission: Tensor, cluster: Tensor
+    taught: Taught, tokens: Tensor, course: Course, arrival: Tensor, emission: Tensor, cluster: Tensor
 ) -> Tensor:
     """-Σ_c q(c) log p(c | x_<t) - Σ_w q(w | c_t) log p(w | x_<t, c_t), the mean over tokens; q is the teacher.
 
@@ -34,7 +43,7 @@ def cross_entropy(
     clusters and of one cluster's words. `<eos>` after `<eos>`, which is padding or an empty line, does not count.
 
     Args:
-        taught: (B, T, V) log q(w | x_<t).
+        taught: q.
         tokens: (B, T).
         course: of these tokens.
         arrival: (M + 1, K, M) log p(c | z), the last row that of a sentence's start.
@@ -44,33 +53,29 @@ def cross_entropy(
     Returns: () nats.
     """
     M, (N, K) = arrival.shape[2], (tokens.numel(), emission.shape[1])
-    text, cluster = on_host(tokens), on_host(cluster)  # what is drawn together is found there
+    text, cluster = on_host(tokens), on_host(cluster)  # what is computed together is found there
     before = torch.cat([text.new_full((len(text), 1), EOS_ID), text[:, :-1]], 1)
     inside = ((before != EOS_ID) | (text != EOS_ID)).flatten().nonzero()[:, 0]
     of = cluster[text.flatten()[inside]]
-    order, words = of.argsort(stable=True), cluster.argsort(stable=True)
+    order, words = of.argsort(stable=True), cluster.argsort(stable=True)  # by cluster
     many, sizes = of.bincount(minlength=M).tolist(), cluster.bincount(minlength=M).tolist()
     own, others, rows, words = (sent(part, tokens.device) for part in (of[order], cluster[words], inside[order], words))
-    q = single(taught).flatten(0, 1)[rows][:, words].exp()  # (N, V), by cluster both
-    share = torch.stack([part.sum(1) for part in q.split(sizes, 1)], 1)  # (N, M)
 
     belief = course.beliefs[:-1].transpose(0, 1).reshape(N, K)[rows].exp()
     places = course.source.flatten()[rows, None] * K + torch.arange(K, device=tokens.device)
     clusters = F.embedding_bag(places, arrival.exp().flatten(0, 1), mode="sum", per_sample_weights=belief)
-    total = -(share * _log(clusters)).sum()
+    total = -(taught.clusters[rows] * _log(clusters)).sum()
 
     filtered = course.beliefs[1:].transpose(0, 1).reshape(N, K)[rows]
     prior = (filtered - course.emission.reshape(N, K)[rows]).softmax(1)  # p(z_t | x_<t, c_t)
     emitted = emission.exp()[words]
     if tokens.is_cuda:  # all rows with all words: more numbers, but few kernels
-        parts = [(prior, emitted, q * (own[:, None] == others))]
-    else:
-        starts = [sum(sizes[:c]) for c in range(M)]
-        soft = [part[:, start : start + size] for part, start, size in zip(q.split(many), starts, sizes, strict=True)]
-        parts = zip(prior.split(many), emitted.split(sizes), soft, strict=True)
-    for p, each, soft in parts:
-        if len(p) and len(each) > 1:
-            total = total - (F.normalize(soft, 1, 1) * _log(p @ each.T)).sum()
+        q = taught.within(rows, words).masked_fill(own[:, None] != others, -torch.inf).softmax(1)
+        return (total - (q * _log(prior @ emitted.T)).sum()) / len(inside)
+    parts = zip(rows.split(many), prior.split(many), words.split(sizes), emitted.split(sizes), strict=True)
+    for r, p, w, e in parts:
+        if len(r) and len(w) > 1:
+            total = total - (taught.within(r, w).softmax(1) * _log(p @ e.T)).sum()
     return total / len(inside)
 
 

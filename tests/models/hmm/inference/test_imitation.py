@@ -1,5 +1,6 @@
 """The cross-entropy with a teacher against its definition, from the model's own predictions of every word."""
 
+import pytest
 import torch
 from block_hmm_oracle import make
 from hmm_oracle import V
@@ -11,14 +12,14 @@ COUNTS = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 0]]).bool(
 """`<eos>` after `<eos>` is padding or an empty line."""
 
 
-def teacher():
+def teacher(**options):
     torch.manual_seed(1)
-    options = {"embedding": 4, "hidden": 4, "layers": 1, "dropout": 0.5, "tied": False, "classes": None,
+    settings = {"embedding": 4, "hidden": 4, "layers": 1, "dropout": 0.5, "tied": False, "classes": None,
                "clustering": "brown", "init": 1.0, "embedding_from": None, "embedding_frozen": False, "locked": False,
                "dropout_input": 0.0, "dropout_between": None, "dropout_words": 0.0, "weight_drop": 0.0,
                "residual": False, "last": None, "ar": 0.0, "tar": 0.0, "softmaxes": 1,
-               "init_recurrent": None}  # fmt: skip
-    return models.build({"name": "lstm", **options}, vocabulary_size=V).double().eval()
+               "init_recurrent": None} | options  # fmt: skip
+    return models.build({"name": "lstm", **settings}, vocabulary_size=V).double().eval()
 
 
 def predictions(model):
@@ -30,9 +31,10 @@ def predictions(model):
     return torch.stack(rows, 1)
 
 
-def test_it_is_that_of_clusters_and_of_the_words_of_the_true_cluster():
-    student, taught = make("twolevel_hmm", state_dropout=0.0), teacher()
-    student.cluster.copy_(torch.arange(V) % 3)
+@pytest.mark.parametrize("options", [{}, {"classes": 3}, {"classes": 2}, {"softmaxes": 2}])
+def test_it_is_that_of_clusters_and_of_the_words_of_the_true_cluster(options):
+    student, taught = make("twolevel_hmm", state_dropout=0.0), teacher(**options)
+    student.cluster.copy_(torch.arange(V) % 3)  # as the classes of the second teacher
     student.imitate(taught, 0.7)
     member = torch.nn.functional.one_hot(student.cluster).double()  # (V, M)
     q, p = predictions(taught).detach().exp(), predictions(student.eval()).exp()
