@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.lines import by_line, log2_shares
 from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.exchange import encoded
-from lmzoo.protocol.lines import Line, Part, file_parts, scored_lines
+from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
@@ -99,11 +101,13 @@ def main() -> int:
             print("\t".join(row))
         print(sums.told("bits"), file=sys.stderr)
         return 0
-    for line in scored_lines(model, vocabulary, parts, context, arguments.text):
+    written = _as_json if arguments.json else _as_sums if arguments.sums else _as_words
+    for lines in scored_groups(model, vocabulary, parts, context, arguments.text):
         if not sums.lines and not arguments.json:
             print("\t".join(SUMS if arguments.sums else WORDS))
-        sys.stdout.write((_as_json(line, arguments) if arguments.json else _as_table(line, arguments)) + "\n")
-        sums.add(line)
+        sums.add(lines)
+        for text in written(lines, arguments):
+            sys.stdout.write(text)
     print(sums.told(arguments.unit), file=sys.stderr)
     return 0
 
@@ -155,9 +159,11 @@ def _table(
 
     expected = at_each_token(model, lines, context, measure)
     yield HEADER if matching is None else (*HEADER, "matched")
-    scored = scored_lines(model, vocabulary, parts, context, where)
+    groups = [*scored_groups(model, vocabulary, parts, context, where)]
+    for group in groups:
+        sums.add(group)
+    scored = chain.from_iterable(group.each() for group in groups)
     for number, (line, words, each) in enumerate(zip(scored, lines, by_line(expected, tokens), strict=True), start=1):
-        sums.add(line)
         columns = (0.0 - line.logprobs * UNITS["bits"], *each.T[:2], log_shares[words], *each.T[2:])
         rows = zip(line.words, line.known.tolist(), *(column.tolist() for column in columns), strict=True)
         for position, (word, known, surprisal, entropy, rank, frequency, *matched) in enumerate(rows, start=1):
@@ -166,40 +172,47 @@ def _table(
             yield str(number), str(position), printable(word), str(known).lower(), *figures, *further
 
 
-def _as_table(line: Line, arguments: argparse.Namespace) -> str:
-    """A word a line, or the sums in one line; in the unit asked for."""
-    unit = UNITS[arguments.unit]
-    if arguments.sums:
-        words = printable(" ".join(line.words[:-1]))
-        return (
-            f"{line.logprob * unit:.4f}\t{line.logprob_of_known * unit:.4f}\t{len(line.words)}\t{line.unknown}\t{words}"
-        )
-    cells: list[Any] = [None] * (3 * len(line.words))
-    cells[::3] = map(printable, line.words)
-    cells[1::3] = (line.logprobs * unit).tolist()
-    cells[2::3] = ["known"] * len(line.words)
-    if line.unknown:
-        cells[2::3] = ["known" if known else "unknown" for known in line.known.tolist()]
-    return "%s\t%.4f\t%s\n" * len(line.words) % tuple(cells)
+_ROWS = ("%s\t%.4f\tunknown\n", "%s\t%.4f\tknown\n", "%s\t%.4f\tknown\n\n")
+"""Of an unknown word, a known one, and the last of a line."""
 
 
-def _as_json(line: Line, arguments: argparse.Namespace) -> str:
-    """The same as an object of JSON."""
+def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
+    """A word a line, in the unit asked for, and an empty line after each line of the text."""
+    words = [*chain.from_iterable(lines.words)]
+    if not "".join(words).isprintable():
+        words = [*map(printable, words)]
+    cells: list[Any] = [None] * (2 * len(words))
+    cells[::2], cells[1::2] = words, (lines.logprobs * UNITS[arguments.unit]).tolist()
+    kinds = lines.known.long() + (lines.tokens == EOS_ID)
+    yield "".join(map(_ROWS.__getitem__, kinds.tolist())) % tuple(cells)
+
+
+def _as_sums(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
+    """The sums of each line, in the unit asked for."""
     unit = UNITS[arguments.unit]
-    entry: dict[str, Any] = {
-        "logprob": finite(line.logprob * unit),
-        "logprob_of_known": finite(line.logprob_of_known * unit),
-        "tokens": len(line.words),
-        "unknown": line.unknown,
-    }
-    if arguments.sums:
-        entry["text"] = " ".join(line.words[:-1])
-    else:
-        each = zip(line.words, line.logprobs.tolist(), line.known.tolist(), strict=True)
-        entry["words"] = [
-            {"word": word, "logprob": finite(value * unit), "known": known} for word, value, known in each
-        ]
-    return printable_json(entry)
+    for words, logprob, of_known, unknown in zip(lines.words, *lines.sums(), strict=True):
+        text = printable(" ".join(words[:-1]))
+        yield f"{logprob * unit:.4f}\t{of_known * unit:.4f}\t{len(words)}\t{unknown}\t{text}\n"
+
+
+def _as_json(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
+    """Each line as an object of JSON."""
+    unit = UNITS[arguments.unit]
+    for line in lines.each():
+        entry: dict[str, Any] = {
+            "logprob": finite(line.logprob * unit),
+            "logprob_of_known": finite(line.logprob_of_known * unit),
+            "tokens": len(line.words),
+            "unknown": line.unknown,
+        }
+        if arguments.sums:
+            entry["text"] = " ".join(line.words[:-1])
+        else:
+            each = zip(line.words, line.logprobs.tolist(), line.known.tolist(), strict=True)
+            entry["words"] = [
+                {"word": word, "logprob": finite(value * unit), "known": known} for word, value, known in each
+            ]
+        yield printable_json(entry) + "\n"
 
 
 @dataclass
@@ -212,13 +225,13 @@ class Sums:
     logprob: float = 0.0
     logprob_of_known: float = 0.0
 
-    def add(self, line: Line) -> None:
-        """Count one more line."""
-        self.lines += 1
-        self.tokens += len(line.words)
-        self.unknown += line.unknown
-        self.logprob += line.logprob
-        self.logprob_of_known += line.logprob_of_known
+    def add(self, lines: Lines) -> None:
+        """Count some more lines."""
+        self.lines += int((lines.tokens == EOS_ID).sum())
+        self.tokens += len(lines.tokens)
+        self.unknown += int((~lines.known).sum())
+        self.logprob += float(lines.logprobs.sum())
+        self.logprob_of_known += float(lines.logprobs[lines.known].sum())
 
     def told(self, unit: str) -> str:
         """The line that is printed at the end."""

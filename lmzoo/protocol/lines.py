@@ -134,10 +134,37 @@ def scored_parts(
     return ((part, logprobs.cpu().double()) for part, logprobs in zip(parts, scores, strict=True))
 
 
-def scored_lines(
+class Lines(NamedTuple):
+    """Scored lines, N tokens in all.
+
+    Attributes:
+        words: those of each line and `<eos>`; they can be read once.
+        tokens: (N,) their numbers.
+        logprobs: (N,) log p of each given those before it in the text, in nats; float64.
+        known: (N,) bool, whether it is one of `known_words`.
+    """
+
+    words: Iterable[list[str]]
+    tokens: Tensor
+    logprobs: Tensor
+    known: Tensor
+
+    def sums(self) -> tuple[list[float], list[float], list[int]]:
+        """Of each line `Line.logprob`, `Line.logprob_of_known` and `Line.unknown`."""
+        columns = (self.logprobs, self.logprobs.where(self.known, 0.0), (~self.known).long())
+        logprob, of_known, unknown = (line_sums(column, self.tokens).tolist() for column in columns)
+        return logprob, of_known, unknown
+
+    def each(self) -> Iterator[Line]:
+        """One line after the other."""
+        logprobs, known = (by_line(column, self.tokens) for column in (self.logprobs, self.known))
+        return map(Line, self.words, logprobs, known, *self.sums())
+
+
+def scored_groups(
     model: LanguageModel, vocabulary: Vocabulary, parts: Iterable[Part], context: Context, where: str = "text"
-) -> Iterator[Line]:
-    """Each line of a text, which errors call ``where``, scored word by word as soon as its part is read.
+) -> Iterator[Lines]:
+    """The lines of a text, which errors call ``where``, scored word by word as soon as a part that ends one is read.
 
     Raises: UserError where log-probabilities are none, and what the parts raise, after the lines before.
     """
@@ -153,17 +180,8 @@ def scored_lines(
             else:
                 text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
                 words = ([*vocabulary.form.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
-            yield from _lines(words, torch.cat([logprobs for _, logprobs in open_line]), known[tokens], tokens)
+            yield Lines(words, tokens, torch.cat([logprobs for _, logprobs in open_line]), known[tokens])
             open_line.clear()
-
-
-def _lines(words: Iterator[list[str]], logprobs: Tensor, known: Tensor, tokens: Tensor) -> Iterator[Line]:
-    """(N,) log p of the words of a text, whether each is known and its number -> the lines."""
-    columns = (logprobs, logprobs.where(known, 0.0), (~known).double())
-    sums = (line_sums(column, tokens).tolist() for column in columns)
-    columns = zip(words, by_line(logprobs, tokens), by_line(known, tokens), *sums, strict=True)
-    for of_words, of_logprobs, of_known, total, total_of_known, unknown in columns:
-        yield Line(of_words, of_logprobs, of_known, total, total_of_known, int(unknown))
 
 
 def scored(
@@ -174,6 +192,7 @@ def scored(
     where: str = "text",
     conditions: Tensor | None = None,
 ) -> Iterator[Line]:
-    """`scored_lines` of lines in memory, which may have (L,) conditions; errors come with the first line."""
+    """`scored_groups` of lines in memory, which may have (L,) conditions, one by one; errors come with the first."""
     pieces = vocabulary.encode_pieces([_utf8(lines)] if lines else [], where)
-    return scored_lines(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
+    groups = scored_groups(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
+    return chain.from_iterable(group.each() for group in groups)

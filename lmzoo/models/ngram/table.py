@@ -17,7 +17,7 @@ from torch import Tensor
 from lmzoo.numerics.hashing import HashTable
 from lmzoo.numerics.ragged import ranges
 
-WORTH_HASHING = 8
+WORTH_HASHING = 2
 """A table is hashed once it has scored more tokens than this share of its n-grams; before, a search takes less time."""
 
 
