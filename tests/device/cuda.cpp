@@ -14,6 +14,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 #include <torch/library.h>
 
 #include <cstdlib>
@@ -112,6 +113,14 @@ struct CUDAHooks : CUDAHooksInterface {  // PyTorch asks for a class of this nam
 };
 REGISTER_CUDA_HOOKS(CUDAHooks);
 }  // namespace at
+
+namespace c10d {
+struct NoTimer final : Timer {  // DistributedDataParallel asks for one of the device
+  explicit NoTimer(Device) {}
+  std::optional<int64_t> measureDifference(Event, Event) override { return std::nullopt; }
+};
+C10_REGISTER_TYPED_CLASS(TimerRegistry, kCUDA, NoTimer);
+}  // namespace c10d
 
 namespace {
 

@@ -4,15 +4,19 @@ Without a GPU `test_simulated.py` runs these tests.
 """
 
 import json
+import os
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, TEXT, command, stop_at
+from command_line import MODELS, QUICK, ROOT, TEXT, command, configuration, stop_at
+from training.test_ranks import FAMILIES, FAMILY, require_equal
 from training.toy_model import CONSTANT, SGD, corpus_of, trainer_options
 
+from lmzoo import api
 from lmzoo.commands import evaluate, export
 from lmzoo.core.configs import defaults
 from lmzoo.models.hmm.inference import blocks
@@ -20,6 +24,7 @@ from lmzoo.numerics.waiting import Trust
 from lmzoo.protocol.model import models
 from lmzoo.training import descent
 from lmzoo.training.descent import Descent
+from lmzoo.training.session import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -95,6 +100,18 @@ def perplexity(run: str, device: str) -> float:
     return json.loads(command(run, "--device", device, "--json", main=evaluate.main).out)["perplexity"]
 
 
+def asked(run: str, device: str) -> tuple[list[float], list[float], list[str]]:
+    """log p of lines and of the sentences of a beam, and these sentences."""
+    lm = api.load(run, device)
+    assert {tensor.device.type for tensor in lm.model.state_dict().values() if torch.is_tensor(tensor)} <= {device}
+    lines = [" ".join(lm.vocabulary.words[first : first + 3]) for first in (2, 4)]
+    if lm.model.whole_sentences:
+        return lm.score(lines), [], []
+    assert all(lm.sample(5, seed=1, samples=2))
+    sentences, logprobs = zip(*lm.beam_search(3, 6), strict=True)
+    return lm.score(lines), list(logprobs), list(sentences)
+
+
 def test_every_model_is_here():
     assert {options[0].removeprefix("model=") for options in CASES.values()} == set(models.entries)
 
@@ -110,6 +127,10 @@ def test_cuda_trains_a_model_that_any_device_can_use(name: str, waits: Counter[s
     assert results["device"] == "cuda:0"
     expected = results["perplexity"]["test"]  # None: infinite
     assert perplexity(run, "cpu") == (expected and pytest.approx(expected, rel=1e-4))
+    *numbers, sentences = asked(run, "cuda")
+    *same, likewise = asked(run, "cpu")
+    assert numbers == [pytest.approx(of, rel=1e-4) for of in same]
+    assert sentences == likewise
     assert waits.total() <= 1, waits
 
 
@@ -189,3 +210,23 @@ def test_cuda_takes_a_step_again_where_it_was_wrong_to_trust(name: str, monkeypa
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one CUDA device alone")
 def test_a_model_computes_on_the_second_cuda_device():
     assert perplexity("base/lstm", "cuda:1") == pytest.approx(perplexity("base/lstm", "cpu"), rel=1e-4)
+
+
+@pytest.mark.skipif("simulated" not in sys.modules, reason="GPUs that are there have NCCL, which this does not ask for")
+def test_two_ranks_on_cuda_train_what_one_process_trains_on_a_cpu():
+    names = ["sentences", "vlhmm_sentences", "logbilinear"]
+    for name in names:
+        train(configuration(Path("one", name), *FAMILY, *FAMILIES[name]))
+    on_devices = ["device=cuda", "trainer.precision=float32"]
+    several = [configuration(Path("two", name), *FAMILY, *FAMILIES[name], *on_devices) for name in names]
+    Path("configs.json").write_text(json.dumps(several))
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+            str(Path(__file__).with_name("ranks_on_devices.py")), "configs.json"]  # fmt: skip
+    path = os.pathsep.join([str(Path(__file__).parent), str(ROOT)])
+    done = subprocess.run(line, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in names:
+        require_equal(Path("one", name), Path("two", name))
+        assert json.loads(Path("two", name, "results.json").read_text())["device"] == "cuda:0"
+    for rank in (0, 1):
+        assert json.loads(Path(f"steps-{rank}.json").read_text()) == [[1, False, True]] * len(names)
