@@ -140,9 +140,7 @@ def _train(
     run.check(config)
     load_plugins(options.plugins)
     learner: Learner = build(options, run)
-    if ranks.is_main():
-        for line in without_effect(config, learner.idle(flatten(config)), given):
-            log.warning("%s", line)
+    notes = [*without_effect(config, learner.idle(flatten(config)), given)]
     corpus = learner.corpus
     made_from = origins(learner.sources, corpus.vocabulary.form.unit)
     warnings = [*corpus.warnings, *foreknown(learner.sources, corpus)]
@@ -152,7 +150,7 @@ def _train(
         run.check_text(corpus)
         run.check_made_from(made_from)
         if (results := run.results()) and ranks.is_main():
-            print(f"already finished: {printable(str(run.path))}\n{summary(results)}")
+            print(*map(printable, [*notes, f"already finished: {run.path}"]), summary(results), sep="\n")
         return results
 
     if results := finished():
@@ -172,7 +170,7 @@ def _train(
         ranks.require_same("checkpoint", learner.step)
         if ranks.is_main():
             run.begin(config, corpus, made_from)
-        for line in learner.described():
+        for line in (*learner.described(), *notes):
             log.info("%s", line)
         log_warnings(warnings)
         if learner.resumed:

@@ -1,12 +1,11 @@
 """Options that were given and have no effect are told, and no others; what is told is so."""
 
-import logging
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 import torch
-from command_line import QUICK, SMALL, TEXT, command, configuration
+from command_line import QUICK, SMALL, TEXT, Outcome, command, configuration
 
 import lmzoo.labels  # noqa: F401 - its import registers the labellers
 from lmzoo.commands import label, vectors
@@ -158,30 +157,30 @@ STEPS = ", which takes no steps of gradient descent: "
           "model.embedding=8", "trainer.epochs=1"], []),
     ],
 )  # fmt: skip
-def test_what_was_given_without_effect_is_told(
-    line: list[str], told: list[str], folder: Path, caplog: pytest.LogCaptureFixture
-):
-    with caplog.at_level(logging.WARNING, "lmzoo"):
-        assert command(*line, "device=cpu").code == 0
-    assert [record.message for record in caplog.records if record.message.startswith("no effect")] == [
-        f"no effect with {reason}" for reason in told
-    ]
-    caplog.clear()
-    assert "already finished" in command(*line, "device=cpu").out
-    assert len([record for record in caplog.records if record.message.startswith("no effect")]) == len(told)
+def test_what_was_given_without_effect_is_told(line: list[str], told: list[str], folder: Path):
+    expected = [f"no effect with {reason}" for reason in told]
+    assert notes(command(*line, "device=cpu", "run_dir=run")) == expected
+    assert Path("run/train.log").read_text().count("no effect with ") == len(told)
+    again = command(*line, "device=cpu", "run_dir=run")
+    assert notes(again) == expected
+    assert "already finished" in again.out
 
 
-def test_labels_and_vectors_tell_it_too(place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+def notes(outcome: Outcome) -> list[str]:
+    assert outcome.code == 0, outcome
+    assert not outcome.err
+    return [line for line in outcome.out.splitlines() if line.startswith("no effect")]
+
+
+def test_labels_and_vectors_tell_it_too(place: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(place)
-    with caplog.at_level(logging.WARNING, "lmzoo"):
-        assert command(*OTHERS["crf"][1], "labeller.around=2", main=label.main).code == 0
-        assert command(*OTHERS["skipgram"][1], "method.exponent=1", main=vectors.main).code == 0
-        assert command(*OTHERS["skipgram"][1], "corpus.subwords=900", main=vectors.main).code == 0
-    assert [record.message for record in caplog.records if record.message.startswith("no effect")] == [
-        "no effect with labeller.vectors=null and labeller.encoder=null: labeller.around",
-        "no effect with method.negative=0: method.exponent",
-        "no effect with corpus.unit=word: corpus.subwords",
+    crf, skipgram = OTHERS["crf"][1], OTHERS["skipgram"][1]
+    assert notes(command(*crf, "labeller.around=2", main=label.main)) == [
+        "no effect with labeller.vectors=null and labeller.encoder=null: labeller.around"
     ]
+    assert notes(command(*skipgram, "method.exponent=1", "corpus.subwords=900", main=vectors.main)) == [
+        "no effect with method.negative=0: method.exponent", "no effect with corpus.unit=word: corpus.subwords"
+    ]  # fmt: skip
 
 
 def test_an_option_without_effect_is_no_warning_of_the_results(folder: Path):
