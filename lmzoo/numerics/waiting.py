@@ -54,7 +54,9 @@ def _know(tensor: Tensor, values: Tensor) -> None:
 
 def sent(values: Tensor, device: torch.device) -> Tensor:
     """Values of the CPU, which must not change, on a device, which is not waited for."""
-    large = device.type == "cuda" and values.device.type == "cpu" and values.nbytes > STAGED
+    if values.device.type != "cpu":
+        return values.to(device)
+    large = device.type == "cuda" and values.nbytes > STAGED
     there = (values.pin_memory() if large else values).to(device, non_blocking=True)
     _know(there, values)
     return there

@@ -23,6 +23,13 @@ def test_values_that_were_sent_are_known_until_they_change():
             on_host(unknown)
 
 
+def test_what_another_device_has_is_not_known():
+    there = torch.arange(4, device=META)
+    assert sent(there, META) is there
+    with pytest.raises(NotImplementedError, match="meta tensor"):
+        on_host(there)
+
+
 def test_a_tensor_of_the_cpu_is_its_own_values():
     values = torch.arange(4)
     assert sent(values, values.device) is on_host(values) is values

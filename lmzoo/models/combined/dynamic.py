@@ -17,6 +17,7 @@ from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.trained import OfOneRun
+from lmzoo.numerics.waiting import sent
 from lmzoo.protocol.bases import WithTables
 from lmzoo.protocol.model import State, models
 from lmzoo.protocol.state_dict import sized_by_estimate
@@ -104,7 +105,7 @@ class Dynamic(WithTables[Rule], OfOneRun):
         for _ in tracked(len(windows), "segment", "gradients"):
             named = self._named(weights)
             with torch.enable_grad():
-                logprobs, state = _call(self.inner, named, next(segments).tokens.to(self.device), state)
+                logprobs, state = _call(self.inner, named, sent(next(segments).tokens, self.device), state)
             sums += self._gradient(logprobs, named).square()
             state = tuple(part.detach() for part in state)
         return (sums / len(windows)).sqrt()

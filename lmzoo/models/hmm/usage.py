@@ -7,6 +7,7 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior
+from lmzoo.numerics.waiting import sent
 
 WINDOW_TOKENS = 512
 """How many tokens are read at once: a dense model has a transition matrix in memory for each of their lines."""
@@ -20,8 +21,8 @@ def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
     """
     visits = torch.zeros(model.states, dtype=torch.float64)
     for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
-        text = window.tokens.to(model.device)
-        inside = window.inside.to(model.device)
+        text = sent(window.tokens, model.device)
+        inside = sent(window.inside, model.device)
         state = model.initial_state(len(text))
         possible = model(text, state)[0].where(inside, 0.0).sum(1).isfinite()  # (B,)
         chain = model.chain(text, state)
