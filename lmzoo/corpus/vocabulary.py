@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,13 @@ LIKE_UNK = re.compile(r"UNK|(?!<unk>)[<\[](?i:unk|unknown|oov)[>\]]")
 
 RawText = bytes | Iterable[str]
 """UTF-8 in which each line ends with a line feed, or lines."""
+
+
+def in_another_form(word: str, words: Container[str]) -> bool:
+    """Whether a word is among some in another Unicode normal form, which looks the same."""
+    if word.isascii():
+        return False
+    return any(form != word and form in words for form in map(unicodedata.normalize, ("NFC", "NFD"), (word, word)))
 
 
 class Vocabulary:
@@ -122,8 +129,11 @@ class Vocabulary:
                 "remove it there, or write it in another way where it is a word of the text",
             )
         word = next(word for word in words if word not in self.index)
+        problem = f"{where}, line {number}: '{word}' is not in the vocabulary"
+        if in_another_form(word, self.index):
+            return UserError(f"{problem} but in another Unicode normal form", "bring the texts to one")
         return UserError(
-            f"{where}, line {number}: '{word}' is not in the vocabulary, which has no {UNK}",
+            f"{problem}, which has no {UNK}",
             f"replace it, or train with corpus.unknown=true, which adds {UNK}, or corpus.min_count=2, which makes "
             "rare words of train unknown",
         )
@@ -133,9 +143,8 @@ class Vocabulary:
         """What changes figures unseen: known words that mean the unknown, and words in two spellings."""
         found = [f"'{word}' is a word like others; only {UNK} stands for unknown words, so write it so in the texts"
                  for word in self.words if LIKE_UNK.fullmatch(word)]  # fmt: skip
-        composed = ((word, unicodedata.normalize("NFC", word)) for word in self.words if not word.isascii())
-        if twice := [whole for word, whole in composed if whole != word and whole in self.index]:
-            found.append(f"{len(twice)} words are there in two Unicode normal forms, such as '{twice[0]}'; "
+        if twice := [word for word in self.words if in_another_form(word, self.index)]:
+            found.append(f"{len(twice)} words are there in another Unicode normal form, too, such as '{twice[0]}'; "
                          "bring the texts to one")  # fmt: skip
         return found
 

@@ -16,6 +16,7 @@ from lmzoo.core.options import Bounds, Count, Idle, Seed
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import EOS, Corpus, Vocabulary
 from lmzoo.corpus.sources import data_folders
+from lmzoo.corpus.vocabulary import in_another_form
 from lmzoo.labels.columns import Columns, ColumnText
 from lmzoo.labels.formats import LabelledText, Layout, LineText, Sentence
 from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
@@ -131,9 +132,14 @@ def load_task(
         if path.is_fifo():
             raise UserError(f"task.{split}={path}: a pipe can be read only once", "write its text into a file")
     texts = task.texts(paths)
-    task.notes += odd_labels(texts, of_entities=task.measure == "f1")
-    checksums = {split: sha256(text_bytes(path)) for split, path in paths.items()}
     counts = Counter(word for sentence in texts["train"].sentences for word in sentence.words)
+    task.notes += odd_labels(texts, of_entities=task.measure == "f1")
+    for split, text in texts.items():
+        others = {word for sentence in text.sentences for word in sentence.words if word not in counts}
+        if spelt := sorted(word for word in others if in_another_form(word, counts)):
+            forms = f"{len(spelt)} words are train's in another Unicode normal form, such as '{spelt[0]}'"
+            task.notes.append(f"{split}: {forms}; bring the texts to one")
+    checksums = {split: sha256(text_bytes(path)) for split, path in paths.items()}
     words = Vocabulary([EOS, *(word for word, _ in counts.most_common() if word != EOS)])
     return task, texts, Corpus(options["name"], "sentence", words, {}, checksums)
 

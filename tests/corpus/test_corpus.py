@@ -50,6 +50,9 @@ def test_an_unknown_word_is_unk_or_an_error_that_names_its_line():
     assert Vocabulary(["<eos>", "<unk>", "a"]).encode(["a x"]).tolist() == [2, 1, 0]
     with pytest.raises(UserError, match=r"book, line 2: 'x' is not in the vocabulary"):
         Vocabulary(["<eos>", "a"]).encode(["a", "a x"], "book")
+    for known, met in (("caf\u00e9", "cafe\u0301"), ("cafe\u0301", "caf\u00e9")):
+        with pytest.raises(UserError, match=f"line 1: '{met}' is not in the vocabulary but in another Unicode normal"):
+            Vocabulary(["<eos>", known]).encode([met])
 
 
 def test_one_string_is_not_taken_for_lines():

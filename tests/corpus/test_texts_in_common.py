@@ -10,6 +10,7 @@ import pytest
 from command_line import MODELS, QUICK, Outcome, command, edit, put
 
 from lmzoo.commands import evaluate, label, score, train, vectors
+from lmzoo.core.configs import defaults
 from lmzoo.corpus import load_corpus
 
 TOLD = "its figures do not tell how good the model is with other text"
@@ -29,11 +30,7 @@ def texts(folder: Path) -> Path:
 
 def corpus(*, condition: bool = False, **named: str | list[str]) -> list[str]:
     """The warnings of a corpus of these files."""
-    options = {
-        "name": "text", "context": "sentence", "label": None, "train": None, "valid": None, "test": None,
-        "unit": "word", "lower": False, "tokenizer": None, "subwords": 8000, "min_count": 1,
-        "max_size": None, "unknown": True, "condition": condition, "vocabulary": None,
-    }  # fmt: skip
+    options = defaults("corpus", "text") | {"context": "sentence", "unknown": True, "condition": condition}
     return load_corpus(options | named).warnings
 
 
@@ -47,7 +44,7 @@ def test_a_text_that_train_has_twice_is_told(texts: Path):
 def test_words_that_are_others_than_they_seem_are_told(texts: Path):
     Path("words.txt").write_text("the <UNK> caf\u00e9 [unk] unk UNK <unk>\ncafe\u0301 is closed oov\n")
     like = "is a word like others; only <unk> stands for unknown words, so write it so in the texts"
-    forms = "1 words are there in two Unicode normal forms, such as 'caf\u00e9'; bring the texts to one"
+    forms = "2 words are there in another Unicode normal form, too, such as 'caf\u00e9'; bring the texts to one"
     assert corpus(train="words.txt") == [*(f"'{word}' {like}" for word in ("<UNK>", "[unk]", "UNK")), forms]
 
 

@@ -166,6 +166,13 @@ def test_labels_that_figures_do_not_show_are_told(tmp_path: Path):
     header = "train has the label 'POS' in its first line alone; is that line a header?"
     assert told(["POS", *["D", "N"] * 10], ["N"]) == [header]
     assert told(["POS", "D", "N"], ["N"]) == []
+    names = ("train", "test")
+    options = defaults("task", "pos") | {name: str(tmp_path / name) for name in names}
+    for name, word in zip(names, ("caf\u00e9", "cafe\u0301"), strict=True):
+        (tmp_path / name).write_text(f"{word} N\nthe D\n")
+    assert load_task(options, labellers.build(defaults("labeller", "majority")), "majority")[0].notes == [
+        "test: 1 words are train's in another Unicode normal form, such as 'cafe\u0301'; bring the texts to one"
+    ]
     twice = "train has labels that differ from others in case or blanks alone: "
     assert told(["D", "N", "d", "N\u00a0"], ["N"]) == [f"{twice}'D'"]
 
