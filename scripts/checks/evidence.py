@@ -25,6 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
 
 import lmzoo
@@ -224,6 +225,8 @@ class Again:
         """Why a run is not made again; None if it is."""
         if run.seconds >= 60 * self.minutes:
             return f"took {run.seconds:,.0f} s"
+        if "cuda" in run.results["device"] and not torch.cuda.is_available():
+            return "ran on a GPU, and none is here"
         for name in run.inputs:
             if name in self.known:
                 if reason := self.hindrance(self.known[name]):

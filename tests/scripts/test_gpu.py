@@ -59,6 +59,6 @@ def test_the_script_for_a_gpu_trains_every_row_and_ends_with_a_table(tmp_path: P
         for of in ("", "-cache", "-dynamic")
     ]
     blocks = [f"{name}-{2**n}" for name in ("twolevel_hmm", "vlhmm") for n in (15, 16, 17)]
-    assert rows == sorted([*recurrent, *blocks, "neural_hmm-1024"])
+    assert rows == sorted([*recurrent, *blocks, "neural_hmm-1024", "teacher", "twolevel_hmm-taught"])
     assert all((report / row / "results.json").exists() for row in rows)
     assert all(row in (report / "table.txt").read_text() for row in rows)
