@@ -1,7 +1,8 @@
 """Sparse matrices: those of PyTorch, and `SparseRows`, whose products are sums of few rows of a dense one."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -12,14 +13,26 @@ from torch import Tensor
 def coo(row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """A sparse matrix from the (P,) row, column and value of each number, by rows and then columns."""
     places = torch.stack([row, column])
-    return torch.sparse_coo_tensor(places, values, shape, is_coalesced=True, check_invariants=False)
+    with _without_warnings():
+        return torch.sparse_coo_tensor(places, values, shape, is_coalesced=True, check_invariants=False)
 
 
 def csr(starts: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """A sparse matrix from where the numbers of each of m rows start, (m + 1,), and the (P,) columns and values."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+    with _without_warnings():
         return torch.sparse_csr_tensor(starts, column, values, shape, check_invariants=False)
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """PyTorch 2.11 warns of unchecked invariants even where check_invariants is given (its issue 178274)."""
+    with warnings.catch_warnings():
+        for message in (
+            "Sparse CSR tensor support is in beta state",
+            "Sparse invariant checks are implicitly disabled",
+        ):
+            warnings.filterwarnings("ignore", message)
+        yield
 
 
 def transposed(matrix: Tensor) -> Tensor:
