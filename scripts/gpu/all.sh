@@ -40,10 +40,7 @@ if [ ! -e "$report/tests.txt" ]; then
     timeout 120 python -m pytest -n 0 -q -k cuda "$(dirname "$0")/../../tests/device" > "$report/tests.txt" 2>&1 ||
         echo "tests: exit code $?; see $report/tests.txt"
 fi
-lstm=(experiment=lstm_ptb corpus.context=sentence model.embedding=512 model.hidden=512 model.init=0.05 model.locked=true
-    model.dropout=0.5 model.dropout_input=0.35 model.ar=2 model.tar=1 optimizer.lr=0.005 optimizer.weight_decay=0.01
-    trainer.max_tokens=3072 trainer.epochs=14 trainer.clip=1)
-row teacher "${lstm[@]}"
+row teacher experiment=lstm_sentences_ptb
 [ ! -e "$outputs/teacher/results.json" ] ||
     row twolevel_hmm-taught experiment=twolevel_hmm_ptb model.states=65536 trainer.epochs=18 trainer.teacher="$outputs/teacher"
 recurrent zaremba_small
