@@ -1,0 +1,17 @@
+addEventListener("load", () => {
+  // A picture that is shown smaller than it is becomes a link to itself.
+  for (const image of document.querySelectorAll("article p > img")) {
+    if (image.naturalWidth <= 1.1 * image.clientWidth) continue;
+    const link = document.createElement("a");
+    link.className = "whole";
+    link.href = image.src;
+    link.title = "the whole picture";
+    image.replaceWith(link);
+    link.append(image);
+  }
+  // What scrolls can be scrolled by the keyboard, and the captions of the sidebar are headings of a level.
+  for (const region of document.querySelectorAll("article :is(pre, .table-wrapper, .formula, p)")) {
+    if (region.scrollWidth > region.clientWidth && getComputedStyle(region).overflowX === "auto") region.tabIndex = 0;
+  }
+  for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.ariaLevel = "2";
+});
