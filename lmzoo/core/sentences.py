@@ -104,6 +104,8 @@ def _choices(annotation: ast.AST | None, file: Path) -> list[str]:
     match annotation:
         case ast.Name(name):
             return _choices(*_definition(name, file))
+        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, *_])):
+            return _choices(kind, file)
         case ast.Subscript(ast.Name("Literal"), listed):
             return [str(part.value) for part in ast.walk(listed) if isinstance(part, ast.Constant)]
         case ast.BinOp(left, _, ast.Constant(None)) if listed := _choices(left, file):
