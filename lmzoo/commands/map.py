@@ -10,6 +10,7 @@ from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.reports.map import PROJECTED, of_run, projector
 from lmzoo.runs.directory import Run
+from lmzoo.runs.kinds import WORD_VECTORS, kind_of
 from lmzoo.words.vectors.formats import read_vectors
 
 
@@ -42,6 +43,7 @@ def main() -> int:
     run = Run(options.run)
     run.config()  # what is no run is told first
     vectors = read_vectors(run.path)
+    kind_of(run.config()).require(run.path, WORD_VECTORS)
     files = [(options.out or run.path) / name for name in ("map.png", "map.html")]
     check_output(*files)
     for name in PROJECTED:

@@ -49,8 +49,8 @@ def read_pairs(file: Path) -> list[Pair]:
             pair = Pair(entry.get("UID", file.stem), entry["sentence_good"], entry["sentence_bad"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             pair = None
-        if pair is None or not all(isinstance(part, str) for part in pair):
-            raise UserError(f"{file}, line {number}: is not JSON with sentence_good and sentence_bad")
+        if pair is None or not all(isinstance(part, str) and part.strip() for part in pair):
+            raise UserError(f"{file}, line {number}: is not JSON with sentence_good and sentence_bad, both not empty")
         pairs.append(pair)
     return pairs
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from lmzoo.core.options import Bounds, NonNegative
+from lmzoo.core.options import Bounds, Count, NonNegative, Probability
 
 _LARGEST = sys.float_info.max
 
@@ -83,6 +83,21 @@ class OfVectors(OfAll):
     tokens_per_second: NonNegative
 
 
+class OfType(TypedDict):
+    """How well entities of a type are found."""
+
+    precision: Probability
+    recall: Probability
+    f1: Probability
+    found: Count
+
+
+class OfSplit(TypedDict):
+    """The figures of a labelled text, of which others depend on the task."""
+
+    types: NotRequired[dict[str, OfType]]
+
+
 class OfLabels(OfAll):
     """The results of a labeller."""
 
@@ -90,7 +105,7 @@ class OfLabels(OfAll):
     task: str
     measure: str
     figures: dict[str, Annotated[float, Bounds(low=-1, high=1)]]
-    details: dict[str, dict]
+    details: dict[str, OfSplit]
     labelling_seconds: NonNegative
 
 
@@ -122,8 +137,8 @@ def word_vectors(results: Mapping[str, Any]) -> str:
 def labels(results: Mapping[str, Any]) -> str:
     """A finished run of a labeller in a few lines."""
     figures = {split: 100 * value for split, value in results["figures"].items()}
-    split = [*figures][-1]
-    types = results["details"][split].get("types", {})
+    split = next(reversed(figures), "")
+    types = results["details"].get(split, {}).get("types", {})
     width = max(map(len, types), default=0)
     return "\n".join([
         f"{results['labeller']} on {results['task']}: {_each(figures, results['measure'], 2)}",

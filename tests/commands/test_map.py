@@ -139,3 +139,10 @@ def test_a_word_that_the_text_does_not_have_is_told(run: str, tmp_path: Path):
     edit(other / "results.json", lambda results: None)  # without the checksum of the vectors
     line = command(str(other), main=map_command.main).refused()
     assert f"{other}/vectors.bin: 'zz' is no word of corpus" in line
+
+
+def test_vectors_in_a_run_of_another_kind_make_no_map(run: str, tmp_path: Path):
+    other = Path(shutil.copytree(run, tmp_path / "other"))
+    edit(other / "results.json", lambda results: None)
+    (other / "config.yaml").write_text("task: {name: pos}\nlabeller: {name: majority}\nrun_dir: other\nseed: 0\n")
+    assert "other: " in command(str(other), main=map_command.main).refused()

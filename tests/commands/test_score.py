@@ -303,6 +303,7 @@ def test_several_best_hypotheses_are_told(run: Path, tmp_path: Path):
         (rerank.main, "1 ||| a <eos>\n", [], "<eos> is added at the end"),
         (pairs.main, "{}\n", [], "line 1: is not JSON with sentence_good and sentence_bad"),
         (pairs.main, '{"sentence_good": 1, "sentence_bad": "a"}\n', [], "line 1: is not JSON"),
+        (pairs.main, '{"sentence_good": " ", "sentence_bad": "a"}\n', [], "line 1: is not JSON"),
         (pairs.main, "[" * 100_000 + "\n", [], "line 1: is not JSON"),
         (score.main, "a <eos>\n", [], "line 1: <eos> is added at the end of each line"),
         (score.main, "", [], "empty"),
