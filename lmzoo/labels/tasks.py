@@ -166,7 +166,8 @@ def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator
     if train[first] == 1 and train.total() >= MANY_PLACES:
         yield f"train has the label '{shortened(first, 40)}' in its first line alone; is that line a header?"
     spelt = {"".join(unicodedata.normalize("NFKC", label).casefold().split()): label for label in train}
-    if twice := [label for label in train if label not in spelt.values()]:
+    kept = {*spelt.values()}
+    if twice := [label for label in train if label not in kept]:
         yield f"train has labels that differ from others in case or blanks alone: {shortened(repr(twice)[1:-1], 80)}"
     learnt = {label[2:] for label in train} | {""} if of_entities else set(train)
     for split, labels in counts.items():

@@ -69,8 +69,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         before["trainer.precision"] = "auto"
     differing = [key for key in {**before, **after} if before.get(key, "absent") != after.get(key, "absent")]
     if any(map(of_steps, differing)) and not takes_steps(new):
-        refused = after.get("trainer.from") is not None  # by such a model, when training begins
-        differing = [key for key in differing if not of_steps(key) or (refused and key == "trainer.from")]
+        refused = {key for key in ("trainer.from", "trainer.teacher") if after.get(key) is not None}  # when it begins
+        differing = [key for key in differing if not of_steps(key) or key in refused]
     return [
         f"{key}: {shortened(before.get(key, 'absent'))} -> {shortened(after.get(key, 'absent'))}" for key in differing
     ]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import lmzoo.models  # noqa: F401 - its import registers them
+from lmzoo.core import ranks
 from lmzoo.core.errors import UserError, named_by, shortened
 from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary
@@ -98,6 +99,8 @@ def let_imitate(model: LanguageModel, corpus: Corpus, folder: str, weight: float
     if not isinstance(model, Imitates) or corpus.context != "sentence":
         able = "only twolevel_hmm with corpus.context=sentence learns from a teacher"
         raise UserError(f"trainer.teacher={folder}: {able}", "leave it out")
+    if ranks.world_size() > 1:
+        raise UserError(f"trainer.teacher={folder}: needs a single process", "start it without torchrun")
     with torch.random.fork_rng(devices=[]):  # a run that goes on draws as one that was never interrupted
         teacher = trained(folder, corpus, "trainer.teacher").model
     with named_by(f"trainer.teacher={folder}", "choose another run"):

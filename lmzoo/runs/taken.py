@@ -24,7 +24,7 @@ def renamed(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, 
     learner = config[kind.learner]
     if learner.get("name") in registry.entries:
         groups[kind.learner] = registry.renamed(learner, name)
-    for group, option in (("trainer", "from"), ("corpus", "vocabulary")):
+    for group, option in (("trainer", "from"), ("trainer", "teacher"), ("corpus", "vocabulary")):
         value = groups.get(group, {}).get(option)
         if isinstance(value, str | int) and not isinstance(value, bool):
             groups[group] = groups[group] | {option: name(str(value))}

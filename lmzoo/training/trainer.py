@@ -80,7 +80,7 @@ class Trainer(Keeper):
         """
         self.started = time.monotonic() - self.progress.seconds
         try:
-            if self.options.teacher is not None:
+            if self.options.teacher is not None and not self.progress.finished:
                 let_imitate(self.model, self.corpus, self.options.teacher, self.options.teacher_weight)
             if not self.resumed:
                 self._estimate()  # but for its iterations there is nothing to save, so a signal ends it at once

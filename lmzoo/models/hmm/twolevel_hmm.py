@@ -74,7 +74,7 @@ class TwoLevelHMM(NeuralBlockHMM):
 
     def imitate(self, teacher: LanguageModel, weight: float) -> None:
         if not (isinstance(teacher, HasVectors) and hasattr(teacher.output, "predict_clusters")):
-            raise UserError("its predictions cannot be read window by window", "name a recurrent run")
+            raise UserError("only an rnn, gru or lstm teaches", "name a recurrent run")
         self.lesson = teacher, weight
 
     def note(self, tokens: Tensor, state: State, tables: BlockTables, beliefs: Tensor) -> None:

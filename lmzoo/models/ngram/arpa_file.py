@@ -144,7 +144,7 @@ class _Reader:
         if begin.startswith(KENLM):
             raise UserError(f"{path}: is a binary file of KenLM", "give the ARPA file that it was made from")
         if form and not compressed:
-            raise UserError(f"{path}: is {form}, no ARPA file", advice)
+            raise UserError(f"{path}: is {form}, no ARPA file", "unpack it" if form == "zstd" else advice)
         self.text = gzip.GzipFile(fileobj=file) if compressed else file
         self.lines = self.all_lines()
         self.line = 0  # the number of the line that was read last

@@ -40,7 +40,8 @@ def cross_entropy(
     """-Σ_c q(c) log p(c | x_<t) - Σ_w q(w | c_t) log p(w | x_<t, c_t), the mean over tokens; q is the teacher.
 
     c_t is the cluster of the true next word, and the second sum is over its words. So the cost of a token is that of M
-    clusters and of one cluster's words. `<eos>` after `<eos>`, which is padding or an empty line, does not count.
+    clusters and of one cluster's words; on a GPU that of all words, in memory, too. `<eos>` after `<eos>`, which is
+    padding or an empty line, does not count.
 
     Args:
         taught: q.
@@ -71,12 +72,12 @@ def cross_entropy(
     emitted = emission.exp()[words]
     if tokens.is_cuda:  # all rows with all words: more numbers, but few kernels
         q = taught.within(rows, words).masked_fill(own[:, None] != others, -torch.inf).softmax(1)
-        return (total - (q * _log(prior @ emitted.T)).sum()) / len(inside)
+        return (total - (q * _log(prior @ emitted.T)).sum()) / max(1, len(inside))
     parts = zip(rows.split(many), prior.split(many), words.split(sizes), emitted.split(sizes), strict=True)
     for r, p, w, e in parts:
         if len(r) and len(w) > 1:
             total = total - (taught.within(r, w).softmax(1) * _log(p @ e.T)).sum()
-    return total / len(inside)
+    return total / max(1, len(inside))
 
 
 def _log(probabilities: Tensor) -> Tensor:
