@@ -27,7 +27,6 @@ from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, 
 from lmzoo.reports.plot import picture
 from lmzoo.reports.table import aligned
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
-from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
 from lmzoo.runs.listing import OUTPUTS, below, find
 
@@ -139,7 +138,8 @@ def _all_scored(paths: Sequence[Path], splits: Sequence[str], device: str) -> tu
 
     Raises: UserError where they are of different texts or words, or there is no run; and as `read_logprobs` does.
     """
-    opened = {path: (*open_run(path, device), Run(path).corpus()) for path in paths if not path.is_file()}
+    runs = {path: open_run(path, device) for path in paths if not path.is_file()}
+    opened = {path: (run, model, vocabulary, run.corpus()) for path, (run, model, vocabulary) in runs.items()}
     if not opened:
         raise UserError(f"{paths[0]}: is a file of log p, and so are all others", "give a run of that text beside them")
     (first, _, vocabulary, text), *others = opened.values()

@@ -40,11 +40,16 @@ def on_host(tensor: Tensor) -> Tensor:
     """The values of a tensor on the CPU. A GPU is waited for once, and not at all where they are `sent` from there."""
     if tensor.device.type == "cpu":
         return tensor
-    version, values = _known.get(tensor, (None, tensor))
-    if version is None or version != tensor._version:
+    if (values := _current(tensor)) is None:
         values = tensor.cpu()
         _know(tensor, values)
     return values
+
+
+def _current(tensor: Tensor) -> Tensor | None:
+    """The known values of a tensor on a GPU, as far as it still has them."""
+    version, values = _known.get(tensor, (None, tensor))
+    return None if version is None or version != tensor._version else values
 
 
 def _know(tensor: Tensor, values: Tensor) -> None:
@@ -65,8 +70,7 @@ def sent(values: Tensor, device: torch.device) -> Tensor:
 def own_copy(tensor: Tensor) -> Tensor:
     """A contiguous copy without history."""
     copy = tensor.detach().clone(memory_format=torch.contiguous_format)
-    version, values = _known.get(tensor, (None, tensor))
-    if version == copy._version == tensor._version:
+    if (values := _current(tensor)) is not None:
         _know(copy, values)
     return copy
 

@@ -1,5 +1,6 @@
 """What some language models can do beside what all of them can, as protocols for `isinstance`."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -39,6 +40,15 @@ class HasVectors(Protocol):
     def next_vector(self, state: State) -> tuple[Tensor, State]:
         """The (B, d) vector that predicts the next token, and what `end_step` needs."""
         ...
+
+
+class Taught(NamedTuple):
+    """What a teacher predicts at N places: the next word's cluster, and the next word where its cluster is known."""
+
+    clusters: Tensor
+    """(N, M) p(c | x_<t)."""
+    within: Callable[[Tensor, Tensor], Tensor]
+    """Places and words -> (n, m) log p(w | x_<t) in nats, up to a number that a cluster's words share."""
 
 
 @runtime_checkable

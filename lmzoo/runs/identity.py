@@ -11,7 +11,7 @@ from lmzoo.core.options import written
 from lmzoo.protocol.model import models
 from lmzoo.protocol.state_dict import without_numbers
 from lmzoo.runs.kinds import kind_of
-from lmzoo.runs.settings import flatten
+from lmzoo.runs.settings import TRAINED_RUNS, flatten
 
 FREE_TO_CHANGE = {
     "run_dir",
@@ -69,7 +69,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         before["trainer.precision"] = "auto"
     differing = [key for key in {**before, **after} if before.get(key, "absent") != after.get(key, "absent")]
     if any(map(of_steps, differing)) and not takes_steps(new):
-        refused = {key for key in ("trainer.from", "trainer.teacher") if after.get(key) is not None}  # when it begins
+        refused = {key for key in TRAINED_RUNS if after.get(key) is not None}  # when it begins
         differing = [key for key in differing if not of_steps(key) or key in refused]
     return [
         f"{key}: {shortened(before.get(key, 'absent'))} -> {shortened(after.get(key, 'absent'))}" for key in differing

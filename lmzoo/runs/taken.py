@@ -9,7 +9,7 @@ from lmzoo.core.configs import saved
 from lmzoo.corpus.own import form_of_run
 from lmzoo.protocol.model import models
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, kind_of
-from lmzoo.runs.settings import flatten
+from lmzoo.runs.settings import TRAINED_RUNS, flatten
 from lmzoo.words.vectors.method import methods
 
 
@@ -24,7 +24,7 @@ def renamed(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, 
     learner = config[kind.learner]
     if learner.get("name") in registry.entries:
         groups[kind.learner] = registry.renamed(learner, name)
-    for group, option in (("trainer", "from"), ("trainer", "teacher"), ("corpus", "vocabulary")):
+    for group, option in (key.split(".") for key in (*TRAINED_RUNS, "corpus.vocabulary")):
         value = groups.get(group, {}).get(option)
         if isinstance(value, str | int) and not isinstance(value, bool):
             groups[group] = groups[group] | {option: name(str(value))}

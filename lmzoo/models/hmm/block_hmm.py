@@ -119,15 +119,15 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         tables = self.current()
-        *chain, cluster, states = self.chain(tokens, state, tables)
-        logprobs, beliefs = blocks.course(*chain)
+        chain = self.chain(tokens, state, tables)
+        logprobs, beliefs = blocks.course(*chain[:4])
         if self.training:
-            self.note(tokens, state, tables, beliefs)
-        last = sent(on_host(cluster)[:, -1], self.device)
+            self.note(tokens, state, tables, chain, beliefs)
+        last = sent(on_host(chain.block)[:, -1], self.device)
         whole = beliefs.new_full((len(tokens), self.size), -torch.inf)
-        return logprobs, (whole.scatter(1, states[last] % self.size, beliefs[-1]), last)
+        return logprobs, (whole.scatter(1, chain.states[last] % self.size, beliefs[-1]), last)
 
-    def note(self, tokens: Tensor, state: State, tables: BlockTables, beliefs: Tensor) -> None:
+    def note(self, tokens: Tensor, state: State, tables: BlockTables, chain: Chain, beliefs: Tensor) -> None:
         """Keep what `penalty` needs of a window of training, given its (T + 1, B, K) log-beliefs."""
 
     def chain(self, tokens: Tensor, state: State, tables: BlockTables | None = None) -> Chain:

@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.block_hmm import BlockTables
-from lmzoo.models.hmm.inference.imitation import Course, Taught, cross_entropy
+from lmzoo.models.hmm.inference.imitation import Course, cross_entropy
+from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.inference.tiles import local_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
 from lmzoo.numerics.precision import single
@@ -77,7 +77,7 @@ class TwoLevelHMM(NeuralBlockHMM):
             raise UserError("only an rnn, gru or lstm teaches", "name a recurrent run")
         self.lesson = teacher, weight
 
-    def note(self, tokens: Tensor, state: State, tables: BlockTables, beliefs: Tensor) -> None:
+    def note(self, tokens: Tensor, state: State, tables: BlockTables, chain: Chain, beliefs: Tensor) -> None:
         if self.lesson is None:
             return
         teacher, transitions = self.lesson[0], tables.transitions
@@ -85,10 +85,9 @@ class TwoLevelHMM(NeuralBlockHMM):
         assert isinstance(transitions, TwoLevel)
         with torch.no_grad():
             vectors, _ = teacher.vectors(tokens, teacher.initial_state(len(tokens)))
-            taught = Taught(*teacher.output.predict_clusters(vectors.flatten(0, 1), self.cluster, self.clusters))
+            taught = teacher.output.predict_clusters(vectors.flatten(0, 1), self.cluster, self.clusters)
         first = tables.start.logsumexp(1).expand_as(transitions.arrival[:1])  # (1, K, M)
-        source = torch.cat([state[1][:, None], self.cluster[tokens[:, :-1]]], 1)
-        course = Course(source, beliefs, F.embedding(tokens, tables.emission))
+        course = Course(torch.cat([state[1][:, None], chain.block[:, :-1]], 1), beliefs, chain.emission)
         arrival = torch.cat([transitions.arrival, first])
         self.imitation = cross_entropy(taught, tokens, course, arrival, tables.emission, self.cluster)
 

@@ -1,6 +1,5 @@
 """The output layer of the neural models: a softmax over words, over classes and then a class's words, or several."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 import torch
@@ -12,15 +11,13 @@ from lmzoo.core.options import Idle
 from lmzoo.models.neural.softmax import token_logprobs
 from lmzoo.numerics.precision import in_autocast_type, single
 from lmzoo.numerics.waiting import on_host
+from lmzoo.protocol.abilities import Taught
 from lmzoo.words.clusters import Clustering, word_clusters
 
 ClassClustering = Annotated[Clustering, Idle(("model.classes", None))]
 
 FORMER_NAMES = {"output.classes.": "classes."}
 """`LanguageModel.former_names` of a model whose ``output`` is an `Output`: the model itself once held the classes."""
-
-Within = Callable[[Tensor, Tensor], Tensor]
-"""See `Output.predict_clusters`."""
 
 
 class WordClasses(nn.Module):
@@ -119,26 +116,21 @@ class Output(nn.Module):
         totals = torch.zeros_like(of_class).scatter_add(1, c, (scores - largest.gather(1, c)).exp())
         return scores + (of_class - largest - totals.log()).gather(1, c)
 
-    def predict_clusters(self, hidden: Tensor, cluster: Tensor, clusters: int) -> tuple[Tensor, Within]:
-        """The next word's cluster, and the next word where the cluster is known.
-
-        Both are cheap where the clusters are the classes, and the second also where there are no classes.
+    def predict_clusters(self, hidden: Tensor, cluster: Tensor, clusters: int) -> Taught:
+        """What a model that predicts clusters first can learn; cheap where the clusters are the classes.
 
         Args:
             hidden: (N, d) h.
             cluster: (V,) the cluster of each word.
             clusters: M, their number.
-
-        Returns:
-            (N, M) p(c | h); and a function of rows n and words w that gives log p(w | h_n) in nats, up to a number that
-            is the same for all words of a cluster.
         """
         classes = self.classes
         if classes is not None and on_host(classes.word_class).equal(on_host(cluster)):
             share = single(classes.S(hidden)).softmax(1)
-            return share, lambda rows, words: single(F.linear(hidden[rows], self.weight[words], self.bias[words]))
+            return Taught(share, lambda n, words: single(F.linear(hidden[n], self.weight[words], self.bias[words])))
         each = single(self.predict(hidden))
-        return each.exp() @ F.one_hot(cluster, clusters).to(each.dtype), lambda rows, words: each[rows][:, words]
+        share = each.exp() @ F.one_hot(cluster, clusters).to(each.dtype)
+        return Taught(share, lambda n, words: each[n][:, words])
 
 
 class MixtureOfSoftmaxes(Output):

@@ -62,7 +62,7 @@ class _Forward(torch.autograd.Function):
                 break
         ctx.save_for_backward(A, steps, message, predicted, beliefs, tiles if mended else None)
         ctx.mended, ctx.pair = mended, pair
-        return logprobs[:, :, 0].T, beliefs.clone()
+        return logprobs[:, :, 0].T, beliefs
 
     @staticmethod
     @once_differentiable

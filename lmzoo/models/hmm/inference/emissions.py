@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.numerics.precision import single
-from lmzoo.numerics.waiting import once_for_each
+from lmzoo.numerics.waiting import on_host, once_for_each
 
 
 class _Slots(NamedTuple):
@@ -30,7 +30,7 @@ class _Slots(NamedTuple):
 
 @once_for_each
 def _slots(cluster: Tensor) -> _Slots:
-    device, cluster, V = cluster.device, cluster.cpu(), len(cluster)
+    device, cluster, V = cluster.device, on_host(cluster), len(cluster)
     members, label = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
     sizes = (members < V).sum(1)
     octave = (2 * sizes - 1).log2().floor()  # ⌈log₂ size⌉
@@ -78,7 +78,7 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
 @once_for_each
 def _members(cluster: Tensor) -> tuple[Tensor, Tensor]:
     """The words of each cluster that has any, a row for each, V in padding; and the (V,) place of each word in them."""
-    device, cluster = cluster.device, cluster.cpu()
+    device, cluster = cluster.device, on_host(cluster)
     members, _ = group(cluster, int(cluster.bincount().max()))
     place = members.new_empty(len(cluster) + 1).scatter(0, members.flatten(), torch.arange(members.numel()))
     return members.to(device), place[:-1].to(device)

@@ -3,7 +3,6 @@
 Hinton, Vinyals & Dean, "Distilling the knowledge in a neural network", 2015, https://arxiv.org/abs/1503.02531
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -12,15 +11,7 @@ from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.numerics.waiting import on_host, sent
-
-
-class Taught(NamedTuple):
-    """What a teacher predicts at N = BT places."""
-
-    clusters: Tensor
-    """(N, M) q(c | x_<t)."""
-    within: Callable[[Tensor, Tensor], Tensor]
-    """Places and words -> (n, m) log q(w | x_<t) in nats, up to a number that a cluster's words share."""
+from lmzoo.protocol.abilities import Taught
 
 
 class Course(NamedTuple):
