@@ -135,7 +135,6 @@ def test_it_is_not_taken_for_a_forward_one(texts: Path, folder: Path):
     assert "a: was trained on another text" in mixed.refused()
     (folder / "times.tsv").write_text("item\tzone\tword\tmeanItemRT\n1\t1\tw1\t300\n")
     assert "people read forwards" in command(str(a), "times.tsv", main=reading.main).refused()
-    assert "reads backwards" in command(str(a), main=demo.main).refused()
     assert "-reverse" in command(str(a), "a.arpa", main=export.main).err
     assert "-reverse" not in command(str(b), "b.arpa", main=export.main).err
     again = command("corpus=text", *files, "corpus.unknown=true", *MODELS["ngram"], "run_dir=b", "corpus.reverse=true")
@@ -145,6 +144,14 @@ def test_it_is_not_taken_for_a_forward_one(texts: Path, folder: Path):
     sizes = ["labeller.embedding=8", "labeller.hidden=8"]
     task = ["task=pos", "task.train=t.txt", "task.test=t.txt", "labeller=birnn", *sizes, f"labeller.from={lstm}"]
     assert "reads backwards" in command(*task, main=label.main).refused()
+
+
+def test_the_demo_takes_no_backward_run(texts: Path, folder: Path):
+    pytest.importorskip("gradio", reason="extra demo")
+    assert (
+        "reads backwards"
+        in command(str(trained(texts, "ngram", folder / "a", "corpus.reverse=true")), main=demo.main).refused()
+    )
 
 
 class Both(Opener):
