@@ -183,8 +183,8 @@ FAMILIES = {
 """What is not as configs/model has it."""
 
 
-def family_job(name: str, batch: int, length: int, states: int) -> Job:
-    """A step of a model in training, words drawn by Zipf's law."""
+def family_job(name: str, batch: int, length: int, states: int, precision: str = "float32") -> Job:
+    """A step of a model in training, words drawn by Zipf's law. ``precision`` is that of autocast."""
     import torch
     from omegaconf import OmegaConf
 
@@ -201,15 +201,16 @@ def family_job(name: str, batch: int, length: int, states: int) -> Job:
 
     def step() -> float:
         model.zero_grad(set_to_none=True)
-        logprobs, _ = model(tokens, model.initial_state(batch))
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+            logprobs, _ = model(tokens, model.initial_state(batch))
         logprobs.sum().backward()
         return float(logprobs.detach().sum())
 
     return step
 
 
-def products_job(name: str, batch: int, length: int, states: int) -> Job:
-    """The matrix products of a step of `family_job`, of the same shapes and strides, and nothing else."""
+def products_job(name: str, batch: int, length: int, states: int, precision: str = "float32") -> Job:
+    """The matrix products of a step of `family_job`, of the same shapes, strides and types, and nothing else."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -220,23 +221,23 @@ def products_job(name: str, batch: int, length: int, states: int) -> Job:
     class Recorder(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             if product := kinds.get(func.overloadpacket):
-                calls.append((product, *((tuple(x.shape), x.stride()) for x in args[-2:])))
+                calls.append((product, *((tuple(x.shape), x.stride(), x.dtype) for x in args[-2:])))
             return func(*args, **(kwargs or {}))
 
-    job = family_job(name, batch, length, states)
+    job = family_job(name, batch, length, states, precision)
     with Recorder():
         job()
 
-    def tensor(shape: tuple[int, ...], stride: tuple[int, ...]) -> torch.Tensor:
+    def tensor(shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         last = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
-        return torch.randn(last + 1).as_strided(shape, stride)
+        return torch.randn(last + 1).to(dtype).as_strided(shape, stride)
 
     operands = {layout: tensor(*layout) for _, *both in calls for layout in both}
-    results = {(*a[:-1], b[-1]): torch.empty(*a[:-1], b[-1]) for _, (a, _), (b, _) in calls}
+    results = {(*a[:-1], b[-1], dtype): torch.empty(*a[:-1], b[-1], dtype=dtype) for _, (a, _, dtype), (b, *_) in calls}
 
     def step() -> float:
         for product, a, b in calls:
-            product(operands[a], operands[b], out=results[*a[0][:-1], b[0][-1]])
+            product(operands[a], operands[b], out=results[*a[0][:-1], b[0][-1], a[2]])
         return math.nan
 
     return step

@@ -82,9 +82,9 @@ def plain_losses(module: Plain, text: Tensor, rows: int, length: int) -> Iterato
 
 
 @torch.no_grad()
-def plain_evaluation(module: Plain, text: Tensor, length: int) -> float:
-    """The mean loss of a text. It is read in one row, so that no token lacks what came before it."""
-    stream, memory, total = rows_of(text, 1), None, 0.0
+def plain_evaluation(module: Plain, text: Tensor, length: int, rows: int = 1) -> float:
+    """The mean loss of a text. In one row no token lacks what came before it."""
+    stream, memory, total = rows_of(text, rows), None, 0.0
     for start in range(0, stream.shape[1] - 1, length):
         part = stream[:, start : start + length + 1]
         logits, memory = module(part[:, :-1], memory)

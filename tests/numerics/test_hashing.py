@@ -5,6 +5,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lmzoo.numerics import hashing
 from lmzoo.numerics.hashing import HashTable
 
 numbers = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 12), max_size=60)
@@ -47,3 +48,15 @@ def test_few_searches_are_long(context: int, word: int):
     away = (taken - table._home(table.keys[table.slots[taken]])) % len(table.slots)
     assert away.max() < 20
     assert away.double().mean() < 0.5
+
+
+def test_a_table_is_built_block_by_block(monkeypatch: pytest.MonkeyPatch):
+    """No int64 beside the keys is as long as they are: only places whose home others have are hashed all together."""
+    sizes, home, keys = [], HashTable._home, torch.arange(5000) ** 2 * 1_000_003
+    monkeypatch.setattr(hashing, "BLOCK", 100)
+    monkeypatch.setattr(HashTable, "_home", lambda table, numbers: sizes.append(len(numbers)) or home(table, numbers))
+    HashTable(keys)
+    *blocks, rest = sizes
+    assert max(blocks) == 100
+    assert sum(blocks) == 2 * (len(keys) - 1)
+    assert 0 < rest < len(keys) / 3

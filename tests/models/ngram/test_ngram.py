@@ -154,6 +154,12 @@ def test_a_long_text_is_scored_in_large_windows_and_hashes_the_table_once(monkey
     assert len(made) == 1
 
 
+def test_an_n_gram_takes_16_bytes_at_most(corpus: Corpus):
+    model = NGram(vocabulary_size=len(corpus.vocabulary), order=5, unknown=False, **DEFAULTS)
+    model.estimate(corpus)
+    assert sum(tensor.nbytes for tensor in model.state_dict().values()) <= 16 * len(model.table.logprob)
+
+
 def test_an_unknown_type_takes_its_share(corpus: Corpus):
     closed, opened = (
         NGram(vocabulary_size=len(corpus.vocabulary), order=2, unknown=unknown, **DEFAULTS) for unknown in (False, True)

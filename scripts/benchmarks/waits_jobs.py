@@ -1,0 +1,179 @@
+"""What scripts/benchmarks/waits.py measures beside whole commands: a work of lmzoo, or of its peer.
+
+    python scripts/benchmarks/waits_jobs.py NAME [ARGUMENT …]
+
+prints the seconds of CPU time that a unit of it takes: a token, a query. The first time does not count, as it may
+compile, unless it is a long one.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from hmm_jobs import dense_example, dynamax_gradient, family_job, lmzoo_dense, matrix_products, products_job
+from ngram import MODEL, draw, zipf
+from recurrent import EVALUATED, HIDDEN, LAYERS, LENGTH, WORDS, Plain, our_model, plain_evaluation
+
+from lmzoo.core.memory import keep_freed_memory
+from lmzoo.corpus.vocabulary import Lexicon
+from lmzoo.models.ngram.smoothing import estimate
+from lmzoo.protocol.perplexity import text_logprobs
+from lmzoo.protocol.sampling import sample
+from lmzoo.retrieval.index import Index
+from lmzoo.retrieval.likelihood import RankingOptions, ranked, score
+
+Job = tuple[Callable[[], object], int]
+"""What is timed, and how many units it has."""
+TURN = 1.0
+"""Seconds that are timed, about."""
+LONG = 4.0
+"""A work of so many seconds is done once."""
+
+
+def write(file: str, tokens: int, seed: int) -> None:
+    """A drawn text, a sentence a line."""
+    words = np.array(["\n", *(f"{i}" if i % 3 else f"word{i}" for i in range(1, 50_001))], object)
+    text = draw(tokens, seed=seed).numpy()
+    with Path(file).open("w") as stream:
+        for begin in range(0, tokens, 10**6):
+            stream.write(" ".join(words[text[begin : begin + 10**6]].tolist()) + " ")
+
+
+def sampled(texts: str) -> Job:
+    ours, number = our_model(WORDS, HIDDEN, LAYERS, None).eval(), int(texts.split()[0])
+    tokens = 400 if number == 1 else 60
+    return lambda: sample(ours, tokens, 0, context="stream", samples=number), tokens * number
+
+
+def loop(texts: str) -> Job:
+    """As PyTorch's example word_language_model draws: a step of the module, then `torch.multinomial`."""
+    plain, number = Plain(WORDS, HIDDEN, LAYERS).eval(), int(texts.split()[0])
+    tokens = 400 if number == 1 else 60
+
+    @torch.no_grad()
+    def work() -> None:
+        words, memory = torch.zeros(number, 1, dtype=torch.long), None
+        for _ in range(tokens):
+            logprobs, memory = plain(words, memory)
+            words = torch.multinomial(logprobs[:, 0].exp(), 1)
+
+    return work, tokens * number
+
+
+def perplexity() -> Job:
+    text = torch.multinomial(1 / torch.arange(1, WORDS + 1), EVALUATED, replacement=True)
+    model = our_model(WORDS, HIDDEN, LAYERS, None)
+    return lambda: text_logprobs(model, text, "stream"), EVALUATED
+
+
+def example() -> Job:
+    """In ten rows, as PyTorch's example word_language_model evaluates: all but the first lack what came before."""
+    text = torch.multinomial(1 / torch.arange(1, WORDS + 1), EVALUATED, replacement=True)
+    plain = Plain(WORDS, HIDDEN, LAYERS).eval()
+    return lambda: plain_evaluation(plain, text, LENGTH, 10), EVALUATED
+
+
+TOKENS = 2_000_000
+
+
+def new_words() -> bytes:
+    """A text of words by Zipf's law, of which every sixth is a word that comes once."""
+    random = np.random.default_rng(0)
+    words = zipf(random.random(TOKENS), 100_000)
+    words[::6] = 10**6 + np.arange(len(words[::6]))
+    return b"\n".join(" ".join(map(str, line)).encode() for line in words.reshape(-1, 20).tolist()) + b"\n"
+
+
+def encoded() -> Job:
+    text = new_words()
+    return lambda: Lexicon().encode(text), TOKENS + TOKENS // 20
+
+
+def dictionary() -> Job:
+    """The loop of PyTorch's example word_language_model."""
+    text = new_words()
+
+    def work() -> torch.Tensor:
+        numbers: dict[str, int] = {}
+        return torch.cat([
+            torch.tensor([numbers.setdefault(word, len(numbers)) for word in [*line.split(), "<eos>"]])
+            for line in text.decode().splitlines()
+        ])  # fmt: skip
+
+    return work, TOKENS + TOKENS // 20
+
+
+DOCUMENTS, DIFFERENT, STOP, QUERIES, DEPTH = 140_000, 100_000, 100, 50, 1000
+OPTIONS = RankingOptions(mu=200.0, lambda_=0.0, order=1, nu=10.0, feedback=0, terms=50, weight=0.5)
+
+
+def documents() -> tuple[list[list[str]], list[list[str]]]:
+    """Documents of about 36 words and queries of 8, without the 100 commonest, as a list of stop words leaves them."""
+    random = np.random.default_rng(0)
+    lengths = random.integers(20, 100, DOCUMENTS)
+    drawn = zipf(random.random(lengths.sum()), DIFFERENT)
+    drawn = drawn[drawn >= STOP].astype(str).tolist()
+    ends = np.cumsum(lengths * 0.6).astype(int)
+    texts = [drawn[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return texts, [zipf(random.uniform(0.42, 1, 8), DIFFERENT).astype(str).tolist() for _ in range(QUERIES)]
+
+
+def retrieved() -> Job:
+    texts, queries = documents()
+    index = Index.of({str(number): text for number, text in enumerate(texts)})
+    numbers, prior = [index.numbers(query) for query in queries], np.zeros(DOCUMENTS)
+    return lambda: [ranked(index, score(index, query, OPTIONS, prior), DEPTH) for query in numbers], QUERIES
+
+
+def bm25s_retrieved() -> Job:
+    import bm25s
+
+    texts, queries = documents()
+    peer = bm25s.BM25()
+    peer.index(texts, show_progress=False)
+    return lambda: [peer.retrieve([query], k=DEPTH, show_progress=False) for query in queries], QUERIES
+
+
+HMM = (128, 32, 2**14)
+"""Rows, tokens of each, states."""
+
+
+def dense(make: Callable[..., Callable[[], float]], states: str) -> Job:
+    return make(*dense_example(16, 32, int(states))), 16 * 32
+
+
+def estimated(millions: str) -> Job:
+    tokens = draw(int(millions) * 10**6)
+    return lambda: estimate(tokens, vocabulary_size=50_001, order=5, **MODEL), len(tokens)
+
+
+JOBS: dict[str, Callable[..., Job]] = {
+    "sample": sampled, "loop": loop, "perplexity": perplexity, "example": example, "encode": encoded,
+    "dictionary": dictionary, "retrieve": retrieved, "bm25s": bm25s_retrieved, "estimate": estimated,
+    "family": lambda name, precision: (family_job(name, *HMM, precision), HMM[0] * HMM[1]),
+    "products": lambda name, precision: (products_job(name, *HMM, precision), HMM[0] * HMM[1]),
+    "hmm": lambda *rest: dense(lmzoo_dense, *rest), "dynamax": lambda *rest: dense(dynamax_gradient, *rest),
+    "dense": lambda *rest: dense(matrix_products, *rest),
+}  # fmt: skip
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    keep_freed_memory()  # as the commands do
+    work, units = JOBS[sys.argv[1]](*sys.argv[2:])
+    began = time.process_time()
+    work()
+    taken, times = time.process_time() - began, 1
+    if taken < LONG:
+        times, began = 0, time.process_time()
+        while (taken := time.process_time() - began) < TURN:
+            work()
+            times += 1
+    print(taken / times / units)
+
+
+if __name__ == "__main__":
+    main()
