@@ -65,10 +65,12 @@ class Words:
         """(L,) how many words stand before each line feed."""
         return np.searchsorted(self.begin, np.flatnonzero(self.bytes == ord("\n")) - 1)
 
-    def __getitem__(self, number: int) -> str:
-        """One of the words."""
-        begin = self.begin[number] + 1
-        return self.text[begin : begin + self.length[number]].decode("utf-8", "surrogatepass")
+    def __getitem__(self, which: np.ndarray) -> list[str]:
+        """Some of the words."""
+        length = self.length[which] + 1  # with the space after it
+        shift = self.begin[which] + 1 - (length.cumsum() - length)
+        cut = self.bytes[np.arange(length.sum()) + shift.repeat(length)]
+        return cut.tobytes().decode("utf-8", "surrogatepass").split()
 
 
 class WordTable:
@@ -83,11 +85,11 @@ class WordTable:
 
     def __init__(self, index: Mapping[str, int]):
         self.index = index
-        plain = [word for word in index if word.split() == [word]]  # a text has no other words
+        plain = {word: number for word, number in index.items() if word.split() == [word]}  # a text has no other words
         words = Words("\n".join(plain).encode("utf-8", "surrogatepass"))
         keys, place = np.unique(self._keys(words), return_index=True)
         self.table = HashTable(torch.from_numpy(keys))
-        self.numbers = np.array([index[word] for word in plain], np.int64)[place]
+        self.numbers = np.fromiter(plain.values(), np.int64)[place]
         self.chunks = np.zeros((CHUNKS, len(plain)), np.int64)
         for k in range(CHUNKS):
             which = np.flatnonzero(words.length >= 8 * k)
@@ -102,8 +104,8 @@ class WordTable:
         for k in range(CHUNKS):
             unsure[which] |= words.chunk(k, which) != self.chunks[k, place[which]]
             which = which[words.length[which] >= 8 * (k + 1)]
-        for i in np.flatnonzero(unsure).tolist():
-            numbers[i] = self.index.get(words[i], -1)
+        unsure = np.flatnonzero(unsure)
+        numbers[unsure] = [self.index.get(word, -1) for word in words[unsure]]
         return numbers
 
     @staticmethod

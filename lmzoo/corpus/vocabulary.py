@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import torch
@@ -202,10 +203,9 @@ class Lexicon(Vocabulary):
         if len(self.words) > 2 * len(self.table.numbers):
             self.table = _table(self.index)
         numbers = self.table.find(words)
-        for i in np.flatnonzero(numbers < 0).tolist():
-            numbers[i] = number = self.index.setdefault(word := words[i], len(self.words))
-            if number == len(self.words):
-                self.words.append(word)
+        unlisted = np.flatnonzero(numbers < 0)
+        numbers[unlisted] = [self.index.setdefault(word, len(self.index)) for word in words[unlisted]]
+        self.words += islice(self.index, len(self.words), None)
         counts = np.bincount(numbers, minlength=len(self.words))
         counts[: len(self.counts)] += self.counts
         self.counts = counts

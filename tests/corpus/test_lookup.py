@@ -74,7 +74,8 @@ def test_a_vocabulary_has_the_words_of_a_loop(text: str, block: int):
 def test_words_are_parted_by_what_parts_them_in_python():
     text = "".join(f"{n:x}{chr(n)}" for n in range(0x110000) if not 0xD800 <= n < 0xE000)
     words = Words(text.encode())
-    assert [words[i] for i in range(len(words.begin))] == text.split()
+    assert words[np.arange(len(words.begin))] == text.split()
+    assert words[np.array([7, 0, 7])] == [text.split()[i] for i in (7, 0, 7)]
 
 
 def test_blocks_end_after_white_space(monkeypatch: pytest.MonkeyPatch):
