@@ -22,9 +22,9 @@ COLUMNS = ("vectors", "set", "measure", "value", "covered", "of", "neighbour")
 
 def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Questions | None) -> list[dict[str, Any]]:
     """A row for each similarity set, two for each section of analogies; without a value where words lack vectors."""
-    rows = []
+    rows, judged = [], vectors.with_words(word for pairs in sets for pair in pairs.pairs for word in pair)
     for pairs in sets:
-        rho, covered, number = pairs.measure(vectors)
+        rho, covered, number = pairs.measure(judged)
         rows.append((name, pairs.name, "spearman", None if math.isnan(rho) else rho, covered, number))
     for section, add, mul, covered, number in questions.measure(vectors) if questions else ():
         for measure, right in (("3CosAdd", add), ("3CosMul", mul)):
@@ -34,6 +34,7 @@ def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Que
 
 def neighbours(name: str, vectors: WordVectors, word: str, count: int) -> list[dict[str, Any]]:
     """A row for each of the words nearest to ``word``, if it has a vector; ``word`` takes the place of a set."""
+    vectors = vectors.with_words([word])
     if (place := vectors.row(word)) is None:
         raise UserError(f"--neighbours {word}: has no vector in {name}", nearest(word, vectors.words))
     near = vectors.neighbours(place, count)
@@ -72,11 +73,12 @@ def main() -> int:
         prog="lmzoo probe",
         description=f"{COMMANDS['probe']}. Similarity: Spearman's correlation of cosines with people's judgements. "
         "Analogies: the share of questions whose answer is the best of all words but those of the question. Words are "
-        "compared in lower case; pairs and questions with an unknown word are left out, and the others counted.",
+        "compared in lower case; pairs and questions with an unknown word are left out, and the others counted. A "
+        "model of fastText gives words of similarity sets that it lacks the vectors of their n-grams.",
         epilog="examples: lmzoo probe outputs/ptb/skipgram outputs/ptb/ppmi --csv table.csv; "
         "lmzoo probe vectors.txt --neighbours bank",
     )
-    what = "runs of lmzoo vectors, or files in word2vec's or GloVe's formats"
+    what = "runs of lmzoo vectors, or files in word2vec's, GloVe's or fastText's formats"
     parser.add_argument("vectors", action=RunFolder, nargs="+", help=what)
     parser.add_argument("--sets", type=Path, nargs="*", metavar="FILE", help="two words and a number on each line; "
                         "where not given, those of wordsim and wordsim-more below $LMZOO_DATA or data")  # fmt: skip

@@ -3,6 +3,7 @@
 Bojanowski, Grave, Joulin & Mikolov, *Enriching word vectors with subword information*, TACL 2017.
 """
 
+import re
 from typing import Unpack
 
 import torch
@@ -22,20 +23,21 @@ MOST = 2
 """The occurrences in a batch whose steps a row takes in full. With 8 training on the embedded corpus diverges."""
 
 
-def buckets_of(word: str, shortest: int, longest: int, buckets: int) -> list[int]:
+def buckets_of(word: str | bytes, shortest: int, longest: int, buckets: int) -> list[int]:
     """The bucket of each n-gram of characters of ``<word>``, hashed by FNV-1a over bytes with a sign, as fastText does.
 
     The ends ``<`` and ``>`` alone are no n-grams.
     """
-    signs, found = f"<{word}>", []
+    own = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
+    signs, found = re.findall(rb"[^\x80-\xbf][\x80-\xbf]*", b"<%b>" % own), []
     for begin in range(len(signs)):
-        for end in range(begin + shortest, min(begin + longest, len(signs)) + 1):
-            if end - begin == 1 and (begin == 0 or end == len(signs)):
-                continue
-            number = 2166136261
-            for byte in signs[begin:end].encode("utf-8", "surrogatepass"):
+        number = 2166136261
+        for end, sign in enumerate(signs[begin : begin + longest], begin + 1):
+            for byte in sign:
                 number = (number ^ (byte if byte < 128 else byte + 0xFFFFFF00)) * 16777619 & 0xFFFFFFFF
-            found.append(number % buckets)
+            alone = end - begin == 1 and (begin == 0 or end == len(signs))
+            if end - begin >= shortest and not alone:
+                found.append(number % buckets)
     return found
 
 

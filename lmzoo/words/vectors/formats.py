@@ -1,19 +1,26 @@
-"""Files of word vectors: word2vec's text and binary formats, and GloVe's text."""
+"""Files of word vectors: word2vec's text and binary formats, GloVe's text, and fastText's models."""
 
 import codecs
+import dataclasses
+import struct
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import foreign, text_bytes
 from lmzoo.core.seals import check_recorded
+from lmzoo.words.vectors.fasttext import buckets_of
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 VECTORS = "vectors.bin"
 """The file of a run of ``lmzoo vectors``, in word2vec's binary format."""
+
+FASTTEXT = struct.pack("<i", 793712314)
+"""The first bytes of a model of fastText."""
 
 Format = Literal["word2vec", "word2vec-text", "glove"]
 
@@ -49,6 +56,8 @@ def read_vectors(path: Path) -> WordVectors:
         check_recorded(file, data)
     head = data.partition(b"\n")[0].split()
     try:
+        if data.startswith(FASTTEXT):
+            return _fasttext(data)
         if len(head) != 2 or not (head[0] + head[1]).isdigit():
             return _text(data, None)
         shape = int(head[0]), int(head[1])
@@ -56,7 +65,7 @@ def read_vectors(path: Path) -> WordVectors:
         return _text(body, shape) if _numeric(body.partition(b"\n")[0], shape[1]) else _binary(body, shape)
     except (ValueError, IndexError, OverflowError) as error:
         form, advice = foreign(data)
-        known = advice if form else "word2vec's formats and GloVe's text can be read"
+        known = advice if form else "word2vec's formats, GloVe's text and fastText's models can be read"
         raise UserError(f"{file}: no file of word vectors ({form or shortened(error)})", known) from None
 
 
@@ -107,6 +116,51 @@ def _binary(body: bytes, shape: tuple[int, int]) -> WordVectors:
     if body[place:].strip(b"\n"):
         raise ValueError("it goes on after its last vector; a word of a binary file holds no space")
     return _checked(words, matrix)
+
+
+def _fasttext(data: bytes) -> WordVectors:
+    """The words of a model of fastText, version 12, and the means of their vectors and those of their n-grams.
+
+    Little-endian: two int32, twelve int32 and a double of options, the dictionary, whether the matrix is quantised, its
+    shape as int64, and its float32: a row for each word, then for each bucket of n-grams. What follows is not read.
+    """
+    try:
+        version, dim, *_, buckets, shortest, longest, _, _ = struct.unpack_from("<13id", data, 4)
+        entries, _, _, _, pruned = struct.unpack_from("<3i2q", data, 64)
+        place, names = 92, []
+        for _ in range(entries):
+            end = data.index(b"\0", place)
+            if data[end + 9] == 0:  # a word, no label
+                names.append(data[place:end])
+            place = end + 10
+        quantised, rows, width = struct.unpack_from("<?2q", data, place)
+    except (ValueError, IndexError, struct.error):
+        raise ValueError("fastText's model is cut") from None
+    if version != 12:
+        raise ValueError(f"fastText's version {version}, not 12")
+    if quantised or pruned > 0:
+        raise ValueError("fastText's model is quantised, and only one that is not can be read")
+    if (rows, width) != (len(names) + buckets, dim) or dim < 1 or buckets < (longest > 0):
+        raise ValueError(f"fastText's matrix has {rows:,} x {width:,} numbers")
+    if len(data) < place + 17 + 4 * rows * width:
+        raise ValueError("fastText's model is cut")
+    matrix = np.frombuffer(data, "<f4", rows * width, place + 17).reshape(rows, width)
+    if not np.isfinite(matrix).all():
+        raise ValueError("a number is not finite")
+
+    def mean(word: str | bytes, own: list[int]) -> np.ndarray | None:
+        parts = [] if word == b"</s>" else buckets_of(word, shortest, longest, buckets)
+        where = own + [len(names) + number for number in parts]
+        return matrix[where].mean(0) if where else None
+
+    def of_another(word: str) -> Tensor | None:
+        vector = mean(word, [])
+        return None if vector is None else torch.from_numpy(vector)
+
+    vectors = np.empty((len(names), dim), np.float32)
+    for row, name in enumerate(names):
+        vectors[row] = mean(name, [row])
+    return dataclasses.replace(_checked([*map(_decoded, names)], vectors), of_another=of_another)
 
 
 def _decoded(word: bytes) -> str:

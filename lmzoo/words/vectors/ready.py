@@ -55,7 +55,7 @@ class Joined(Method):
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)
-        parts = [read_vectors(Path(run)) for run in self.runs]
+        parts = [read_vectors(Path(run)).with_words(self.words) for run in self.runs]
         self.words = [word for word in self.words if all(word in part.index for part in parts)]
         if not self.words:
             raise UserError("method.runs: no word of the text has a vector in each")

@@ -1,19 +1,32 @@
 """Words and their vectors, and the words nearest to a word."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from lmzoo.corpus.vocabulary import EOS, UNK
+
 
 @dataclass(frozen=True)
 class WordVectors:
-    """V words, the most frequent first, and the (V, d) float32 matrix of their vectors."""
+    """V words, the most frequent first, and the (V, d) float32 matrix of their vectors.
+
+    Args:
+        of_another: the (d,) vector of a word that is not among them, where its characters give it one.
+    """
 
     words: list[str]
     matrix: Tensor
+    of_another: Callable[[str], Tensor | None] = lambda word: None
+
+    def with_words(self, words: Iterable[str]) -> "WordVectors":
+        """These vectors and, behind them, those that other words have, but `<unk>` and `<eos>`, which are no words."""
+        others = dict.fromkeys(word for word in words if self.row(word) is None and word not in (UNK, EOS))
+        new = {word: vector for word in others if (vector := self.of_another(word)) is not None}
+        return WordVectors([*self.words, *new], torch.vstack([self.matrix, *new.values()])) if new else self
 
     @cached_property
     def index(self) -> dict[str, int]:
