@@ -71,10 +71,22 @@ def ptb() -> Corpus:
     return load_corpus({"name": "ptb", "context": "sentence", "vocabulary": None, "urls": []})
 
 
+NO_TESTS = pytest.StashKey[set[str]]()
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark as slow what ``tests/slow.txt`` names: tests of seconds whose quicker siblings run always."""
     named = set(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines())
     for item in items:
         if item.nodeid in named:
             item.add_marker(pytest.mark.slow)
+    config.stash[NO_TESTS] = named - {item.nodeid for item in items}
+
+
+@pytest.fixture
+def no_tests(request: pytest.FixtureRequest) -> set[str]:
+    """What ``tests/slow.txt`` names and is no test."""
+    if request.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        pytest.skip("not all tests are collected")
+    return request.config.stash[NO_TESTS]

@@ -129,7 +129,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path):
         ("a b\nc d\n".encode("utf-16-le"), "line 1 has a null byte, which is no text; convert it to UTF-8 if it is"),
         (b"a\nb\nc\0d\ne\n", "line 3 has a null byte"),
         ("a b\n".encode("utf-16"), "not UTF-8 (line 1, byte 0) but UTF-16; convert it first"),
-        (gzip.compress(b"a b\n"), "not UTF-8 (line 1, byte 1) but gzip; let its name end in .gz"),
+        (gzip.compress(b"a b\n", mtime=0), "not UTF-8 (line 1, byte 1) but gzip; let its name end in .gz"),
         (bz2.compress(b"a b\n"), "but bzip2; unpack it first"),
         (lzma.compress(b"a b\n"), "not UTF-8 (line 1, byte 0) but xz; unpack it first"),
         ("BZh is no caf\xe9\n".encode(), None),

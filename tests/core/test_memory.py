@@ -37,8 +37,7 @@ def test_pages_are_cleared_once_but_where_large_tensors_are_given_back():
         return [*map(int, done.stdout.split())]
 
     # where the system happens to put the heap below something else, it cannot grow, and nothing is kept
-    given_back, kept = min((faults() for _ in range(3)), key=lambda counts: counts[1])
-    assert kept < 1000 < given_back  # 39,000 where they are cleared
+    assert any(kept < 1000 < given_back for given_back, kept in (faults() for _ in range(3)))  # 39,000 where cleared
 
 
 def test_other_allocators_are_left_alone(monkeypatch: pytest.MonkeyPatch):
