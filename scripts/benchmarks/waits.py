@@ -80,9 +80,15 @@ def line(row: Row, rounds: int) -> list[str]:
         taken.append([*ours, *peer, *floor])
     values = np.array(taken)
     seconds, mib, peer, peer_mib, _, _ = np.median(values, axis=0)
-    ratios, share = values[:, 2] / values[:, 0], np.median(values[:, 4] / values[:, 0])
+    ratios, shares = values[:, 2] / values[:, 0], values[:, 4] / values[:, 0]
+    spread = ratios if row.peer else shares
     figures = [f"{seconds * row.factor:.3g}", f"{peer * row.factor:.3g}", f"{np.median(ratios):.2f}"]
-    figures += [f"{ratios.min():.2f} to {ratios.max():.2f}", f"{share:.2f}", f"{mib:.0f}", f"{peer_mib:.0f}"]
+    figures += [
+        f"{spread.min():.2f} to {spread.max():.2f}",
+        f"{np.median(shares):.2f}",
+        f"{mib:.0f}",
+        f"{peer_mib:.0f}",
+    ]
     return [row.work, row.unit, *("" if "nan" in figure else figure for figure in figures), row.asked]
 
 
