@@ -47,7 +47,7 @@ def run_jobs(command: str, about: str) -> int:
         return INTERRUPTED
     finally:
         shutil.rmtree(notes, ignore_errors=True)
-    done = [Path(folder) for folder, ended in outcomes if ended]
+    done = list(dict.fromkeys(Path(folder) for folder, ended in outcomes if ended))
     if len(done) > 1 and first:
         _compare(done)
     if failed := [folder for folder, ended in outcomes if not ended]:

@@ -48,7 +48,8 @@ class Registry:
 
     def idle(self, settings: Mapping[str, Any]) -> dict[str, str]:
         """The entry's options that have no effect on the run of these settings; see `lmzoo.core.options.idle`."""
-        return idle(self.entries[settings[f"{self.kind}.name"]], settings, f"{self.kind}.")
+        entry = self.entries.get(str(settings.get(f"{self.kind}.name")))
+        return idle(entry, settings, f"{self.kind}.") if entry else {}
 
     def renamed(self, options: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
         """Options with other names of what the entry is made from; see `lmzoo.core.options.renamed`."""

@@ -58,6 +58,9 @@ class LanguageModel(nn.Module, ABC):
     learnt: ClassVar[Sequence[str]] = ()
     """The tensors beside the parameters that are learnt from a text, such as counted tables; see `learnt_numbers`."""
 
+    random: bool = True
+    """Whether `estimate` draws random numbers. If not, the seed of a model without parameters has no effect."""
+
     starts_from: tuple[str, Sequence[str]] | None = None
     """The option that names trained runs to start from, and their folders; `inherit` is given the runs."""
 

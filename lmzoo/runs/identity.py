@@ -3,15 +3,19 @@
 import functools
 import json
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmzoo.core.configs import completed, defaults
 from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.options import idle as options_idle
 from lmzoo.core.options import written
+from lmzoo.core.registry import Registry
+from lmzoo.corpus.entries import corpora
 from lmzoo.protocol.model import models
 from lmzoo.protocol.state_dict import without_numbers
 from lmzoo.runs.kinds import kind_of
 from lmzoo.runs.settings import TRAINED_RUNS, flatten
+from lmzoo.runs.trainer_options import TrainerOptions
 
 FREE_TO_CHANGE = {
     "run_dir",
@@ -31,19 +35,63 @@ def of_steps(option: str) -> bool:
 
 def takes_steps(config: Mapping[str, Any]) -> bool:
     """Whether options of gradient descent matter to a run: not where its model has no parameters, such as an n-gram."""
-    return "model" not in config or _has_parameters(json.dumps(config["model"], default=str))
+    return "model" not in config or _learns(json.dumps(config["model"], default=str)).by_steps
+
+
+class _Learns(NamedTuple):
+    """How a model learns: by steps of gradient descent, and with random numbers."""
+
+    by_steps: bool
+    at_random: bool
 
 
 @functools.cache
-def _has_parameters(options: str) -> bool:
+def _learns(options: str) -> _Learns:
     import lmzoo.models  # noqa: F401 - it registers all of them, which takes a while and is seldom needed
 
     try:
         with without_numbers():
             model = models.build(json.loads(options), vocabulary_size=1 << 16)
     except (UserError, RuntimeError):  # told where the run is made; a model of one's own that needs its numbers
-        return True
-    return any(parameter.requires_grad for parameter in model.parameters())
+        return _Learns(by_steps=True, at_random=True)
+    by_steps = any(parameter.requires_grad for parameter in model.parameters())
+    return _Learns(by_steps, at_random=by_steps or model.random)
+
+
+def without_effect(config: Mapping[str, Any]) -> dict[str, str]:
+    """The options that have no effect on a run beside its others, and the reason of each; see `Idle`.
+
+    They make no other run.
+    """
+    options = flatten(config)
+    idle = {name: why for registry in _registries(config) for name, why in registry.idle(options).items()}
+    if "trainer" in config:
+        idle |= options_idle(TrainerOptions, options, "trainer.")
+    if not takes_steps(config):
+        reason = written("model", options["model.name"])
+        refused = {key for key in TRAINED_RUNS if options.get(key) is not None}  # when it begins
+        steps = {key for key in options if of_steps(key)} - FREE_TO_CHANGE - refused
+        idle |= dict.fromkeys(steps, f"{reason}, which takes no steps of gradient descent")
+        if not _learns(json.dumps(config["model"], default=str)).at_random:
+            idle["seed"] = f"{reason}, which draws no random numbers"
+    return idle
+
+
+def _registries(config: Mapping[str, Any]) -> tuple[Registry, ...]:
+    """The registries of what learns and of what it learns from. They are imported when they are needed."""
+    if "labeller" in config:
+        import lmzoo.labels
+        from lmzoo.labels.model import labellers
+        from lmzoo.labels.tasks import tasks
+
+        return labellers, tasks
+    if "method" in config:
+        from lmzoo.words.vectors.method import methods
+
+        return methods, corpora
+    import lmzoo.models  # noqa: F401
+
+    return models, corpora
 
 
 def decisive(config: Mapping[str, Any], steps: bool) -> dict[str, Any]:
@@ -59,6 +107,12 @@ def decisive(config: Mapping[str, Any], steps: bool) -> dict[str, Any]:
     }
 
 
+def effective(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that results depend on beside the others that the configuration has, flattened."""
+    idle = without_effect(config)
+    return {key: value for key, value in decisive(config, steps=True).items() if key not in idle}
+
+
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The options that results depend on in which two configurations differ, as ``key: old -> new``.
 
@@ -68,9 +122,9 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if "trainer.precision" in before and after.get("trainer.precision") == "auto":
         before["trainer.precision"] = "auto"
     differing = [key for key in {**before, **after} if before.get(key, "absent") != after.get(key, "absent")]
-    if any(map(of_steps, differing)) and not takes_steps(new):
-        refused = {key for key in TRAINED_RUNS if after.get(key) is not None}  # when it begins
-        differing = [key for key in differing if not of_steps(key) or key in refused]
+    if differing:
+        matter = effective(old) | effective(new)
+        differing = [key for key in differing if key in matter]
     return [
         f"{key}: {shortened(before.get(key, 'absent'))} -> {shortened(after.get(key, 'absent'))}" for key in differing
     ]
@@ -89,24 +143,16 @@ def unlike_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
             if group not in (kind.text, kind.learner):
                 usual[group]["name"] = chosen.get(group)
     usual = flatten(usual)
-    unlike = {key: value for key, value in decisive(config, steps=True).items()
-              if key not in usual or usual[key] != value}  # fmt: skip
-    if any(map(of_steps, unlike)) and not takes_steps(config):
-        unlike = {key: value for key, value in unlike.items() if not of_steps(key)}
-    return unlike
+    return {key: value for key, value in effective(config).items() if key not in usual or usual[key] != value}
 
 
-def without_effect(config: Mapping[str, Any], idle: Mapping[str, str], given: Collection[str]) -> Iterator[str]:
+def given_without_effect(config: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:
     """A line for each reason why options that were given have no effect.
 
     Args:
-        idle: options without effect beside the others, and the reason of each; see `lmzoo.core.options.Idle`.
         given: the options and groups that were given. Others may be of a preset.
     """
-    options, told = flatten(config), dict[str, list[str]]()
-    if not takes_steps(config):
-        reason = f"{written('model', options['model.name'])}, which takes no steps of gradient descent"
-        idle = {**idle, **{key: reason for key in options if of_steps(key) and key not in FREE_TO_CHANGE}}
+    options, idle, told = flatten(config), without_effect(config), dict[str, list[str]]()
     for option in given:
         inside = [key for key in options if key == option or key.startswith(f"{option}.")]
         if inside and all(key in idle for key in inside):

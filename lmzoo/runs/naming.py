@@ -15,10 +15,9 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import read_bytes
 from lmzoo.corpus import corpus_label
 from lmzoo.runs.directory import Run
-from lmzoo.runs.identity import FREE_TO_CHANGE, decisive, differences, of_steps, takes_steps, unlike_defaults
+from lmzoo.runs.identity import FREE_TO_CHANGE, differences, effective, unlike_defaults, without_effect
 from lmzoo.runs.kinds import kind_of
 from lmzoo.runs.listing import CONFIG, OUTPUTS
-from lmzoo.runs.settings import flatten
 
 LONGEST = 100
 """Signs of a corpus in a path."""
@@ -42,17 +41,14 @@ def run_folder(config: Mapping[str, Any]) -> Path:
         return folder
     parents = dict.fromkeys([folder.parent, OUTPUTS / str(text.get("name"))])
     held = (run for parent in parents for run in _holding(config, parent))
-    whole = decisive(config, steps=takes_steps(config))
-    return next(held, folder if free else folder.with_name(f"{learner}-{_digest(whole)[:12]}"))
+    return next(held, folder if free else folder.with_name(f"{learner}-{_digest(effective(config))[:12]}"))
 
 
 def _holding(config: Mapping[str, Any], parent: Path) -> Iterator[Path]:
     """The runs of this configuration in a folder. The lines of most others tell, so that few of hundreds are parsed."""
     as_written = {*OmegaConf.to_yaml(OmegaConf.create(dict(config))).splitlines()}
     ours = {*map(_as_whole, as_written)}
-    steps = takes_steps(config)
-    free = [key for key in flatten(config) if key in FREE_TO_CHANGE or (of_steps(key) and not steps)]
-    free = {key.rpartition(".")[2] for key in [*free, "trainer.precision"]}
+    free = {key.rpartition(".")[2] for key in {*FREE_TO_CHANGE, *without_effect(config), "trainer.precision"}}
     for file in sorted(parent.glob(f"*/{CONFIG}")):
         with contextlib.suppress(UserError):
             lines = {*read_bytes(file, LARGEST).decode(errors="replace").splitlines()}

@@ -19,8 +19,8 @@ from lmzoo.numerics.averaging import Average
 from lmzoo.numerics.waiting import Trust, own_copy, sent, trusting
 from lmzoo.protocol.condition import initial_state
 from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.optimization import optimizers, schedules
-from lmzoo.training.options import TrainerOptions
 from lmzoo.training.random_state import random_state, set_random_state
 
 CAUTIOUS = 100

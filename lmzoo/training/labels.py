@@ -11,7 +11,7 @@ import lmzoo.labels  # noqa: F401 - its import registers the models
 from lmzoo.core.errors import UserError, named_by
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
-from lmzoo.labels.tasks import load_task, tasks
+from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import Trained
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, restore
@@ -36,7 +36,7 @@ class Learning(SteppedLearner[Labeller]):
     options: Options
 
     def __init__(self, options: Options, run: Run):
-        super().__init__(options, run, labellers, options.labeller, tasks)
+        super().__init__(options, run, labellers, options.labeller)
         self.task, self.texts, self.corpus = load_task(options.task, self.model, self.name)
         self.train = self.texts["train"].sentences
         self.known_words = {word for sentence in self.train for word in sentence.words}

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError, printable, shortened
-from lmzoo.core.options import call, check, idle, sources
+from lmzoo.core.options import call, check, sources
 from lmzoo.corpus import Corpus
-from lmzoo.corpus.entries import corpora
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.protocol.abilities import HasLogZ
 from lmzoo.protocol.model import LanguageModel, learnt_numbers, models
@@ -24,8 +23,8 @@ from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run, configured_corpus
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.results import finite
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.optimization import optimizers, schedules
-from lmzoo.training.options import TrainerOptions
 from lmzoo.training.progress import Progress
 from lmzoo.training.session import Learner, RunOptions, log
 from lmzoo.training.trainer import Trainer
@@ -59,7 +58,6 @@ class Learning(Learner):
     """A language model, and the trainer that fits it."""
 
     trainer: Trainer
-    registries = (corpora, models, optimizers, schedules)
 
     def __init__(self, options: Options, run: Run):
         self.options, self.run = options, run
@@ -75,9 +73,6 @@ class Learning(Learner):
         if "valid" not in self.corpus.splits:
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
         self.sources = others | sources(TrainerOptions, options.trainer, "trainer.")
-
-    def idle(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        return super().idle(settings) | idle(TrainerOptions, settings, "trainer.")
 
     @property
     def step(self) -> int:

@@ -11,7 +11,7 @@ from lmzoo.core import ranks
 from lmzoo.core.options import call
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.directory import Run
-from lmzoo.training.options import TrainerOptions
+from lmzoo.runs.trainer_options import TrainerOptions
 
 ROUNDS = 10
 CLEARLY = 1.2

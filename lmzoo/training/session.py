@@ -16,17 +16,15 @@ from lmzoo.core import ranks
 from lmzoo.core.errors import printable
 from lmzoo.core.options import Seed, call
 from lmzoo.core.plugins import load_plugins
-from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
 from lmzoo.reports.board import Board
 from lmzoo.runs.directory import Run
-from lmzoo.runs.identity import decisive, without_effect
+from lmzoo.runs.identity import decisive, given_without_effect
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, kind_of, summary
 from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import log_warnings, logging_to
 from lmzoo.runs.made_from import foreknown
 from lmzoo.runs.provenance import origins
-from lmzoo.runs.settings import flatten
 
 log = logging.getLogger(__name__)
 
@@ -60,14 +58,12 @@ class Learner(ABC):
     Attributes:
         corpus: the text; of labelled texts its words.
         sources: what its options name it to be made from; see `lmzoo.core.options.sources`.
-        registries: of what its options name.
         resumed: whether `restore` has found a checkpoint.
         unsealed: files of what is learnt that have no checksum of their own, as checkpoints do.
     """
 
     corpus: Corpus
     sources: Mapping[str, Sequence[str]]
-    registries: Sequence[Registry]
     resumed: bool = False
     unsealed: Sequence[str] = ()
 
@@ -85,10 +81,6 @@ class Learner(ABC):
     @abstractmethod
     def tokens(self) -> int:
         """How many tokens it has read so far."""
-
-    def idle(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        """Options that have no effect with the others; see `lmzoo.core.options.idle`."""
-        return {name: why for registry in self.registries for name, why in registry.idle(settings).items()}
 
     @abstractmethod
     def prepare(self, board: Board) -> dict[str, Any]:
@@ -140,7 +132,7 @@ def _train(
     run.check(config)
     load_plugins(options.plugins)
     learner: Learner = build(options, run)
-    notes = [*without_effect(config, learner.idle(flatten(config)), given)]
+    notes = [*given_without_effect(config, given)]
     corpus = learner.corpus
     made_from = origins(learner.sources, corpus.vocabulary.form.unit)
     warnings = [*corpus.warnings, *foreknown(learner.sources, corpus)]

@@ -59,7 +59,6 @@ class SteppedLearner(Learner, Generic[M]):
     Args:
         registry: has the model.
         chosen: the model's options.
-        texts: the registry that has what it learns from.
 
     Attributes:
         needed: the names of the parts of `state`.
@@ -72,11 +71,9 @@ class SteppedLearner(Learner, Generic[M]):
     model: M
     text_tokens: int
 
-    def __init__(
-        self, options: SteppedOptions, run: Run, registry: Registry, chosen: Mapping[str, Any], texts: Registry
-    ):
+    def __init__(self, options: SteppedOptions, run: Run, registry: Registry, chosen: Mapping[str, Any]):
         self.run, self.options, self.position = run, options, Position()
-        self.kind, self.name, self.registries = registry.kind, chosen["name"], (registry, texts)
+        self.kind, self.name = registry.kind, chosen["name"]
         self.model, self.sources = registry.build(chosen), registry.sources(chosen)
 
     @property

@@ -20,8 +20,8 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import hand_over, let_imitate, start_from
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent, NotFinite
-from lmzoo.training.options import TrainerOptions
 from lmzoo.training.precision import settled
 from lmzoo.training.progress import Progress
 from lmzoo.training.random_state import random_state, set_random_state

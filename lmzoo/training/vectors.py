@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmzoo.core.errors import UserError
-from lmzoo.corpus.entries import corpora, load_corpus
+from lmzoo.corpus.entries import load_corpus
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import trained
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
@@ -32,7 +32,7 @@ class Learning(SteppedLearner[Method]):
     options: Options
 
     def __init__(self, options: Options, run: Run):
-        super().__init__(options, run, methods, options.method, corpora)
+        super().__init__(options, run, methods, options.method)
         self.corpus = load_corpus(options.corpus)
 
     def start(self) -> None:

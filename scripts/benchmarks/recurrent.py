@@ -32,8 +32,8 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.recurrent import LSTM
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import text_logprobs
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent
-from lmzoo.training.options import TrainerOptions
 
 WORDS, HIDDEN, LAYERS, ROWS, LENGTH, CLASSES = 10_000, 200, 2, 20, 35, 128
 EVALUATED = 7_000

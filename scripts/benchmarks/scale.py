@@ -36,8 +36,8 @@ from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
 from lmzoo.runs.loading import build_model
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent
-from lmzoo.training.options import TrainerOptions
 
 STEPS = 7
 """Steps that are timed, after two that are not."""

@@ -12,8 +12,8 @@ from lmzoo.corpus.entries import corpora
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.protocol.model import models
 from lmzoo.runs.loading import build_model
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.optimization import optimizers, schedules
-from lmzoo.training.options import TrainerOptions
 
 PRESETS = sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml"))
 

@@ -15,9 +15,9 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.options import BelowOne, Bounds, Count, Probability, Size, call, schema
 from lmzoo.corpus.entries import corpora
 from lmzoo.protocol.model import models
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training import language_models
 from lmzoo.training.optimization import optimizers, schedules
-from lmzoo.training.options import TrainerOptions
 
 GIVEN = {
     models: {"vocabulary_size"},

@@ -29,8 +29,8 @@ from lmzoo.corpus.entries import corpora
 from lmzoo.labels.model import labellers
 from lmzoo.labels.tasks import tasks
 from lmzoo.protocol.model import models
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.optimization import optimizers, schedules
-from lmzoo.training.options import TrainerOptions
 from lmzoo.training.session import LEARNERS
 from lmzoo.words.vectors.method import methods
 

@@ -19,7 +19,7 @@ from lmzoo.labels.crf import Crf
 from lmzoo.labels.model import labellers
 from lmzoo.protocol.model import models
 from lmzoo.runs.directory import Run
-from lmzoo.training.options import TrainerOptions
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.words.vectors.method import methods
 
 TAGGED = "the D\ncat N\nends V\n\nthey P\nends V\n\n"

@@ -137,16 +137,32 @@ def runs() -> list[Path]:
 
 def test_a_sweep_and_a_single_command_share_a_run():
     small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
-    swept = command("-m", *small, "seed=1,0")
+    swept = command("-m", *small, "corpus.seed=1,0")
     assert swept.code == 0
     assert len(runs()) == 2
     assert all(re.fullmatch("ngram-[0-9a-f]{6}", run.name) and run.parent.name == "markov" for run in runs())
     first, second = (line for line in swept.out.splitlines() if line.startswith("["))
-    assert re.fullmatch(r"\[0\] seed=1: outputs/markov/ngram-[0-9a-f]{6}", first)
-    assert second.startswith("[1] seed=0: ")
-    outcome = command(*reversed(small), "seed=1", "model.smoothing=modified_kneser_ney")
+    assert re.fullmatch(r"\[0\] corpus\.seed=1: outputs/markov/ngram-[0-9a-f]{6}", first)
+    assert second.startswith("[1] corpus.seed=0: ")
+    outcome = command(*reversed(small), "corpus.seed=1", "model.smoothing=modified_kneser_ney")
     assert f"already finished: {first.partition(': ')[2]}" in outcome.out
     assert len(runs()) == 2
+
+
+def test_options_without_effect_make_no_other_run():
+    small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
+    swept = command("-m", *small, "seed=0,1", "model.order=1,2")
+    assert "no effect with model=ngram, which draws no random numbers: seed" in swept.out
+    assert "already finished" in command(*small, "model.pseudocount=2").out
+    assert len(runs()) == 2
+    assert len(Path("outputs/markov/sweep.csv").read_text().splitlines()) == 3
+
+
+def test_a_run_of_before_with_options_without_effect_is_found_again():
+    keep({"model.clustering": "uniform", "trainer.max_tokens": 9}, "outputs/text/lstm-abcdef")
+    assert folder_of({}) == folder_of({"trainer.average_decay": 0.5}) == "outputs/text/lstm-abcdef"
+    assert folder_of({"model.classes": 9}) != folder_of({"model.classes": 9, "model.clustering": "uniform"})
+    assert folder_of({"corpus.context": "sentence"}) != "outputs/text/lstm-abcdef"
 
 
 def test_a_preset_and_its_options_are_one_run(monkeypatch: pytest.MonkeyPatch):

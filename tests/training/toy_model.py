@@ -13,7 +13,7 @@ from lmzoo.core.options import call
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.runs.directory import Run
-from lmzoo.training.options import TrainerOptions
+from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.progress import Progress
 from lmzoo.training.trainer import Trainer
 

@@ -15,6 +15,7 @@ from lmzoo.protocol.model import LanguageModel, Trained, models
 class OfTrained(LanguageModel):
     """A model made of trained models. They are in the checkpoint of its own run, with their options."""
 
+    random = False
     components: Iterable[LanguageModel]
     of_sentences: bool = False
     """Whether models of whole sentences will do."""

@@ -56,6 +56,7 @@ class HMM(DenseHMM):
     ):
         super().__init__(vocabulary_size=vocabulary_size, states=states)
         self.begin, self.iterations, self.pseudocount = begin, iterations, pseudocount
+        self.random = begin == "random"
         shapes = {"start": (states,), "transition": (states, states), "emission": (vocabulary_size, states)}
         for name, shape in shapes.items():
             if gradient:

@@ -37,6 +37,7 @@ class LogLinear(WindowModel):
         max_iterations: lbfgs ends after this number of iterations at the latest.
     """
 
+    random = False
     word_class: Tensor
 
     def __init__(

@@ -37,6 +37,7 @@ class ModelM(WindowModel):
         max_iterations: training ends after this number of iterations at the latest.
     """
 
+    random = False
     word_class: Tensor
 
     def __init__(

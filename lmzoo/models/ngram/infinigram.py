@@ -97,6 +97,7 @@ class InfiniGram(WithTables[Contexts]):
     reach over the ends of lines.
     """
 
+    random = False
     learnt = ("keys",)
     keys: Tensor
     """(N,) see `Contexts`; before `estimate` those of a text of one `<eos>`."""

@@ -32,6 +32,7 @@ class BackoffModel(WithTables[NGramTable], WindowModel):
     """
 
     forgets_at_eos = True
+    random = False
     learnt = ("logprob", "backoff")
     keys: Tensor
     logprob: Tensor
