@@ -67,6 +67,7 @@ def test_the_figures_of_a_finished_run_purge_no_point(tmp_path: Path):
     first = Board(tmp_path)
     first.scalars({"perplexity/valid": 9.0}, 30)
     first.close()
+    time.sleep(1)  # as above: the tenth file of a process and second sorts before the ninth
     second = Board(tmp_path)
     second.hyperparameters({"seed": 0}, {"result/valid": 9.0}, 30)
     second.close()
