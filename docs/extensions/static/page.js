@@ -9,9 +9,17 @@ addEventListener("load", () => {
     image.replaceWith(link);
     link.append(image);
   }
-  // What scrolls can be scrolled by the keyboard, and the captions of the sidebar are headings of a level.
+  // What scrolls can be scrolled by the keyboard, the captions of the sidebar are headings of a level, the two
+  // sidebars have names, and a signature's arguments are a list, not terms without definitions.
   for (const region of document.querySelectorAll("article :is(pre, .table-wrapper, .formula, p)")) {
     if (region.scrollWidth > region.clientWidth && getComputedStyle(region).overflowX === "auto") region.tabIndex = 0;
   }
   for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.ariaLevel = "2";
+  for (const [side, name] of [["sidebar", "pages"], ["toc", "on this page"]]) {
+    for (const aside of document.querySelectorAll(`aside.${side}-drawer`)) aside.ariaLabel = name;
+  }
+  for (const list of document.querySelectorAll(".sig > dl")) {
+    list.role = "list";
+    for (const argument of list.children) argument.role = "listitem";
+  }
 });
