@@ -10,7 +10,7 @@ addEventListener("load", () => {
     link.append(image);
   }
   // What scrolls can be scrolled by the keyboard, the captions of the sidebar are headings of a level, the two
-  // sidebars have names, and a signature's arguments are a list, not terms without definitions.
+  // sidebars have names, and a signature's arguments are no terms without definitions.
   for (const region of document.querySelectorAll("article :is(pre, .table-wrapper, .formula, p)")) {
     if (region.scrollWidth > region.clientWidth && getComputedStyle(region).overflowX === "auto") region.tabIndex = 0;
   }
@@ -18,8 +18,10 @@ addEventListener("load", () => {
   for (const [side, name] of [["sidebar", "pages"], ["toc", "on this page"]]) {
     for (const aside of document.querySelectorAll(`aside.${side}-drawer`)) aside.ariaLabel = name;
   }
-  for (const list of document.querySelectorAll(".sig > dl")) {
-    list.role = "list";
-    for (const argument of list.children) argument.role = "listitem";
+  for (const part of document.querySelectorAll(".sig > dl, .sig > dl > dd")) {
+    const plain = document.createElement("div");
+    plain.className = "arguments";
+    plain.append(...part.childNodes);
+    part.replaceWith(plain);
   }
 });
