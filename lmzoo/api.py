@@ -18,6 +18,7 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.vocabulary import turned
 from lmzoo.labels.tagger import Tagger
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import (
@@ -52,6 +53,9 @@ class Loaded:
     Words that the model does not know are read as `<unk>`. What gives words says which: ``xylophone→<unk>``. Of other
     texts the log has a warning.
 
+    Texts are in their own order also where a run reads lines backwards (corpus.reverse=true) and has each word given
+    those behind it; the beginning of a sentence that is asked for is its end then.
+
     ``model, vocabulary = lmzoo.load(RUN)`` takes the two out of it.
     """
 
@@ -75,7 +79,8 @@ class Loaded:
             f", {split} perplexity {value:.2f}" for split, value in perplexities(results).items()
         )  # fmt: skip
         name = self.run.config()["model"]["name"]
-        return f"<{name} of {len(self.vocabulary):,} words in {self.run.path}{figures}>"
+        backwards = ", which reads backwards" * self.vocabulary.form.reverse
+        return f"<{name} of {len(self.vocabulary):,} words in {self.run.path}{backwards}{figures}>"
 
     @overload
     def score(self, text: str, condition: str | None = None) -> float: ...
@@ -119,7 +124,7 @@ class Loaded:
             for token in tokens:
                 found.append(self._likeliest(reader, number))
                 reader.read(token[None])
-        return found
+        return [found[place] for place in turned(tokens).tolist()] if self.vocabulary.form.reverse else found
 
     def sample(
         self,

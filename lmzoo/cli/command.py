@@ -1,6 +1,7 @@
 """What the commands share: arguments, and the way they open a run."""
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +44,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)
-        raise UserError(message, "--help shows what there is")
+        text = re.match("unrecognized arguments: [^-]", message)
+        taking = [option for option in ("--prompt", "--sentence") if text and option in self._option_string_actions]
+        raise UserError(message, f"is it text for {taking[0]}?" if taking else "--help shows what there is")
 
     def add_run(self, example: str, what: str = "a run directory") -> None:
         """The run's folder, always the first argument: ``run``."""
@@ -100,7 +103,10 @@ def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
 
 
 def text_file(arguments: argparse.Namespace) -> Path:
-    """The file that ``text`` names."""
+    """The file that ``text`` names; a UserError for what looks like the text itself."""
+    if len(arguments.text.split()) > 1 and not os.path.exists(arguments.text):  # noqa: PTH110 - however long it is
+        problem = f"'{shortened(arguments.text)}': no such file"
+        raise UserError(problem, "a text by itself goes through a pipe: echo 'one line' | lmzoo …")
     return Path("/dev/stdin" if arguments.text == "-" else arguments.text)
 
 
@@ -108,6 +114,13 @@ def open_run(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary]
     """A run, its model and its vocabulary; a UserError as `load` has it."""
     model, vocabulary = load(folder, device)
     return Run(folder), model, vocabulary
+
+
+def backwards(folder: Path, vocabulary: Vocabulary) -> str | None:
+    """That a run reads lines backwards, beside words which are printed in the order of the text; None of others."""
+    if not vocabulary.form.reverse:
+        return None
+    return f"{folder}: reads lines backwards (corpus.reverse=true), so each word is given those behind it"
 
 
 def warn(warning: str | None) -> None:

@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.core.configs import CONFIGS, defaults, saved
 from lmzoo.core.errors import UserError, nearest, one_line, shortened
+from lmzoo.core.options import misplaced
 from lmzoo.runs.settings import flatten
 
 FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"}
@@ -112,10 +113,10 @@ def _require_key(key: str, composed: Mapping[str, Any], groups: set[str]) -> Non
     """Raise a UserError unless the options have the key, under each choice of a sweep, by which they are given."""
     parts = key.split(".")
     parts = parts[:2] if parts[0] == "hydra" else parts
-    advice = {chosen: _advice(parts, options, groups) for chosen, options in composed.items()}
-    lacking = [chosen for chosen in composed if advice[chosen] is not None]
-    if len(lacking) == len(composed):
-        raise UserError(f"{'.'.join(parts)}: no such option", advice[lacking[0]])
+    refused = {chosen: _refusal(parts, options, groups) for chosen, options in composed.items()}
+    lacking = [chosen for chosen in composed if refused[chosen] is not None]
+    if len(lacking) == len(composed) and (refusal := refused[lacking[0]]):
+        raise refusal
     if lacking:
         group = parts[0]
         raise UserError(
@@ -123,18 +124,24 @@ def _require_key(key: str, composed: Mapping[str, Any], groups: set[str]) -> Non
         )
 
 
-def _advice(parts: Sequence[str], options: Any, groups: set[str]) -> str | None:
-    """What to write in place of a key that the options do not have; None for one that they have."""
-    node, first = options, parts[0]
-    inside = [group for group, entries in options.items() if isinstance(entries, dict) and first in entries]
-    if first not in options and inside:
-        return f"did you mean {' or '.join(repr(f'{group}.{first}') for group in inside)}?"
-    for depth, part in enumerate(parts):
-        if not isinstance(node, dict) or part not in node:
-            names = [".".join([*parts[:depth], str(name)]) for name in node] if isinstance(node, dict) else []
-            return nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
-        node = node[part]
-    return None
+def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError | None:
+    """What is wrong with a key that the options do not have; None for one that they have."""
+    node, depth, key, option = options, 0, ".".join(parts), parts[-1]
+    while depth < len(parts) and isinstance(node, dict) and parts[depth] in node:
+        node, depth = node[parts[depth]], depth + 1
+    if depth == len(parts):
+        return None
+    names = [".".join([*parts[:depth], str(name)]) for name in node] if isinstance(node, dict) else []
+    advice = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
+    own = groups.intersection(parts[:-1])
+    if own or len(parts) == 1:
+        if inside := [repr(f"{group}.{option}") for group in sorted(groups) if option in (options.get(group) or ())]:
+            advice = f"did you mean {' or '.join(inside)}?"
+        for group in own or (sorted(groups, reverse=True) if not inside else ()):  # model before corpus
+            holders = [file.stem for file in (CONFIGS / group).glob("*.yaml") if option in defaults(group, file.stem)]
+            if refusal := misplaced(group, option, holders, str((options.get(group) or {}).get("name"))):
+                return refusal
+    return UserError(f"{key}: no such option", advice)
 
 
 def hydra_message(error: Exception) -> str:

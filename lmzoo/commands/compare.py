@@ -11,13 +11,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, open_run, warn
+from lmzoo.cli.command import CommandParser, RunFolder, backwards, bounded, check_output, open_run, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, named_by, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.form import Form, require_one_direction
 from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
 from lmzoo.protocol.exchange import read_logprobs
@@ -58,8 +59,8 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
 
     Raises: UserError as `_all_scored` does, and where one of them gives a token no probability.
     """
-    models, text = _all_scored(paths, [split], device)
-    tokens, whole_sentences = text.tokens(split), any(model.whole_sentences for model in models)
+    models, text = _all_scored(paths, [split], device, f"--plot {plot}" if plot else None)
+    tokens = text.tokens(split)
     lines = []
     for name, model in zip("AB", models, strict=True):
         measured, beside = Score(model.logprobs[split]), model.context
@@ -76,10 +77,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
         f"{interval.high:+.2f} ({SAMPLES} texts drawn from {int((tokens == 0).sum()):,} sentences"
         f"{f' in blocks of {interval.block}' if interval.block > 1 else ''}, seed {seed})"
     )
-    if whole_sentences:
-        if plot:
-            problem = f"--plot {plot}: one of the runs has a probability of whole sentences alone"
-            raise UserError(problem, "leave it out")
+    if any(model.whole_sentences for model in models):
         return "\n".join(lines)
     frequency = text.train.bincount(minlength=len(text.vocabulary))
     bands = by_frequency(a, b, tokens, frequency, SAMPLES, seed)
@@ -96,11 +94,7 @@ def compare_mixture(paths: list[Path], split: str, device: str) -> str:
 
     Raises: UserError as `_all_scored` does, and where a token is impossible under all.
     """
-    models, _ = _all_scored(paths, ["valid", split], device)
-    for model in models:
-        if model.whole_sentences:
-            problem = f"--mixture: {model.path} has a probability of whole sentences alone"
-            raise UserError(problem, "train model=mixture model.per=sentence")
+    models, _ = _all_scored(paths, ["valid", split], device, "--mixture")
     tables = {part: torch.stack([model.logprobs[part] for model in models], 1) for part in ("valid", split)}  # (N, K)
     for part, table in tables.items():
         if impossible := int(table.isneginf().all(1).sum()):
@@ -133,16 +127,27 @@ class _Scored:
     whole_sentences: bool = False
 
 
-def _all_scored(paths: Sequence[Path], splits: Sequence[str], device: str) -> tuple[list[_Scored], Corpus]:
+def _all_scored(
+    paths: Sequence[Path], splits: Sequence[str], device: str, of_words: str | None
+) -> tuple[list[_Scored], Corpus]:
     """What runs and files of log p give some splits, and the text of the runs.
 
-    Raises: UserError where they are of different texts or words, or there is no run; and as `read_logprobs` does.
+    Args:
+        of_words: the option that needs probabilities of words, if one does.
+
+    Raises: UserError where they are of different texts, words or directions, have no probabilities of words that are
+        needed, or there is no run; and as `read_logprobs` does. All that comes before anything is scored.
     """
     runs = {path: open_run(path, device) for path in paths if not path.is_file()}
     opened = {path: (run, model, vocabulary, run.corpus()) for path, (run, model, vocabulary) in runs.items()}
     if not opened:
         raise UserError(f"{paths[0]}: is a file of log p, and so are all others", "give a run of that text beside them")
     (first, _, vocabulary, text), *others = opened.values()
+    for run, model, words, _ in opened.values():
+        if of_words and model.whole_sentences:
+            advice = "leave it out; model=mixture model.per=sentence mixes runs by the sentence"
+            raise UserError(f"{of_words}: {run.path} has a probability of whole sentences alone", advice)
+        require_one_direction(run.path, words.form, first.path, vocabulary.form)
     for (run, _, words, other), split in itertools.product(others, splits):
         if text.sha256.get(split) != other.sha256.get(split) or vocabulary.words != words.words:
             problem = f"{run.path}: is of another text, or other words, than {first.path}"
@@ -152,11 +157,14 @@ def _all_scored(paths: Sequence[Path], splits: Sequence[str], device: str) -> tu
                 f"{run.path}: reads more or less of {split} than {first.path}",
                 "name those with the same trainer.first_tokens",
             )
+    files = {
+        path: _Scored(path, {split: read_logprobs(path, split, text.tokens(split), vocabulary) for split in splits})
+        for path in paths if path not in opened
+    }  # fmt: skip
     found = []
     for path in paths:
-        if path not in opened:
-            logprobs = {split: read_logprobs(path, split, text.tokens(split), vocabulary) for split in splits}
-            found.append(_Scored(path, logprobs))
+        if path in files:
+            found.append(files[path])
             continue
         run, model, _, corpus = opened[path]
         warn(run.unfinished())
@@ -189,9 +197,13 @@ def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path
     """
     read: list[Surprisals] = []
     words: list[str] = []
+    forms: list[Form] = []
     for folder in folders:
         run, model, vocabulary = open_run(folder, device)
+        forms.append(vocabulary.form)
+        require_one_direction(run.path, forms[-1], folders[0], forms[0])
         warn(run.unfinished())
+        warn(backwards(run.path, vocabulary))
         if model.whole_sentences:
             raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave it out")
         with named_by(str(run.path)):

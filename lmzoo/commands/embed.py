@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn
+from lmzoo.cli.command import CommandParser, backwards, check_output, open_run, require_kind, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import output_stream
 from lmzoo.core.progress import Bar, reading
 from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus.vocabulary import turned
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.lines import known_words, unknown_warning
@@ -39,7 +40,8 @@ class TextOnDisk:
     Attributes:
         file: where the text came from.
         word_file: a word a line, in UTF-8.
-        number_file: int32, with EOS_ID at the end of each line of the text.
+        number_file: int32, with EOS_ID at the end of each line of the text, as the model reads it.
+        reverse: whether that is from the end of each line; the words are in the order of the text.
         words: N, how many there are.
         lines: how many lines have a word.
     """
@@ -47,6 +49,7 @@ class TextOnDisk:
     file: Path
     word_file: BinaryIO
     number_file: BinaryIO
+    reverse: bool
     words: int = 0
     lines: int = 0
 
@@ -57,7 +60,7 @@ class TextOnDisk:
         with ExitStack() as files:
             try:
                 word_file, number_file = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-                text = cls(file, cast(BinaryIO, word_file), cast(BinaryIO, number_file))
+                text = cls(file, cast(BinaryIO, word_file), cast(BinaryIO, number_file), vocabulary.form.reverse)
                 text._fill(vocabulary)
             except OSError as error:
                 with suppress(OSError):
@@ -73,7 +76,7 @@ class TextOnDisk:
         for piece, numbers in vocabulary.encode_pieces(
             reading(self.file, of_words=vocabulary.form.spaced), str(self.file)
         ):
-            words = vocabulary.form.prepared(piece).decode().split()
+            words = vocabulary.form.forwards.prepared(piece).decode().split()
             tokens = numbers.int().numpy()
             self.words += len(words)
             self.lines += int(((tokens == EOS_ID) & (np.insert(tokens[:-1], 0, last) != EOS_ID)).sum())
@@ -114,7 +117,8 @@ class TextOnDisk:
         """(n, h) float32 of the words."""
         with Bar(self.words, "token", "embedding") as bar:
             for tokens in self.parts():
-                embedded = embed_lines(encoder, tokens)[tokens != EOS_ID]
+                order = turned(tokens) if self.reverse else torch.arange(len(tokens))
+                embedded = embed_lines(encoder, tokens)[order][tokens != EOS_ID]
                 yield embedded.numpy()
                 bar.update(steps=len(embedded))
 
@@ -180,6 +184,7 @@ def main() -> int:
     run, model, vocabulary = open_run(options.run, options.device)
     encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
     warn(run.unfinished())
+    warn(backwards(run.path, vocabulary))
     is_unknown = ~known_words(model, vocabulary)
     with TextOnDisk.of(vocabulary, options.text) as on_disk:
         unknown = sum(int(is_unknown[tokens].sum()) for tokens in on_disk.parts())

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -10,7 +11,7 @@ from typing import Any
 
 from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.seals import RESULTS
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
@@ -98,10 +99,12 @@ def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
     """A split, or a file whose lines have labels, which are one part; any other file part by part."""
     if text in SPLITS:
         return [run.split(text)]
-    if not Path(text).exists():
+    if not os.path.exists(text):  # noqa: PTH110 - however long it is
         meant = get_close_matches(text, SPLITS, n=1)
         advice = f"did you mean '{meant[0]}'?" if meant else None
-        raise UserError(f"{text}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
+        if len(text.split()) > 1:
+            advice = "lmzoo score measures a text by itself: echo 'one line' | lmzoo score RUN"
+        raise UserError(f"{shortened(text)}: neither a split ({', '.join(SPLITS)}) nor a file", advice)
     return file_parts(vocabulary, Path(text))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, bounded, open_run, warn
+from lmzoo.cli.command import CommandParser, backwards, bounded, open_run, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import Bounds, Size
@@ -43,6 +43,7 @@ def main() -> int:
         texts = [_lines(tokens, logprobs) for tokens, logprobs in drawn.each()]
         labels = drawn.conditions if condition is None else None
     warn(unfinished)
+    warn(backwards(run.path, vocabulary))
     for number, lines in enumerate(texts):
         if number and not options.beam:
             print()

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import torch
 
-from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, require_kind, warn
+from lmzoo.cli.command import CommandParser, backwards, bounded, check_output, open_run, require_kind, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Count, Size
 from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.corpus.vocabulary import turned
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior
 from lmzoo.models.hmm.reading import read
@@ -60,7 +61,10 @@ class Inspector:
     def sentence(self, text: str) -> list[str]:
         """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
         tokens = self.vocabulary.encode([text], "--sentence")
-        words = as_read([*self.vocabulary.form.words(text), EOS], known_words(self.model, self.vocabulary)[tokens])
+        form = self.vocabulary.form
+        order = turned(tokens) if form.reverse else torch.arange(len(tokens))  # of the words in the text
+        known = known_words(self.model, self.vocabulary)[tokens[order]]
+        words = as_read([*form.forwards.words(text), EOS], known)
         reading = read(self.model, tokens)
         if reading.logprob == -math.inf:
             problem = f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"
@@ -68,7 +72,8 @@ class Inspector:
         on_path = reading.states == reading.path[:, None]  # (T, S)
         gamma, _ = posterior(reading.chain, torch.tensor([len(tokens)], device=self.model.device))
         lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} the state emits, in %"]
-        for word, z, p in zip(words, reading.path.tolist(), gamma[0][on_path].tolist(), strict=True):
+        path, shares = reading.path[order].tolist(), gamma[0][on_path][order].tolist()
+        for word, z, p in zip(words, path, shares, strict=True):
             emitted = self.words(self.model.words(z), 5)
             lines.append(f"{printable(word):>16}  {z:<7d} {p:<7.2f} {emitted}")
         lines.append(f"log p(x) = {reading.logprob:.2f} nats, of which this path has {100 * reading.share:.2g}%")
@@ -126,6 +131,7 @@ def main() -> int:
     needed = "a hidden Markov model, such as model=vlhmm, or a linear dynamical system, such as model=lds"
     model = require_kind(run, opened, (HiddenMarkovModel, LinearDynamicalSystem), needed)
     warn(run.unfinished())
+    warn(backwards(run.path, vocabulary))
     if isinstance(model, LinearDynamicalSystem):
         for option in ("state", "sentence", "split"):
             if getattr(options, option):

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_output, check_tokenize, open_run, text_file, warn
+from lmzoo.cli.command import CommandParser, backwards, check_output, check_tokenize, open_run, text_file, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.core.files import write_output
@@ -20,7 +20,7 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.lines import by_line, log2_shares
 from lmzoo.corpus.tokenizer import TOKENIZERS
-from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.corpus.vocabulary import EOS_ID, turned
 from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.exchange import encoded
 from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups
@@ -94,6 +94,7 @@ def main() -> int:
         shown, tokenize = not sys.stdout.isatty(), TOKENIZERS[arguments.tokenize] if arguments.tokenize else None
         parts = file_parts(vocabulary, text_file(arguments), arguments.text, shown, tokenize)
     warn(unfinished)
+    warn(backwards(run.path, vocabulary))
     warn(None if of_split else run.trained_text(text_file(arguments)))
     sums = Sums()
     if arguments.table:
@@ -122,6 +123,7 @@ def _export(arguments: argparse.Namespace) -> int:
     if model.whole_sentences:
         raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave out --export")
     warn(run.unfinished())
+    warn(backwards(run.path, vocabulary))
     corpus, context = run.corpus(), arguments.context or run.config()["corpus"]["context"]
     splits: dict[str, tuple[Tensor, Tensor]] = {}
     for split in [name for name in ("valid", "test") if name in corpus.splits]:
@@ -148,22 +150,24 @@ def _table(
     sums: "Sums",
 ) -> Iterator[Sequence[str]]:
     """The header, then a row for each word; sentences and positions count from 1."""
-    tokens, train = torch.cat([part.tokens for part in parts]), run.split("train").tokens
+    read, train = torch.cat([part.tokens for part in parts]), run.split("train").tokens
     log_shares = log2_shares(train, len(vocabulary))
-    lines = by_line(tokens, tokens)
+    order = turned(read) if vocabulary.form.reverse else torch.arange(len(read))
+    tokens = read[order]  # in the order of the text
     matching = model if isinstance(model, Matches) else None
 
     def measure(logprobs: Tensor, following: Tensor, state: State) -> Tensor:
         figures = entropy_and_rank(logprobs, following)
         return figures if matching is None else torch.column_stack([figures, matching.matched(state)])
 
-    expected = at_each_token(model, lines, context, measure)
+    expected = at_each_token(model, by_line(read, read), context, measure)[order]
     yield HEADER if matching is None else (*HEADER, "matched")
     groups = [*scored_groups(model, vocabulary, parts, context, where)]
     for group in groups:
         sums.add(group)
     scored = chain.from_iterable(group.each() for group in groups)
-    for number, (line, words, each) in enumerate(zip(scored, lines, by_line(expected, tokens), strict=True), start=1):
+    texts = zip(scored, by_line(tokens, tokens), by_line(expected, tokens), strict=True)
+    for number, (line, words, each) in enumerate(texts, start=1):
         columns = (0.0 - line.logprobs * UNITS["bits"], *each.T[:2], log_shares[words], *each.T[2:])
         rows = zip(line.words, line.known.tolist(), *(column.tolist() for column in columns), strict=True)
         for position, (word, known, surprisal, entropy, rank, frequency, *matched) in enumerate(rows, start=1):

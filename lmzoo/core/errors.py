@@ -39,13 +39,18 @@ def named_by(option: str, advice: str | None = None) -> Iterator[None]:
         raise UserError(f"{option}: {error.problem}", advice or error.advice) from None
 
 
+def plain(value: object) -> str:
+    """A value as it is given on a command line, and not as Python has it: null, true, or what it is."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def shortened(value: object, length: int = 80) -> str:
     """A value in a message: its beginning, where it is long."""
     many_digits = "a number of very many digits"  # Python refuses to write it out
     if isinstance(value, int) and abs(value) >= 10**length:
         return many_digits
     try:
-        text = str(value)
+        text = plain(value)
     except ValueError:
         return many_digits
     return text if len(text) <= length else f"{text[: length - 1]}…"

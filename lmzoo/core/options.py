@@ -8,12 +8,12 @@ The signature is the schema: every option is a required keyword-only argument, i
 import inspect
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Annotated, Any, Literal
 
-from lmzoo.core.errors import UserError, nearest, shortened
+from lmzoo.core.errors import UserError, nearest, plain, shortened
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ class Idle:
 
 def written(option: str, value: Any) -> str:
     """An option of a run as it is given: ``corpus.context=sentence``, ``model=lstm``, ``trainer.average=null``."""
-    plain = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    return f"{option.removesuffix('.name')}={plain}"
+    return f"{option.removesuffix('.name')}={plain(value)}"
 
 
 class _Origin:
@@ -183,6 +182,13 @@ def schema(function: Callable[..., Any]) -> dict[str, Any]:
         else:
             options[name.removesuffix("_")] = hints.get(name, Any)
     return options
+
+
+def misplaced(group: str, option: str, holders: Iterable[str], chosen: str) -> UserError | None:
+    """The refusal of an option that a choice of a group does not have, but others do; None where none does."""
+    if not (having := ", ".join(sorted(holders))):
+        return None
+    return UserError(f"{group}.{option}: is an option of {group}={having}, not of {group}={chosen}")
 
 
 def sources(function: Callable[..., Any], options: Mapping[str, Any], where: str) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.core.options import call, check, idle, renamed, sources
+from lmzoo.core.options import call, check, idle, misplaced, renamed, schema, sources
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -62,6 +62,10 @@ class Registry:
         if not isinstance(name, str) or name not in self.entries:
             problem = f"{self.kind}.name={shortened(name)}: no such {self.kind}"
             raise UserError(problem, nearest(str(name), self.entries))
+        for option in options.keys() - schema(self.entries[name]).keys():
+            holders = [other for other, entry in self.entries.items() if option in schema(entry)]
+            if refusal := misplaced(self.kind, option, holders, name):
+                raise refusal
         return self.entries[name], options
 
 

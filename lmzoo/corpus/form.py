@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, get_args
 
+from lmzoo.core.errors import UserError, plain
 from lmzoo.core.options import Bounds, call
 from lmzoo.corpus.subwords import Kind, Subwords, joined
 from lmzoo.corpus.tokenizer import TOKENIZERS
@@ -71,6 +72,11 @@ class Form:
         """Whether white space parts words, so that none has it in it, and how much there is does not matter."""
         return self.unit != "char"
 
+    @property
+    def forwards(self) -> "Form":
+        """The same, with the words of a line in the order in which they stand there."""
+        return replace(self, reverse=False)
+
     def cut_by(self, pieces: Subwords) -> "Form":
         """The same, with the pieces that words are cut into."""
         return replace(self, pieces=pieces)
@@ -104,7 +110,7 @@ class Form:
     def changes(self) -> list[str]:
         """The options that are unlike the default, as they are written on a command line."""
         usual = Form().options
-        return [f"corpus.{name}={str(v).lower()}" for name, v in self.options.items() if v != usual.get(name)]
+        return [f"corpus.{name}={plain(v)}" for name, v in self.options.items() if v != usual.get(name)]
 
     def prepared(self, text: bytes) -> bytes:
         """UTF-8 whose lines end with a line feed each -> the same lines as words that spaces part."""
@@ -112,6 +118,14 @@ class Form:
             return text
         lines = text.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n")
         return "".join(" ".join(self.words(line)) + "\n" for line in lines).encode("utf-8", "surrogatepass")
+
+
+def require_one_direction(name: object, form: Form, other: object, others: Form) -> None:
+    """Raise a UserError where one of two, which have these names, reads backwards and the other does not."""
+    if form.reverse != others.reverse:
+        backwards, forwards = (name, other) if form.reverse else (other, name)
+        problem = f"{backwards} reads lines backwards (corpus.reverse=true), and {forwards} forwards"
+        raise UserError(problem, "choose runs of one direction; lmzoo compare RUN… shows the perplexity of each")
 
 
 def character(name: str) -> str:

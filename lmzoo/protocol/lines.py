@@ -14,7 +14,7 @@ from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.conditions import label_numbers, split_labels
 from lmzoo.corpus.lines import by_line, line_sums
-from lmzoo.corpus.vocabulary import UNK
+from lmzoo.corpus.vocabulary import UNK, turned
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import checked, part_logprobs, text_logprobs
 
@@ -166,6 +166,8 @@ def scored_groups(
 ) -> Iterator[Lines]:
     """The lines of a text, which errors call ``where``, scored word by word as soon as a part that ends one is read.
 
+    Words are in the order of the text, also where a model reads lines backwards and has each given those behind it.
+
     Raises: UserError where log-probabilities are none, and what the parts raise, after the lines before.
     """
     known, parts, open_line = known_words(model, vocabulary), iter(parts), []
@@ -175,12 +177,16 @@ def scored_groups(
         open_line.append((part, checked(logprobs, where)))
         if part.text is None or part.text.endswith(b"\n"):
             tokens = torch.cat([part.tokens for part, _ in open_line])
+            logprobs = torch.cat([logprobs for _, logprobs in open_line])
+            if vocabulary.form.reverse:
+                order = turned(tokens)
+                tokens, logprobs = tokens[order], logprobs[order]
             if part.text is None:
                 words = ([vocabulary.words[token] for token in line.tolist()] for line in by_line(tokens, tokens))
             else:
                 text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
-                words = ([*vocabulary.form.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
-            yield Lines(words, tokens, torch.cat([logprobs for _, logprobs in open_line]), known[tokens])
+                words = ([*vocabulary.form.forwards.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
+            yield Lines(words, tokens, logprobs, known[tokens])
             open_line.clear()
 
 

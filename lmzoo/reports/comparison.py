@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmzoo.core.errors import UserError, one_line, printable
+from lmzoo.core.errors import UserError, one_line, plain, printable
 from lmzoo.core.files import read_lines, sha256
 from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.runs.directory import Run
@@ -273,11 +273,7 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
 
 def _values(row: Row, key: str) -> str:
     """The value of an option; several ones where the runs of the row differ in it, as in the seed."""
-    return " ".join(dict.fromkeys(_value(entry.options.get(key, "")) for entry in row.entries))
-
-
-def _value(value: Any) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return " ".join(dict.fromkeys(plain(entry.options.get(key, "")) for entry in row.entries))
 
 
 def _shown(row: Row, name: str) -> str:

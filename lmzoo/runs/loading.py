@@ -14,6 +14,7 @@ from lmzoo.core import ranks
 from lmzoo.core.errors import UserError, named_by, shortened
 from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.corpus.form import require_one_direction
 from lmzoo.corpus.own import unlike
 from lmzoo.protocol.abilities import Imitates
 from lmzoo.protocol.condition import Conditioned
@@ -121,6 +122,7 @@ def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) ->
     with named_by(option, "choose another run"):
         model, vocabulary = load(folder)
         if same_text:
+            require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
             run.check_text(corpus)
         config, unfinished = run.config(), run.unfinished()
     other_words = vocabulary.words != corpus.vocabulary.words

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import lmzoo.labels  # noqa: F401 - its import registers the models
-from lmzoo.core.errors import UserError, named_by
+from lmzoo.core.errors import UserError, named_by, plain
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
 from lmzoo.labels.tasks import load_task
@@ -127,7 +127,7 @@ class RunOpener(Opener):
             trained = load_labeller(Path(folder))
         for name, value in self.options.task.items():
             if name not in ("train", "valid", "test") and trained.task.get(name) != value:
-                there, here = ("null" if setting is None else setting for setting in (trained.task.get(name), value))
+                there, here = plain(trained.task.get(name)), plain(value)
                 raise UserError(f"{option}: {folder} has task.{name}={there}, and here it is {here}",
                                 "repeat its options of task, or choose another run")  # fmt: skip
         if missing := [name for name in trained.plugins if name not in self.options.plugins]:

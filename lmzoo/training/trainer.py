@@ -50,15 +50,13 @@ class Trainer(Keeper):
         observe: Callable[[Progress, dict[str, float]], None],
     ):
         options = settled(options, model, run)
-        if options.precision == "bfloat16" and not model.autocast:
-            raise UserError(
-                f"trainer.precision=bfloat16: {type(model).__name__} computes in float32 alone",
-                "set trainer.precision=float32",
-            )
         self.model, self.corpus, self.run, self.options, self.observe = model, corpus, run, options, observe
         self.progress = Progress()
         self.descent: Descent | None = None
         if any(parameter.requires_grad for parameter in model.parameters()):
+            if options.precision == "bfloat16" and not model.autocast:
+                problem = "trainer.precision=bfloat16: the model computes in float32 alone"
+                raise UserError(problem, "set trainer.precision=float32")
             if options.average == "tail" and options.average_after >= options.epochs:
                 raise UserError(
                     f"trainer.average_after={options.average_after}: {options.epochs} epochs leave none to average",

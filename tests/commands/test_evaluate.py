@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,14 @@ def test_a_misspelt_split_is_answered_with_the_split(finished, text: str):
         UserError, match=rf"neither a split \(train, valid, test\) nor a file; did you mean '{meant}'\?"
     ):
         evaluate(finished[0], text, device="cpu")
+
+
+@pytest.mark.parametrize("command_main", [main, score_command.main])
+@pytest.mark.parametrize("words", [2, 2000])
+def test_a_text_in_place_of_its_file_is_told_how_it_is_scored(finished, command_main: Callable[[], int], words: int):
+    refused = command(str(finished[0]), " ".join(["w1"] * words), main=command_main).refused()
+    assert "error: 'w1 w1" in refused or "error: w1 w1" in refused
+    assert "echo 'one line' | lmzoo " in refused
 
 
 def test_an_unfinished_run_is_evaluated_and_called_so(tmp_path, monkeypatch, capsys):

@@ -112,6 +112,7 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
         (["--tokens", "2", "--sentences", "3"], "--sentences: not allowed with argument --tokens"),
         (["--repetition", "0.5"], "--repetition=0.5: must be at least 1 and finite"),
         (["--words", "3"], "unrecognized arguments: --words 3; --help shows what there is"),
+        (["w1 w2"], "unrecognized arguments: w1 w2; is it text for --prompt?"),
     ],
 )
 def test_mistakes_of_the_command(run: Path, arguments: list[str], message: str):

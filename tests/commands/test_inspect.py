@@ -246,7 +246,7 @@ def test_a_run_from_before_an_option_came_is_read_and_resumed(run, tmp_path):
     assert look(str(run)).out == before
     assert "already finished" in command(*TEXT, *QUICK, *MODELS["vlhmm"], f"run_dir={run}").out
     assert (
-        "tied: False -> True" in command(*TEXT, *QUICK, *MODELS["vlhmm"], "model.tied=true", f"run_dir={run}").refused()
+        "tied: false -> true" in command(*TEXT, *QUICK, *MODELS["vlhmm"], "model.tied=true", f"run_dir={run}").refused()
     )
 
 

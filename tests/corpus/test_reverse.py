@@ -1,15 +1,18 @@
 """Backward language models, ``corpus.reverse=true``: each is a forward one of the text with its lines turned."""
 
+import itertools
+import json
 import math
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from command_line import MODELS, QUICK, command
 
 import lmzoo
-from lmzoo.commands import compare, demo, evaluate, export, generate, label, reading, score
+from lmzoo.commands import compare, demo, embed, evaluate, export, generate, inspect, label, reading, score
 from lmzoo.core.files import LONGEST_WORD
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.form import Form
@@ -79,11 +82,67 @@ def test_it_is_a_forward_model_of_the_turned_text(texts: Path, folder: Path, nam
     assert likely[0] == backwards(likely[1])
     assert "…" in likely[0]
     lm, other = lmzoo.load(a), lmzoo.load(b)
-    assert lm.surprisal("w3 w1 w2") == other.surprisal("w2 w1 w3")
+    for ask in (lm.surprisal, lm.expected):
+        found = ask("w3 w1 w2")
+        assert [*found[2::-1], found[3]] == getattr(other, ask.__name__)("w2 w1 w3")
+    assert "reads backwards" in repr(lm)
+    assert "backwards" not in repr(other)
     for text, split in ((texts / "test.txt", "test"), (texts / "test.word.txt", str(texts / "test.word.txt"))):
         rows = [command(str(run), str(of), main=score.main).out for run, of in ((a, texts / "test.txt"), (b, split))]
-        assert rows[0] == rows[1]
+        assert [sorted(row.splitlines()) for row in rows[:1]] == [sorted(row.splitlines()) for row in rows[1:]]
         assert evaluate.evaluate(a, str(text))["perplexity"] > 0
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_a_text_is_printed_as_it_stands_in_its_file(texts: Path, folder: Path, unit: str):
+    """Its figures are those of a forward run of the turned text, in the other order."""
+    a = str(trained(texts, "ngram", folder / "a", "corpus.reverse=true", *UNITS[unit]))
+    b = str(trained(texts, "ngram", folder / "b", *UNITS[unit], turned_files=f".{unit}"))
+    text, other = str(texts / "test.txt"), str(texts / f"test.{unit}.txt")
+
+    def scored(run: str, file: str, *more: str) -> list[list[str]]:
+        outcome = command(run, file, *more, main=score.main)
+        assert (f"{a}: reads lines backwards" in outcome.err) == (run == a)
+        return [line.split("\t") for line in outcome.out.splitlines()[more != ("--json",) :] if line]
+
+    lines = [
+        [*(line.replace(" ", "\n") if unit == "char" else line.split()), "<eos>"]
+        for line in Path(text).read_text().splitlines()
+    ]
+    lines = [[word.replace("\n", "<space>") for word in line] for line in lines]
+    sums = scored(a, text, "--sums")
+    assert [row[4] for row in sums] == [" ".join(line[:-1]) for line in lines]
+    assert [row[:4] for row in sums] == [row[:4] for row in scored(b, other, "--sums")]
+    parsed = [json.loads(row[0]) for row in scored(a, text, "--json")]
+    assert [[each["word"] for each in line["words"]] for line in parsed] == lines
+    for place, more in ((0, []), (2, ["--table"])):
+        for file, of in ((text, other), ("test", "test")):
+            found, expected = scored(a, file, *more), scored(b, of, *more)
+            assert [row[place] for row in found] == [word for line in lines for word in line]
+            ends = [0, *itertools.accumulate(map(len, lines))]
+            for begin, end in itertools.pairwise(ends):
+                here, there = ([row[place:] for row in rows[begin:end]] for rows in (found, expected))
+                assert here == [*there[-2::-1], there[-1]]
+            assert [row[:place] for row in found] == [row[:place] for row in expected]
+    sentence = command(a, "--sentence", "w1 w2", main=compare.main)
+    shown = ["w", "1", "<space>", "w", "2"] if unit == "char" else ["w1", "w2"]
+    assert [row.split()[0] for row in sentence.out.splitlines()[3:]] == [*shown, "<eos>", "all"]
+    assert "reads lines backwards" in sentence.err
+
+
+def test_vectors_and_states_stand_beside_the_words_of_the_text(texts: Path, folder: Path):
+    a = str(trained(texts, "vlhmm", folder / "a", "corpus.reverse=true", "corpus.context=sentence"))
+    b = str(trained(texts, "vlhmm", folder / "b", "corpus.context=sentence", turned_files=".word"))
+    Path("a.txt").write_text("w1 w2 w3\nw4\nw5 w6\n")
+    Path("b.txt").write_text("w3 w2 w1\nw4\nw6 w5\n")
+    for name, run in (("a", a), ("b", b)):
+        assert command(run, f"{name}.txt", f"{name}.npy", main=embed.main).code == 0
+    rows = [line.split("\t")[1] for line in Path("a.tsv").read_text().splitlines()[1:]]
+    assert rows == ["w1", "w2", "w3", "w4", "w5", "w6"]
+    assert np.array_equal(np.load("a.npy"), np.load("b.npy")[[2, 1, 0, 3, 5, 4]])
+    shown = [command(run, "--sentence", text, main=inspect.main).out.splitlines()
+             for run, text in ((a, "w1 w2 w3"), (b, "w3 w2 w1"))]  # fmt: skip
+    assert shown[0] == [shown[1][line] for line in (0, 3, 2, 1, 4, 5)]
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -122,23 +181,26 @@ def test_words_are_turned_line_by_line(tokens: list[int]):
 def test_it_is_not_taken_for_a_forward_one(texts: Path, folder: Path):
     a = trained(texts, "ngram", folder / "a", "corpus.reverse=true")
     b = trained(texts, "ngram", folder / "b")
+    told = f"{a} reads lines backwards (corpus.reverse=true), and "
     for option in ("--tokens", "--mixture"):
-        assert "is of another text" in command(option, str(b), str(a), main=compare.main).refused()
+        assert f"{told}{b} forwards; choose" in command(option, str(b), str(a), main=compare.main).refused()
+        for run, other, end in ((a, b, "beginning"), (b, a, "end")):
+            assert command(str(other), "--export", "c.npz", main=score.main).code == 0
+            refused = command(option, str(run), "c.npz", main=compare.main).refused()
+            assert f"c.npz: is of lines read from their {end}, unlike the run" in refused
     tables = command(str(a), str(b), main=compare.main).out.split("\n\n")
     assert [table.split(",")[0] for table in tables[:2]] == ["train", "train-reversed"]
-    assert (
-        "cuts the sentence into other words"
-        in command(str(b), str(a), "--sentence", "w1 w2", main=compare.main).refused()
-    )
+    for sentence in ("w1 w2", "w1 w2 w1"):
+        assert f"{told}{b} forwards" in command(str(b), str(a), "--sentence", sentence, main=compare.main).err
     files = [f"corpus.{split}={texts / split}.txt" for split in ("train", "valid", "test")]
     mixed = command("corpus=text", *files, "corpus.unknown=true", "model=mixture", f"model.runs=[{a},{b}]")
-    assert "a: was trained on another text" in mixed.refused()
+    assert f"model.runs: {told}corpus train forwards; choose another run" in mixed.refused()
     (folder / "times.tsv").write_text("item\tzone\tword\tmeanItemRT\n1\t1\tw1\t300\n")
     assert "people read forwards" in command(str(a), "times.tsv", main=reading.main).refused()
     assert "-reverse" in command(str(a), "a.arpa", main=export.main).err
     assert "-reverse" not in command(str(b), "b.arpa", main=export.main).err
     again = command("corpus=text", *files, "corpus.unknown=true", *MODELS["ngram"], "run_dir=b", "corpus.reverse=true")
-    assert "corpus.reverse: False -> True" in again.refused()
+    assert "corpus.reverse: false -> true" in again.refused()
     Path("t.txt").write_text("w1 A\nw2 B\n\n")
     lstm = trained(texts, "lstm", folder / "lstm", "corpus.reverse=true")
     sizes = ["labeller.embedding=8", "labeller.hidden=8"]

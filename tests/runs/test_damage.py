@@ -148,7 +148,7 @@ def test_a_damaged_run_directory(name: str, data: bytes, message: str, run: Path
             add_to_corpus("tokenizer: [ptb]"),
             "config.yaml: corpus.tokenizer=['ptb']: must be one of ptb, words or null; ",
         ),
-        (add_to_corpus("unit: null"), "config.yaml: corpus.unit=None: must be one of word, char, bpe, unigram; "),
+        (add_to_corpus("unit: null"), "config.yaml: corpus.unit=null: must be one of word, char, bpe, unigram; "),
         (add_to_corpus("lower: {a: 1}"), "config.yaml: corpus.lower={'a': 1}: must be true or false; "),
         (add_to_corpus("lower: 'no'"), "config.yaml: corpus.lower=no: must be true or false; "),
         (lambda run: None, "nonsense: neither a split (train, valid, test) nor a file"),

@@ -62,7 +62,7 @@ def test_options_of_steps_make_no_other_run_of_a_model_that_takes_none(tmp_path:
     assert differences(config("model=ngram"), config("model=ngram", *steps)) == []
     assert differences(config("model=hmm"), config("model=hmm", *steps, "seed=1")) == ["seed: 0 -> 1"]
     assert differences(config("model=ngram"), config("model=ngram", "trainer.first_tokens=9")) == [
-        "trainer.first_tokens: None -> 9"
+        "trainer.first_tokens: null -> 9"
     ]
     assert len(differences(config("model=lstm"), config("model=lstm", *steps))) > len(steps)
 

@@ -175,6 +175,7 @@ STEPS = ", which takes no steps of gradient descent: "
     [
         ([*NGRAM, "trainer.epochs=12"], [f"model=ngram{STEPS}trainer.epochs"]),  # as it is by default
         ([*NGRAM, "trainer.clip=2", "optimizer=sgd"], [f"model=ngram{STEPS}trainer.clip, optimizer"]),
+        ([*NGRAM, "trainer.precision=bfloat16"], [f"model=ngram{STEPS}trainer.precision"]),
         ([*NGRAM, "trainer=debug", "trainer.checkpoint_seconds=9"], []),
         ([*NGRAM, "model.pseudocount=2"], ["model.smoothing=modified_kneser_ney: model.pseudocount"]),
         ([*TEXT, "model=hmm", "model.states=2", "model.iterations=1", "optimizer.lr=1"],
@@ -201,6 +202,15 @@ def notes(outcome: Outcome) -> list[str]:
     assert outcome.code == 0, outcome
     assert not outcome.err
     return [line for line in outcome.out.splitlines() if line.startswith("no effect")]
+
+
+@pytest.mark.parametrize("option", ["from", "teacher"])
+def test_a_run_that_a_model_without_steps_starts_from_is_refused_and_not_called_idle(
+    option: str, place: Path, folder: Path
+):
+    told = command(*NGRAM, f"trainer.{option}={place / 'base'}")
+    assert f"trainer.{option}={place / 'base'}: " in told.refused()
+    assert "no effect" not in told.out
 
 
 def test_labels_and_vectors_tell_it_too(place: Path, monkeypatch: pytest.MonkeyPatch):

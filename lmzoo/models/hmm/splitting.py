@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, plain
 from lmzoo.protocol.model import LanguageModel, Trained
 
 SPLIT_NOISE = 0.1
@@ -25,10 +25,11 @@ def check_parent(parent: Trained, child: LanguageModel, same: Sequence[str], mul
     """
     run = f"model.parent={parent.folder}"
     if type(parent.model) is not type(child):
-        kinds = f"({type(parent.model).__name__}) than this model ({type(child).__name__})"
-        raise UserError(f"{run}: is of another kind {kinds}", "choose a run of the same")
+        raise UserError(
+            f"{run}: is a run of model={parent.options['name']}", "choose a run of the model that is trained"
+        )
     for option in same:
-        there, here = (str(getattr(model, option)).lower() for model in (parent.model, child))
+        there, here = (plain(getattr(model, option)) for model in (parent.model, child))
         if there != here:
             raise UserError(f"{run}: has model.{option}={there}, not {here}", "set it to the same")
     for option in multiples:

@@ -12,7 +12,7 @@ from command_line import command
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from lmzoo.commands import evaluate, generate, score
+from lmzoo.commands import compare, evaluate, generate, score
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Corpus
@@ -221,6 +221,14 @@ def test_commands_that_need_words_refuse_it(trained: Path, runs: list[str], text
     assert "whole sentences alone" in command(str(trained), main=generate.main).refused()
     assert "whole sentences alone" in command(str(trained), str(file), main=score.main).refused()
     assert command(str(trained), str(file), "--sums", main=score.main).code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compare, "text_logprobs", lambda *_: pytest.fail("scored before it is refused"))
+        told = command("--mixture", runs[0], str(trained), main=compare.main).refused()
+        assert f"--mixture: {trained} has a probability of whole sentences alone; leave it out; model=mixture" in told
+        told = command(
+            "--tokens", runs[0], str(trained), "--plot", str(tmp_path / "a.svg"), main=compare.main
+        ).refused()
+        assert f"a.svg: {trained} has a probability of whole sentences alone" in told
     for more in (["model=cache", f"model.run={trained}"], ["model=mixture", f"model.runs=[{trained},{runs[0]}]"]):
         assert "whole sentences alone" in command(*text, *more, f"run_dir={tmp_path / 'no'}").refused()
 

@@ -108,7 +108,7 @@ def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
         (["model.embeddings=factored"], "has model.embeddings=free, not factored; set it to the same"),
         (["model.dim=16"], "has model.dim=8, not 16; set it to the same"),
         (["model.tied=true"], "has model.tied=false, not true; set it to the same"),
-        (["model=vlhmm"], r"is of another kind \(TwoLevelHMM\) than this model \(VeryLargeHMM\); choose a run"),
+        (["model=vlhmm"], "is a run of model=twolevel_hmm; choose a run of the model that is trained"),
         (["corpus.train=410"], r"parent: was trained on another text .*\); choose another run$"),
         (["model.parent=nowhere"], r"nowhere: not a run directory \(.*\); choose another run$"),
         (["model=vlhmm", "model.parameterisation=table"], "a table has no state vectors to split; set it to null"),
