@@ -11,7 +11,7 @@ import pytest
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import defaults
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, plain
 from lmzoo.core.options import BelowOne, Bounds, Count, Probability, Size, call, schema
 from lmzoo.corpus.entries import corpora
 from lmzoo.protocol.model import models
@@ -115,7 +115,7 @@ def test_a_wrong_value_is_refused_in_one_line_that_names_the_option(options: Opt
         with pytest.raises(UserError) as raised:
             call(options.who, {**options.right, name: value}, options.where, **given)
         message = str(raised.value)
-        assert message.startswith(f"{options.where}{name}={value}: must be "), message
+        assert message.startswith(f"{options.where}{name}={plain(value)}: must be "), message
         assert "\n" not in message
 
 
@@ -252,4 +252,4 @@ def test_what_is_wrong_is_said(annotation: Any, value: Any, message: str):
     function.__annotations__["option"] = annotation
     with pytest.raises(UserError) as raised:
         call(function, {"option": value}, "trainer.")
-    assert str(raised.value) == f"trainer.option={value}: {message}"
+    assert str(raised.value) == f"trainer.option={plain(value)}: {message}"
