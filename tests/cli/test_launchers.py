@@ -44,8 +44,8 @@ def test_a_launcher_does_two_runs_that_keep_to_their_threads(
     plugin = {"local": "joblib", "submitit_local": "submitit"}[launcher]
     pytest.importorskip(f"hydra_plugins.hydra_{plugin}_launcher")
     given = [f"hydra.launcher.{option}" for option in options]
-    table, out = sweep(tmp_path, "seed=0,1", f"hydra/launcher={launcher}", *given)
-    assert sorted(line["seed"] for line in table) == ["0", "1"]
+    table, out = sweep(tmp_path, "model.unknown=false,true", f"hydra/launcher={launcher}", *given)
+    assert sorted(line["model.unknown"] for line in table) == ["false", "true"]
     assert out.count("\nmarkov, context stream, 21 words\n") == 1  # one table
     for line in table:
         (start,) = json.loads((tmp_path / line["run"] / "provenance.json").read_text())
