@@ -225,7 +225,7 @@ class Again:
         """Why a run is not made again; None if it is."""
         if run.seconds >= 60 * self.minutes:
             return f"took {run.seconds:,.0f} s"
-        if "cuda" in run.results["device"] and not torch.cuda.is_available():
+        if "cuda" in run.results.get("device", "") and not torch.cuda.is_available():
             return "ran on a GPU, and none is here"
         for name in run.inputs:
             if name in self.known:
