@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Count, unfit
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
@@ -119,7 +120,7 @@ class Loaded:
 
     def expected(self, text: str, number: int = 3, condition: str | None = None) -> list[list[tuple[str, float]]]:
         """For each word of a line that stands alone, and its `<eos>`: what `next_words` says before it is read."""
-        tokens, reader, found = self.vocabulary.encode([one_line_of(text)]), self._reader(condition), []
+        tokens, reader, found = self.vocabulary.encode([text]), self._reader(condition), []
         with evaluating(self.model):
             for token in tokens:
                 found.append(self._likeliest(reader, number))
@@ -195,9 +196,9 @@ class Loaded:
         return self._lines([text], condition)[0]
 
     def _lines(self, texts: Sequence[str], condition: str | None) -> list[Line]:
-        number, lines = label_number(condition, self.vocabulary), [one_line_of(text) for text in texts]
-        given = None if number is None else torch.full((len(lines),), number)
-        return list(scored(self.model, self.vocabulary, lines, "sentence", conditions=given))
+        number = label_number(condition, self.vocabulary)
+        given = None if number is None else torch.full((len(texts),), number)
+        return list(scored(self.model, self.vocabulary, texts, "sentence", conditions=given))
 
     def _allowed(self, unknown: bool) -> Tensor | None:
         """(V,) bool, the words that may be drawn; None for all."""
@@ -208,6 +209,8 @@ class Loaded:
 
     def _likeliest(self, reader: Reader, number: int) -> list[tuple[str, float]]:
         p = reader.next_words()
+        if wrong := unfit(number, Count):
+            raise UserError(f"number={number}: must be {wrong}")
         best = p.topk(min(number, len(p)))
         words = [self.vocabulary.words[word] for word in best.indices.tolist()]
         is_known = known_words(self.model, self.vocabulary)[best.indices]
@@ -218,13 +221,6 @@ class Loaded:
         tokens, warning = encode_prompt(self.model, self.vocabulary, text, "text")
         _warn(warning)
         return tokens
-
-
-def one_line_of(text: str) -> str:
-    """The text, which must be a single line."""
-    if "\n" in text:
-        raise UserError("a line is asked for, not several", "call this for each, or `perplexity` with a file")
-    return text
 
 
 def _warn(warning: str | None) -> None:
@@ -258,6 +254,10 @@ def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str
 
 def train(*overrides: str) -> Loaded:
     """Do the run that ``lmzoo train OVERRIDES`` does, or go on with it: ``lmzoo.train("model=ngram")``. No sweeps."""
+    if wrong := [given for given in overrides if not isinstance(given, str)]:
+        raise UserError(
+            f"{wrong[0]}: is no option", 'give each as a string: lmzoo.train("model=ngram", "model.order=3")'
+        )
     folders: list[str] = []
 
     def job(options: dict[str, Any], number: int | None, _: list[str], given: list[str]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def test_many_lines_are_scored_together_as_each_alone(run: Path):
     lines = [lm.vocabulary.decode(tokens) for tokens in ([3, 5, 4], [], [6], [3, 5, 4, 2, 2])]
     assert lm.score(lines) == pytest.approx([lm.score(line) for line in lines])
     assert lm.score([]) == []
-    with pytest.raises(UserError, match="a line is asked for"):
+    with pytest.raises(UserError, match="line 1: is not one line of text"):
         lm.score(["a\nb"])
 
 
@@ -148,8 +148,14 @@ def test_mistakes(run: Path):
     lm = lmzoo.load(run)
     with pytest.raises(UserError, match="is not in the vocabulary"):
         lm.score("nowhere")
-    with pytest.raises(UserError, match="a line is asked for"):
-        lm.score("a\nb")
+    for wrong in ("a\nb", ["a", "b"], 3):
+        for asked in (lm.surprisal, lm.next_words, lambda text: lm.score([text]), lambda text: lm.sample(prompt=text)):
+            with pytest.raises(UserError, match="line 1: is not one line of text; give each line by itself"):
+                asked(wrong)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UserError, match="number=-1: must be at least 0"):
+        lm.next_words("", -1)
+    with pytest.raises(UserError, match="is no option; give each as a string"):
+        lmzoo.train(["model=ngram"])  # pyright: ignore[reportArgumentType]
     with pytest.raises(AttributeError, match="no attribute 'lod'"):
         lmzoo.lod  # noqa: B018
 

@@ -50,6 +50,7 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
     """
     typed = sys.argv
     line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
+    line[1:] = sorted(line[1:], key=lambda argument: argument not in ("-m", "--multirun"))  # behind options it is none
     arguments = read_command_line(line[1:])
     if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
         folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]

@@ -131,7 +131,8 @@ def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError 
         node, depth = node[parts[depth]], depth + 1
     if depth == len(parts):
         return None
-    names = [".".join([*parts[:depth], str(name)]) for name in node] if isinstance(node, dict) else []
+    nodes = node if isinstance(node, dict) else ()
+    names = [".".join([*parts[:depth], str(name)]) for name in nodes if not str(name).startswith("override ")]
     advice = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
     own = groups.intersection(parts[:-1])
     if own or len(parts) == 1:

@@ -48,9 +48,12 @@ def read_pairs(file: Path) -> list[Pair]:
             entry = json.loads(line)
             pair = Pair(entry.get("UID", file.stem), entry["sentence_good"], entry["sentence_bad"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            pair = None
-        if pair is None or not all(isinstance(part, str) and part.strip() for part in pair):
-            raise UserError(f"{file}, line {number}: is not JSON with sentence_good and sentence_bad, both not empty")
+            pair = Pair(file.stem, "", "")
+        if not all(isinstance(part, str) and part.strip() and "\n" not in part for part in pair[1:]):
+            what = "is not JSON with sentence_good and sentence_bad, each a line that is not empty"
+            raise UserError(f"{file}, line {number}: {what}")
+        if not isinstance(pair.paradigm, str):
+            raise UserError(f"{file}, line {number}: its UID is no string", "it names the paradigm")
         pairs.append(pair)
     return pairs
 
@@ -100,7 +103,7 @@ def main() -> int:
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     check_tokenize(arguments, vocabulary)
     warn(run.unfinished())
-    lines = list(scored(model, vocabulary, sentences, "sentence", "pairs"))
+    lines = list(scored(model, vocabulary, sentences, "sentence", "the sentences of the pairs"))
     warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "pairs"))
     paradigms = preferences(pairs, iter(lines))
     mean = sum(each.right / each.pairs for each in paradigms.values()) / len(paradigms)

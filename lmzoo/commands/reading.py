@@ -14,7 +14,18 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.corpus.tokenizer import TOKENIZERS
-from lmzoo.reports.reading import Gain, Surprisal, Times, compared, gain, picture, rarity, read_times, surprisal
+from lmzoo.reports.reading import (
+    Gain,
+    Surprisal,
+    Times,
+    compared,
+    doubts,
+    gain,
+    picture,
+    rarity,
+    read_times,
+    surprisal,
+)
 from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.runs.directory import Run
 
@@ -75,6 +86,8 @@ def main() -> int:
         arguments.table, word=arguments.word, time=arguments.time, story=arguments.story, place=arguments.place,
         sentence=arguments.sentence,
     )  # fmt: skip
+    for doubt in doubts(times):
+        warn(f"{arguments.table}: {doubt}")
     readers, words = compare_readers(arguments, times)
     rows = [list(COLUMNS), *(reader.row() for reader in readers)]
     print("\n".join(aligned(rows, left=(0, 1))))
@@ -125,9 +138,10 @@ def compare_readers(arguments: argparse.Namespace, times: Times) -> tuple[list[R
         "compared": rows, "rarity": rare,
         **{printable(str(folder)): bits for folder, (_, (bits, _)) in read.items()},
     }  # fmt: skip
+    gains = [gain(times, rare, bits, rows) for _, (bits, _) in read.values()]
     readers = [
-        ReaderModel(folder, name, int(rows.sum()), math.exp2(bits[rows].mean()), gain(times, rare, bits, rows))
-        for folder, (name, (bits, _)) in read.items()
+        ReaderModel(folder, name, int(rows.sum()), math.exp2(bits[rows].mean()), added)
+        for (folder, (name, (bits, _))), added in zip(read.items(), gains, strict=True)
     ]
     return readers, columns
 

@@ -44,10 +44,11 @@ def hypotheses(lines: Sequence[str], where: str) -> list[Hypothesis]:
         except ValueError:
             raise UserError(f"{where}, line {number}: is not 'id ||| text ||| score … ||| total'") from None
         entries.append(entry)
-        if len(entry.scores) != len(entries[0].scores) or not all(map(math.isfinite, entry.scores)):
-            raise UserError(
-                f"{where}, line {number}: has not {len(entries[0].scores)} numbers as scores, as line 1 has"
-            )
+        if not all(map(math.isfinite, entry.scores)):
+            raise UserError(f"{where}, line {number}: has a score that is not finite")
+        if len(entry.scores) != len(entries[0].scores):
+            wanted = f"and line 1 has {len(entries[0].scores)}"
+            raise UserError(f"{where}, line {number}: has {len(entry.scores)} scores, {wanted}")
     return entries
 
 
@@ -155,8 +156,10 @@ def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str
     entries = hypotheses(read_lines(text_file(arguments)), arguments.text)
     scores = 1 + len(entries[0].scores)
     references = tokenized(arguments, read_lines(arguments.tune)) if arguments.tune else []
-    if arguments.tune and (arguments.weights or len(references) != len({entry.key for entry in entries})):
-        raise UserError("--tune: needs as many references as there are ids, and no --weights")
+    ids = len({entry.key for entry in entries})
+    if arguments.tune and (arguments.weights or len(references) != ids):
+        given = f"{arguments.tune} has {len(references)} lines, and there are {ids} ids"
+        raise UserError(f"--tune: {given}", "give a reference a line for each, and no --weights")
     arguments.weights = arguments.weights or [1.0] * scores
     if len(arguments.weights) != scores or not all(map(math.isfinite, arguments.weights)):
         raise UserError(f"--weights: give {scores} numbers, the first for log p")

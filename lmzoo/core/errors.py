@@ -59,8 +59,9 @@ def shortened(value: object, length: int = 80) -> str:
 def nearest(word: str, names: Iterable[str]) -> str:
     """Advice about a misspelt name: ``did you mean 'x'?``, or the list of names."""
     names = sorted(names)
-    close = get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(names) or 'none'}"
+    folded = {name.casefold(): name for name in names}
+    close = get_close_matches(word.casefold(), folded, n=1, cutoff=0.5)
+    return f"did you mean '{folded[close[0]]}'?" if close else f"there are: {', '.join(names) or 'none'}"
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error

@@ -29,6 +29,7 @@ FOREIGN = {
     b"BZh": ("bzip2", "unpack it first"),
     b"\xfd7zXZ": ("xz", "unpack it first"),
     b"PK\x03\x04": ("zip", "unpack it first"),
+    b"\xff\xfe\0\0": ("UTF-32", "convert it first"),
     b"\xff\xfe": ("UTF-16", "convert it first"),
     b"\xfe\xff": ("UTF-16", "convert it first"),
 }
@@ -119,24 +120,28 @@ def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: boo
 def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
     """What gzip or zstd has packed into a file whose name ends in ``.gz`` or ``.zst``; any other stream as it is."""
     unpack: Callable[..., Any]
-    if path.suffix == ".gz":
-        unpack, damaged = gzip.open, (gzip.BadGzipFile, zlib.error)
-    elif path.suffix == ".zst":
-        zstd = needed("backports.zstd", f"{path}, a file of zstd,", "backports.zstd", "'lmzoo-torch[zstd]'")
-        unpack, damaged = zstd.open, (zstd.ZstdError,)
-    else:
+    form = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
+    if form is None:
         yield stream
         return
+    begin = stream.read(4)
+    stream.seek(0)
+    if begin and (own := foreign(begin)[0]) != form:
+        raise UserError(f"{path}: is no {form}, as its name says" + (f", but {own}" if own else ""), "rename it")
+    if form == "gzip":
+        unpack, damaged = gzip.open, (gzip.BadGzipFile, zlib.error)
+    else:
+        zstd = needed("backports.zstd", f"{path}, a file of zstd,", "backports.zstd", "'lmzoo-torch[zstd]'")
+        unpack, damaged = zstd.open, (zstd.ZstdError,)
     try:
         with unpack(stream) as unpacked:
             yield unpacked
     except (EOFError, *damaged):
-        form = "gzip" if path.suffix == ".gz" else "zstd"
         raise UserError(f"{path}: no whole file of {form}", "pack it again") from None
 
 
 def read_text(path: Path) -> bytes:
-    """The UTF-8 text of a file, without a byte order mark; a UserError as `text_bytes` and `checked_text` have it."""
+    """The UTF-8 text of a file, without byte order marks; a UserError as `text_bytes` and `checked_text` have it."""
     return checked_text(text_bytes(path), str(path))
 
 
@@ -153,20 +158,25 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
 
 
 def checked_text(data: bytes, where: str) -> bytes:
-    """UTF-8 without its byte order mark; a UserError for an empty text, bytes of none, and carriage returns alone."""
+    """UTF-8 without byte order marks; a UserError for an empty text, bytes of none, and a carriage return in a line."""
     return b"".join(_checked([data], where))
 
 
 def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iterator[bytes]:
-    """The pieces of a text without its byte order mark; errors as `checked_text` has them."""
-    piece, line, place, empty, returns, mark = b"", 1, 0, True, False, codecs.BOM_UTF8
+    """The pieces of a text without byte order marks, which texts that were put together have at the beginning of lines,
+    too; errors as `checked_text` has them, of carriage returns where characters are no words.
+    """
+    line, place, empty, mark = 1, 0, True, codecs.BOM_UTF8
     for piece in pieces:
-        piece, mark = piece.removeprefix(mark), b""
+        piece = piece.removeprefix(mark).replace(b"\n" + codecs.BOM_UTF8, b"\n")
+        mark = codecs.BOM_UTF8 if piece.endswith(b"\n") else b""
         try:
             text = piece.decode()
         except UnicodeDecodeError as error:
             begin = b"" if place else piece
             form, advice = foreign(begin)
+            if form and where.lower().endswith((".gz", ".zst")):
+                form, advice = f"{form} once more", "unpack it, and pack it once"
             line, place = line + piece.count(b"\n", 0, error.start), place + error.start
             problem = f"not UTF-8 (line {line}, byte {place})" + (f" but {form}" if form else "")
             raise UserError(f"{where}: {problem}", advice) from None
@@ -174,13 +184,15 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
             line += text.count("\n", 0, text.index("\0"))
             advice = "convert it to UTF-8 if it is UTF-16; else take the null bytes out"
             raise UserError(f"{where}: line {line} has a null byte, which is no text", advice)
-        empty, returns = empty and (not text or text.isspace()), returns or b"\r" in piece.rstrip()
+        if of_words and "\r" in text and (inside := re.search("\r(?=[^\r\n])", text)):
+            line += text.count("\n", 0, inside.start())
+            advice = "where it ends a line, write a line feed: tr '\\r' '\\n'; else a space"
+            raise UserError(f"{where}: line {line} has a carriage return inside", advice)
+        empty = empty and (not text or text.isspace())
         line, place = line + piece.count(b"\n"), place + len(piece)
         yield piece
     if empty:
         raise UserError(f"{where}: empty", "a split needs at least one line of text")
-    if returns and of_words and line - piece.endswith(b"\n") == 1:
-        raise UserError(f"{where}: its lines end with carriage returns alone", "write line feeds: tr '\\r' '\\n'")
 
 
 def _cut(blocks: Iterator[bytes], of_words: bool) -> Iterator[bytes]:
@@ -267,6 +279,6 @@ def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
 
 
 def write_output(path: Path, data: bytes, followed: bool = True) -> None:
-    """Write a file through `output_stream`."""
+    """Write a file through `output_stream`; packed where its name ends in ``.gz``."""
     with output_stream(path, followed) as stream:
-        stream.write(data)
+        stream.write(gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data)

@@ -5,7 +5,9 @@ The signature is the schema: every option is a required keyword-only argument, i
 ``**options: Unpack[...]`` of it stands for them all. Defaults live in YAML alone.
 """
 
+import contextlib
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -252,4 +254,14 @@ def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, 
             raise UserError(f"{where}{name} is missing: it must be {_describe(annotation)}")
         value = options[name]
         if wrong := unfit(value, annotation):
-            raise UserError(f"{where}{name}={shortened(value)}: must be {wrong}")
+            raise UserError(f"{where}{name}={shortened(value)}: must be {wrong}", _about_quotes(value, annotation))
+
+
+def _about_quotes(value: Any, annotation: Any) -> str | None:
+    """What to do where quotes alone make a value unfit: 2 is a number, and "2" is none."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return "leave out its quotes" if _fits(json.loads(value), annotation) else None
+    if isinstance(value, bool | int | float) and "a string" in _describe(annotation).split(" or "):
+        return "quote it, in the shell's quotes too: 'key=\"value\"'"
+    return None

@@ -68,7 +68,7 @@ class Vocabulary:
             max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; rarer words are left out.
         """
         lexicon = Lexicon()
-        for _, block in blocks(_utf8(text)):
+        for _, block in blocks(utf8(text)):
             lexicon.find(Words(block))
         return lexicon.ranked(min_count, max_size, unknown)
 
@@ -95,7 +95,7 @@ class Vocabulary:
         Raises: UserError that names the line, for a word of `ADDED`, and for an unknown word if the vocabulary has no
             `<unk>`.
         """
-        data, parts = self.form.prepared(_utf8(text)), [torch.empty(0, dtype=torch.int64)]
+        data, parts = self.form.prepared(utf8(text, where)), [torch.empty(0, dtype=torch.int64)]
         for begin, block in blocks(data):
             words = Words(block)
             numbers = self.find(words)
@@ -249,11 +249,13 @@ def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
             begun.clear()
 
 
-def _utf8(text: RawText) -> bytes:
-    """A text in UTF-8, each of its lines closed by a line feed."""
+def utf8(text: RawText, where: str = "text") -> bytes:
+    """A text in UTF-8, each of its lines closed by a line feed; a UserError for what is not one line."""
     if isinstance(text, str):
         raise TypeError("a text is lines, such as ['one line'], or UTF-8 bytes, and not one string")
     if isinstance(text, bytes):
         return text if text.endswith(b"\n") else text + b"\n"
-    closed = (line.replace("\n", " ") + "\n" for line in text)
-    return "".join(closed).encode("utf-8", "surrogatepass")
+    lines = list(text)
+    if wrong := next((n for n, line in enumerate(lines, 1) if not isinstance(line, str) or "\n" in line), None):
+        raise UserError(f"{where}, line {wrong}: is not one line of text", "give each line by itself")
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")

@@ -47,12 +47,14 @@ class Tagger:
             features: for each word its further columns, which the runs of some tasks read, as chunk reads the tag.
             tokenize: ``words`` or ``ptb``, which cut plain text into words.
 
-        Raises: UserError for a text without words, for a run that labels trees, and where features are not those that
-            the run reads.
+        Raises: UserError for a text without words or of several lines, for a run that labels trees, and where features
+            are not those that the run reads.
         """
         labeller, task = self.trained.labeller, self._task()
         if tokenize is not None and tokenize not in TOKENIZERS:
             raise UserError(f"tokenize={tokenize}: no such way to cut a text", f"choose {' or '.join(TOKENIZERS)}")
+        if not isinstance(text, str) or "\n" in text:
+            raise UserError("the text is not one line", "give a sentence, as 'They walk .'")
         words = (text if tokenize is None else TOKENIZERS[tokenize](text)).split()
         if labeller.kind == "tree":
             raise UserError(f"{self.trained.folder}: labels trees", "lmzoo tag reads them from a file")

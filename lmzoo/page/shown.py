@@ -96,7 +96,7 @@ class Next(NamedTuple):
 
 def next_words(lm: Loaded, text: str, number: int, condition: str | None = None) -> Next:
     """What may come after the beginning of a line, whose last word may lack its end."""
-    vocabulary, form = lm.vocabulary, lm.vocabulary.form
+    vocabulary, form, text = lm.vocabulary, lm.vocabulary.form, text.replace("\n", " ")
     tail = "" if not form.of_words or text[-1:].isspace() else "".join(text.split()[-1:])
     begun = "".join(form.words(tail)[-1:])
     _check_length(len(form.words(text)), least=0)
@@ -132,14 +132,14 @@ def samples(
     lm: Loaded, prompt: str, tokens: int, seed: int, number: int, decoding: Decoding, condition: str | None = None
 ) -> list[Sampled]:
     """Texts drawn side by side; see `lmzoo.protocol.sampling.sample`."""
-    vocabulary, is_known = lm.vocabulary, known_words(lm.model, lm.vocabulary)
+    vocabulary, is_known, prompt = lm.vocabulary, known_words(lm.model, lm.vocabulary), prompt.replace("\n", " ")
     _check_length(len(vocabulary.form.words(prompt)), least=0)
     begun, _ = encode_prompt(lm.model, vocabulary, prompt, "prompt")
     drawn = sample(
         lm.model, tokens, seed, context=lm.context, decoding=decoding, prompt=begun, samples=number,
         condition=label_number(condition, vocabulary),
     )  # fmt: skip
-    words = vocabulary.form.words(prompt.replace("\n", " "))
+    words = vocabulary.form.words(prompt)
     given = [] if begun is None else is_known[begun].tolist()
     first = [Token(word, None, own) for word, own in zip(words, given, strict=True)]
     labels: list[str | None] = [condition] * number

@@ -14,7 +14,7 @@ from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.conditions import label_numbers, split_labels
 from lmzoo.corpus.lines import by_line, line_sums
-from lmzoo.corpus.vocabulary import UNK, turned
+from lmzoo.corpus.vocabulary import UNK, turned, utf8
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import checked, part_logprobs, text_logprobs
 
@@ -80,7 +80,7 @@ def encode_prompt(
     """The (N,) words of a prompt, None where there is none; and a warning of those that are unknown, if any."""
     tokens = vocabulary.encode([text], where)[:-1]
     known = known_words(model, vocabulary)[tokens].tolist()
-    words = zip(vocabulary.form.words(text.replace("\n", " ")), known, strict=True)
+    words = zip(vocabulary.form.words(text), known, strict=True)
     unknown = dict.fromkeys(word for word, is_known in words if not is_known and word != UNK)
     warning = f"{where}: {shortened(', '.join(unknown))}: read as {UNK}, since the model does not know it"
     return tokens if len(tokens) else None, warning if unknown else None
@@ -107,12 +107,8 @@ def file_parts(
         pieces = reading(file, shown, vocabulary.form.spaced or tokenize is not None)
         return starmap(Part, vocabulary.encode_pieces(_tokenized(pieces, tokenize) if tokenize else pieces, where))
     labels, lines = split_labels(read_lines(file), where)
-    text = _utf8(map(tokenize, lines) if tokenize else lines)
+    text = utf8(map(tokenize, lines) if tokenize else lines, where)
     return [Part(text, vocabulary.encode(text, where), label_numbers(labels, vocabulary.conditions, where))]
-
-
-def _utf8(lines: Iterable[str]) -> bytes:
-    return "".join(line.replace("\n", " ") + "\n" for line in lines).encode("utf-8", "surrogatepass")
 
 
 def _tokenized(pieces: Iterable[bytes], tokenize: Callable[[str], str]) -> Iterator[bytes]:
@@ -199,6 +195,6 @@ def scored(
     conditions: Tensor | None = None,
 ) -> Iterator[Line]:
     """`scored_groups` of lines in memory, which may have (L,) conditions, one by one; errors come with the first."""
-    pieces = vocabulary.encode_pieces([_utf8(lines)] if lines else [], where)
+    pieces = vocabulary.encode_pieces([utf8(lines, where)] if lines else [], where)
     groups = scored_groups(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
     return chain.from_iterable(group.each() for group in groups)

@@ -9,7 +9,7 @@ power of word surprisal for reading times is a linear function of language model
 import csv
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,8 +81,9 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
             raise UserError(f"{file}, line {number}: has {len(row)} columns, and the header has {len(header)}")
     asked = [column for column in (word, time, story, place, sentence) if column is not None]
     for column in asked:
-        if column not in header:
-            raise UserError(f"{file}: has no column {shortened(column)}", nearest(column, header))
+        if header.count(column) != 1:
+            several = f"has {header.count(column) or 'no'} column{'s' * (column in header)} {shortened(column)}"
+            raise UserError(f"{file}: {several}", "name each once" if column in header else nearest(column, header))
     columns = {column: [row[header.index(column)] for row in rows] for column in asked}
     places, times = _numbers(columns[place], place, file), _numbers(columns[time], time, file, missing=("", "NA"))
     names = {name: number for number, name in enumerate(dict.fromkeys(columns[story]))}
@@ -103,9 +104,22 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
     return Times(words, stories, np.cumsum(ends) - ends, times[order], ids)
 
 
+def doubts(times: Times) -> Iterator[str]:
+    """What a table does not show: words that lie between others of a text and are left out, and words not read."""
+    steps = np.diff([float(place) for _, place in times.ids])
+    steps[np.diff(times.stories) > 0] = 0  # from one text to the next
+    larger = np.flatnonzero(steps > min(steps[steps > 0], default=0))
+    if larger.size:
+        text, place = times.ids[larger[0]]
+        where = f"in {larger.size:,} places, after {place} of {shortened(text, 40)} the first"
+        yield f"words are left out {where}, so that models read a text without them"
+    if count := int((times.times <= 0).sum()):
+        yield f"{count:,} times are not above 0 and count as they are; leave them empty where a word was not read"
+
+
 def _rows(file: Path) -> list[list[str]]:
     """The cells of each line. A cell may be in quotes, as a word with a comma is; it ends on its line."""
-    rows, delimiter = [], "," if file.suffix == ".csv" else "\t"
+    rows, delimiter = [], "," if re.search(r"\.csv(\.gz|\.zst)?$", file.name, re.IGNORECASE) else "\t"
     for number, line in enumerate(read_lines(file), 1):
         try:
             rows += csv.reader([line], delimiter=delimiter, strict=True)
@@ -168,7 +182,8 @@ def surprisal(
         members = [np.flatnonzero(times.sentences == sentence) for sentence in sentences]
         texts = [" ".join(pieces[i] for i in each if counts[i]) for each in members]
         ends = [torch.zeros(0)] * len(texts) if of_words else _ends(model, vocabulary, texts, context)
-        for each, line, end in zip(members, scored(model, vocabulary, texts, context), ends, strict=True):
+        lines = scored(model, vocabulary, texts, context, f"the sentences of text {story + 1}")
+        for each, line, end in zip(members, lines, ends, strict=True):
             each = each[counts[each] > 0]
             begins = np.cumsum([0, *(counts[each] + (0 if of_words else 1))])
             without_end = 1 if of_words or not len(each) else 0

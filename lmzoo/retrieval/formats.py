@@ -27,6 +27,9 @@ RECORD = r"\.I\b"
 HEADINGS = r"(query|topic|q)[-_ ]?(id)? .*(score|relevance|rel|grade|label)"
 """A first line of judgements that is none, such as BEIR's ``query-id corpus-id score``; in small letters."""
 
+NAMES = r"(query|topic|q|doc|document|corpus|passage|p)?[-_ ]?(id|no)\t"
+"""A first line ``NAME<TAB>TEXT`` that is none, such as ``doc_id<TAB>text``, likewise."""
+
 log = logging.getLogger(__name__)
 
 
@@ -87,7 +90,11 @@ def _json_lines(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
         except (ValueError, RecursionError):
             raise UserError(f"{path}, line {number}: not JSON") from None
         name = record.get("id", record.get("_id")) if isinstance(record, dict) else None
-        texts = [record[key] for key in ("title", "text", "contents") if key in record] if name is not None else []
+        texts = (
+            [record[key] for key in ("title", "text", "contents") if record.get(key) is not None]
+            if name is not None
+            else []
+        )
         if isinstance(name, bool) or not isinstance(name, str | int) or not all(isinstance(t, str) for t in texts):
             raise UserError(f"{path}, line {number}: no object with an 'id' and a 'text'")
         if not texts:
@@ -96,7 +103,10 @@ def _json_lines(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def _table(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
-    for number, line in enumerate(lines, 1):
+    headed = re.match(NAMES, lines[0], re.IGNORECASE) is not None
+    if headed:
+        log.warning("%s: its first line is read as headings", path)
+    for number, line in enumerate(lines[headed:], 1 + headed):
         name, tab, text = line.partition("\t")
         if not tab and line.strip():
             raise UserError(f"{path}, line {number}: no tab", "write NAME, a tab, and the text; or .I records; or JSON")

@@ -141,7 +141,7 @@ def test_the_table_of_a_sweep_replaces_a_link(folder: Path):
     Path("sweep").mkdir()
     Path("mine").write_text("mine")
     Path("sweep/sweep.csv").symlink_to(folder / "mine")
-    sweep = ["-m", *TEXT, *MODELS["ngram"], "seed=0,1", "run_dir='sweep/${seed}'"]
+    sweep = [*TEXT, *MODELS["ngram"], "-m", "seed=0,1", "run_dir='sweep/${seed}'"]  # -m may stand anywhere
     assert command(*sweep).code == 0
     assert Path("mine").read_text() == "mine"
     assert not Path("sweep/sweep.csv").is_symlink()

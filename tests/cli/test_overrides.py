@@ -69,6 +69,9 @@ from command_line import SMALL, command
         # wrong types and sizes
         ("model.hidden=many", "model.hidden=many: must be an integer"),
         ("model.hidden=", "model.hidden=: must be an integer"),
+        ('model.hidden="8"', "model.hidden=8: must be an integer; leave out its quotes"),
+        ("run_dir=3", "run_dir=3: must be a string; quote it, in the shell's quotes too: 'key=\"value\"'"),
+        ("model=LSTM", "model=LSTM: no such model; did you mean 'lstm'?"),
         ("model.hidden=1e2", "model.hidden=100.0: must be an integer"),
         ("model.hidden=true", "model.hidden=true: must be an integer"),
         ("model.tied=3", "model.tied=3: must be true or false"),

@@ -102,6 +102,7 @@ def test_a_run_that_is_not_finished_is_called_so(run: Path, tmp_path: Path):
         (["--seed", "-1"], "--seed -1: must be at least 0"),
         (["--temperature", "inf"], "--temperature=inf: must be positive and finite"),
         (["--prompt", "w1 nowhere"], "--prompt: 'nowhere' is not among the model's words; "),
+        (["--prompt", "w1\nw2"], "--prompt, line 1: is not one line of text; give each line by itself"),
         (["--prompt", "<eos>"], "--prompt: '<eos>' is not among the model's words; "),
         (["--samples", "0"], "--samples 0: must be at least 1"),
         (["--top-k", "0"], "--top-k 0: must be at least 1"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lmzoo.core import files
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import atomic_stream, read_bytes, read_lines, read_text, sha256, write_atomic, write_output
 
@@ -63,7 +64,7 @@ def test_an_output_that_cannot_be_written_is_a_mistake_of_the_user_s(tmp_path: P
         (b"a b\nc\n", ["a b", "c"]),
         (b"a b\nc", ["a b", "c"]),
         (b"a\n\nc\n", ["a", "", "c"]),
-        (b"a\r\n\r\nc\rd", ["a", "", "c\rd"]),
+        (b"a\r\n\r\nc\r\r\nd", ["a", "", "c\r", "d"]),
         (b"a b\r", ["a b"]),
         ("é\u2028\x0cb\n".encode(), ["é\u2028\x0cb"]),
     ],
@@ -79,7 +80,8 @@ def test_lines_are_read(data: bytes, lines: list[str], tmp_path: Path):
         (None, "text: no such file"),
         (b" \n", "text: empty; a split needs at least one line of text"),
         (b"a\nb \xff\n", r"text: not UTF-8 \(line 2, byte 4\); convert it first"),
-        (b"a b\rc\r", "text: its lines end with carriage returns alone; write line feeds"),
+        (b"a b\rc\r", r"text: line 1 has a carriage return inside; where it ends a line, write a line feed: tr '\\r'"),
+        (b"a\r\nb\rc\n", "text: line 2 has a carriage return inside"),
     ],
 )
 def test_a_text_that_cannot_be_read(data: bytes | None, message: str, tmp_path: Path):
@@ -118,9 +120,13 @@ def test_checksums():
     assert sha256(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, B.1
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path):
-    (tmp_path / "text").write_bytes("\ufeffa b\nc\n".encode())
-    assert read_lines(tmp_path / "text") == ["a b", "c"]
+@pytest.mark.parametrize("blocks", [1, 9])
+def test_a_byte_order_mark_is_no_part_of_a_word(blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Texts that are put together have one at the beginning of each."""
+    monkeypatch.setattr(files, "LONGEST_WORD", 1 << 20 if blocks == 1 else 7)
+    (tmp_path / "text").write_bytes("\ufeffa b\nc\n\ufeffd\n\ufeff\ufeff\n".encode())
+    assert read_lines(tmp_path / "text") == ["a b", "c", "d", "\ufeff"]
+    assert b"".join(files.read_pieces(tmp_path / "text")).decode() == "a b\nc\nd\n\ufeff\n"
 
 
 @pytest.mark.parametrize(
@@ -132,6 +138,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path):
         (gzip.compress(b"a b\n", mtime=0), "not UTF-8 (line 1, byte 1) but gzip; let its name end in .gz"),
         (bz2.compress(b"a b\n"), "but bzip2; unpack it first"),
         (lzma.compress(b"a b\n"), "not UTF-8 (line 1, byte 0) but xz; unpack it first"),
+        ("a b\n".encode("utf-32"), "not UTF-8 (line 1, byte 0) but UTF-32; convert it first"),
         ("BZh is no caf\xe9\n".encode(), None),
         (b"a\nb\xff\n", "not UTF-8 (line 2, byte 3); convert it first"),
     ],
@@ -143,3 +150,32 @@ def test_what_is_no_text_is_told_as_what_it_is(data: bytes, problem: str | None,
     else:
         with pytest.raises(UserError, match=re.escape(problem)):
             read_text(file)
+
+
+PACKED = gzip.compress(b"a b\n", mtime=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "problem"),
+    [
+        ("a.gz", b"a b\n", "a.gz: is no gzip, as its name says; rename it"),
+        ("a.gz", bz2.compress(b"a b\n"), "a.gz: is no gzip, as its name says, but bzip2; rename it"),
+        ("a.zst", PACKED, "a.zst: is no zstd, as its name says, but gzip; rename it"),
+        ("a.gz", gzip.compress(PACKED), "a.gz: not UTF-8 (line 1, byte 1) but gzip once more; unpack it, and pack it"),
+        ("a.gz", PACKED[:-3], "a.gz: no whole file of gzip; pack it again"),
+        ("a.gz", b"", "a.gz: empty"),
+        ("a.GZ", PACKED, None),
+    ],
+)
+def test_what_is_packed_is_what_its_name_says(name: str, data: bytes, problem: str | None, tmp_path: Path):
+    (file := tmp_path / name).write_bytes(data)
+    if problem is None:
+        assert read_text(file) == b"a b\n"
+    else:
+        with pytest.raises(UserError, match=re.escape(problem)):
+            read_text(file)
+
+
+def test_an_output_is_packed_where_its_name_says_so(tmp_path: Path):
+    write_output(tmp_path / "out.tsv.gz", b"a b\n")
+    assert read_text(tmp_path / "out.tsv.gz") == gzip.decompress((tmp_path / "out.tsv.gz").read_bytes()) == b"a b\n"

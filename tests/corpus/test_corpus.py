@@ -75,7 +75,7 @@ def test_text_files_become_three_splits(tmp_path):
 
 
 def test_a_line_ends_with_a_line_feed_alone_and_empty_lines_count(tmp_path):
-    """Form feeds, carriage returns and Unicode's line separators part words; every other line is a sentence."""
+    """Form feeds and Unicode's line separators part words; every other line is a sentence."""
     (tmp_path / "text").write_bytes("\n\na\x0bb\x0ca\r\nb\u2028a\x85b\n \n\n".encode())
     paths = dict.fromkeys(("train", "valid", "test"), str(tmp_path / "text"))
     corpus = text(min_count=1, max_size=None, **paths)

@@ -115,7 +115,7 @@ def test_mistakes(cache: Path):
     (cache / "returns").write_bytes(b"a b\rc d\r" * 9)
     for wrong, told in (
         ("empty", "empty: empty; a split needs at least one line of text"),
-        ("returns", r"returns: its lines end with carriage returns alone; write line feeds: tr '\\r' '\\n'"),
+        ("returns", "returns: line 1 has a carriage return inside"),
     ):
         with pytest.raises(UserError, match=told):
             own(train=wrong, valid="5%")

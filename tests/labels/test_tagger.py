@@ -68,6 +68,8 @@ def test_mistakes():
         ({"text": SENTENCE}, "crf: reads 1 further columns of each of the 3 words; give them as features="),
         ({"text": SENTENCE, "features": TAGS[:2]}, "reads 1 further columns of each of the 3 words"),
         ({"text": " "}, "the text has no words"),
+        ({"text": "They\nwalk"}, "the text is not one line; give a sentence, as 'They walk .'"),
+        ({"text": SENTENCE.split()}, "the text is not one line"),
         ({"text": "a", "tokenize": "x"}, "tokenize=x: no such way to cut a text; choose ptb or words"),
     ):
         with pytest.raises(UserError, match=told):

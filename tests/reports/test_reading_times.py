@@ -13,8 +13,9 @@ from scipy.stats import norm
 from lmzoo import api
 from lmzoo.commands import reading
 from lmzoo.core.errors import UserError
+from lmzoo.core.files import write_output
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
-from lmzoo.reports.reading import Times, compared, gain, rarity, read_times, surprisal
+from lmzoo.reports.reading import Times, compared, doubts, gain, rarity, read_times, surprisal
 
 HEADER = "word\tzone\titem\tmeanItemRT"
 NAMES = {"word": "word", "time": "meanItemRT", "story": "item", "place": "zone"}
@@ -324,6 +325,8 @@ def test_a_table_of_few_words_and_a_run_without_words_are_refused(
     refused = command(str(words.run.path), file, main=reading.main)
     assert refused.code == 2
     assert "error: 1 words of 1 texts are too few for a regression" in refused.err
+    nothing = str(table(tmp_path / "t.tsv", [("a", 1, 1, "NA"), ("b", 2, 1, "NA"), ("a", 3, 1, "NA")]))
+    assert "error: 0 words of 0 texts" in command(str(words.run.path), nothing, main=reading.main).err
     refused = command(str(characters.run.path), file, main=reading.main)
     assert "error: no run reads words" in refused.err
 
@@ -336,3 +339,25 @@ def test_words_of_probability_zero_are_told(words: api.Loaded, tmp_path: Path):
     refused = command(str(sharp.run.path), str(file), main=reading.main)
     assert refused.code == 2
     assert "of the words that it knows have probability 0; smooth it" in refused.err
+
+
+def test_what_a_table_may_lack_is_told(tmp_path: Path):
+    rows = [("a", place, story, 0 if place == 30 else 300) for story in (1, 2) for place in (10, 20, 30, 50, 70)]
+    found = list(doubts(read_times(table(tmp_path / "t.tsv", rows), **NAMES)))
+    assert found == [
+        "words are left out in 4 places, after 30 of 1 the first, so that models read a text without them",
+        "2 times are not above 0 and count as they are; leave them empty where a word was not read",
+    ]
+    assert not list(doubts(read_times(table(tmp_path / "t.tsv", [row for row in rows if row[1] < 30]), **NAMES)))
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path):
+    file = table(tmp_path / "t.tsv", [("a", 1, 1, 1, 2)], f"{HEADER}\tmeanItemRT")
+    with pytest.raises(UserError, match="has 2 columns meanItemRT; name each once"):
+        read_times(file, **NAMES)
+
+
+@pytest.mark.parametrize("name", ["t.CSV", "t.csv.gz"])
+def test_a_table_with_commas_is_known_by_its_name(name: str, tmp_path: Path):
+    write_output(tmp_path / name, f"{HEADER}\na\t1\t1\t1\n".replace("\t", ",").encode())
+    assert read_times(tmp_path / name, **NAMES).words == ["a"]

@@ -25,6 +25,9 @@ def file(folder: Path, text: str) -> Path:
             ["a b", "c", ""],
         ),
         ("1\twing flow\n\n2\ta\tb\n3\t\n", "123", ["wing flow", "a\tb", ""]),
+        ("doc_id\ttext\n1\twing flow\n", "1", ["wing flow"]),
+        ("1\tid\nid\twing\n", ["1", "id"], ["id", "wing"]),
+        ('{"id": 1, "title": null, "text": "b"}\n', "1", ["b"]),
     ],
 )
 def test_three_formats(tmp_path: Path, text: str, names: str, records: list[str]):

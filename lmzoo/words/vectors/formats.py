@@ -2,6 +2,7 @@
 
 import codecs
 import dataclasses
+import re
 import struct
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import foreign, text_bytes
 from lmzoo.core.seals import check_recorded
 from lmzoo.words.vectors.fasttext import buckets_of
+from lmzoo.words.vectors.measures import NUMBER
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 VECTORS = "vectors.bin"
@@ -72,15 +74,15 @@ def read_vectors(path: Path) -> WordVectors:
 def _numeric(line: bytes, width: int) -> bool:
     """Whether a line is a word and so many numbers, or lacks some of them."""
     try:
-        numbers = [float(part) for part in line.rstrip().split(b" ")[1:][-width:]]
+        numbers = [float(part) for part in line.replace(b"\t", b" ").rstrip().split(b" ")[1:][-width:]]
     except ValueError:
         return False
     return bool(numbers)
 
 
 def _text(data: bytes, shape: tuple[int, int] | None) -> WordVectors:
-    """Lines of a word and its numbers."""
-    lines = data.decode(errors="replace").rstrip("\n").split("\n")
+    """Lines of a word and its numbers; a word may have spaces, and no numbers behind them."""
+    lines = data.replace(b"\t", b" ").decode(errors="replace").rstrip("\n").split("\n")
     width = len(lines[0].rstrip().split(" ")) - 1 if shape is None else shape[1]
     if width < 1:
         raise ValueError("line 1 has no numbers")
@@ -91,7 +93,7 @@ def _text(data: bytes, shape: tuple[int, int] | None) -> WordVectors:
     words, matrix = [], np.empty((len(lines), width), np.float32)
     for number, line in enumerate(lines):
         word, *numbers = line.rstrip().rsplit(" ", width)
-        if len(numbers) != width:
+        if len(numbers) != width or any(re.fullmatch(NUMBER, part) for part in word.split(" ")[1:]):
             raise ValueError(f"vector {number + 1} has not {width} numbers")
         words.append(word)
         matrix[number] = [float(value) for value in numbers]
@@ -171,6 +173,8 @@ def _decoded(word: bytes) -> str:
 
 
 def _checked(words: list[str], matrix: np.ndarray) -> WordVectors:
+    if not words:
+        raise ValueError("it has no vectors")
     first = {word: row for row, word in reversed([*enumerate(words)])}
     if any("\ufffd" not in word for row, word in enumerate(words) if first[word] != row):
         raise ValueError("a word is there twice")

@@ -114,6 +114,8 @@ def test_files_of_the_tools_themselves_are_read(tmp_path: Path):
         binary,
         b"2 2\na 1 0.5 \nb -2 3 \n",
         b"a 1 0.5\nb -2.0 3e0\n",
+        b"2\t2\na\t1\t0.5\nb\t-2\t3\n",
+        b"a\t1\t0.5\nb\t-2\t3\n",
     ):  # gensim has no line ends, word2vec a space
         (tmp_path / "v").write_bytes(data)
         assert torch.equal(read_vectors(tmp_path / "v").matrix, rows)
@@ -135,6 +137,9 @@ def test_words_that_are_cut_inside_a_letter_are_read(form: Format, tmp_path: Pat
         (b"", "no file of word vectors"),
         (b"word\n", "line 1 has no numbers"),
         (b"a 1 2\nb 1\n", "vector 2 has not 2 numbers"),
+        (b"a 1 2\nb 1 2 3\n", "vector 2 has not 2 numbers"),  # or it is the word "b 1"
+        (b"2 1\na 1 2\nb 1 2\n", "vector 1 has not 1 numbers"),
+        (b"0 2\n", "it has no vectors"),
         (b"3 2\na 1 2\nb 3 4\n", "2 vectors where line 1 says 3"),
         (b"a 1 2\na 3 4\n", "a word is there twice"),
         (b"a 1 nan\n", "a number is not finite"),
