@@ -19,9 +19,10 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError, nearest, shortened
 from lmzoo.core.files import read_lines
-from lmzoo.corpus import EOS, Context, Vocabulary
+from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.form import NAMES
 from lmzoo.corpus.lines import log2_shares
+from lmzoo.corpus.subwords import BEGIN
 from lmzoo.protocol.difference import block_length
 from lmzoo.protocol.lines import scored
 from lmzoo.protocol.model import LanguageModel
@@ -160,20 +161,21 @@ def surprisal(
 ) -> Surprisal:
     """The surprisal of words as they were shown; each text by itself.
 
-    A word that the model reads as several tokens (*country* and *,*) has the sum of theirs. A model of characters is
-    asked for whole words, as a word is over only where a space or the end of the line follows: Pimentel & Meister
-    (2024), "How to compute the probability of a word". With w_k the characters of word k, s a space and e the end,
+    A word that the model reads as several tokens (*country* and *,*) has the sum of theirs. A model of characters or
+    of pieces of words is asked for whole words, as a word is over only where a space, the first piece of another or the
+    end of the line follows: Pimentel & Meister (2024), "How to compute the probability of a word". With w_k the tokens
+    of word k, a space before them where they are characters,
 
-        p(w_k | w_<k) = p(s | …) / [p(s | …) + p(e | …)] · p(w_k | …) · [p(s | … w_k) + p(e | … w_k)],
+        p(w_k | w_<k) = p(w_k | …) p(over | … w_k) / p(over | …),
 
-    where the first factor, that the line goes on, is 1 for the first word.
+    where the divisor is 1 for the first of characters, which no space comes before.
 
     Args:
         tokenize: cuts a word into those of the vocabulary; None: nothing but the run's own form.
 
     Raises: UserError for a word that is read otherwise beside its neighbours, and as `scored` does.
     """
-    of_words, form = vocabulary.form.of_words, vocabulary.form
+    form = vocabulary.form
     bits, is_known = np.zeros(len(times.words)), np.zeros(len(times.words), dtype=bool)
     pieces = [tokenize(word) if tokenize else word for word in times.words]
     counts = np.array([len(form.words(piece)) for piece in pieces])
@@ -181,34 +183,37 @@ def surprisal(
         sentences = np.unique(times.sentences[times.stories == story])
         members = [np.flatnonzero(times.sentences == sentence) for sentence in sentences]
         texts = [" ".join(pieces[i] for i in each if counts[i]) for each in members]
-        ends = [torch.zeros(0)] * len(texts) if of_words else _ends(model, vocabulary, texts, context)
+        overs = [np.zeros(0)] * len(texts) if form.of_words else _overs(model, vocabulary, texts, context)
         lines = scored(model, vocabulary, texts, context, f"the sentences of text {story + 1}")
-        for each, line, end in zip(members, lines, ends, strict=True):
+        for each, line, over in zip(members, lines, overs, strict=True):
             each = each[counts[each] > 0]
-            begins = np.cumsum([0, *(counts[each] + (0 if of_words else 1))])
-            without_end = 1 if of_words or not len(each) else 0
-            if begins[-1] != len(line.words) - without_end:
+            spaces = (np.arange(len(each)) > 0) * (not form.spaced)
+            ends = np.cumsum(counts[each] + spaces)
+            if len(each) and ends[-1] != len(line.words) - 1:
                 raise UserError(f"'{shortened(' '.join(line.words))}': words are cut otherwise beside their neighbours")
-            logprobs = line.logprobs.numpy()
-            for i, begin in zip(each, begins, strict=False):
-                stop = begin + counts[i]
-                nats = logprobs[begin:stop].sum()
-                if not of_words:
-                    nats += end[stop] + (logprobs[begin - 1] - end[begin - 1] if begin else 0)
-                bits[i], is_known[i] = -nats / math.log(2), bool(line.known[begin:stop].all())
+            logprobs, begin = line.logprobs.numpy(), 0
+            for i, end in zip(each, ends, strict=True):
+                nats = logprobs[begin:end].sum()
+                if not form.of_words:
+                    nats += over[end] - (over[begin] if begin or form.spaced else 0)
+                bits[i], is_known[i] = -nats / math.log(2), bool(line.known[begin:end].all())
+                begin = end
     return Surprisal(bits, is_known)
 
 
-def _ends(model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], context: Context) -> list[Tensor]:
-    """For each text of characters, (n,) log p that a word is over before each of them: a space follows, or the end."""
-    over = torch.tensor([vocabulary.index[name] for name in (SPACE, EOS) if name in vocabulary.index])
+def _overs(model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], context: Context) -> list[np.ndarray]:
+    """For each text of characters or pieces, (n,) log p that a word is over before each of them."""
+    pieces = vocabulary.form.of_pieces
+    follows = [word.startswith(BEGIN) if pieces else word == SPACE for word in vocabulary.words]
+    follows[EOS_ID] = True
+    over = torch.tensor(follows)
     lines = [vocabulary.encode([text]) for text in texts]
 
     def measure(logprobs: Tensor, *_: object) -> Tensor:
         return logprobs.double()[:, over.to(logprobs.device)].logsumexp(1)[:, None]
 
-    logprobs = at_each_token(model, lines, context, measure)
-    return list(logprobs[:, 0].split([len(line) for line in lines]))
+    logprobs = at_each_token(model, lines, context, measure)[:, 0].numpy()
+    return np.split(logprobs, np.cumsum([len(line) for line in lines])[:-1])
 
 
 def rarity(train: Tensor, vocabulary: Vocabulary, times: Times, tokenize: Tokenize | None = None) -> np.ndarray:

@@ -144,14 +144,26 @@ def trained_stream(tmp_path_factory: pytest.TempPathFactory) -> api.Loaded:
     return api.train(*TEXT, *QUICK, "model=lstm", "model.embedding=8", "model.hidden=8", f"run_dir={folder}/run")
 
 
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def pieces(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> api.Loaded:
+    """A trigram model of pieces of words, some of which are bytes."""
+    pytest.importorskip("sentencepiece")
+    folder = tmp_path_factory.mktemp("pieces")
+    (folder / "text").write_text("ab abab ba\nbab ab\nab abba abab\nbaba ba é\n" * 9)
+    options = ["corpus=text", f"corpus.train={folder}/text", f"corpus.valid={folder}/text", "corpus.context=sentence"]
+    options += [f"corpus.unit={request.param}", "corpus.subwords=266", "model=ngram", "model.smoothing=witten_bell"]
+    return api.train(*options, "model.order=3", f"run_dir={folder}/run")
+
+
 def probability(lm: api.Loaded, words: tuple[str, ...], over: bool) -> float:
     """p that a line begins with these words; and that the last one ends there, if ``over``."""
     text, vocabulary = " ".join(words), lm.vocabulary
     state, total = lm.model.initial_state(1), 0.0
-    for token in vocabulary.encode([text])[:-1]:
+    for token in vocabulary.encode([text])[:-1] if words else []:
         total += float(lm.model.predict(state)[0, token])
         state = lm.model(token[None, None], state)[1]
-    ends = lm.model.predict(state)[0, [vocabulary.index["<space>"], vocabulary.index["<eos>"]]]
+    follows = [number for number, name in enumerate(vocabulary.words) if name[0] == "▁" or name in ("<space>", "<eos>")]
+    ends = lm.model.predict(state)[0, follows]
     return math.exp(total + float(ends.logsumexp(0)) * over)
 
 
@@ -161,6 +173,20 @@ def test_a_word_of_characters_has_the_share_of_lines_that_go_on_with_it(characte
     for k in range(3):
         begun = probability(characters, line[:k], over=True) if k else 1.0
         assert bits[k] == pytest.approx(-math.log2(probability(characters, line[: k + 1], over=True) / begun), rel=1e-5)
+
+
+def test_a_word_of_pieces_has_the_share_of_lines_that_go_on_with_it(pieces: api.Loaded):
+    line = ("abab", "aé", "ba", "b")
+    assert max(len(pieces.vocabulary.encode([word])) for word in line) > 3  # several pieces and the end
+    found = surprisal(pieces.model, pieces.vocabulary, times_of([[*line]], [["ba"], ["ab"]]), "sentence")
+    assert found.known.all()
+    for k in range(4):
+        shares = [probability(pieces, line[:n], over=True) for n in (k, k + 1)]
+        assert found.bits[k] == pytest.approx(-math.log2(shares[1] / shares[0]), rel=1e-5)
+    assert found.bits[4:] == pytest.approx(
+        [-math.log2(probability(pieces, (word,), True) / probability(pieces, (), True)) for word in ("ba", "ab")],
+        rel=1e-5,
+    )
 
 
 def test_the_words_that_may_follow_and_the_end_have_probability_one(characters: api.Loaded):
