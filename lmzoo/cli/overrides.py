@@ -133,9 +133,10 @@ def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError 
         return None
     nodes = node if isinstance(node, dict) else ()
     names = [".".join([*parts[:depth], str(name)]) for name in nodes if not str(name).startswith("override ")]
-    advice = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
+    groups = {group for group in groups if (CONFIGS / group).is_dir()}
+    advice = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())} - {"taken"})
     own = groups.intersection(parts[:-1])
-    if own or len(parts) == 1:
+    if own or depth == 0:
         if inside := [repr(f"{group}.{option}") for group in sorted(groups) if option in (options.get(group) or ())]:
             advice = f"did you mean {' or '.join(inside)}?"
         for group in own or (sorted(groups, reverse=True) if not inside else ()):  # model before corpus

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.errors import UserError, plain, shortened
 from lmzoo.core.files import sha256, text_bytes
 from lmzoo.core.options import Bounds, Count, Idle, Seed
 from lmzoo.core.registry import Registry
@@ -325,7 +325,8 @@ class LabelledTexts(Task):
             raise UserError(f"task.folds={folds}: task.fold or task.valid_fold is needed", "such as task.fold=0")
         if max(self.held.values()) >= folds or fold == valid_fold:
             raise UserError(
-                f"task.fold={fold} and task.valid_fold={valid_fold}: must be two of 0 to {folds - 1}", "choose others"
+                f"task.fold={plain(fold)}, task.valid_fold={plain(valid_fold)}: must be two of 0 to {folds - 1}",
+                "choose others",
             )
         if len(self.held) == folds:
             raise UserError(f"task.folds={folds}: valid and test leave no part to train", "choose more folds")

@@ -271,7 +271,13 @@ class Run(Files):
         cut = (self.path / SCORES).exists()
         if cut or config["corpus"].get("vocabulary"):  # another run or file, which may be gone
             config["corpus"]["vocabulary"] = str(self.path)
-        corpus = configured_corpus(config)
+        try:
+            corpus = configured_corpus(config)
+        except UserError as error:
+            if error.advice:
+                raise
+            here = "names are sought from the current folder, so go to the one where the run was trained"
+            raise UserError(f"{self.path}: {error.problem}", here) from None
         self.check_text(corpus)
         return corpus
 

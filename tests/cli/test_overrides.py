@@ -20,7 +20,7 @@ from command_line import SMALL, command
         ("modl=lstm", "modl: no such option; did you mean 'model'?"),
         ("+modl=lstm", "modl: no such option; did you mean 'model'?"),
         ("++modl=lstm", "modl: no such option; did you mean 'model'?"),
-        ("modl.hidden=3", "modl.hidden: no such option; did you mean 'model'?"),
+        ("modl.hidden=3", "modl.hidden: no such option; did you mean 'model.hidden'?"),
         ("model=lstmm", "model=lstmm: no such model; did you mean 'lstm'?"),
         ("corpus=pydocs", "corpus=pydocs: no such corpus; did you mean 'pydoc'?"),
         ("+model=lstm", "+model=lstm: every run has one model; choose it with model=NAME"),
@@ -42,7 +42,7 @@ from command_line import SMALL, command
         ("schedule.factor=0.5", "schedule.factor: is an option of schedule=plateau, step, not of schedule=cosine"),
         ("trainer.lr=0.1", "trainer.lr: no such option; did you mean 'optimizer.lr'?"),
         ("-m model=lstm,rn", "model=rn: no such model; did you mean 'rnn'?"),
-        ("-m model=lstm,rnn modle.hidden=3", "modle.hidden: no such option; did you mean 'model'?"),
+        ("-m model=lstm,rnn modle.hidden=3", "modle.hidden: no such option; did you mean 'model.hidden'?"),
         ("-m model=lstm,rnn ++model.hiden=3,4", "model.hiden: no such option; did you mean 'model.hidden'?"),
         (
             "-m model=lstm,ngram model.hidden=3",

@@ -85,6 +85,16 @@ def test_words_contexts_and_splits_are_those_asked_for(tmp_path: Path):
             assert results["tokens"][split] == figures["tokens"] == len(text)
 
 
+def test_where_a_text_is_sought_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    Path("text").write_text("a b\nb a\n" * 9)
+    options = ["corpus=text", "corpus.train=text", "corpus.valid=text", "model=ngram", "model.discount_fallback=true"]
+    assert command(*options, "run_dir=run").code == 0
+    (folder / "other").mkdir()
+    monkeypatch.chdir(folder / "other")
+    told = "error: ../run: text: no such file; names are sought from the current folder, so go to the one where the run"
+    assert command("../run", "valid", main=main).refused().startswith(told)
+
+
 @pytest.mark.parametrize("combined", [False, True])
 def test_what_a_run_read_of_its_text_is_what_it_is_measured_on(tmp_path: Path, combined: bool):
     run, other = tmp_path / "run", tmp_path / "other"

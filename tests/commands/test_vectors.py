@@ -136,6 +136,11 @@ def test_neighbours_and_measures_are_in_one_table_of_all_vectors(ppmi: str):
         (["method=cbow", "method.exponent=2"], "method.exponent=2: must be at most 1"),
         (["method=cbow", "method.sample=1e-20"], "method.sample=1e-20: leaves no word of the text; raise it"),
         (["method=ppmi", "method.windo=3"], "method.windo: no such option"),
+        (["method=cbow", "trainer.epochs=3"], "trainer.epochs: no such option; did you mean 'method.epochs'?"),
+        (
+            ["method=cbow", "tken=3"],
+            "tken: no such option; there are: checkpoint_seconds, corpus, device, hydra, method, plugins, run_dir, ",
+        ),
         (["method=ppmi", "method.dim=0"], "method.dim=0: must be at least 1"),
         (["method=ppmi", "method.dim=21"], "method.dim=21: the text has only 14 such words"),
         (["method=ppmi", "method.min_count=1000"], "method.min_count=1000: fewer than two words"),

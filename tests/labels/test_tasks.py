@@ -63,6 +63,7 @@ def test_each_line_is_test_in_one_fold(file: Path):
     [
         ({}, "task.train=FILE and task.test=FILE .* a label, a tab and a text"),
         ({"fold": 1}, "need task.folds"),
+        ({"folds": 5, "fold": 5}, "task.fold=5, task.valid_fold=null: must be two of 0 to 4"),
         ({"folds": 10}, "task.fold or task.valid_fold is needed"),
         ({"folds": 10, "fold": 1, "test": "x"}, "needs no task.valid and task.test"),
         ({"folds": 10, "fold": 10}, "two of 0 to 9"),
