@@ -116,7 +116,7 @@ def compare_readers(arguments: argparse.Namespace, times: Times) -> tuple[list[R
         tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None
         context = run.config()["corpus"]["context"]
         read[folder] = _name(run), surprisal(model, vocabulary, times, context, tokenize)
-        texts[folder] = run.trained_on()["sha256"].get("train")
+        texts[folder] = run.trained_on()["sha256"].get("train"), run.config()["trainer"]["first_tokens"]
         if rare is None and vocabulary.form.of_words:
             rare, frequencies_of = rarity(run.split("train").tokens, vocabulary, times, tokenize), folder
     if rare is None:

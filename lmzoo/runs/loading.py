@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,14 @@ def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
                     if ours.get(name, value) != value)  # fmt: skip
 
 
+def so_far(run: Run) -> Iterator[str]:
+    """Warnings of a run that something is made from, where it has not learnt all that it could."""
+    if unfinished := run.unfinished():
+        yield unfinished
+    if (first := run.config()["trainer"]["first_tokens"]) is not None:
+        yield f"{run.path}: has learnt from the first {first:,} tokens alone"
+
+
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
     """The model of a run of the same words and, where asked for, text; errors name the ``option`` of the run."""
     run = Run(Path(folder))
@@ -124,19 +132,17 @@ def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) ->
         if same_text:
             require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
             run.check_text(corpus)
-        config, unfinished = run.config(), run.unfinished()
+        config, cautions = run.config(), [*so_far(run)]
     other_words = vocabulary.words != corpus.vocabulary.words
     if other_words or vocabulary.conditions != corpus.vocabulary.conditions:
         raise UserError(
             f"{option}: {folder} was not trained on the {'words' if other_words else 'labels'} of corpus {corpus.name}",
             "choose another run" if same_text else f"set corpus.vocabulary={folder}",
         )
-    if unfinished:
-        log.warning(unfinished)
+    for caution in cautions:
+        log.warning("%s", caution)
     if (context := config["corpus"]["context"]) != corpus.context:
         log.warning("%s: was trained with corpus.context=%s, and here it is %s", folder, context, corpus.context)
-    if (first := config["trainer"]["first_tokens"]) is not None:
-        log.warning("%s: has learnt from the first %s tokens alone", folder, f"{first:,}")
     if problem := unlike(folder, corpus.vocabulary.form):
         log.warning("%s", problem)
     return Trained(folder, config["model"], model)

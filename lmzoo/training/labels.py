@@ -15,7 +15,7 @@ from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import Trained
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, restore
-from lmzoo.runs.loading import load
+from lmzoo.runs.loading import load, so_far
 from lmzoo.training.session import log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
@@ -119,7 +119,13 @@ class RunOpener(Opener):
     def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
         with named_by(option, "choose another run"):
             model, vocabulary = load(folder)
-            return Trained(folder, Run(Path(folder)).config()["model"], model), vocabulary
+            run = Run(Path(folder))
+            cautions = [*so_far(run)]
+        if vocabulary.conditions:
+            raise UserError(f"{option}: {folder} has corpus.condition=true", "choose a run without labels of lines")
+        for caution in cautions:
+            log.warning("%s", caution)
+        return Trained(folder, run.config()["model"], model), vocabulary
 
     def labeller(self, option: str, folder: str) -> TrainedLabeller:
         """A labeller, if it was learnt from the same form of text and all its plugins are there."""

@@ -93,3 +93,29 @@ def test_a_run_reads_with_a_language_model_and_holds_it(folder: Path, model: lis
     Path("lm").rename("gone")
     Path("new.txt").write_text("the\nwalk\nends\n")
     assert command("r", "new.txt", main=tag.main).out == "the D\nwalk N\nends V\n"
+
+
+@pytest.mark.parametrize(
+    "labeller",
+    [
+        ["labeller=local", "labeller.epochs=1", "labeller.encoder=lm"],
+        ["labeller=birnn", "labeller.epochs=1", "labeller.cell=rnn", "labeller.embedding=8", "labeller.hidden=8",
+         "labeller.layers=1", "labeller.filters=0", "labeller.from=lm"],
+    ],
+)  # fmt: skip
+def test_what_a_language_model_has_not_learnt_is_told(folder: Path, labeller: list[str]):
+    Path("lm.txt").write_text("P\tthe walk ends\nQ\tthey walk\n" * 20)
+    corpus = ["corpus=text", *(f"corpus.{split}=lm.txt" for split in ("train", "valid")), "corpus.context=sentence"]
+    model = [*corpus, "corpus.unknown=true", *MODELS["rnn"], *QUICK, "trainer.epochs=1"]
+    assert command(*model, "trainer.first_tokens=40", "run_dir=lm").code == 0
+    Path("lm/results.json").unlink()
+    Path("train.txt").write_text("the D\nwalk N\nends V\n\n")
+    options = ["task=pos", "task.train=train.txt", "task.test=train.txt", *labeller]
+    assert command(*options, "run_dir=r", main=label.main).code == 0
+    log = Path("r/train.log").read_text()
+    assert "lm: its training is not finished; these are the best weights so far" in log
+    assert "lm: has learnt from the first 40 tokens alone" in log
+    Path("lm").rename("other")
+    assert command(*model, "corpus.condition=true", "run_dir=lm").code == 0
+    refused = command(*options, "run_dir=s", main=label.main).refused()
+    assert f"{labeller[-1].split('=')[0]}: lm has corpus.condition=true; choose a run without labels" in refused

@@ -344,6 +344,20 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
     assert "3-gram" in (tmp_path / "plot.svg").read_text()
 
 
+def test_a_run_that_has_read_less_of_the_same_text_is_told(folder: Path):
+    model = [*TEXT, "model=ngram", "model.order=1", "model.smoothing=additive", "device=cpu"]
+    for run, part in (("all", "null"), ("again", "null"), ("part", "200")):
+        done = command(*model, f"trainer.first_tokens={part}", f"run_dir={run}")
+        assert done.code == 0, done
+    rows = [
+        (f"w{place * place % 5}", place, story, 300 + place * place % 7) for story in range(4) for place in range(120)
+    ]
+    for other, is_told in (("again", False), ("part", True)):
+        outcome = command("all", other, str(table(folder / "t.tsv", rows)), main=reading.main)
+        assert outcome.code == 0, outcome
+        assert ("the runs have learnt from different texts" in outcome.err) == is_told
+
+
 def test_a_table_of_few_words_and_a_run_without_words_are_refused(
     words: api.Loaded, characters: api.Loaded, tmp_path: Path
 ):
