@@ -46,6 +46,8 @@ def built() -> Path:
     assert spec is not None
     assert spec.origin is not None
     torch = Path(spec.origin).parent
+    if (torch / "lib/libtorch_cuda.so").exists():  # it has registered what cuda.cpp registers
+        raise CannotBuildError("the simulated devices need a PyTorch that was built without CUDA")
     key = hashlib.sha256(
         f"{version} {torch} {sys.platform} {os.uname().machine}\n{SOURCE.read_text()}".encode()
     ).hexdigest()[:16]
