@@ -162,6 +162,30 @@ def test_every_kept_run_is_made_again_or_the_reason_is_told(page: Page, tmp_path
     assert any(told)
 
 
+GROUPS = {
+    "all": "",
+    "determiner and noun": "^determiner_noun",
+    "subject and verb": "subject_verb|^distractor",
+    "anaphors": "^anaphor",
+    "irregular forms": "^irregular",
+    "islands": "island|left_branch|sentential|^coordinate",
+}
+"""The paradigms of minimal pairs in each column of their table."""
+
+
+@pytest.mark.parametrize(("model", "place"), [("n-gram", 1), ("LSTM", 4)])
+def test_figures_of_minimal_pairs_are_means_over_their_paradigms(model: str, place: int):
+    kept = (evidence.DOCS / "benchmarks/minimal_pairs.txt").read_text().splitlines()[1:]
+    table = (evidence.DOCS / "benchmarks/minimal_pairs.csv").read_text().splitlines()
+    (row,) = (row for row in csv.DictReader(table) if row["model"].startswith(model))
+    paradigms = {cells[0]: [int(cell) for cell in cells[place : place + 3]] for cells in map(str.split, kept)}
+    for group, pattern in GROUPS.items():
+        right = [counts[0] / 10 for name, counts in paradigms.items() if re.search(pattern, name)]
+        assert float(row[group]) == pytest.approx(sum(right) / len(right), abs=0.051), group
+    for place, header in enumerate(("ties, of 67,000", "decided by `<unk>`"), 1):
+        assert int(row[header].replace(",", "")) == sum(counts[place] for counts in paradigms.values())
+
+
 NGRAM = [*TEXT, "model=ngram", "model.order=2", "model.discount_fallback=true", "device=cpu"]
 
 
