@@ -4,6 +4,7 @@ import csv
 import importlib
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -245,3 +246,13 @@ def test_vectors_side_by_side_have_mean_cosines(ppmi: str):
     torch.testing.assert_close(both @ both.T, (a @ a.T + 4 * b @ b.T) / 5)
     short = ["method=joined", "method.runs=[ppmi]", "method.weights=[1,2]", "run_dir=no"]
     assert "as many method.runs as method.weights" in command(*TEXT, *short, main=vectors.main).refused()
+
+
+def test_words_that_a_part_lacks_are_counted(ppmi: str):
+    Path("few.txt").write_text("2 1\nw1 1\nw2 2\n")
+    done = command(*TEXT, "method=joined", "method.runs=[ppmi,few.txt]", "method.weights=[1,1]", "run_dir=few",
+                   main=vectors.main)  # fmt: skip
+    assert done.code == 0, done
+    log = Path("few/train.log").read_text()
+    assert re.search(r"ppmi has vectors of (\d+) of \1 words", log)
+    assert re.search(r"few.txt has vectors of 2 of \d\d words", log)

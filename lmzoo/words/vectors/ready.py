@@ -1,5 +1,6 @@
 """Word vectors that are there already: those of a language model, and those of several methods side by side."""
 
+import logging
 from pathlib import Path
 
 import torch
@@ -9,6 +10,8 @@ from lmzoo.core.options import Count, NonNegative, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.formats import read_vectors
 from lmzoo.words.vectors.method import Method, methods
+
+log = logging.getLogger(__name__)
 
 
 @methods.register("type")
@@ -56,6 +59,9 @@ class Joined(Method):
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)
         parts = [read_vectors(Path(run)).with_words(self.words) for run in self.runs]
+        for run, part in zip(self.runs, parts, strict=True):
+            has = sum(word in part.index for word in self.words)
+            log.info("%s has vectors of %s of %s words", run, f"{has:,}", f"{len(self.words):,}")
         self.words = [word for word in self.words if all(word in part.index for part in parts)]
         if not self.words:
             raise UserError("method.runs: no word of the text has a vector in each")
