@@ -63,8 +63,9 @@ def main() -> int:
         "matched; slower, as each next word is predicted",
     )
     parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
-    parser.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
-    parser.add_argument("--log10", dest="unit", action="store_const", const="log10", help="not in nats")
+    units = parser.add_mutually_exclusive_group()
+    units.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
+    units.add_argument("--log10", dest="unit", action="store_const", const="log10", help="not in nats")
     parser.add_argument(
         "--export",
         type=Path,
@@ -119,6 +120,8 @@ def _export(arguments: argparse.Namespace) -> int:
     if form or arguments.text != "-":
         raise UserError("--export: has a form of its own, of valid and test", "leave out the text and other forms")
     check_output(arguments.export)
+    if arguments.export.suffix != ".npz":
+        raise UserError(f"--export {arguments.export}: does not end in .npz, by which it is known", "name such a file")
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     if model.whole_sentences:
         raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave out --export")

@@ -112,6 +112,8 @@ def test_what_has_no_text_or_no_log_p_of_words_is_refused(
     for more in (["test"], ["--sums"], ["--bits"], ["--table"], ["--json"], ["--tokenize", "ptb"]):
         told = command(runs[0], *more, "--export", "c.npz", main=score.main).refused()
         assert "--export: has a form of its own" in told
+    told = command(runs[0], "--export", "c.csv", main=score.main).refused()
+    assert "--export c.csv: does not end in .npz, by which it is known; name such a file" in told
     assert command(*text, *MODELS["rnn"], *QUICK, "trainer.first_tokens=100", "run_dir=less").code == 0
     assert "tokens of test, where the run reads" in against("less", "b.npz").refused()
 

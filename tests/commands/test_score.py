@@ -309,6 +309,7 @@ def test_several_best_hypotheses_are_told(run: Path, tmp_path: Path):
         (pairs.main, "[" * 100_000 + "\n", [], "line 1: is not JSON"),
         (score.main, "a <eos>\n", [], "line 1: <eos> is added at the end of each line"),
         (score.main, "", [], "empty"),
+        (score.main, "a\n", ["--bits", "--log10"], "--log10: not allowed with argument --bits"),
     ],
 )
 def test_mistakes(run: Path, tmp_path: Path, main, text: str, more: list[str], message: str):
