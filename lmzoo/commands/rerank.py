@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -49,6 +50,8 @@ def hypotheses(lines: Sequence[str], where: str) -> list[Hypothesis]:
         if len(entry.scores) != len(entries[0].scores):
             wanted = f"and line 1 has {len(entries[0].scores)}"
             raise UserError(f"{where}, line {number}: has {len(entry.scores)} scores, {wanted}")
+    if all(re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", entry.text) for entry in entries):
+        raise UserError(f"{where}: every text is a number, so ids are missing", "write 'id ||| text ||| score …'")
     return entries
 
 

@@ -297,6 +297,7 @@ def test_several_best_hypotheses_are_told(run: Path, tmp_path: Path):
         (rerank.main, "1\n", [], "line 1: is not"),
         (rerank.main, "1 ||| a ||| 1\n1 ||| b ||| x\n", [], "line 2: is not"),
         (rerank.main, "1 ||| a ||| 1\n1 ||| b\n", [], "line 2: has 0 scores, and line 1 has 1"),
+        (rerank.main, "a b ||| -1.5\na ||| -2e-05\n", [], "text: every text is a number, so ids are missing"),
         (rerank.main, "1 ||| a ||| nan\n", [], "line 1: has a score that is not finite"),
         (rerank.main, NBEST, ["--weights", "1"], "--weights: give 2 numbers, the first for log p"),
         (rerank.main, NBEST, ["--weights", "1", "inf"], "--weights: give 2 numbers"),
