@@ -1,9 +1,11 @@
 """The start of a command, and Ctrl-C from then on. Few imports: Ctrl-C while they last would be a traceback."""
 
 import contextlib
+import gc
 import importlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 INTERRUPTED = 130
@@ -20,8 +22,9 @@ def start(command: str) -> None:
     heeded = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if heeded:
         signal.signal(signal.SIGINT, _leave)
-    main = importlib.import_module(command).main
-    run_command = importlib.import_module("lmzoo.cli.ending").run_command
+    with _staying():
+        main = importlib.import_module(command).main
+        run_command = importlib.import_module("lmzoo.cli.ending").run_command
 
     def work() -> int:
         if heeded:
@@ -53,9 +56,23 @@ def leaving_at_once() -> Iterator[None]:
         return
     signal.signal(signal.SIGINT, _leave)
     try:
-        yield
+        with _staying():
+            yield
     finally:
         signal.signal(signal.SIGINT, _interrupt)
+
+
+@contextlib.contextmanager
+def _staying() -> Iterator[None]:
+    """A context for imports: what comes with modules stays, so Python looks for no garbage in it, even at the end."""
+    before = len(sys.modules)
+    gc.disable()
+    try:
+        yield
+    finally:
+        if len(sys.modules) > before:  # else there may be garbage of a run before this one
+            gc.freeze()
+        gc.enable()
 
 
 def _interrupt(*_: object) -> None:

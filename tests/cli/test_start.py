@@ -62,6 +62,20 @@ def test_the_package_loads_models():
         _ = lmzoo.lode
 
 
+def test_what_a_command_imports_is_never_searched_for_garbage(tmp_path: Path):
+    work = (
+        "import gc\nat_import = gc.isenabled()\ndef main(): print(at_import, gc.isenabled(), gc.get_freeze_count())\n"
+    )
+    done = python(tmp_path, "-c", "from lmzoo.cli.start import start; start('work')", work=work)
+    at_import, later, frozen = done.stdout.split()
+    assert (at_import, later) == ("False", "True")
+    assert int(frozen) > 1000
+    main = "import gc\nfrom lmzoo.cli.start import leaving_at_once\ngc.unfreeze()\n" + 2 * (
+        "with leaving_at_once(): import wave\nprint(gc.isenabled(), gc.get_freeze_count() > 1000)\ngc.unfreeze()\n"
+    )
+    assert started(tmp_path, main)[1] == "True True\nTrue False\n"  # the second time, nothing is imported
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_ctrl_c_while_a_command_imports_is_one_word(command: str, tmp_path: Path):
     swallowed = "try:\n    import interrupt\nexcept BaseException:\n    pass\nimport time\ntime.sleep(60)\n"
