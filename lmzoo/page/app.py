@@ -110,6 +110,7 @@ def serve(zoo: Zoo, port: int | None = None) -> Demo:
     _, address, _ = blocks.launch(
         server_name=HOST, server_port=chosen, share=False, root_path="", ssr_mode=False, mcp_server=False, pwa=False,
         prevent_thread_lock=True, quiet=True, enable_monitoring=False, footer_links=[], height=800,
+        _frontend=False,  # or Gradio gives up where its own server needs more than 3 seconds for an answer
         app_kwargs={"middleware": [middleware]}, js=(folder / "script.js").read_text(encoding="utf-8"),
         css=(folder / "style.css").read_text(encoding="utf-8"),
         theme=_theme(gradio),

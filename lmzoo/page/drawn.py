@@ -226,7 +226,8 @@ def stack(beliefs: Sequence[shown.Belief], emits: Mapping[int, shown.Ranked], pa
         telling = next((word for word, _ in ranked if word != UNK), "") if p > 0.25 else ""
         kind = "segment on-path" if state == path else "segment"
         parts.append(
-            f'<span class="{kind}" tabindex="0" style="flex-grow:{p:.4f};--hue:{hue(state)}">{state} {escape(telling)}'
+            f'<span class="{kind}" tabindex="0" style="flex-grow:{p:.4f};--hue:{hue(state)}"><b>{state}</b>'
+            f"<i>{escape(telling)}</i>"
             f'<span class="tip">{tip}</span></span>'
         )
     rest = 1 - sum(p for _, p in beliefs)

@@ -293,7 +293,8 @@ def in_context(system: System, text: str, word: str, number: int) -> list[Occurr
     vocabulary = system.vocabulary
     lines = [vocabulary.form.words(line) for line in text.splitlines()]
     _check_length(sum(map(len, lines)))
-    sought = vocabulary.form.words(word)
+    if not (sought := vocabulary.form.words(word)):
+        raise UserError("a word is missing", "write one")
     if len(sought) != 1 or not any(sought[0] in line for line in lines):
         raise UserError(f"the text does not have the word '{shortened(word)}'", "write it in both")
     found, is_known = [], known_words(system.model, vocabulary)
@@ -330,8 +331,8 @@ def analogy(vectors: WordVectors, a: str, a_star: str, b: str, number: int) -> A
 
 
 def _row(vectors: WordVectors, word: str) -> int:
-    if not word.strip():
-        raise UserError("a word is missing", "write one")
+    if (number := len(word.split())) != 1:
+        raise UserError("a word is missing" if not number else f"there are {number:,} words", "write one")
     if (row := vectors.row(word.strip())) is None:
         raise UserError(f"'{shortened(word.strip())}' has no vector", "choose a word that is commoner in the text")
     return row

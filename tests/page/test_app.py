@@ -95,7 +95,10 @@ def test_a_vocabulary_that_has_an_example_begins_with_it(zoo: Zoo, monkeypatch: 
     assert example(zoo) is NEWS
 
 
-def test_the_page_is_served_on_loopback_with_a_policy_and_then_is_gone(zoo: Zoo, gradio: None, folder: Path):
+def test_the_page_is_served_on_loopback_with_a_policy_and_then_is_gone(
+    zoo: Zoo, gradio: None, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("gradio.networking.url_ok", lambda url: False)  # as on a machine that is slow to answer
     page = app.serve(zoo)
     host, port = re.fullmatch(r"http://(127\.0\.0\.1):(\d+)/", page.address).groups()  # pyright: ignore
     try:

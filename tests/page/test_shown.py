@@ -204,6 +204,8 @@ def test_the_tokens_nearest_to_a_word_in_its_context(zoo: Zoo):
     assert found[0].near != found[1].near
     with pytest.raises(UserError, match="does not have the word 'river'"):
         shown.in_context(system, "the bank", "river", 3)
+    with pytest.raises(UserError, match="a word is missing"):
+        shown.in_context(system, "the bank", " ", 3)
 
 
 def test_neighbours_and_analogies_are_the_best_of_all_words(zoo: Zoo):
@@ -226,3 +228,5 @@ def test_neighbours_and_analogies_are_the_best_of_all_words(zoo: Zoo):
         shown.neighbours(vectors, "xylophone", 3)
     with pytest.raises(UserError, match="a word is missing"):
         shown.analogy(vectors, "dog", "", "bank", 3)
+    with pytest.raises(UserError, match="there are 2 words; write one"):
+        shown.neighbours(vectors, "river bank", 3)

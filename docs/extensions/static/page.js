@@ -11,7 +11,7 @@ addEventListener("load", () => {
   }
   // What scrolls can be scrolled by the keyboard, the captions of the sidebar are headings of a level, the two
   // sidebars have names, and a signature's arguments are no terms without definitions.
-  for (const region of document.querySelectorAll("article :is(pre, .table-wrapper, .formula, p)")) {
+  for (const region of document.querySelectorAll("article :is(pre, .table-wrapper, .formula, p, picture)")) {
     if (region.scrollWidth > region.clientWidth && getComputedStyle(region).overflowX === "auto") region.tabIndex = 0;
   }
   for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.ariaLevel = "2";
