@@ -15,7 +15,7 @@ from lmzoo.corpus.vocabulary import UNK
 from lmzoo.page import shown
 from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
-from lmzoo.runs.identity import decisive, takes_steps
+from lmzoo.runs.identity import effective
 from lmzoo.runs.settings import short_names
 
 HOT = 16.0
@@ -69,7 +69,7 @@ def header(zoo: Zoo) -> str:
 
 def told_apart(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """The model of each run, and the options in which it differs from other runs of this model."""
-    options = {name: decisive(config, steps=takes_steps(config)) for name, config in configs.items()}
+    options = {name: effective(config) for name, config in configs.items()}
     told = {}
     for name, own in options.items():
         alike = [other for other in options.values() if other["model.name"] == own["model.name"]]
