@@ -51,7 +51,8 @@ def _foreign_mistake(error: Exception) -> str | None:
     if out_of_memory(error):
         return "not enough memory; make the model, the batch or the text smaller"
     if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
-        return one_line(error)
+        where = "standard output" if error.filename is None else printable(str(error.filename))
+        return f"{where}: {error.strerror}; make room, or write elsewhere"
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{printable(shortened(error.filename))}: the name is too long; choose a shorter one"
     if "embedded null" in str(error):  # byte or character, as Python has it

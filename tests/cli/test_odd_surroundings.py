@@ -40,6 +40,12 @@ def test_output_that_is_closed_is_dropped(run: Path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_standard_output_on_a_full_disk(run: Path):
+    done = shell(f"python -m lmzoo evaluate {run} --device cpu >/dev/full")
+    lost = "error: standard output: No space left on device; make room, or write elsewhere\n"
+    assert (done.returncode, done.stderr) == (2, lost)
+
+
 def test_a_terminal_without_unicode_gets_escapes(run: Path):
     done = shell(f"python -m lmzoo evaluate {run} Σ.txt", PYTHONIOENCODING="latin-1")
     assert (done.returncode, done.stderr) == (
