@@ -113,9 +113,10 @@ def test_words_that_no_text_has_do_no_harm():
     assert vocabulary.encode(["a b", "\ud800"]).tolist() == [5, 3, 0, 4, 0]
 
 
-def test_a_line_feed_within_a_given_line_is_a_space_and_a_byte_order_mark_is_left_out():
+def test_a_line_feed_within_a_given_line_is_refused_and_a_byte_order_mark_is_left_out():
     vocabulary = Vocabulary(["<eos>", "a", "b"])
-    assert vocabulary.encode(["a\nb", "b"]).tolist() == [1, 2, 0, 2, 0]
+    with pytest.raises(UserError, match="text, line 2: is not one line of text"):
+        vocabulary.encode(["b", "a\nb"])
     assert vocabulary.encode(checked_text(b"\xef\xbb\xbfa b\n", "text")).tolist() == [1, 2, 0]
     assert vocabulary.encode([]).tolist() == []
 

@@ -166,7 +166,7 @@ def test_a_text_of_characters_may_have_no_space(text: str, tmp_path: Path, monke
     """Cut anywhere, it has the characters of the whole, and none is lost at a cut."""
     monkeypatch.setattr(files, "LONGEST_WORD", 8)
     (tmp_path / "text").write_bytes(text.encode())
-    vocabulary = Vocabulary.of([" ".join(dict.fromkeys(text.replace("\r", "").replace(" ", "")))])
+    vocabulary = Vocabulary.of([" ".join(dict.fromkeys("".join(text.split())))])
     vocabulary = Vocabulary([*vocabulary.words, "<unk>"], Form(unit="char"))
     pieces = list(read_pieces(tmp_path / "text", of_words=False))
     assert len(pieces) > 3
