@@ -23,7 +23,8 @@ class Bar:
 
     def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0):
         self.total, self.unit, self.what, self.done = total, unit, what, done
-        self.logged = time.monotonic(), done  # when the last line was written, and how many steps were done then
+        self.begun = self.logged = time.monotonic()  # when the last line was written
+        self.begun_with = done
         self.bar = tqdm(
             total=total, initial=done, desc=what, unit=unit, disable=None if is_main() else True, leave=False
         )
@@ -39,10 +40,10 @@ class Bar:
         self.done += steps
         self.bar.update(steps)
         now = time.monotonic()
-        then, done_then = self.logged
-        if self.bar.disable and now - then >= SECONDS and self.done > done_then:
-            self.logged = now, self.done
-            left = (now - then) / (self.done - done_then) * max(0, self.total - self.done)
+        new = self.done - self.begun_with
+        if self.bar.disable and now - self.logged >= SECONDS and new:
+            self.logged = now
+            left = (now - self.begun) / new * max(0, self.total - self.done)  # pauses, as for checks, count in
             step = f"{self.unit} {self.done:,} of {self.total:,}"
             work = [self.what] if self.what else []
             log.info("%s", ", ".join([*work, step, *notes, f"{tqdm.format_interval(left)} left"]))
