@@ -208,9 +208,9 @@ class Loaded:
         return Reader(self.model, self.run.path, label_number(condition, self.vocabulary))
 
     def _likeliest(self, reader: Reader, number: int) -> list[tuple[str, float]]:
-        p = reader.next_words()
         if wrong := unfit(number, Count):
             raise UserError(f"number={number}: must be {wrong}")
+        p = reader.next_words()
         best = p.topk(min(number, len(p)))
         words = [self.vocabulary.words[word] for word in best.indices.tolist()]
         is_known = known_words(self.model, self.vocabulary)[best.indices]

@@ -116,11 +116,11 @@ def open_run(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary]
     return Run(folder), model, vocabulary
 
 
-def backwards(folder: Path, vocabulary: Vocabulary) -> str | None:
-    """That a run reads lines backwards, beside words which are printed in the order of the text; None of others."""
-    if not vocabulary.form.reverse:
-        return None
-    return f"{folder}: reads lines backwards (corpus.reverse=true), so each word is given those behind it"
+def warn_of(run: Run, vocabulary: Vocabulary) -> None:
+    """Warn of what a run is before its words are printed, in the order of the text: unfinished, or read backwards."""
+    warn(run.unfinished())
+    if vocabulary.form.reverse:
+        warn(f"{run.path}: reads lines backwards (corpus.reverse=true), so each word is given those behind it")
 
 
 def warn(warning: str | None) -> None:

@@ -50,8 +50,9 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
     """
     typed = sys.argv
     line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
-    line[1:] = sorted(line[1:], key=lambda argument: argument not in ("-m", "--multirun"))  # behind options it is none
     arguments = read_command_line(line[1:])
+    overrides = set(arguments.overrides)
+    line[1:] = sorted(line[1:], key=overrides.__contains__)  # Hydra wants flags before overrides, or behind them all
     if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
         folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
         chosen = model_of_source(arguments.overrides, folders)
@@ -210,7 +211,7 @@ def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line as Hydra reads it; a UserError where Hydra would print its usage."""
     parser = get_args_parser()
     parser.error = _refuse
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 def _refuse(message: str) -> NoReturn:

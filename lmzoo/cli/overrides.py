@@ -134,7 +134,7 @@ def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError 
     nodes = node if isinstance(node, dict) else ()
     names = [".".join([*parts[:depth], str(name)]) for name in nodes if not str(name).startswith("override ")]
     groups = {group for group in groups if (CONFIGS / group).is_dir()}
-    advice = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())} - {"taken"})
+    advice = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
     own = groups.intersection(parts[:-1])
     if own or depth == 0:
         if inside := [repr(f"{group}.{option}") for group in sorted(groups) if option in (options.get(group) or ())]:

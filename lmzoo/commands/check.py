@@ -53,7 +53,7 @@ def main() -> int:
         "options", nargs="+", metavar="KEY=VALUE",
         help="model=NAME, and as lmzoo train has them model.OPTION, plugins, seed, and corpus (default: pydoc)",
     )  # fmt: skip
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     config = configured(arguments.options, arguments.config_dir)
     load_plugins(config["plugins"])
     models.check(config["model"], "vocabulary_size")

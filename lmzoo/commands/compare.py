@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, RunFolder, backwards, bounded, check_output, open_run, warn
+from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, open_run, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, named_by, printable
 from lmzoo.core.files import write_output
@@ -33,6 +33,12 @@ from lmzoo.runs.listing import OUTPUTS, below, find
 
 SAMPLES = 1000
 """Texts that the bootstrap draws."""
+
+OF = {
+    "seeds": ["table"], "markdown": ["table"], "csv": ["table"], "json": ["table"],
+    "plot": ["table", "tokens", "sentence"], "split": ["tokens", "mixture"], "seed": ["tokens"],
+}  # fmt: skip
+"""The ways to compare that an option belongs to."""
 
 SHOWN = 10
 """Words on which each of two models is better."""
@@ -202,8 +208,7 @@ def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path
         run, model, vocabulary = open_run(folder, device)
         forms.append(vocabulary.form)
         require_one_direction(run.path, forms[-1], folders[0], forms[0])
-        warn(run.unfinished())
-        warn(backwards(run.path, vocabulary))
+        warn_of(run, vocabulary)
         if model.whole_sentences:
             raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave it out")
         with named_by(str(run.path)):
@@ -279,24 +284,27 @@ def main() -> int:
         help="the perplexity of runs and such files mixed by the token, with weights that EM finds on valid; "
         "model=mixture makes a run of runs",
     )
-    parser.add_argument("--split", choices=SPLITS, default="test", help="with --tokens, --mixture (default: test)")
-    parser.add_argument("--seed", type=bounded(Seed), default=0, help="with --tokens: of the bootstrap (default: 0)")
+    parser.add_argument("--split", choices=SPLITS, help="with --tokens, --mixture (default: test)")
+    parser.add_argument("--seed", type=bounded(Seed), help="with --tokens: of the bootstrap (default: 0)")
     parser.add_device()
     parser.add_plugins()
     arguments = parser.parse_args()
     if (given := arguments.mixture or arguments.tokens) and arguments.runs:
         parser.error(f"name all after --{'mixture' if arguments.mixture else 'tokens'}, {arguments.runs[0]}, too")
-    if given and (arguments.csv or arguments.json or (arguments.mixture and arguments.plot)):
-        parser.error("--csv, --json: are of the table of runs; --plot is of that, --tokens and --sentence")
+    asked = next((way for way in ("mixture", "tokens", "sentence") if getattr(arguments, way) is not None), "table")
+    for option, ways in OF.items():
+        if getattr(arguments, option) != parser.get_default(option) and asked not in ways:
+            of = ", ".join("the table of runs" if way == "table" else f"--{way}" for way in ways)
+            raise UserError(f"--{option}: is of {of}", "leave it out")
+    split, seed = arguments.split or "test", int(arguments.seed or 0)
     if arguments.mixture:
-        if arguments.split == "valid":
+        if split == "valid":
             raise UserError("--mixture: its weights are fitted to valid", "choose another --split")
-        print(printable(compare_mixture(given, arguments.split, arguments.device), "\n"))
+        print(printable(compare_mixture(given, split, arguments.device), "\n"))
         return 0
     if arguments.tokens:
         check_output(arguments.plot)
-        options = arguments.split, arguments.device, arguments.seed, arguments.plot
-        print(printable(compare_tokens(given, *options), "\n"))
+        print(printable(compare_tokens(given, split, arguments.device, seed, arguments.plot), "\n"))
         return 0
     check_output(arguments.csv, arguments.json, arguments.plot)
     runs = matching(arguments.runs or [str(OUTPUTS)])

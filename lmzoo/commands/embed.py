@@ -1,23 +1,22 @@
 """Embed the tokens of a text: ``lmzoo embed RUN TEXT FILE``."""
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, backwards, check_output, open_run, require_kind, warn
+from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import output_stream
-from lmzoo.core.progress import Bar, reading
+from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus.lines import line_numbers
 from lmzoo.corpus.vocabulary import turned
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
@@ -27,120 +26,71 @@ OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
 """How many tokens of a word are printed, how many neighbours of each, and how many words on either side of a token."""
 
 PART_TOKENS = 1 << 14
-"""Whole lines of a file are embedded and written together up to so many tokens."""
+"""Whole lines of a file are embedded and written together, about so many tokens."""
 
 LONGEST_LINE = 1 << 17
 """Words of a line, which are embedded all at once."""
 
 
-@dataclass
-class TextOnDisk:
-    """A text whose words and their numbers are on disk, so that little of it is in memory.
+def parts(vocabulary: Vocabulary, file: Path) -> Iterator[tuple[list[str], Tensor]]:
+    """A text by whole lines, about `PART_TOKENS` together: their words, and the (n,) numbers that a model reads.
 
-    Attributes:
-        file: where the text came from.
-        word_file: a word a line, in UTF-8.
-        number_file: int32, with EOS_ID at the end of each line of the text, as the model reads it.
-        reverse: whether that is from the end of each line; the words are in the order of the text.
-        words: N, how many there are.
-        lines: how many lines have a word.
+    Raises: UserError for a line of more than `LONGEST_LINE` words.
     """
-
-    file: Path
-    word_file: BinaryIO
-    number_file: BinaryIO
-    reverse: bool
-    words: int = 0
-    lines: int = 0
-
-    @classmethod
-    @contextmanager
-    def of(cls, vocabulary: Vocabulary, file: Path) -> Iterator["TextOnDisk"]:
-        """A context that has a file of a sentence a line on disk; a UserError where there is no room for it."""
-        with ExitStack() as files:
-            try:
-                word_file, number_file = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-                text = cls(file, cast(BinaryIO, word_file), cast(BinaryIO, number_file), vocabulary.form.reverse)
-                text._fill(vocabulary)
-            except OSError as error:
-                with suppress(OSError):
-                    files.close()
-                where = tempfile.tempdir or "temporary files"  # it is None where no folder will do
-                raise UserError(
-                    f"{where}: cannot be written ({error.strerror})", "set TMPDIR to a folder with more room"
-                ) from None
-            yield text
-
-    def _fill(self, vocabulary: Vocabulary) -> None:
-        last = EOS_ID
-        for piece, numbers in vocabulary.encode_pieces(
-            reading(self.file, of_words=vocabulary.form.spaced), str(self.file)
-        ):
-            words = vocabulary.form.forwards.prepared(piece).decode().split()
-            tokens = numbers.int().numpy()
-            self.words += len(words)
-            self.lines += int(((tokens == EOS_ID) & (np.insert(tokens[:-1], 0, last) != EOS_ID)).sum())
-            self.word_file.write("".join(f"{word}\n" for word in words).encode())
-            self.number_file.write(tokens.tobytes())
-            last = tokens[-1]
-        self.word_file.flush()
-        self.number_file.flush()
-
-    def parts(self) -> Iterator[Tensor]:
-        """(n,) tokens of whole lines, with `<eos>` at the end of each, in the order of the text."""
-        tokens = np.memmap(self.number_file, np.int32, "r")
+    words, tokens = list[str](), torch.empty(0, dtype=torch.int64)
+    for piece, numbers in vocabulary.encode_pieces(reading(file, of_words=vocabulary.form.spaced), str(file)):
+        words += vocabulary.form.forwards.prepared(piece).decode().split()
+        tokens = torch.cat([tokens, numbers])
+        ends = (tokens == EOS_ID).nonzero()[:, 0] + 1
+        if max(len(line) for line in tokens.tensor_split(ends)) > LONGEST_LINE + 1:
+            raise UserError(f"{file}: a line has more than {LONGEST_LINE:,} words", "part it")
+        if not piece.endswith(b"\n"):  # the line goes on
+            continue
         begin = 0
-        while begin < len(tokens):
-            size, last = PART_TOKENS, -1
-            while not len(ends := np.flatnonzero(tokens[begin : begin + size] == EOS_ID)):
-                size, last = 2 * size, 0  # a longer line is a part by itself
-                if size > LONGEST_LINE:
-                    raise UserError(f"{self.file}: a line has more than {LONGEST_LINE:,} words", "part it")
-            end = begin + int(ends[last]) + 1
-            yield torch.from_numpy(tokens[begin:end].astype(np.int64))
+        for part in tokens.tensor_split(ends[:-1][(ends // PART_TOKENS).diff() > 0]):
+            end = begin + int((part != EOS_ID).sum())
+            yield words[begin:end], part
             begin = end
+        words, tokens = [], tokens[:0]
 
-    def read_words(self) -> Iterator[str]:
-        """The words, in the order of the text."""
-        self.word_file.seek(0)
-        return (line[:-1].decode() for line in self.word_file)
 
-    def line_arrays(self) -> Iterator[np.ndarray]:
-        """int64 numbers of the words' lines, from 0."""
-        done = 0
-        for tokens in self.parts():
-            ends = (tokens == EOS_ID).long()
-            yield (done + ends.cumsum(0))[ends == 0].numpy()
-            done += int(ends.sum())
+def embedded(encoder: Encoder, vocabulary: Vocabulary, file: Path) -> Iterator[tuple[EmbeddedText, Tensor]]:
+    """Each of the `parts` of a text with its embeddings, and its numbers."""
+    lines = 0
+    for words, tokens in parts(vocabulary, file):
+        order = turned(tokens) if vocabulary.form.reverse else torch.arange(len(tokens))
+        inside = tokens != EOS_ID
+        embeddings = embed_lines(encoder, tokens)[order][inside]
+        yield EmbeddedText(words, lines + line_numbers(tokens)[inside], embeddings), tokens
+        lines += int((~inside).sum())
 
-    def embedding_arrays(self, encoder: Encoder) -> Iterator[np.ndarray]:
-        """(n, h) float32 of the words."""
-        with Bar(self.words, "token", "embedding") as bar:
-            for tokens in self.parts():
-                order = turned(tokens) if self.reverse else torch.arange(len(tokens))
-                embedded = embed_lines(encoder, tokens)[order][tokens != EOS_ID]
-                yield embedded.numpy()
-                bar.update(steps=len(embedded))
 
-    def write(self, encoder: Encoder, file: Path) -> int:
-        """Write the embeddings for `numpy.load`, and a table with the line and the word of each row to `table_of`.
+def write(texts: Iterable[EmbeddedText], file: Path) -> int:
+    """Write embeddings for `numpy.load`, and a table with the line and the word of each row to `table_of`.
 
-        Returns: h, the size of the embeddings.
+    Returns: h, the size of the embeddings.
 
-        Raises: UserError where a file cannot be written.
-        """
-        with output_stream(table_of(file)) as table, output_stream(file) as array:
-            table.write(b"line\tword\n")
-            lines = chain.from_iterable(part.tolist() for part in self.line_arrays())
-            table.writelines(f"{n}\t{word}\n".encode() for n, word in zip(lines, self.read_words(), strict=True))
-            embeddings = self.embedding_arrays(encoder)
-            first = next(embeddings)
-            shape = (self.words, first.shape[1])
-            header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(array, header)
-            for part in chain([first], embeddings):
-                array.write(part.tobytes())
-            return shape[1]
+    Raises: UserError where a file cannot be written.
+    """
+    rows, h = 0, 0
+    with output_stream(table_of(file)) as table, output_stream(file) as array:
+        table.write(b"line\tword\n")
+        for text in texts:
+            table.writelines(f"{n}\t{word}\n".encode() for n, word in zip(text.lines.tolist(), text.words, strict=True))
+            if not h:
+                h = text.embeddings.shape[1]
+                _write_header(array, 0, h)
+            array.write(text.embeddings.float().numpy().tobytes())
+            rows += len(text.words)
+        array.seek(0)
+        _write_header(array, rows, h)
+    return h
+
+
+def _write_header(array: BinaryIO, rows: int, h: int) -> None:
+    """The header of numpy's files, whose length does not depend on the number of rows."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": (rows, h)}
+    np.lib.format.write_array_header_1_0(array, header)
 
 
 def table_of(file: Path) -> Path:
@@ -148,12 +98,6 @@ def table_of(file: Path) -> Path:
     if file.suffix != ".npy":
         raise UserError(f"{file}: does not end in .npy", "name such a file; its words are written to a .tsv beside it")
     return file.with_suffix(".tsv")
-
-
-def embedded(encoder: Encoder, text: TextOnDisk) -> EmbeddedText:
-    """All of a text in memory."""
-    lines, embeddings = map(np.concatenate, ([*text.line_arrays()], [*text.embedding_arrays(encoder)]))
-    return EmbeddedText([*text.read_words()], torch.from_numpy(lines), torch.from_numpy(embeddings))
 
 
 def main() -> int:
@@ -183,17 +127,22 @@ def main() -> int:
         check_output(table_of(options.file), inputs=[options.text])
     run, model, vocabulary = open_run(options.run, options.device)
     encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
-    warn(run.unfinished())
-    warn(backwards(run.path, vocabulary))
-    is_unknown = ~known_words(model, vocabulary)
-    with TextOnDisk.of(vocabulary, options.text) as on_disk:
-        unknown = sum(int(is_unknown[tokens].sum()) for tokens in on_disk.parts())
-        warn(unknown_warning(unknown, on_disk.words, str(options.text)))
-        if options.file:
-            dimensions = on_disk.write(encoder, options.file)
-            print(f"{on_disk.words:,} tokens of {on_disk.lines:,} lines, {dimensions} dimensions each")
-            return 0
-        text = embedded(encoder, on_disk)
+    warn_of(run, vocabulary)
+    is_unknown, counts = ~known_words(model, vocabulary), Counter[str]()
+
+    def counted() -> Iterator[EmbeddedText]:
+        for part, tokens in embedded(encoder, vocabulary, options.text):
+            lines, unknown = len(part.lines.unique()), int(is_unknown[tokens].sum())
+            counts.update(words=len(part.words), lines=lines, unknown=unknown)
+            yield part
+        warn(unknown_warning(counts["unknown"], counts["words"], str(options.text)))
+
+    if options.file:
+        dimensions = write(counted(), options.file)
+        print(f"{counts['words']:,} tokens of {counts['lines']:,} lines, {dimensions} dimensions each")
+        return 0
+    words, lines, embeddings = zip(*((part.words, part.lines, part.embeddings) for part in counted()), strict=True)
+    text = EmbeddedText([*chain.from_iterable(words)], torch.cat(lines), torch.cat(embeddings))
     places = [place for place, word in enumerate(text.words) if word == options.neighbours]
     if not places:
         raise UserError(f"{options.text}: does not contain '{options.neighbours}'")

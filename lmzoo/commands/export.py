@@ -131,7 +131,9 @@ def main() -> int:
     source: Path = options.run
     check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])
     edits = [f"--{name}" for name in ("prune", "words") if getattr(options, name) is not None]
-    if options.format == "card" or (options.format is None and options.file.suffix == ".md"):
+    named = {".md": "card", ".arpa": "arpa"}.get(Path(options.file.name.removesuffix(".gz")).suffix)
+    wanted: Any = options.format or named
+    if wanted == "card":
         if edits:
             raise UserError(f"{edits[0]}: a card has no n-grams", "leave it out, or give another --format")
         write_output(options.file, card(Run(source)).encode())
@@ -144,12 +146,13 @@ def main() -> int:
         of_words = (source / VECTORS).exists() or kind_of(Run(source).config()) is WORD_VECTORS
     formats: tuple[Any, ...] = get_args(Format) if of_words else ("arpa",)
     kind = "holds word vectors" if of_words else "holds no word vectors"
-    if options.format not in (None, *formats):
-        raise UserError(f"--format {options.format}: {source} {kind}", f"choose {' or '.join(formats)}")
+    if wanted not in (None, *formats):
+        asked = f"--format {wanted}" if options.format else f"{options.file} (--format {wanted} by its name)"
+        raise UserError(f"{asked}: {source} {kind}", f"choose {' or '.join(formats)}")
     if of_words and edits:
         raise UserError(f"{edits[0]}: {source} {kind}", "give an n-gram model")
     if of_words:
-        write_output(options.file, encoded(read_vectors(source), options.format or formats[0]))
+        write_output(options.file, encoded(read_vectors(source), wanted or formats[0]))
     else:
         export_arpa(options)
         if not is_file and Run(source).vocabulary().form.reverse:

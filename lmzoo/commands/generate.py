@@ -5,7 +5,7 @@ from typing import Annotated
 
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, backwards, bounded, open_run, warn
+from lmzoo.cli.command import CommandParser, bounded, open_run, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import Bounds, Size
@@ -24,7 +24,6 @@ def main() -> int:
     """The command: returns its exit code."""
     options, decoding = _read_command_line()
     run, model, vocabulary = open_run(options.run, options.device)
-    unfinished = run.unfinished()
     prompt, condition = _encoded(options.prompt, model, vocabulary), label_number(options.condition, vocabulary)
     begun, labels, cut = [] if prompt is None else prompt.tolist(), None, 0
     allowed = known_words(model, vocabulary) if options.no_unknown else None
@@ -42,8 +41,7 @@ def main() -> int:
         )  # fmt: skip
         texts = [_lines(tokens, logprobs) for tokens, logprobs in drawn.each()]
         labels = drawn.conditions if condition is None else None
-    warn(unfinished)
-    warn(backwards(run.path, vocabulary))
+    warn_of(run, vocabulary)
     for number, lines in enumerate(texts):
         if number and not options.beam:
             print()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from lmzoo.cli.command import CommandParser, backwards, bounded, check_output, open_run, require_kind, warn
+from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, require_kind, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
@@ -130,8 +130,7 @@ def main() -> int:
     run, opened, vocabulary = open_run(options.run, options.device)
     needed = "a hidden Markov model, such as model=vlhmm, or a linear dynamical system, such as model=lds"
     model = require_kind(run, opened, (HiddenMarkovModel, LinearDynamicalSystem), needed)
-    warn(run.unfinished())
-    warn(backwards(run.path, vocabulary))
+    warn_of(run, vocabulary)
     if isinstance(model, LinearDynamicalSystem):
         for option in ("state", "sentence", "split"):
             if getattr(options, option):

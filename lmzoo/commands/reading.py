@@ -28,6 +28,7 @@ from lmzoo.reports.reading import (
 )
 from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import so_far
 
 COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "slope")
 
@@ -104,7 +105,7 @@ def main() -> int:
 def compare_readers(arguments: argparse.Namespace, times: Times) -> tuple[list[ReaderModel], dict[str, Iterable[Any]]]:
     """The readers of all runs, on the words that all of them know; and the columns of ``--words``."""
     read: dict[Path, tuple[str, Surprisal]] = {}
-    rare, frequencies_of, texts = None, None, {}
+    rare, frequencies_of, texts = None, None, set[str | None]()
     for folder in dict.fromkeys(arguments.runs):
         run, model, vocabulary = open_run(folder, arguments.device)
         whole, reverse = model.whole_sentences, vocabulary.form.reverse
@@ -112,16 +113,17 @@ def compare_readers(arguments: argparse.Namespace, times: Times) -> tuple[list[R
             what = "a probability of whole sentences alone" if whole else "labels of its lines"
             what = "corpus.reverse=true, and people read forwards" if reverse else what
             raise UserError(f"{folder}: has {what}", "give a run that scores each word given those before it")
-        warn(run.unfinished())
+        for caution in so_far(run):
+            warn(caution)
         tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None
         context = run.config()["corpus"]["context"]
         read[folder] = _name(run), surprisal(model, vocabulary, times, context, tokenize)
-        texts[folder] = run.trained_on()["sha256"].get("train"), run.config()["trainer"]["first_tokens"]
+        texts.add(run.trained_on()["sha256"].get("train"))
         if rare is None and vocabulary.form.of_words:
             rare, frequencies_of = rarity(run.split("train").tokens, vocabulary, times, tokenize), folder
     if rare is None:
         raise UserError("no run reads words, so that their frequencies are not known", "add one, such as model=ngram")
-    if len(set(texts.values())) > 1:
+    if len(texts) > 1:
         warn(f"the runs have learnt from different texts; frequencies are those of {frequencies_of}")
     known = np.logical_and.reduce([known for _, (_, known) in read.values()])
     rows = compared(times, known)

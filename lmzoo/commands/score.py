@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, backwards, check_output, check_tokenize, open_run, text_file, warn
+from lmzoo.cli.command import CommandParser, check_output, check_tokenize, open_run, text_file, warn, warn_of
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.core.files import write_output
@@ -82,7 +82,6 @@ def main() -> int:
     check_tokenize(arguments, vocabulary)
     if arguments.table and vocabulary.conditions:
         raise UserError(f"--table: the lines of {run.path} have labels", "give a run without corpus.condition")
-    unfinished = run.unfinished()
     if model.whole_sentences and not arguments.sums:
         raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "add --sums")
     context = arguments.context or run.config()["corpus"]["context"]
@@ -94,8 +93,7 @@ def main() -> int:
     else:
         shown, tokenize = not sys.stdout.isatty(), TOKENIZERS[arguments.tokenize] if arguments.tokenize else None
         parts = file_parts(vocabulary, text_file(arguments), arguments.text, shown, tokenize)
-    warn(unfinished)
-    warn(backwards(run.path, vocabulary))
+    warn_of(run, vocabulary)
     warn(None if of_split else run.trained_text(text_file(arguments)))
     sums = Sums()
     if arguments.table:
@@ -125,8 +123,7 @@ def _export(arguments: argparse.Namespace) -> int:
     run, model, vocabulary = open_run(arguments.run, arguments.device)
     if model.whole_sentences:
         raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave out --export")
-    warn(run.unfinished())
-    warn(backwards(run.path, vocabulary))
+    warn_of(run, vocabulary)
     corpus, context = run.corpus(), arguments.context or run.config()["corpus"]["context"]
     splits: dict[str, tuple[Tensor, Tensor]] = {}
     for split in [name for name in ("valid", "test") if name in corpus.splits]:

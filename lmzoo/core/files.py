@@ -11,7 +11,7 @@ import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.extras import needed
@@ -259,9 +259,10 @@ def destination(path: Path) -> Path:
 
 @contextlib.contextmanager
 def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
-    """`atomic_stream` into a file that the user has asked for. A device or a pipe is written to as it is.
+    """`atomic_stream` into a file that the user has asked for, packed where its name ends in ``.gz``.
 
-    A symbolic link stays, and the file that it leads to is written; if it is not ``followed``, it is replaced.
+    A device or a pipe is written to as it is. A symbolic link stays, and the file that it leads to is written; if it
+    is not ``followed``, it is replaced.
 
     Raises: UserError where it cannot be written, and as `inputs_kept` says.
     """
@@ -272,13 +273,16 @@ def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
             raise UserError(f"{path}: has been read by this command", "name another file to write")
         special = (path.exists() and not path.is_file()) or PIPES.intersection((path, path.parent))
         file = destination(path) if followed else path
-        with path.open("wb") if special and followed else atomic_stream(file) as stream:
-            yield stream
+        with contextlib.ExitStack() as streams:
+            stream = streams.enter_context(path.open("wb") if special and followed else atomic_stream(file))
+            if path.suffix.lower() == ".gz":
+                stream = streams.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
+            yield cast(BinaryIO, stream)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def write_output(path: Path, data: bytes, followed: bool = True) -> None:
-    """Write a file through `output_stream`; packed where its name ends in ``.gz``."""
+    """Write a file through `output_stream`."""
     with output_stream(path, followed) as stream:
-        stream.write(gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data)
+        stream.write(data)

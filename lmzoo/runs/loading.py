@@ -129,8 +129,8 @@ def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) ->
     run = Run(Path(folder))
     with named_by(option, "choose another run"):
         model, vocabulary = load(folder)
+        require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
         if same_text:
-            require_one_direction(folder, vocabulary.form, f"corpus {corpus.name}", corpus.vocabulary.form)
             run.check_text(corpus)
         config, cautions = run.config(), [*so_far(run)]
     other_words = vocabulary.words != corpus.vocabulary.words

@@ -41,7 +41,7 @@ def test_a_model_outside_the_package(added: int, folder: Path, monkeypatch: pyte
     (folder / "mine/model").mkdir(parents=True)
     (folder / "mine/model/own.yaml").write_text("defaults: [rnn, _self_]\nname: own\n")
     options = ["model=own", "model.embedding=8", "model.hidden=8", f"plugins=[own{added}]"]
-    done = checked("--config-dir", "mine", *TEXT, *options)
+    done = checked(*TEXT, "--config-dir", "mine", *options)
     assert done.code == added, done
     broken = [line for line in done.out.splitlines() if line.startswith("BROKEN")]
     assert bool(broken) == bool(added)

@@ -15,7 +15,7 @@ from command_line import TEXT, command
 from scipy.stats import spearmanr
 
 import lmzoo
-from lmzoo.commands import compare, evaluate, probe, vectors
+from lmzoo.commands import compare, evaluate, export, probe, vectors
 from lmzoo.core import progress
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
@@ -60,6 +60,9 @@ def test_the_folder_is_named_by_corpus_and_method(folder: Path):
 
 
 def test_commands_for_language_models_refuse_the_run(ppmi: str):
+    assert "x.arpa (--format arpa by its name): ppmi holds word vectors; choose word2vec or" in (
+        command(ppmi, "x.arpa", main=export.main).refused()
+    )
     assert "ppmi: is a run of word vectors; this needs a run of lmzoo train" in (
         command(ppmi, main=evaluate.main).refused()
     )

@@ -60,7 +60,7 @@ def test_a_model_of_one_s_own_is_trained_resumed_and_measured(own: Path, monkeyp
 
 
 def test_its_options_are_checked(own: Path):
-    line = ["--config-dir", "mine", "plugins=[zoo.own]", *TEXT]
+    line = ["plugins=[zoo.own]", "--config-dir", "mine", *TEXT]
     assert "did you mean 'model.order'?" in command(*line, "model=mine", "model.oder=3").refused()
     assert "did you mean 'mine'?" in command(*line, "model=mines").refused()
 

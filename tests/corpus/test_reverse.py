@@ -188,6 +188,10 @@ def test_it_is_not_taken_for_a_forward_one(texts: Path, folder: Path):
             assert command(str(other), "--export", "c.npz", main=score.main).code == 0
             refused = command(option, str(run), "c.npz", main=compare.main).refused()
             assert f"c.npz: is of lines read from their {end}, unlike the run" in refused
+    options = [f"trainer.from={a}", "model=lstm", "run_dir=c"]
+    lines = [f"corpus.{split}={texts / split}.txt" for split in ("train", "valid")]
+    refused = command("corpus=text", *lines, *options).refused()
+    assert f"trainer.from: {told}corpus train forwards; choose another run" in refused
     tables = command(str(a), str(b), main=compare.main).out.split("\n\n")
     assert [table.split(",")[0] for table in tables[:2]] == ["train", "train-reversed"]
     for sentence in ("w1 w2", "w1 w2 w1"):

@@ -355,7 +355,7 @@ def test_a_run_that_has_read_less_of_the_same_text_is_told(folder: Path):
     for other, is_told in (("again", False), ("part", True)):
         outcome = command("all", other, str(table(folder / "t.tsv", rows)), main=reading.main)
         assert outcome.code == 0, outcome
-        assert ("the runs have learnt from different texts" in outcome.err) == is_told
+        assert ("part: has learnt from the first 200 tokens alone" in outcome.err) == is_told
 
 
 def test_a_table_of_few_words_and_a_run_without_words_are_refused(

@@ -73,13 +73,9 @@ def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
     if clashing:
         raise UserError(f"the vocabulary has the word {clashing.pop()}, which ARPA files keep for sentence boundaries")
     with output_stream(path) as stream:
-        if path.suffix.lower() == ".gz":
-            with gzip.open(stream, "wt", encoding="utf-8") as file:
-                _write(file, table, words)
-        else:
-            file = TextIOWrapper(stream, encoding="utf-8")
-            _write(file, table, words)
-            file.detach()  # flushes, and leaves the stream open
+        file = TextIOWrapper(stream, encoding="utf-8")
+        _write(file, table, words)
+        file.detach()  # flushes, and leaves the stream open
 
 
 def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
