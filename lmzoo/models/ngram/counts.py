@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,8 +20,8 @@ from lmzoo.corpus.vocabulary import EOS_ID
 
 PIECE = 2**18
 """n-grams are estimated about so many at a time, so that what is computed for them is not large for the allocator."""
-RANGES = 32
-"""The ranges of contexts in which a large text is counted. Each takes a pass over the text."""
+RANGES = 8
+"""The ranges of contexts in which each process counts a large text. Each takes a pass over the text."""
 
 
 class Numbers(Protocol):
@@ -141,8 +142,8 @@ def count_ngrams(tokens: Tensor, vocabulary_size: int, order: int) -> list[NGram
 
 def places_between(numbers: Tensor, low: int, high: int) -> Tensor:
     """Where (T,) numbers are at least ``low`` and below ``high``, sought in pieces that fit into the cache."""
-    parts = (((part >= low) & (part < high)).nonzero()[:, 0] for part in numbers.split(PIECE))
-    return torch.cat([places + i * PIECE for i, places in enumerate(parts)])
+    parts = (np.flatnonzero((part >= low) & (part < high)) for part in map(Tensor.numpy, numbers.split(PIECE)))
+    return torch.from_numpy(np.concatenate([places + i * PIECE for i, places in enumerate(parts)]))
 
 
 def _of_rank(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -154,8 +155,9 @@ def _of_rank(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _ranges(counts: Tensor) -> Iterator[tuple[int, int]]:
     """Ranges of contexts that hold about equal parts of a text, from the (C,) occurrences of the contexts."""
-    places, tokens = counts.cumsum(0), int(counts.sum())
-    piece = max(4 * PIECE, tokens // RANGES)
+    places = counts.cumsum(0)
+    tokens = int(places[-1:].sum())  # of no context, 0
+    piece = max(4 * PIECE, tokens // (RANGES * ranks.world_size()))
     bounds = torch.searchsorted(places, torch.arange(1, max(1, -(-tokens // piece)), device=places.device) * piece) + 1
     return pairwise([0, *bounds.unique().tolist(), len(counts)])
 

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
-from lmzoo.models.ngram.counts import count_ngrams
+from lmzoo.models.ngram.counts import count_ngrams, places_between
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.models.ngram.smoothing import discounts, estimate, smoothing_counts
 from lmzoo.numerics.hashing import HashTable
@@ -103,6 +103,16 @@ def test_a_text_is_counted_in_pieces_to_the_same_bits(lines: list[list[int]], op
         pieces = estimate(stream(lines).int(), **options)
     for name in ("keys", "logprob", "backoff"):
         assert getattr(whole, name).tolist() == getattr(pieces, name).tolist()
+
+
+def test_a_large_text_is_read_eight_times_for_each_order_above_the_first(monkeypatch: pytest.MonkeyPatch):
+    sought = []
+    monkeypatch.setattr("lmzoo.models.ngram.counts.PIECE", 1)
+    monkeypatch.setattr(
+        "lmzoo.models.ngram.counts.places_between", lambda *asked: sought.append(asked) or places_between(*asked)
+    )
+    count_ngrams(torch.arange(8000) * 7919 % 1000, 1000, 3)
+    assert len(sought) == 2 * 8
 
 
 @settings(deadline=None)
