@@ -8,7 +8,7 @@ from lmzoo.cli.start import leaving_at_once
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable
 from lmzoo.core.options import Bounds
-from lmzoo.page.app import free_port, imported, serve
+from lmzoo.page.app import check_port, imported, serve
 from lmzoo.page.zoo import Zoo
 
 Port = Annotated[int, Bounds(low=1, high=65535)]
@@ -30,7 +30,7 @@ def main() -> int:
     options = parser.parse_args()
     with leaving_at_once():
         imported()
-    free_port(options.port)
+    check_port(options.port)
     zoo = Zoo(options.runs, options.device)
     for note in zoo.notes:
         warn(note)

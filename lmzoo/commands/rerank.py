@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import re
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import read_lines
+from lmzoo.core.files import NUMBER, read_lines
 from lmzoo.protocol.lines import scored, unknown_warning
 
 GRID = [number / 20 for number in range(101)]
@@ -50,7 +49,7 @@ def hypotheses(lines: Sequence[str], where: str) -> list[Hypothesis]:
         if len(entry.scores) != len(entries[0].scores):
             wanted = f"and line 1 has {len(entries[0].scores)}"
             raise UserError(f"{where}, line {number}: has {len(entry.scores)} scores, {wanted}")
-    if all(re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", entry.text) for entry in entries):
+    if all(NUMBER.fullmatch(entry.text) for entry in entries):
         raise UserError(f"{where}: every text is a number, so ids are missing", "write 'id ||| text ||| score …'")
     return entries
 

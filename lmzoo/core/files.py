@@ -19,6 +19,9 @@ from lmzoo.core.extras import needed
 PIPES = {*map(Path, ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"))}
 """Where a shell has the pipes between its commands, as of ``<(zcat book.gz)``."""
 
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+"""A decimal number, as files have it."""
+
 LONGEST_WORD = 1 << 20
 """So many bytes without a space or the end of a line are no text, such as a file of zeros."""
 

@@ -9,6 +9,7 @@ word that train has fewer than two times becomes ``<unk>``.
 """
 
 import re
+from collections import Counter
 from pydoc_data.topics import topics
 
 from lmzoo.corpus.vocabulary import UNK
@@ -30,11 +31,8 @@ def pydoc_lines() -> dict[str, list[str]]:
     for number, paragraph in enumerate(paragraphs):
         split = {8: "valid", 9: "test"}.get(number % 10, "train")
         splits[split] += filter(None, map(_words, SENTENCE_END.split(paragraph)))
-    counts: dict[str, int] = {}
-    for line in splits["train"]:
-        for word in line.split():
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(word for line in splits["train"] for word in line.split())
     return {
-        split: [" ".join(word if counts.get(word, 0) > 1 else UNK for word in line.split()) for line in lines]
+        split: [" ".join(word if counts[word] > 1 else UNK for word in line.split()) for line in lines]
         for split, lines in splits.items()
     }

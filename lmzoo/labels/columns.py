@@ -68,11 +68,12 @@ class ColumnText(LabelledText):
         self.path, self.columns, self.labelled = path, columns, labelled
         self.train = train if train and train.parted else None
         self.lines = whole_lines(path)
+        self.bare = [line.rstrip("\r\n") for line in self.lines]
         self.parted: Parted = "spaces"
         self.width = 0
-        filled = [n for n, line in self._numbered() if line.strip(" \t") and not DOCUMENT.match(line)]
-        ordinary = [number for number in filled if not self.lines[number].startswith("#")] or filled
-        first = self.lines[ordinary[0]].rstrip("\r\n") if ordinary else ""
+        filled = [n for n, line in enumerate(self.bare) if line.strip(" \t") and not DOCUMENT.match(line)]
+        ordinary = [number for number in filled if not self.bare[number].startswith("#")] or filled
+        first = self.bare[ordinary[0]] if ordinary else ""
         universal = self._is_universal(name or path.name, first)
         rows = self._universal_rows() if universal else self._rows(ordinary, is_label)
         self.rows = [row for row in rows if row]
@@ -88,24 +89,19 @@ class ColumnText(LabelledText):
         for numbers, sentence in zip(self.rows, self.sentences, strict=True):
             places = []
             for number, label in zip(numbers, sentence.labels, strict=True):
-                line = self.lines[number].rstrip("\r\n")
                 if self.width <= column:
-                    places.append(Place(number, len(line), len(line), "\t" if tabs else " "))
-                elif columns := before.match(line):
-                    begin = line.index(label, columns.end())
+                    end = len(self.bare[number])
+                    places.append(Place(number, end, end, "\t" if tabs else " "))
+                elif columns := before.match(self.bare[number]):
+                    begin = self.bare[number].index(label, columns.end())
                     places.append(Place(number, begin, begin + len(label)))
             yield places
 
-    def _numbered(self) -> Iterator[tuple[int, str]]:
-        """The lines without their ends, and their numbers."""
-        return ((number, line.rstrip("\r\n")) for number, line in enumerate(self.lines))
-
     def _fields(self, number: int) -> list[str]:
         """The columns of a line. No other blanks than spaces and tabs part them, nor are they taken off a word."""
-        line = self.lines[number].rstrip("\r\n")
         if self.parted == "spaces":
-            return [field for field in line.replace("\t", " ").split(" ") if field]
-        return [field.strip(" ") for field in line.split("\t")]
+            return [field for field in self.bare[number].replace("\t", " ").split(" ") if field]
+        return [field.strip(" ") for field in self.bare[number].split("\t")]
 
     def _wrong(self, number: int, what: str, advice: str) -> UserError:
         return UserError(f"{self.path}: line {number + 1} {what}", advice)
@@ -124,7 +120,7 @@ class ColumnText(LabelledText):
         """For every sentence of CoNLL-U, the lines of its words."""
         self.parted = "CoNLL-U"
         rows: list[list[int]] = [[]]
-        for number, line in self._numbered():
+        for number, line in enumerate(self.bare):
             if not line.strip(" \t"):
                 rows.append([])
             elif not line.startswith("#"):
@@ -164,7 +160,7 @@ class ColumnText(LabelledText):
         labels = self._labels(ordinary)
         rows: list[list[int]] = [[]]
         comments = documents = 0
-        for number, line in self._numbered():
+        for number, line in enumerate(self.bare):
             if not line.strip(" \t"):
                 rows.append([])
             elif DOCUMENT.match(line):
@@ -189,7 +185,7 @@ class ColumnText(LabelledText):
         """
         certain = {number for number in ordinary if not self.lines[number].startswith("#")}
         below = {number + 1 for number in certain} & {*range(len(self.lines))}
-        certain |= {number for number in below if HASHTAG.match(self.lines[number].rstrip("\r\n"))}
+        certain |= {number for number in below if HASHTAG.match(self.bare[number])}
         rows = [fields for fields in map(self._fields, certain) if len(fields) == self.width]
         return {fields[self._telling].strip() for fields in rows} | set(self.train.labels if self.train else [])
 
@@ -206,7 +202,7 @@ class ColumnText(LabelledText):
 
         Raises: UserError where it may be both.
         """
-        fields, tag = self._fields(number), bool(HASHTAG.match(self.lines[number].rstrip("\r\n")))
+        fields, tag = self._fields(number), bool(HASHTAG.match(self.bare[number]))
         if len(fields) == self.width and (self.width > 1 or fields[0] == "#" or tag):
             if self.width == 1 or is_label(fields[self._telling].strip()):
                 return True

@@ -17,7 +17,7 @@ from lmzoo.core.options import Bounds, Idle, NonNegative
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, turned
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry, log_covered
-from lmzoo.labels.model import Opener, StateDict, packed, unpacked
+from lmzoo.labels.model import Opener, StateDict, packed, under, unpacked
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models
@@ -71,11 +71,9 @@ class WordEncoder:
     def vectors(self, sentences: Sequence[Sentence]) -> Tensor:
         """(N, h) those of the words of sentences; a UserError for a word that it lacks, and has no `<unk>` for."""
         tokens = torch.tensor(self._tokens(sentences), dtype=torch.int64)
+        order = turned(tokens) if self.reverse else torch.arange(len(tokens))
         assert isinstance(self.model, Encoder)
         with evaluating(self.model):
-            if not self.reverse:
-                return embed_lines(self.model, tokens)[tokens != EOS_ID]
-            order = turned(tokens)
             return embed_lines(self.model, tokens[order])[order][tokens != EOS_ID]
 
     def _tokens(self, sentences: Sequence[Sentence]) -> list[int]:
@@ -97,8 +95,7 @@ class WordEncoder:
     def from_state(cls, name: str, state: Mapping[str, Tensor], prefix: str) -> "WordEncoder":
         """The one that had this `state_dict`; of earlier versions it does not say the direction, which was forward."""
         options, words = json.loads(unpacked(state[f"{prefix}options"])[0]), unpacked(state[f"{prefix}words"])
-        begin, complete = f"{prefix}weights.", completed(options, "model")
-        weights = {key.removeprefix(begin): value for key, value in state.items() if key.startswith(begin)}
+        complete, weights = completed(options, "model"), under(f"{prefix}weights.", state)
         model: LanguageModel = restored(
             lambda: models.build(complete, vocabulary_size=len(words)), lambda model: model.load_state_dict(weights)
         )

@@ -16,7 +16,7 @@ from lmzoo.core.options import BelowOne, NonNegative, Size
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.model import Labeller, StateDict
+from lmzoo.labels.model import Labeller, StateDict, under
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.numerics.averaging import Average
 from lmzoo.protocol.state_dict import restored
@@ -158,7 +158,8 @@ class NetworkLabeller(Labeller, Generic[N]):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.average = None
         self.load_vocabularies(state)
-        self.network = restored(self.build, lambda network: _load(network, state)).to(self.device)
+        weights = under(PREFIX, state)
+        self.network = restored(self.build, lambda network: network.load_state_dict(weights)).to(self.device)
 
     def progress(self) -> StateDict:
         sums = {
@@ -172,7 +173,7 @@ class NetworkLabeller(Labeller, Generic[N]):
         return self._weights() | sums
 
     def resume(self, progress: Mapping[str, Tensor]) -> None:
-        _load(self.network, progress)
+        self.network.load_state_dict(under(PREFIX, progress))
         if self.average is not None:
             steps = int(progress[AVERAGE])
             values = [progress[f"{AVERAGE}{i}"] for i in range(len(self.average.weights) if steps else 0)]
@@ -189,11 +190,6 @@ def _optimizer(name: str, groups: list[dict[str, Any]], device: torch.device) ->
     if name == "adagrad":
         return Adagrad(groups, fused=device.type == "cpu")
     return Adam(groups) if name == "adam" else SGD(groups)
-
-
-def _load(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    weights = {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}
-    network.load_state_dict(weights)
 
 
 def placed(value: Any, device: torch.device) -> Any:

@@ -79,11 +79,10 @@ class Suffixes:
     def __init__(self, counts: Mapping[str, np.ndarray], longest: int, theta: float):
         """``counts`` (K,) of tags by word."""
         self.longest, self.theta = longest, theta
-        self.counts: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(next(iter(counts.values())))))
+        self.counts: dict[str, np.ndarray] = {}
         for word, counted in counts.items():
             for ending in self._endings(word):
-                self.counts[ending] += counted
-        self.counts = dict(self.counts)
+                self.counts[ending] = self.counts.get(ending, 0) + counted
 
     def _endings(self, word: str) -> Iterator[str]:
         """The empty one first."""

@@ -36,6 +36,11 @@ def unpacked(data: Tensor) -> list[str]:
     return data.numpy().tobytes().decode().split("\n")
 
 
+def under(prefix: str, state: Mapping[str, Tensor]) -> StateDict:
+    """The numbers whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+
+
 def numbered(sentences: Sequence[Sentence]) -> tuple[list[str], list[Tensor]]:
     """The labels of sentences in alphabetical order, and for each sentence the numbers of its labels, int64."""
     labels = sorted({label for sentence in sentences for label in sentence.labels})

@@ -15,7 +15,7 @@ from lmzoo.core.options import Source
 from lmzoo.labels.chain import Scores
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
-from lmzoo.labels.model import StateDict, labellers, packed, unpacked
+from lmzoo.labels.model import StateDict, labellers, packed, under, unpacked
 
 
 @labellers.register("pool")
@@ -71,8 +71,5 @@ class Pool(ChainLabeller):
         options = [json.loads(line) for line in unpacked(state["options"])]
         parts: list[ChainLabeller] = [labellers.build(completed(chosen, "labeller")) for chosen in options]
         for k, part in enumerate(parts):
-            prefix = f"{k}."
-            part.load_state_dict(
-                {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-            )
+            part.load_state_dict(under(f"{k}.", state))
         self._be(options, parts)

@@ -20,9 +20,6 @@ from lmzoo.protocol.decoding import Decoding
 
 HOST = "127.0.0.1"
 
-PORTS = range(7860, 7960)
-"""Of these the first that is free is taken where none is asked for."""
-
 NEXT, NEAR, ANSWERS = 12, 8, 6
 """How many next words, nearest words or tokens, and answers are shown."""
 
@@ -100,7 +97,7 @@ def serve(zoo: Zoo, port: int | None = None) -> Demo:
     gradio = imported()
     with suppress(ImportError):
         importlib.import_module("matplotlib.pyplot")  # or Gradio does at the first answer, which takes half a second
-    chosen = free_port(port)
+    check_port(port)
     blocks = build(zoo)
     folder = Path(__file__).parent
     middleware = importlib.import_module("starlette.middleware").Middleware(_Policy)
@@ -108,7 +105,7 @@ def serve(zoo: Zoo, port: int | None = None) -> Demo:
     if HOST not in direct.split(","):
         os.environ["no_proxy"] = ",".join(filter(None, [direct, HOST]))  # Gradio asks its own server
     _, address, _ = blocks.launch(
-        server_name=HOST, server_port=chosen, share=False, root_path="", ssr_mode=False, mcp_server=False, pwa=False,
+        server_name=HOST, server_port=port, share=False, root_path="", ssr_mode=False, mcp_server=False, pwa=False,
         prevent_thread_lock=True, quiet=True, enable_monitoring=False, footer_links=[], height=800,
         _frontend=False,  # or Gradio gives up where its own server needs more than 3 seconds for an answer
         app_kwargs={"middleware": [middleware]}, js=(folder / "script.js").read_text(encoding="utf-8"),
@@ -138,24 +135,15 @@ def _theme(gradio: Any) -> Any:
     return theme.set(**{f"{name}{mode}": pair[i] for name, pair in own.items() for i, mode in enumerate(("", "_dark"))})
 
 
-def free_port(port: int | None) -> int:
-    """The port, or the first of `PORTS` that is free.
-
-    Raises: UserError where it is taken, or all are.
-    """
-    reason = None
-    for candidate in PORTS if port is None else [port]:
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind((HOST, candidate))
-            except OSError as error:
-                reason = error.strerror
-            else:
-                return candidate
-    if port is None:
-        raise UserError(f"no port of {PORTS[0]} to {PORTS[-1]} can be used ({reason})", "choose another by --port")
-    raise UserError(f"--port {port}: cannot be used ({reason})", "choose another, or none for the first free one")
+def check_port(port: int | None) -> None:
+    """Raise a UserError for a port that is taken, or may not be used; without one, Gradio takes the first free one."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((HOST, port or 0))
+        except OSError as error:
+            what = f"--port {port}: cannot be used ({error.strerror})"
+            raise UserError(what, "choose another, or none for the first free one") from None
 
 
 CLOSED = re.compile(r"/(upload|file=https?:|proxy=)", re.IGNORECASE)

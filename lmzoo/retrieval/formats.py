@@ -89,12 +89,9 @@ def _json_lines(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             raise UserError(f"{path}, line {number}: not JSON") from None
-        name = record.get("id", record.get("_id")) if isinstance(record, dict) else None
-        texts = (
-            [record[key] for key in ("title", "text", "contents") if record.get(key) is not None]
-            if name is not None
-            else []
-        )
+        fields = record if isinstance(record, dict) else {}
+        name = fields.get("id", fields.get("_id"))
+        texts = [fields[key] for key in ("title", "text", "contents") if fields.get(key) is not None]
         if isinstance(name, bool) or not isinstance(name, str | int) or not all(isinstance(t, str) for t in texts):
             raise UserError(f"{path}, line {number}: no object with an 'id' and a 'text'")
         if not texts:
@@ -183,10 +180,10 @@ def read_prior(path: Path, names: Iterable[str]) -> list[float]:
     return [weights[name] for name in names]
 
 
-def run_lines(rankings: Mapping[str, Ranking], tag: str = "lmzoo") -> str:
+def run_lines(rankings: Mapping[str, Ranking]) -> str:
     """Rankings by query -> TREC's run file: ``QUERY Q0 DOCUMENT RANK SCORE TAG``, the first rank 1."""
     return "".join(
-        f"{query} Q0 {document} {rank} {score:.6f} {tag}\n"
+        f"{query} Q0 {document} {rank} {score:.6f} lmzoo\n"
         for query, ranking in rankings.items()
         for rank, (document, score) in enumerate(ranking.items(), 1)
     )

@@ -2,7 +2,6 @@
 
 import codecs
 import dataclasses
-import re
 import struct
 from pathlib import Path
 from typing import Literal
@@ -12,10 +11,9 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import foreign, text_bytes
+from lmzoo.core.files import NUMBER, foreign, text_bytes
 from lmzoo.core.seals import check_recorded
 from lmzoo.words.vectors.fasttext import buckets_of
-from lmzoo.words.vectors.measures import NUMBER
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 VECTORS = "vectors.bin"
@@ -93,7 +91,7 @@ def _text(data: bytes, shape: tuple[int, int] | None) -> WordVectors:
     words, matrix = [], np.empty((len(lines), width), np.float32)
     for number, line in enumerate(lines):
         word, *numbers = line.rstrip().rsplit(" ", width)
-        if len(numbers) != width or any(re.fullmatch(NUMBER, part) for part in word.split(" ")[1:]):
+        if len(numbers) != width or any(NUMBER.fullmatch(part) for part in word.split(" ")[1:]):
             raise ValueError(f"vector {number + 1} has not {width} numbers")
         words.append(word)
         matrix[number] = [float(value) for value in numbers]

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from lmzoo.core.options import NonNegative, Size
 from lmzoo.corpus import Corpus
-from lmzoo.numerics.sparse import csr
+from lmzoo.numerics.sparse import SparseRows, csr
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.method import Method, methods
 
@@ -29,34 +28,26 @@ class Block(NamedTuple):
         rows, columns: the groups, slices of all words.
         minus_log: sparse (R, C), -log X_ij where X_ij > 0, row by row.
         f: (P,) f(X_ij) in this order.
-        starts, column: (R + 1,) where each row's entries start, and (P,) their columns.
+        by_row: (R, C) where they are, row by row.
         turned: (P,) places of the entries in the order of columns.
-        turned_starts, row: (C + 1,) where each column's entries start there, and (P,) their rows.
+        by_column: (C, R) where they are in this order.
     """
 
     rows: slice
     columns: slice
     minus_log: Tensor
     f: Tensor
-    starts: Tensor
-    column: Tensor
+    by_row: SparseRows
     turned: Tensor
-    turned_starts: Tensor
-    row: Tensor
-
-    def to(self, device: torch.device) -> "Block":
-        """The same on a device."""
-        return Block(*self[:2], *(part.to(device) for part in self[2:]))
+    by_column: SparseRows
 
     @classmethod
     def of(cls, rows: slice, columns: slice, row: Tensor, column: Tensor, log: Tensor, f: Tensor) -> "Block":
         """Entries in the order of rows, numbered from the first of their groups."""
         R, C = rows.stop - rows.start, columns.stop - columns.start
-        turned = column.argsort(stable=True)
-        starts = torch.searchsorted(row, torch.arange(R + 1))
-        minus_log = csr(starts, column, -log, (R, C))
-        turned_starts = torch.searchsorted(column[turned], torch.arange(C + 1))
-        return cls(rows, columns, minus_log, f, starts, column, turned, turned_starts, row[turned])
+        starts = torch.searchsorted(row, torch.arange(R + 1, device=row.device))
+        minus_log, by_row = csr(starts, column, -log, (R, C)), SparseRows(column, starts[:-1], C)
+        return cls(rows, columns, minus_log, f, by_row, column.argsort(stable=True), by_row.mT)
 
 
 @methods.register("glove")
@@ -105,7 +96,7 @@ class GloVe(Method):
         self.parameters[0, :, -1] = self.parameters[1, :, -2] = 1
         self.squares = torch.ones(shape)
         self.parameters, self.squares = self.parameters.to(self.device), self.squares.to(self.device)
-        self.blocks = [block.to(self.device) for block in self._blocks(X)]
+        self.blocks = self._blocks(X)
 
     def _blocks(self, X: Cooccurrences) -> list[Block]:
         """A block for each pair of groups."""
@@ -115,9 +106,10 @@ class GloVe(Method):
         group = torch.bucketize(torch.arange(X.size), torch.tensor(bounds[1:-1]), right=True)
         order = (((group[row] * K + group[column]) * X.size + row) * X.size + column).argsort()
         row, column, weight = row[order], column[order], X.weight[order]
-        log, f = weight.log(), (weight / self.x_max).clamp(max=1) ** self.alpha
+        f = (weight / self.x_max).clamp(max=1) ** self.alpha
         ends = (group[row] * K + group[column]).bincount(minlength=K * K).cumsum(0).tolist()
         groups = [slice(*ends) for ends in pairwise(bounds)]
+        row, column, log, f = (part.to(self.device) for part in (row, column, weight.log(), f))
         blocks = []
         for n, its in enumerate(slice(*ends) for ends in pairwise([0, *ends])):
             rows, columns = groups[n // K], groups[n % K]
@@ -160,12 +152,7 @@ def glove(w: Tensor, w_: Tensor, block: Block) -> tuple[float, Tensor, Tensor]:
     """
     error = torch.sparse.sampled_addmm(block.minus_log, w, w_.mT).values()
     push = block.f * error
-    to_w = _product(block.starts, block.column, push, w_)
-    to_w_ = _product(block.turned_starts, block.row, push[block.turned], w)
+    to_w = block.by_row._replace(values=push) @ w_
+    to_w_ = block.by_column._replace(values=push[block.turned]) @ w
     to_w[:, -1] = to_w_[:, -2] = 0
     return float(push @ error) / 2, to_w, to_w_
-
-
-def _product(starts: Tensor, column: Tensor, values: Tensor, table: Tensor) -> Tensor:
-    """A sparse matrix, given row by row, times (C, d) -> (R, d)."""
-    return F.embedding_bag(column, table, starts, mode="sum", per_sample_weights=values, include_last_offset=True)

@@ -20,25 +20,16 @@ def huffman(counts: Tensor) -> tuple[Tensor, Tensor]:
     V = len(counts)
     heap = [(count, word) for word, count in enumerate(counts.tolist())]
     heapq.heapify(heap)
-    parent: dict[int, tuple[int, float]] = {}
+    children = []
     for node in range(V - 1):
-        total = 0
-        for sign in (1.0, -1.0):
-            count, child = heapq.heappop(heap)
-            parent[child] = node, sign
-            total += count
-        heapq.heappush(heap, (total, V + node))
-    paths = [_climb(word, parent, V) for word in range(V)]
-    depth = max(map(len, paths))
-    padded = torch.tensor([path + [(0, 0.0)] * (depth - len(path)) for path in paths], dtype=torch.float64)
+        (count, left), (other, right) = heapq.heappop(heap), heapq.heappop(heap)
+        children.append((left, right))
+        heapq.heappush(heap, (count + other, V + node))
+    paths: dict[int, list[tuple[int, float]]] = {2 * V - 2: []}
+    for node, (left, right) in reversed([*enumerate(children)]):
+        path = paths.pop(V + node)
+        paths[left], paths[right] = [*path, (node, 1.0)], [*path, (node, -1.0)]
+    depth = max(map(len, paths.values()))
+    rows = [paths[word] + [(0, 0.0)] * (depth - len(paths[word])) for word in range(V)]
+    padded = torch.tensor(rows, dtype=torch.float64)
     return padded[:, :, 0].long(), padded[:, :, 1].float()
-
-
-def _climb(word: int, parent: dict[int, tuple[int, float]], V: int) -> list[tuple[int, float]]:
-    """From the root to a word: the nodes, and which way to go there."""
-    path, at = [], word
-    while at in parent:
-        node, sign = parent[at]
-        path.append((node, sign))
-        at = V + node
-    return path[::-1]

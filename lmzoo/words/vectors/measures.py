@@ -14,14 +14,11 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import read_lines
+from lmzoo.core.files import NUMBER, read_lines
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 QUESTIONS = 512
 """How many analogies are answered at once."""
-
-NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
-"""A judgement."""
 
 PART_OF_SPEECH = r"[ANRV]"
 """What SimVerb-3500 has before a judgement."""
@@ -70,7 +67,7 @@ class Pairs:
             by = next((sign for sign in "\t;," if sign in line), None)
             first, second, score, behind, *_ = [*map(str.strip, line.strip().split(by)), "", "", "", ""]
             score = behind if re.fullmatch(PART_OF_SPEECH, score) else score
-            if not (first and second and re.fullmatch(NUMBER, score)):
+            if not (first and second and NUMBER.fullmatch(score)):
                 what = f"'{shortened(line, 40)}' is not two words and a number"
                 raise UserError(f"{file}, line {number}: {what}", "a decimal point parts a number, no comma")
             pairs.append((first.lower(), second.lower()))

@@ -27,8 +27,7 @@ def objective(w: torch.Tensor, w_: torch.Tensor, log: torch.Tensor, f: torch.Ten
 
 def dense(block: Block) -> torch.Tensor:
     """(R, C) f of a block, 0 where X is 0."""
-    row = torch.arange(len(block.starts) - 1).repeat_interleave(block.starts.diff())
-    return torch.zeros(block.minus_log.shape).index_put_((row, block.column), block.f)
+    return torch.zeros(block.minus_log.shape).index_put_((block.by_row.owners(), block.by_row.columns), block.f)
 
 
 def test_the_gradient_is_that_of_the_formula():
