@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.core.configs import CONFIGS, defaults, saved
@@ -47,21 +47,24 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
             raise UserError(f"{override.key_or_group}: no such option of lmzoo {config_name}", "leave it out")
     choices = {o.key_or_group: _choices(o, folders) for o in overrides if o.key_or_group in groups}
     several = [group for group in choices if len(choices[group]) > 1]
-    composed: dict[str, Any] = {}
-    searched = f"hydra.searchpath={json.dumps([str(folder) for folder in folders[1:]])}"
-    with initialize_config_dir(str(folders[0]), version_base="1.3"):
-        for combination in itertools.product(*choices.values()):
-            chosen = dict(zip(choices, combination, strict=True))
-            try:
-                config = compose(
-                    config_name, [searched, *(f"{g}={c}" for g, c in chosen.items())], return_hydra_config=True
-                )
-            except (HydraException, OmegaConfBaseException) as error:
-                raise UserError(hydra_message(error)) from None
-            composed[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
+    options: dict[str, Any] = {}
+    for combination in itertools.product(*choices.values()):
+        chosen = dict(zip(choices, combination, strict=True))
+        config = composed(config_name, [f"{group}={choice}" for group, choice in chosen.items()], folders)
+        options[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
     for override in overrides:
         if override.key_or_group not in groups:
-            _require_key(override.key_or_group, composed, groups)
+            _require_key(override.key_or_group, options, groups)
+
+
+def composed(config_name: str, overrides: Sequence[str], folders: Sequence[Path]) -> DictConfig:
+    """The configuration that Hydra makes of overrides, with its own; see `check_overrides`."""
+    searched = f"hydra.searchpath={json.dumps([str(folder) for folder in folders[1:]])}"
+    try:
+        with initialize_config_dir(str(folders[0]), version_base="1.3"):
+            return compose(config_name, [searched, *overrides], return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(hydra_message(error)) from None
 
 
 def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[str]:

@@ -1,16 +1,12 @@
 """Check the rules of the protocol on a model: ``lmzoo check model=NAME``."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.errors import HydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.cli.command import CommandParser
-from lmzoo.cli.overrides import check_overrides, hydra_message, parse
+from lmzoo.cli.overrides import check_overrides, composed, parse
 from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, own_place, printable
@@ -24,20 +20,15 @@ GROUPS = ("model", "corpus", "plugins", "seed")
 """The options of lmzoo train that matter here."""
 
 
-def configured(options: list[str], folder: Path | None) -> dict[str, Any]:
+def configured(options: list[str], folder: Path | None) -> Any:
     """The configuration that ``lmzoo train`` makes of options; a UserError for those that no model depends on."""
     folders = [CONFIGS, *([folder.absolute()] if folder else [])]
     for option in options:
         if parse(option).key_or_group.partition(".")[0] not in GROUPS:
             raise UserError(f"{option}: no option of lmzoo check", f"there are: {', '.join(GROUPS)}")
     check_overrides(options, "train", False, folders)
-    searched = f"hydra.searchpath={json.dumps([str(folder) for folder in folders[1:]])}"
-    try:
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            config: Any = OmegaConf.to_container(compose("train", [searched, *options]), resolve=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(hydra_message(error)) from None
-    return config
+    config = composed("train", options, folders)
+    return OmegaConf.to_container(OmegaConf.masked_copy(config, [*GROUPS]), resolve=True)
 
 
 def main() -> int:

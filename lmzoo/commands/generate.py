@@ -7,14 +7,12 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, bounded, open_run, warn, warn_of
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, printable, shortened
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.options import Bounds, Size
-from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus import EOS_ID
 from lmzoo.corpus.conditions import label_number
-from lmzoo.corpus.vocabulary import ADDED, UNK
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import encode_prompt, known_words
-from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.sampling import beam_search, sample
 
 LongSeed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
@@ -24,7 +22,9 @@ def main() -> int:
     """The command: returns its exit code."""
     options, decoding = _read_command_line()
     run, model, vocabulary = open_run(options.run, options.device)
-    prompt, condition = _encoded(options.prompt, model, vocabulary), label_number(options.condition, vocabulary)
+    prompt, unknown = encode_prompt(model, vocabulary, options.prompt, "--prompt")
+    warn(unknown)
+    condition = label_number(options.condition, vocabulary)
     begun, labels, cut = [] if prompt is None else prompt.tolist(), None, 0
     allowed = known_words(model, vocabulary) if options.no_unknown else None
     if options.beam:
@@ -121,18 +121,6 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         left_out = "--samples, --sentences, --temperature, --top-k, --top-p, --typical and --repetition"
         raise UserError("--beam draws nothing", f"leave out {left_out}")
     return options, decoding
-
-
-def _encoded(prompt: str, model: LanguageModel, vocabulary: Vocabulary) -> Tensor | None:
-    """The (N,) words of a prompt; None where there is no word."""
-    for word in vocabulary.form.words(prompt):
-        if word in ADDED or (word not in vocabulary.index and UNK not in vocabulary.index):
-            raise UserError(
-                f"--prompt: '{shortened(word)}' is not among the model's words", "use words of vocabulary.txt"
-            )
-    tokens, warning = encode_prompt(model, vocabulary, prompt, "--prompt")
-    warn(warning)
-    return tokens
 
 
 def _lines(tokens: Tensor, logprobs: Tensor) -> list[tuple[float, list[int]]]:

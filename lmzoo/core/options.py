@@ -198,21 +198,16 @@ def sources(function: Callable[..., Any], options: Mapping[str, Any], where: str
     named = {}
     for name, annotation in schema(function).items():
         value = options.get(name)
-        if value and _is_source(annotation) and _fits(value, annotation):
+        if value and is_source(annotation) and _fits(value, annotation):
             named[f"{where}{name}"] = value if isinstance(value, list) else [value]
     return named
 
 
-def renamed(function: Callable[..., Any], options: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
-    """Options in which what those of the type `Source` name has the ``name`` of that; a whole number is a name, too."""
-
-    def changed(value: Any) -> Any:
-        if isinstance(value, list):
-            return list(map(changed, value))
-        return name(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else value
-
-    annotations = schema(function)
-    return {key: changed(value) if _is_source(annotations.get(key)) else value for key, value in options.items()}
+def renamed_value(value: Any, name: Callable[[str], str]) -> Any:
+    """The value of an option, or each of a list, with the ``name`` of what it names; a whole number is a name, too."""
+    if isinstance(value, list):
+        return [renamed_value(part, name) for part in value]
+    return name(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else value
 
 
 def idle(function: Callable[..., Any], settings: Mapping[str, Any], where: str) -> dict[str, str]:
@@ -225,9 +220,10 @@ def idle(function: Callable[..., Any], settings: Mapping[str, Any], where: str) 
     return found
 
 
-def _is_source(annotation: Any) -> bool:
+def is_source(annotation: Any) -> bool:
+    """Whether an option has the type `Source`, or a list of it, or None in its place."""
     arguments = typing.get_args(annotation)
-    return any(isinstance(part, _Origin) or _is_source(part) for part in arguments)
+    return any(isinstance(part, _Origin) or is_source(part) for part in arguments)
 
 
 def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, **supplied: Any) -> Any:

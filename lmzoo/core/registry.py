@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.core.options import call, check, idle, misplaced, renamed, schema, sources
+from lmzoo.core.options import call, check, idle, is_source, misplaced, renamed_value, schema, sources
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -52,9 +52,10 @@ class Registry:
         return idle(entry, settings, f"{self.kind}.") if entry else {}
 
     def renamed(self, options: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
-        """Options with other names of what the entry is made from; see `lmzoo.core.options.renamed`."""
-        entry, others = self._entry(options)
-        return {"name": options["name"], **renamed(entry, others, name)}
+        """Options in which what those of the type `Source` name has the ``name`` of that."""
+        annotations = schema(self._entry(options)[0])
+        return {key: renamed_value(value, name) if is_source(annotations.get(key)) else value
+                for key, value in options.items()}  # fmt: skip
 
     def _entry(self, options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
         options = dict(options)

@@ -64,7 +64,7 @@ def without_effect(config: Mapping[str, Any]) -> dict[str, str]:
     They make no other run.
     """
     options = flatten(config)
-    idle = {name: why for registry in _registries(config) for name, why in registry.idle(options).items()}
+    idle = {name: why for registry in registries(config) for name, why in registry.idle(options).items()}
     if "trainer" in config:
         idle |= options_idle(TrainerOptions, options, "trainer.")
     if not takes_steps(config):
@@ -77,7 +77,7 @@ def without_effect(config: Mapping[str, Any]) -> dict[str, str]:
     return idle
 
 
-def _registries(config: Mapping[str, Any]) -> tuple[Registry, ...]:
+def registries(config: Mapping[str, Any]) -> tuple[Registry, ...]:
     """The registries of what learns and of what it learns from. They are imported when they are needed."""
     if "labeller" in config:
         import lmzoo.labels

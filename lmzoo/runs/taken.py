@@ -6,28 +6,22 @@ from typing import Any
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import saved
+from lmzoo.core.options import renamed_value
 from lmzoo.corpus.own import form_of_run
 from lmzoo.protocol.model import models
-from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, kind_of
+from lmzoo.runs.identity import registries
 from lmzoo.runs.settings import TRAINED_RUNS, flatten
-from lmzoo.words.vectors.method import methods
 
 
 def renamed(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
     """A configuration in which each run or file that the run is made from has the ``name`` of what was given."""
-    kind = kind_of(config)
-    if kind is LABELS:
-        from lmzoo.runs.labellers import labellers as registry  # not above, as language models do without
-    else:
-        registry = models if kind is LANGUAGE_MODEL else methods
-    groups = dict(config)
-    learner = config[kind.learner]
+    registry, groups = registries(config)[0], dict(config)
+    learner = config[registry.kind]
     if learner.get("name") in registry.entries:
-        groups[kind.learner] = registry.renamed(learner, name)
+        groups[registry.kind] = registry.renamed(learner, name)
     for group, option in (key.split(".") for key in (*TRAINED_RUNS, "corpus.vocabulary")):
-        value = groups.get(group, {}).get(option)
-        if isinstance(value, str | int) and not isinstance(value, bool):
-            groups[group] = groups[group] | {option: name(str(value))}
+        if option in groups.get(group, {}):
+            groups[group] = groups[group] | {option: renamed_value(groups[group][option], name)}
     return groups
 
 

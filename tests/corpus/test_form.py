@@ -198,4 +198,4 @@ def test_a_run_of_characters_generates_text_without_spaces_between(run: str):
     assert "<" not in drawn
     assert len(drawn.rstrip("\n").replace("\\t", "\t")) in (62, 63)  # 60 drawn, of which the last may end a line
     assert api.load(run).sample(tokens=60, prompt="AB ")[0].rstrip("\n") == drawn.rstrip("\n").replace("\\t", "\t")
-    assert "'z' is not among the model's words" in command(run, "--prompt", "az", main=generate.main).refused()
+    assert "'z' is not in the vocabulary" in command(run, "--prompt", "az", main=generate.main).refused()
