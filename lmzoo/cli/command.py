@@ -1,17 +1,18 @@
 """What the commands share: arguments, and the way they open a run."""
 
 import argparse
+import contextlib
 import os
 import re
 import sys
+import typing
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from lmzoo.core import options
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.files import destination
+from lmzoo.core.options import unfit
 from lmzoo.core.plugins import load_plugins, named
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.tokenizer import TOKENIZERS
@@ -79,14 +80,16 @@ class CommandParser(argparse.ArgumentParser):
 
 def bounded(annotation: Any) -> Callable[[str], Any]:
     """The type of an argument that is a number with the bounds of an annotation, such as `Size`."""
-    return partial(_bounded, annotation)
 
+    def parse(text: str) -> Any:
+        number: Any = text
+        with contextlib.suppress(ValueError):
+            number = typing.get_args(annotation)[0](text)
+        if wrong := unfit(number, annotation):
+            raise argparse.ArgumentTypeError(f"{shortened(text)} must be {wrong}")
+        return number
 
-def _bounded(annotation: Any, text: str) -> Any:
-    try:
-        return options.number(text, annotation)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{shortened(text)} must be {error}") from None
+    return parse
 
 
 def check_tokenize(arguments: argparse.Namespace, vocabulary: Vocabulary) -> None:

@@ -49,16 +49,12 @@ def _table(options: Mapping[str, Any], prefix: str, said: Mapping[str, str], wid
     """A paragraph for each option: its value, and the sentence of a docstring in the words of YAML."""
     rows = {f"{prefix}{name}: {_written(value)}": said.get(name, "") for name, value in options.items()}
     indent = min(INDENT, 3 + max(map(len, rows), default=0))
-    lines = []
+    lines = list[str]()
     for row, sentence in rows.items():
         sentence = sentence.replace("`", "").replace("None", "null")
-        first, *rest = textwrap.wrap(sentence, max(width - indent, 20)) or [""]
-        lines += (
-            [f"{row:{indent}}{first}".rstrip()]
-            if len(row) + 3 <= indent
-            else [row, *([" " * indent + first] if first else [])]
-        )
-        lines += [" " * indent + line for line in rest]
+        behind = textwrap.wrap(sentence, max(width - indent, 20))
+        first = behind.pop(0) if behind and len(row) + 3 <= indent else ""
+        lines += [f"{row:{indent}}{first}".rstrip(), *(" " * indent + line for line in behind)]
     return lines
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,17 @@ def run_jobs(command: str, about: str) -> int:
         with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
             from lmzoo.runs.kinds import kind_of
             from lmzoo.training.session import train
-        if number is None:
+        if number is not None and first:
+            print(printable(f"\n[{number}] {' '.join(chosen)}: {options['run_dir']}", "\n"), flush=True)
+        results = None
+        try:
             results = train(options, given)
-        else:
-            if first:
-                print(printable(f"\n[{number}] {' '.join(chosen)}: {options['run_dir']}", "\n"), flush=True)
-            results = _noting_failure(train, options, given)
+        except Exception as error:
+            if number is None or isinstance(error, Interrupted):
+                raise
+            log_failure(Path(str(options["run_dir"])), error)
+            print(f"failed: {one_line(error)}", file=sys.stderr)
+        if number is not None:
             notes.mkdir(exist_ok=True)
             (notes / f"{number}.json").write_text(json.dumps([options["run_dir"], results is not None]), "utf-8")
         return kind_of(options).objective(results) if results else None
@@ -66,17 +70,3 @@ def _compare(done: list[Path]) -> None:
             print(printable(problem), file=sys.stderr)
         table = Path(os.path.commonpath([folder.absolute().parent for folder in done]), "sweep.csv")
         write_output(table, as_csv(groups(entries, seeds=True)), followed=False)
-
-
-def _noting_failure(
-    train: Callable[..., dict[str, Any]], options: Mapping[str, Any], given: Collection[str]
-) -> dict[str, Any] | None:
-    """``train`` in a sweep, where a failure is noted in the run's own folder, and None is returned."""
-    try:
-        return train(options, given)
-    except Interrupted:
-        raise
-    except Exception as error:
-        log_failure(Path(str(options["run_dir"])), error)
-        print(f"failed: {one_line(error)}", file=sys.stderr)
-        return None

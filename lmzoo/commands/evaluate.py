@@ -108,13 +108,6 @@ def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
     return file_parts(vocabulary, Path(text))
 
 
-def _for_json(value: Any) -> Any:
-    """With None for infinity, which JSON cannot hold."""
-    if isinstance(value, dict):
-        return {name: _for_json(part) for name, part in value.items()}
-    return finite(value) if isinstance(value, float) else value
-
-
 def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
@@ -134,7 +127,7 @@ def main() -> int:
     warn(unfinished)
     warn(figures.get("warning"))
     if arguments.json:
-        print(json.dumps(_for_json(figures), indent=2, allow_nan=False))
+        print(json.dumps(finite(figures), indent=2, allow_nan=False))
         return 0
     bits = f" ({figures['bits_per_character']:.4f} bits per character)" if "bits_per_character" in figures else ""
     summary = [

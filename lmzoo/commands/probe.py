@@ -61,12 +61,6 @@ def as_text(rows: Sequence[dict[str, Any]], names: Sequence[str], what: str) -> 
     return "\n".join(map(printable, aligned(lines)))
 
 
-def standard_sets() -> list[Path]:
-    """The similarity sets below ``$LMZOO_DATA`` or ``data``: files of ``wordsim`` and ``wordsim-more``."""
-    root = Path(os.environ.get("LMZOO_DATA", "data"))
-    return [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]
-
-
 def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
@@ -115,11 +109,12 @@ def _neighbours(opened: dict[str, WordVectors], words: list[str], count: int) ->
 
 def _measured(opened: dict[str, WordVectors], sets: list[Path] | None, analogies: Path | None) -> list[dict[str, Any]]:
     """The rows of all vectors; a UserError where there is nothing to measure by."""
-    files = standard_sets() if sets is None else sets
-    usual = Path(os.environ.get("LMZOO_DATA", "data"), "analogies", "questions-words.txt")
-    if analogies is None and usual.exists():
+    root = Path(os.environ.get("LMZOO_DATA", "data"))
+    if sets is None:
+        sets = [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]
+    if analogies is None and (usual := root / "analogies" / "questions-words.txt").exists():
         analogies = usual
-    if not files and analogies is None:
+    if not sets and analogies is None:
         raise UserError("no similarity sets and no analogies are there", "name them: --sets FILE …, --analogies FILE")
-    pairs, questions = [Pairs.read(file) for file in files], Questions.read(analogies) if analogies else None
+    pairs, questions = [Pairs.read(file) for file in sets], Questions.read(analogies) if analogies else None
     return [row for name, vectors in opened.items() for row in probe(name, vectors, pairs, questions)]

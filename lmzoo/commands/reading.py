@@ -3,7 +3,6 @@
 import argparse
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,27 +30,7 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import so_far
 
 COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "slope")
-
-
-@dataclass(frozen=True)
-class ReaderModel:
-    """A run as a model of readers.
-
-    Attributes:
-        perplexity: per word as shown, over the words whose times are compared.
-    """
-
-    run: Path
-    model: str
-    words: int
-    perplexity: float
-    gain: Gain
-
-    def row(self) -> list[str]:
-        """Its cells, by `COLUMNS`; gains in thousandths of a nat."""
-        gains = [1000 * value for value in (self.gain.nats, self.gain.low, self.gain.high)]
-        cells = [f"{value:.2f}" for value in (self.perplexity, *gains, self.gain.slope)]
-        return [printable(str(self.run)), printable(self.model), str(self.words), *cells]
+"""Words are those whose times are compared, and perplexity is per word as shown; gains are in thousandths of a nat."""
 
 
 def main() -> int:
@@ -89,21 +68,24 @@ def main() -> int:
     )  # fmt: skip
     for doubt in doubts(times):
         warn(f"{arguments.table}: {doubt}")
-    readers, words = compare_readers(arguments, times)
-    rows = [list(COLUMNS), *(reader.row() for reader in readers)]
+    rows, points, words = compare_readers(arguments, times)
     print("\n".join(aligned(rows, left=(0, 1))))
     if arguments.words:
         write_output(arguments.words, _as_tsv(words).encode())
     if arguments.csv:
         write_output(arguments.csv, csv_bytes(rows))
     if arguments.plot:
-        points = [(reader.model, reader.perplexity, reader.gain) for reader in readers]
         write_output(arguments.plot, picture(points, arguments.plot))
     return 0
 
 
-def compare_readers(arguments: argparse.Namespace, times: Times) -> tuple[list[ReaderModel], dict[str, Iterable[Any]]]:
-    """The readers of all runs, on the words that all of them know; and the columns of ``--words``."""
+def compare_readers(
+    arguments: argparse.Namespace, times: Times
+) -> tuple[list[list[str]], list[tuple[str, float, Gain]], dict[str, Iterable[Any]]]:
+    """The runs as models of readers, on the words that all of them know.
+
+    Returns: a table under `COLUMNS`, what `picture` draws of it, and the columns of ``--words``.
+    """
     read: dict[Path, tuple[str, Surprisal]] = {}
     rare, frequencies_of, texts = None, None, set[str | None]()
     for folder in dict.fromkeys(arguments.runs):
@@ -140,12 +122,15 @@ def compare_readers(arguments: argparse.Namespace, times: Times) -> tuple[list[R
         "compared": rows, "rarity": rare,
         **{printable(str(folder)): bits for folder, (_, (bits, _)) in read.items()},
     }  # fmt: skip
-    gains = [gain(times, rare, bits, rows) for _, (bits, _) in read.values()]
-    readers = [
-        ReaderModel(folder, name, int(rows.sum()), math.exp2(bits[rows].mean()), added)
-        for (folder, (name, (bits, _))), added in zip(read.items(), gains, strict=True)
-    ]
-    return readers, columns
+    table: list[list[str]] = [[*COLUMNS]]
+    points: list[tuple[str, float, Gain]] = []
+    for folder, (name, (bits, _)) in read.items():
+        perplexity, added = math.exp2(bits[rows].mean()), gain(times, rare, bits, rows)
+        points.append((name, perplexity, added))
+        figures = perplexity, 1000 * added.nats, 1000 * added.low, 1000 * added.high, added.slope
+        cells = [f"{value:.2f}" for value in figures]
+        table.append([printable(str(folder)), printable(name), str(rows.sum()), *cells])
+    return table, points, columns
 
 
 def _as_tsv(columns: Mapping[str, Iterable[Any]]) -> str:

@@ -83,18 +83,6 @@ Source = Annotated[str, _Origin()]
 """A file, or the folder of a run, that a run is made from. Its checksum is kept with the run."""
 
 
-def number(text: str, annotation: Any) -> Any:
-    """A number of a command line, as an annotation such as `Size` bounds it; a ValueError that says what it must be."""
-    kind = typing.get_args(annotation)[0]
-    try:
-        value = kind(text)
-    except ValueError:
-        raise ValueError(_describe(annotation)) from None
-    if wrong := _violation(value, annotation):
-        raise ValueError(wrong)
-    return value
-
-
 def _describe(annotation: Any) -> str:
     if typing.get_origin(annotation) is Annotated:
         own, *extras = typing.get_args(annotation)

@@ -10,6 +10,7 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.sentences import purpose
 from lmzoo.core.version import __version__
 from lmzoo.corpus.vocabulary import UNK
+from lmzoo.reports.table import markdown_table
 from lmzoo.runs.directory import FILES, LABELLED, Run
 from lmzoo.runs.identity import unlike_defaults
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of, summary
@@ -91,7 +92,7 @@ def card(run: Run) -> str:
         " ".join(_protocol(kind, results)),
         "## Data",
         _data(kind, config, text, unlike),
-        _table(("split", "tokens", "SHA-256"), _splits(results, begun_with)),
+        _table(("split", "tokens", "SHA-256"), *_splits(results, begun_with)),
         "## Training",
         _options(unlike),
         "`config.yaml` has all options; `provenance.json` the versions, the machine, and the command.",
@@ -157,19 +158,18 @@ def _options(unlike: Mapping[str, Any]) -> str:
         return "All options have lmzoo's defaults."
     shown = [(f"`{key}`", f"`{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}`")
              for key, value in unlike.items()]  # fmt: skip
-    return _table(("option unlike the default", "value"), shown)
+    return _table(("option unlike the default", "value"), *shown)
 
 
 def _made_from(run: Run) -> list[str]:
     """What the run started from, or was made of."""
     rows = [(f"`{option}`", f"`{name}`", f"`{checksum}`")
             for option, sources in run.made_from().items() for name, checksum in sources.items()]  # fmt: skip
-    return ["It is made from:", _table(("option", "what it names", "SHA-256"), rows)] if rows else []
+    return ["It is made from:", _table(("option", "what it names", "SHA-256"), *rows)] if rows else []
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return "\n".join("| " + " | ".join(_plain(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+def _table(*rows: tuple[str, ...]) -> str:
+    return "\n".join(markdown_table([[_plain(cell) for cell in row] for row in rows]))
 
 
 def _plain(text: str) -> str:

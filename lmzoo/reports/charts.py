@@ -110,6 +110,21 @@ def round_numbers(low: float, high: float, most: int) -> list[float]:
     return max((ticks for ticks in within if len(ticks) <= most), key=len)
 
 
+def heat_map(axes: Any, matrix: np.ndarray, names: Sequence[str], colours: str, most: float, **bar: Any) -> Any:
+    """Draw an (n, n) matrix whose rows and columns have names, in colours up to ``most``; returns the bar of these."""
+    norm = importlib.import_module("matplotlib.colors").PowerNorm(0.5, 0, most)
+    image = axes.imshow(matrix, cmap=colours, norm=norm)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(range(len(names)), names, parse_math=False)
+    axes.tick_params("x", rotation=90)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    drawn = axes.figure.colorbar(image, ax=axes, shrink=0.8, **bar)
+    drawn.outline.set_visible(False)
+    return drawn
+
+
 CONTRAST = 4.5
 """Of a name with what is behind it, at least (WCAG 2.2, 1.4.3)."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lmzoo.core.errors import UserError, one_line, plain, printable
 from lmzoo.core.files import read_lines, sha256
-from lmzoo.reports.table import aligned, csv_bytes
+from lmzoo.reports.table import aligned, csv_bytes, markdown_table
 from lmzoo.runs.directory import Run
 from lmzoo.runs.identity import decisive
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
@@ -260,9 +260,7 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
         cells.append([*options, *([str(len(row.entries))] if several else []), *figures, _runs(row)])
     cells = [[printable(cell) for cell in line] for line in cells]
     if markdown:
-        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in cells]
-        lines.insert(1, "|---" * len(header) + "|")
-        lines = [f"**{group.title}**", "", *lines]
+        lines = [f"**{group.title}**", "", *markdown_table(cells)]
     else:
         cells = [[str(begin + row - 1) if row else "#", *line] for row, line in enumerate(cells)]
         lines = [group.title, *aligned(cells, left=[len(header)])]
@@ -315,7 +313,7 @@ def as_json(tables: Sequence[Group], others: Mapping[Path, str]) -> bytes:
             **dict(zip(("corpus", "context"), row.entries[0].source, strict=True)),
             "options": {k: v for k, v in row.entries[0].options.items() if len(row.entries) == 1 or k not in _REPEATED},
             "seeds": [entry.results["seed"] for entry in row.entries],
-            **{k: finite(v) if isinstance(v, float) else v for k, v in row.figures.items()},
+            **finite(row.figures),
             "sd": row.spread,
             "runs": [str(entry.folder) for entry in row.entries],
         }

@@ -1,6 +1,5 @@
 """A picture of the labels that a model takes for each other."""
 
-import importlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lmzoo.core.errors import printable, shortened
-from lmzoo.reports.charts import charts, rendered
+from lmzoo.reports.charts import charts, heat_map, rendered
 
 SHOWN = 20
 """How many labels the picture shows, the most frequent ones."""
@@ -31,24 +30,17 @@ def picture_of_confusion(labels: Sequence[str], percent: np.ndarray, title: str,
     Raises: as `lmzoo.reports.charts.rendered`.
     """
     with charts("--plot") as pyplot:
-        colours = importlib.import_module("matplotlib.colors")
         across = 1.6 + 0.34 * max(len(labels), 8)
         figure, axes = pyplot.subplots(figsize=(across + 0.9, across))
+        names = [printable(shortened(label, 14)) for label in labels]
         errors = np.where(np.eye(len(labels)) > 0, 0, percent)
-        image = axes.imshow(errors, cmap="Oranges", norm=colours.PowerNorm(0.5, 0, max(15.0, float(errors.max()))))
-        bar = figure.colorbar(image, ax=axes, shrink=0.8, label="% of the row, where wrong")
-        bar.outline.set_visible(False)
+        most = max(15.0, float(errors.max()))
+        heat_map(axes, errors, names, "Oranges", most, label="% of the row, where wrong")
         for row, column in zip(*np.nonzero(percent >= LEAST), strict=True):
             value = percent[row, column]
-            dark = row != column and value > 0.6 * image.norm.vmax
+            dark = row != column and value > 0.6 * most
             axes.text(column, row, f"{value:.0f}" if value >= 9.95 else f"{value:.1f}", ha="center", va="center",
                       fontsize=6.5, color="white" if dark else "#777777" if row == column else "black")  # fmt: skip
-        names = [printable(shortened(label, 14)) for label in labels]
-        axes.set_xticks(range(len(names)), names, rotation=90, parse_math=False)
-        axes.set_yticks(range(len(names)), names, parse_math=False)
-        axes.tick_params(length=0)
-        axes.grid(visible=False)
-        axes.spines[:].set_visible(False)
         axes.set(xlabel="predicted", ylabel="right, the most frequent first; rows in %")
         axes.set_title(printable(title), parse_math=False)
         return rendered(figure, file)

@@ -1,6 +1,5 @@
 """Pictures of what is inside a hidden Markov model or a linear dynamical system."""
 
-import importlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.usage import entropy
 from lmzoo.models.lds.lds import LinearDynamicalSystem
-from lmzoo.reports.charts import charts, logarithmic, rendered, told
+from lmzoo.reports.charts import charts, heat_map, logarithmic, rendered, told
 
 SHOWN = 24
 """How many clusters or states the picture of transitions has."""
@@ -57,18 +56,10 @@ def picture_of_states(names: Sequence[str], matrix: Tensor, visits: Tensor, text
     Raises: as `lmzoo.reports.charts.rendered`.
     """
     with charts("--plot") as pyplot:
-        colours = importlib.import_module("matplotlib.colors")
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.5, 5.2), width_ratios=(1.25, 1))
-        image = left.imshow(matrix.numpy(), cmap="Blues", norm=colours.PowerNorm(0.5, 0, 1))
-        bar = figure.colorbar(image, ax=left, shrink=0.8, ticks=[0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1])
+        bar = heat_map(left, matrix.numpy(), names, "Blues", 1, ticks=[0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1])
         bar.ax.set_yticklabels([told(tick) for tick in bar.get_ticks()], fontsize=7)
-        bar.outline.set_visible(False)
-        for axis in (left.xaxis, left.yaxis):
-            axis.set_ticks(range(len(names)), names, fontsize=6.5, parse_math=False)
-        left.tick_params("x", rotation=90)
-        left.tick_params(length=0)
-        left.grid(visible=False)
-        left.spines[:].set_visible(False)
+        left.tick_params(labelsize=6.5)
         left.set(title="p(next | this)", xlabel="next", ylabel="this; the most visited first")
         right.plot(range(1, len(visits) + 1), visits.sort(descending=True).values.clamp_min(1e-3).numpy())
         mean = float(visits.mean())

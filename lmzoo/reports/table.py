@@ -1,4 +1,4 @@
-"""Tables as text and as CSV."""
+"""Tables as text, as Markdown and as CSV."""
 
 import csv
 import io
@@ -12,6 +12,12 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list
     sides = [str.ljust if place in left else str.rjust for place in range(len(widths))]
     cells = ([side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)] for row in rows)
     return ["  ".join(row).rstrip() for row in cells]
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line of Markdown for each row, the first of which is the header."""
+    header, *lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return [header, "|---" * len(rows[0]) + "|", *lines]
 
 
 def csv_bytes(rows: Iterable[Iterable[Any]]) -> bytes:

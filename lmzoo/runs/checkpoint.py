@@ -140,11 +140,7 @@ def checkpoint_sha256(checkpoint: Mapping[str, Any]) -> str:
 def require_numbers(saved: Mapping[str, Any]) -> None:
     """Raise a UserError for a tensor in which there is NaN."""
     for name, value in saved.items():
-        if (
-            isinstance(value, Tensor)
-            and (value.is_floating_point() or value.is_complex())
-            and bool(value.isnan().any())
-        ):
+        if isinstance(value, Tensor) and bool(value.isnan().any()):
             raise UserError(f"weights of {name} are no numbers (NaN)")
 
 

@@ -9,18 +9,10 @@ from typing import Any, BinaryIO
 from lmzoo.core.configs import LARGEST
 from lmzoo.core.errors import UserError, out_of_memory, own_place
 from lmzoo.core.files import atomic_stream, read_bytes
-from lmzoo.core.seals import MOST_RESULTS, RESULTS
-from lmzoo.corpus.own import CONDITIONS, SCORES
+from lmzoo.runs.listing import CONFIG
 
-_MOST_BYTES = {
-    "config.yaml": LARGEST,
-    "vocabulary.txt": 1 << 27,
-    CONDITIONS: 1 << 24,
-    SCORES: 1 << 27,
-    "provenance.json": 1 << 24,
-    RESULTS: MOST_RESULTS,
-}
-"""Far more than a run writes."""
+MOST_BYTES = 1 << 27
+"""Of a file of a run but its configuration and what is learnt; far more than a run writes."""
 
 
 class _Unusable(UserError):  # noqa: N818 - it is one
@@ -58,7 +50,7 @@ class Files:
 
     def read(self, name: str) -> bytes:
         """A file of the run; a UserError where it is larger than a run writes it, or cannot be read."""
-        return read_bytes(self.path / name, _MOST_BYTES[name])
+        return read_bytes(self.path / name, LARGEST if name == CONFIG else MOST_BYTES)
 
     def read_json(self, name: str) -> Any:
         """`read` as JSON."""

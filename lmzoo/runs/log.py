@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -62,12 +62,6 @@ def logging_to(path: Path) -> Iterator[None]:
         log.setLevel(level)
         log.handlers[:], log.propagate = handlers, propagate
         file.close()
-
-
-def log_warnings(warnings: Iterable[str]) -> None:
-    """Log what makes figures say less than they seem to."""
-    for warning in warnings:
-        log.warning("warning: %s", warning)
 
 
 def reason(error: Exception) -> str:

@@ -109,9 +109,11 @@ class OfLabels(OfAll):
     labelling_seconds: NonNegative
 
 
-def finite(number: float) -> float | None:
-    """None for infinity, which JSON cannot hold."""
-    return number if math.isfinite(number) else None
+def finite(value: Any) -> Any:
+    """None for infinity, which JSON cannot hold; a dictionary with that for each of its values."""
+    if isinstance(value, dict):
+        return {name: finite(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def perplexities(results: Mapping[str, Any], name: str = "perplexity") -> dict[str, float]:

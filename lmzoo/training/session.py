@@ -22,7 +22,7 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.identity import decisive, given_without_effect
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, kind_of, summary
 from lmzoo.runs.listing import LATEST, OUTPUTS, note
-from lmzoo.runs.log import log_warnings, logging_to
+from lmzoo.runs.log import logging_to
 from lmzoo.runs.made_from import foreknown
 from lmzoo.runs.provenance import origins
 
@@ -162,9 +162,8 @@ def _train(
         ranks.require_same("checkpoint", learner.step)
         if ranks.is_main():
             run.begin(config, corpus, made_from)
-        for line in (*learner.described(), *notes):
+        for line in (*learner.described(), *notes, *(f"warning: {warning}" for warning in warnings)):
             log.info("%s", line)
-        log_warnings(warnings)
         if learner.resumed:
             log.info("resumed at step %d, %.1f s of training behind it", learner.step, learner.seconds)
         learner.fit()
