@@ -2,7 +2,6 @@
 several on a ``--sentence``."""
 
 import glob
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -145,42 +144,35 @@ def _all_scored(
         needed, or there is no run; and as `read_logprobs` does. All that comes before anything is scored.
     """
     runs = {path: open_run(path, device) for path in paths if not path.is_file()}
-    opened = {path: (run, model, vocabulary, run.corpus()) for path, (run, model, vocabulary) in runs.items()}
-    if not opened:
+    texts = {path: run.corpus() for path, (run, *_) in runs.items()}
+    if not runs:
         raise UserError(f"{paths[0]}: is a file of log p, and so are all others", "give a run of that text beside them")
-    (first, _, vocabulary, text), *others = opened.values()
-    for run, model, words, _ in opened.values():
+    (first, text), *_ = texts.items()
+    vocabulary = runs[first][2]
+    for path, (_, model, words) in runs.items():
         if of_words and model.whole_sentences:
             advice = "leave it out; model=mixture model.per=sentence mixes runs by the sentence"
-            raise UserError(f"{of_words}: {run.path} has a probability of whole sentences alone", advice)
-        require_one_direction(run.path, words.form, first.path, vocabulary.form)
-    for (run, _, words, other), split in itertools.product(others, splits):
-        if text.sha256.get(split) != other.sha256.get(split) or vocabulary.words != words.words:
-            problem = f"{run.path}: is of another text, or other words, than {first.path}"
-            raise UserError(problem, "name those of one text")
-        if len(text.tokens(split)) != len(other.tokens(split)):
-            raise UserError(
-                f"{run.path}: reads more or less of {split} than {first.path}",
-                "name those with the same trainer.first_tokens",
-            )
-    files = {
+            raise UserError(f"{of_words}: {path} has a probability of whole sentences alone", advice)
+        require_one_direction(path, words.form, first, vocabulary.form)
+        for split in splits:
+            if text.sha256.get(split) != texts[path].sha256.get(split) or vocabulary.words != words.words:
+                raise UserError(f"{path}: is of another text, or other words, than {first}", "name those of one text")
+            if len(text.tokens(split)) != len(texts[path].tokens(split)):
+                advice = "name those with the same trainer.first_tokens"
+                raise UserError(f"{path}: reads more or less of {split} than {first}", advice)
+    found = {
         path: _Scored(path, {split: read_logprobs(path, split, text.tokens(split), vocabulary) for split in splits})
-        for path in paths if path not in opened
+        for path in paths if path not in runs
     }  # fmt: skip
-    found = []
-    for path in paths:
-        if path in files:
-            found.append(files[path])
-            continue
-        run, model, _, corpus = opened[path]
+    for path, (run, model, _) in runs.items():
         warn(run.unfinished())
         context, logprobs = run.config()["corpus"]["context"], {}
         for split in splits:
-            each = text_logprobs(model, text.tokens(split), context, corpus.conditions.get(split))
+            each = text_logprobs(model, text.tokens(split), context, texts[path].conditions.get(split))
             logprobs[split] = checked(each, path).cpu().double()
         known = known_words(model, vocabulary)
-        found.append(_Scored(path, logprobs, f" (context {context})", known, model.whole_sentences))
-    return found, text
+        found[path] = _Scored(path, logprobs, f" (context {context})", known, model.whole_sentences)
+    return [found[path] for path in paths], text
 
 
 def _frequencies(bands: Sequence[FrequencyBand]) -> list[str]:

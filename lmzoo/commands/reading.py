@@ -13,18 +13,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.corpus.tokenizer import TOKENIZERS
-from lmzoo.reports.reading import (
-    Gain,
-    Surprisal,
-    Times,
-    compared,
-    doubts,
-    gain,
-    picture,
-    rarity,
-    read_times,
-    surprisal,
-)
+from lmzoo.reports.reading import Gain, Surprisal, Times, compared, doubts, gain, picture, rarity, read_times, surprisal
 from lmzoo.reports.table import aligned, csv_bytes
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import so_far

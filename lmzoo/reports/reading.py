@@ -6,6 +6,7 @@ is worth as a model of readers is the gain in log-likelihood of their times: Goo
 power of word surprisal for reading times is a linear function of language model quality".
 """
 
+import contextlib
 import csv
 import math
 import re
@@ -135,10 +136,8 @@ def _numbers(values: Sequence[str], column: str, file: Path, missing: Sequence[s
     numbers = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         if value not in missing:
-            try:
+            with contextlib.suppress(ValueError):
                 numbers[i] = float(value)
-            except ValueError:
-                numbers[i] = np.nan
             if not math.isfinite(numbers[i]):
                 raise UserError(f"{file}, line {i + 2}: {column} is {shortened(value)}, which is no number")
     return numbers

@@ -35,13 +35,7 @@ from lmzoo.corpus.own import CONDITIONS, SCORES
 from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.protocol.lines import Part
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.runs.checkpoint import (
-    DamagedError,
-    checkpoint_sha256,
-    read_checkpoint,
-    take_weights,
-    write_checkpoint,
-)
+from lmzoo.runs.checkpoint import DamagedError, checkpoint_sha256, read_checkpoint, take_weights, write_checkpoint
 from lmzoo.runs.configuration import with_defaults
 from lmzoo.runs.files import Files
 from lmzoo.runs.identity import differences

@@ -184,7 +184,8 @@ def parsed_arguments(main: Callable[[], int]) -> Iterator[Action]:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
-        patch.setattr(CommandParser, "parse_args", note)
+        for way in ("parse_args", "parse_intermixed_args"):
+            patch.setattr(CommandParser, way, note)
         main()  # pyright: ignore[reportCallIssue]
     return (action for action in found if action.dest != "help")
 

@@ -149,14 +149,17 @@ def read(call: list[str]) -> None:
     if name in LEARNERS:
         read_options(name, [filled(argument) for argument in arguments if argument not in ("OPTIONS", "--help")])
         return
-    parse_args = CommandParser.parse_args
 
-    def parsed(*given: Any, **options: Any) -> None:
-        parse_args(*given, **options)
-        raise Read
+    def parsing(parse: Callable[..., Any]) -> Callable[..., None]:
+        def parsed(*given: Any, **options: Any) -> None:
+            parse(*given, **options)
+            raise Read
+
+        return parsed
 
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Read):
-        patch.setattr(CommandParser, "parse_args", parsed)
+        for way in ("parse_args", "parse_intermixed_args"):
+            patch.setattr(CommandParser, way, parsing(getattr(CommandParser, way)))
         patch.setattr("lmzoo.cli.command.load_plugins", lambda names: None)
         patch.setattr("lmzoo.cli.command.find", Path)  # no run is there
         patch.setattr("sys.argv", ["lmzoo", *arguments])
