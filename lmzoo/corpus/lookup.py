@@ -80,21 +80,18 @@ class WordTable:
     word with that key is compared chunk by chunk, and the dictionary decides where they differ.
 
     Args:
-        index: the number of each word.
+        index: the number of each word, which no white space parts, as in a text.
     """
 
     def __init__(self, index: Mapping[str, int]):
         self.index = index
-        plain = {word: number for word, number in index.items() if word.split() == [word]}  # a text has no other words
-        words = Words("\n".join(plain).encode("utf-8", "surrogatepass"))
-        keys, place = np.unique(self._keys(words), return_index=True)
-        self.table = HashTable(torch.from_numpy(keys))
-        self.numbers = np.fromiter(plain.values(), np.int64)[place]
-        self.chunks = np.zeros((CHUNKS, len(plain)), np.int64)
+        words = Words("\n".join(index).encode("utf-8", "surrogatepass"))
+        self.table = HashTable(torch.from_numpy(self._keys(words)))
+        self.numbers = np.fromiter(index.values(), np.int64)
+        self.chunks = np.zeros((CHUNKS, len(index)), np.int64)
         for k in range(CHUNKS):
             which = np.flatnonzero(words.length >= 8 * k)
             self.chunks[k, which] = words.chunk(k, which)
-        self.chunks = self.chunks[:, place]  # (CHUNKS, keys)
 
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 numbers of words; -1 for those that have none."""

@@ -2,9 +2,10 @@
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import count, islice
 
 import numpy as np
 import torch
@@ -77,7 +78,7 @@ class Vocabulary:
 
     @cached_property
     def _table(self) -> WordTable:
-        return _table(self.index)
+        return _table({word: number for word, number in self.index.items() if word.split() == [word]})
 
     def find(self, words: Words) -> np.ndarray:
         """(W,) int64 numbers of words; -1 for those that have none."""
@@ -195,6 +196,7 @@ class Lexicon(Vocabulary):
 
     def __init__(self, form: Form = Form()):  # noqa: B008
         super().__init__([EOS], form)
+        self.index = defaultdict(count(1).__next__, self.index)
         self.counts = np.zeros(1, np.int64)
         self.table = _table(self.index)
 
@@ -204,8 +206,8 @@ class Lexicon(Vocabulary):
             self.table = _table(self.index)
         numbers = self.table.find(words)
         unlisted = np.flatnonzero(numbers < 0)
-        numbers[unlisted] = [self.index.setdefault(word, len(self.index)) for word in words[unlisted]]
-        self.words += islice(self.index, len(self.words), None)
+        numbers[unlisted] = [*map(self.index.__getitem__, words[unlisted])]
+        self.words += [*islice(reversed(self.index), len(self.index) - len(self.words))][::-1]
         counts = np.bincount(numbers, minlength=len(self.words))
         counts[: len(self.counts)] += self.counts
         self.counts = counts

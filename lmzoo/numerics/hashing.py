@@ -11,14 +11,14 @@ BLOCK = 2**20
 
 
 class HashTable:
-    """Where each of K distinct numbers stands: open addressing with linear probing (Knuth 1998, algorithm 6.4L).
+    """Where each of K numbers stands, of equal ones any: open addressing, linear probing (Knuth 1998, algorithm 6.4L).
 
     A quarter to half of the slots is taken. Every number that is found has been compared with the key, so two numbers
     with one hash are told apart. The first key has no slot: an empty slot holds its place, 0, where a number that has
     come so far is compared with it.
 
     Args:
-        keys: (K,) int64, distinct.
+        keys: (K,) int64.
     """
 
     def __init__(self, keys: Tensor):
