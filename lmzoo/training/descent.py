@@ -1,8 +1,7 @@
 """Gradient descent over the windows of a text."""
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -99,9 +98,14 @@ class Descent:
                 raise NotFinite(f"the {what} is {value}")
         if length > self.clip:
             clip_grads_with_norm_(self.parameters, self.clip, norm)
-        rate = self.optimizer.param_groups[0]["lr"]
-        with self._scaled_rates(tokens.shape[1]):
+        (group,) = self.optimizer.param_groups
+        rate = group["lr"]
+        if self.bptt:  # Merity et al. (2018), section 5.1: in proportion to a length of a window that is random
+            group["lr"] = rate * tokens.shape[1] / self.bptt
+        try:
             self.optimizer.step()
+        finally:
+            group["lr"] = rate
         if not isinstance(self.schedule, ReduceLROnPlateau):
             self.schedule.step()
         # contiguous, as it comes back from a checkpoint: the layout decides the order in which sums are rounded;
@@ -148,19 +152,6 @@ class Descent:
             (own + self.model.penalty()).backward()
         norm = get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
         return loss, norm, state
-
-    @contextmanager
-    def _scaled_rates(self, length: int) -> Iterator[None]:
-        """Rates in proportion to the length of a window where lengths are random: Merity et al. (2018), section 5.1."""
-        groups = self.optimizer.param_groups if self.bptt else []
-        rates = [group["lr"] for group in groups]
-        for group in groups:
-            group["lr"] = group["lr"] * length / self.bptt
-        try:
-            yield
-        finally:
-            for group, rate in zip(groups, rates, strict=True):
-                group["lr"] = rate
 
     def note_validation(self, perplexity: float) -> None:
         """Let the schedule know of a check."""

@@ -104,7 +104,7 @@ class Learning(SteppedLearner[Labeller]):
             "figures": {split: figures[self.task.measure] for split, figures in measured.items()},
             "details": measured,
             "words": {split: sum(len(s.words) for s in text.sentences) for split, text in self.texts.items()},
-            "seconds": round(self.seconds, 3),
+            "seconds": round(self.position.seconds, 3),
             "labelling_seconds": round(time.monotonic() - started, 3),
             "device": str(self.device),
         }

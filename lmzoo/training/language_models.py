@@ -74,17 +74,9 @@ class Learning(Learner):
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
         self.sources = others | sources(TrainerOptions, options.trainer, "trainer.")
 
-    @property
-    def step(self) -> int:
-        return self.trainer.progress.step
-
-    @property
-    def seconds(self) -> float:
-        return self.trainer.progress.seconds
-
-    @property
-    def tokens(self) -> int:
-        return self.trainer.progress.tokens
+    def so_far(self) -> tuple[int, float, int]:
+        progress = self.trainer.progress
+        return progress.step, progress.seconds, progress.tokens
 
     def prepare(self, board: Board) -> dict[str, Any]:
         options = self.options

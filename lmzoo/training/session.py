@@ -67,20 +67,9 @@ class Learner(ABC):
     resumed: bool = False
     unsealed: Sequence[str] = ()
 
-    @property
     @abstractmethod
-    def step(self) -> int:
-        """How many steps are taken."""
-
-    @property
-    @abstractmethod
-    def seconds(self) -> float:
-        """How long it has learnt so far."""
-
-    @property
-    @abstractmethod
-    def tokens(self) -> int:
-        """How many tokens it has read so far."""
+    def so_far(self) -> tuple[int, float, int]:
+        """How many steps are taken, for how many seconds it has learnt, and how many tokens it has read."""
 
     @abstractmethod
     def prepare(self, board: Board) -> dict[str, Any]:
@@ -107,6 +96,7 @@ class Learner(ABC):
         return {}
 
 
+@ranks.process_group()
 def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
     """Do the run that a resolved configuration describes, or go on with it. A finished run is only reported.
 
@@ -121,17 +111,10 @@ def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, A
     kind = kind_of(config)
     module = importlib.import_module(f"lmzoo.training.{LEARNERS[kind.command]}")
     options: RunOptions = call(module.Options, config, "")
-    with ranks.process_group():
-        return _train(kind, module.Learning, options, config, given)
-
-
-def _train(
-    kind: Kind, build: type[Any], options: RunOptions, config: Mapping[str, Any], given: Collection[str]
-) -> dict[str, Any]:
     run = Run(Path(options.run_dir))
     run.check(config)
     load_plugins(options.plugins)
-    learner: Learner = build(options, run)
+    learner: Learner = module.Learning(options, run)
     notes = [*given_without_effect(config, given)]
     corpus = learner.corpus
     made_from = origins(learner.sources, corpus.vocabulary.form.unit)
@@ -159,13 +142,14 @@ def _train(
         learner.restore()
         ranks.require_same("configuration", config)
         ranks.require_same("text", corpus.sha256)
-        ranks.require_same("checkpoint", learner.step)
+        step, seconds, _ = learner.so_far()
+        ranks.require_same("checkpoint", step)
         if ranks.is_main():
             run.begin(config, corpus, made_from)
         for line in (*learner.described(), *notes, *(f"warning: {warning}" for warning in warnings)):
             log.info("%s", line)
         if learner.resumed:
-            log.info("resumed at step %d, %.1f s of training behind it", learner.step, learner.seconds)
+            log.info("resumed at step %d, %.1f s of training behind it", step, seconds)
         learner.fit()
         ranks.barrier()
         learnt = {kind.learner: config[kind.learner]["name"], "seed": options.seed, "warnings": warnings}
@@ -187,9 +171,10 @@ def _publish(kind: Kind, config: Mapping[str, Any], results: Mapping[str, Any], 
     metrics = {
         _tag(kind, name, results): value for name, value in kind.figures(results).items() if math.isfinite(value)
     }
-    board.hyperparameters(first | options, metrics, learner.tokens)
+    _, _, tokens = learner.so_far()
+    board.hyperparameters(first | options, metrics, tokens)
     for name, (matrix, labels) in learner.images().items():
-        board.image(name, matrix, learner.tokens, labels)
+        board.image(name, matrix, tokens, labels)
     board.close()  # what is not on the disk yet would be lost if ``results.json`` were there first
 
 

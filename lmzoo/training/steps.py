@@ -76,17 +76,8 @@ class SteppedLearner(Learner, Generic[M]):
         self.kind, self.name = registry.kind, chosen["name"]
         self.model, self.sources = registry.build(chosen), registry.sources(chosen)
 
-    @property
-    def step(self) -> int:
-        return self.position.step
-
-    @property
-    def seconds(self) -> float:
-        return self.position.seconds
-
-    @property
-    def tokens(self) -> int:
-        return self.tokens_after(self.position.step)
+    def so_far(self) -> tuple[int, float, int]:
+        return self.position.step, self.position.seconds, self.tokens_after(self.position.step)
 
     def tokens_after(self, number: int) -> int:
         """How many tokens have been read after so many steps."""
@@ -152,9 +143,9 @@ class SteppedLearner(Learner, Generic[M]):
                 position.step += 1
                 took = time.monotonic() - started
                 position.seconds += took
-                read = self.tokens - self.tokens_after(position.step - 1)
-                speed = {"train/tokens_per_second": read / max(took, 1e-9)}
-                self.board.scalars(position.metrics | speed, self.tokens)
+                tokens = self.tokens_after(position.step)
+                speed = (tokens - self.tokens_after(position.step - 1)) / max(took, 1e-9)
+                self.board.scalars(position.metrics | {"train/tokens_per_second": speed}, tokens)
                 bar.update(*(f"{name} {value:.4g}" for name, value in position.metrics.items()))
                 if stopped() and position.step < self.model.steps:
                     self.save()
