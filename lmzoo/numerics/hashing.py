@@ -1,4 +1,4 @@
-"""Places of numbers, found by hashing."""
+"""Places of numbers among others, found by search or by hashing."""
 
 import torch
 from torch import Tensor
@@ -8,6 +8,14 @@ ODD = -0x61C8864680B583EB
 
 BLOCK = 2**20
 """How many keys are hashed at once."""
+
+
+def find(keys: Tensor, wanted: Tensor) -> Tensor:
+    """The places of some wanted numbers among (K,) ascending keys; -1 for a number that is no key."""
+    if not len(keys):
+        return torch.full_like(wanted, -1)
+    place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
+    return torch.where(keys[place] == wanted, place, -1)
 
 
 class HashTable:

@@ -37,7 +37,8 @@ class Minimum(NamedTuple):
 
 
 class Search:
-    """A search that goes step by step. Its arguments are those of `minimise`; ``point`` is where it stands."""
+    """A search step by step, whose ``point`` is where it stands; its arguments are those of `minimise`, and how many
+    steps the quasi-Newton updates remember."""
 
     def __init__(
         self, function: Callable[[Tensor], tuple[float, Tensor]], x: Tensor, *, l1: Tensor, curvature: Tensor,
@@ -99,7 +100,6 @@ def minimise(
     curvature: Tensor,
     tolerance: float,
     max_iterations: int,
-    memory: int = 10,
 ) -> Minimum:
     """Minimise f(x) + Σ_i l1_i |x_i|; variables that the penalty holds end at exactly zero.
 
@@ -110,22 +110,18 @@ def minimise(
         curvature: (K,) positive; a guess of f's second derivatives, from which quasi-Newton updates start.
         tolerance: the search ends when an iteration lowers the value by less than this share of it.
         max_iterations: the search ends after this number of iterations at the latest.
-        memory: the number of steps that the quasi-Newton updates remember.
     """
-    search = Search(function, x, l1=l1, curvature=curvature, memory=memory)
-
-    def notes() -> list[str]:
-        return [f"objective {search.point.value:.6g}"]
-
-    for iteration in iterations(max_iterations, "L-BFGS", search.state_dict, search.load_state_dict, notes=notes):
+    search = Search(function, x, l1=l1, curvature=curvature)
+    taken, converged = max_iterations, False
+    for iteration in iterations(
+        max_iterations, "L-BFGS", search.state_dict, search.load_state_dict,
+        notes=lambda: [f"objective {search.point.value:.6g}"],
+    ):  # fmt: skip
         decrease = search.step()
-        here = search.point
-        if decrease is None:
-            return Minimum(here.x, here.value, iteration, converged=True)
-        if decrease <= tolerance * abs(here.value):
-            return Minimum(here.x, here.value, iteration + 1, converged=True)
-    here = search.point
-    return Minimum(here.x, here.value, max_iterations, converged=False)
+        if decrease is None or decrease <= tolerance * abs(search.point.value):
+            taken, converged = iteration + (decrease is not None), True
+            break
+    return Minimum(search.point.x, search.point.value, taken, converged)
 
 
 def _line_search(

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.numerics.ragged import ranges
-from lmzoo.numerics.sparse import SparseRows, by_rows, coo, transposed
+from lmzoo.numerics.sparse import SparseRows, by_rows, coo
 
 COLUMNS = [[2, 0], [], [1, 1, 3], [], [3]]
 """Of five rows of a matrix of six columns; the third has a column twice, and no row has the last two."""
@@ -40,7 +40,7 @@ def test_a_sparse_matrix_by_rows_and_its_transpose_are_the_dense_ones():
     row, column = dense.nonzero(as_tuple=True)
     matrix = coo(row, column, dense[row, column], (5, 6))
     assert torch.equal(by_rows(matrix).to_dense(), dense)
-    assert torch.equal(by_rows(transposed(matrix)).to_dense(), dense.mT)
+    assert torch.equal(by_rows(matrix.mT).to_dense(), dense.mT)
 
 
 def test_ranges_are_those_of_python():

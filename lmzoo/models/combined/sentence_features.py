@@ -1,7 +1,6 @@
 """Features of whole sentences: their length, n-grams of words and of classes, and pairs of words that are apart."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,6 +8,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID
 from lmzoo.corpus.lines import line_numbers
+from lmzoo.numerics.hashing import find
 from lmzoo.numerics.sparse import SparseRows
 
 LENGTHS = 100
@@ -21,13 +21,8 @@ KINDS = (1 << 63) // KIND
 """So many kinds have keys in int64."""
 
 
-class Occurrences(NamedTuple):
-    """The features of S sentences, one after another; a feature that a sentence has twice is there twice."""
-
-    keys: Tensor
-    """(M,) int64."""
-    sentences: Tensor
-    """(M,) the number of the sentence that each is in."""
+Occurrences = tuple[Tensor, Tensor]
+"""(M,) int64 keys of features, and the (M,) numbers of the sentences that have them; twice where one is there twice."""
 
 
 class SentenceFeatures:
@@ -62,7 +57,7 @@ class SentenceFeatures:
     def of(self, tokens: Tensor) -> Iterator[Occurrences]:
         """The features of the sentences of a (N,) text, each closed by `<eos>`, kind by kind."""
         for kind, (keys, sentences) in enumerate(self._kinds(tokens)):
-            yield Occurrences(keys + kind * KIND, sentences)
+            yield keys + kind * KIND, sentences
 
     def _kinds(self, tokens: Tensor) -> Iterator[Occurrences]:
         text = torch.cat([tokens.new_tensor([EOS_ID]), tokens])  # (1 + N,)
@@ -72,7 +67,7 @@ class SentenceFeatures:
         begin = ends[torch.cat([sentence.new_zeros(1), sentence])]  # (1 + N,) the <eos> before each token's sentence
         sentence = torch.cat([sentence.new_full((1,), -1), sentence])
         if self.length:
-            yield Occurrences((ends.diff() - 1).clamp(max=LENGTHS), torch.arange(len(ends) - 1))
+            yield (ends.diff() - 1).clamp(max=LENGTHS), torch.arange(len(ends) - 1)
 
         def reaching(back: int) -> Tensor:
             """The places of the tokens that are at least so far behind the beginning of their sentence."""
@@ -84,13 +79,13 @@ class SentenceFeatures:
             keys = torch.zeros_like(last)
             for back in reversed(range(n)):
                 keys = keys * base + text[last - back]
-            return Occurrences(keys, sentence[last])
+            return keys, sentence[last]
 
         def pairs(text: Tensor, base: int, farthest: int) -> Occurrences:
             lasts = [(reaching(back), back) for back in range(2, min(farthest, longest) + 1)]
             keys = [text[last - back] * base + text[last] for last, back in lasts]
             empty = text.new_empty(0)
-            return Occurrences(torch.cat([empty, *keys]), torch.cat([empty, *(sentence[last] for last, _ in lasts)]))
+            return torch.cat([empty, *keys]), torch.cat([empty, *(sentence[last] for last, _ in lasts)])
 
         for n in range(1, self.words + 1):
             yield ngrams(text, self.size, n)
@@ -119,11 +114,9 @@ def matrix(features: SentenceFeatures, keys: Tensor, tokens: Tensor) -> SparseRo
     """(S, F) how often each sentence of a text has each feature; F are the (F,) ascending keys."""
     rows, columns = [tokens.new_empty(0)], [tokens.new_empty(0)]
     for occurring, sentences in features.of(tokens):
-        if len(keys):
-            place = torch.searchsorted(keys, occurring).clamp(max=len(keys) - 1)
-            listed = keys[place] == occurring
-            rows.append(sentences[listed])
-            columns.append(place[listed])
+        place = find(keys, occurring)
+        rows.append(sentences[place >= 0])
+        columns.append(place[place >= 0])
     width = max(len(keys), 1)
     cells, counts = (torch.cat(rows) * width + torch.cat(columns)).unique(return_counts=True)
     begins = torch.searchsorted(cells, torch.arange(int((tokens == EOS_ID).sum())) * width)

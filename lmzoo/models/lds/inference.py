@@ -5,14 +5,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def word_gains(C: Tensor, W: Tensor, mu: Tensor) -> Tensor:
-    """(V, h) rows k_w = K y, y the centred and whitened observation of word w.
-
-    Because Km = 0, this is column w of K divided by μ_w^½.
-    """
-    return C @ W / mu.sqrt()[:, None]
-
-
 def scan(H: Tensor, inputs: Tensor, state: Tensor) -> Tensor:
     """(B, T, h) inputs u_1 … u_T and the (B, h) state f_0 -> (B, T, h) states f_t = H f_{t-1} + u_t."""
     states = []

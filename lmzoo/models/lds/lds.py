@@ -129,10 +129,6 @@ class LinearDynamicalSystem(LanguageModel):
     def estimate(self, corpus: Corpus) -> None:
         fitted = fit_text(self, corpus, self.options)
         self.output.estimate(corpus.splits["train"])
-        self.take(fitted)
-
-    def take(self, fitted: Fit) -> None:
-        """Copy the filter and the smoother of a fitted system; O becomes 0 and b log μ."""
         self.A.copy_(fitted.lds.A)
         self.C.copy_(fitted.words())
         self.H.copy_(fitted.steady.H)

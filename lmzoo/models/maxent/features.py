@@ -16,6 +16,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.maxent.lattice import Lattice, Level
+from lmzoo.numerics.hashing import find
 from lmzoo.numerics.ragged import ranges
 
 Template = tuple[int, ...]
@@ -156,14 +157,6 @@ def finest(levels: list[Level], pairs: list[Tensor], context: Tensor, y: Tensor,
         missing = place < 0
         remaining, y, context = remaining[missing], y[missing], level.shorter[context[missing]]
     return pair
-
-
-def find(keys: Tensor, wanted: Tensor) -> Tensor:
-    """The places of some wanted keys among ascending ones; -1 for a key that is not among them."""
-    if not len(keys):
-        return torch.full_like(wanted, -1)
-    place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
-    return torch.where(keys[place] == wanted, place, -1)
 
 
 def coarse_to_fine(templates: Iterable[Template]) -> list[Template]:

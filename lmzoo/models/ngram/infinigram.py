@@ -122,7 +122,8 @@ class InfiniGram(WithTables[Contexts]):
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         contexts, counts = self.current(), []
-        after = [_found(row) for row in torch.stack(state, 1).tolist()]
+        firsts, ends, lengths = (part.tolist() for part in state)
+        after = [*zip(firsts, ends, lengths, strict=True)]
         for row, words in enumerate(tokens.tolist()):
             context = after[row]
             for word in words:
@@ -144,8 +145,3 @@ class InfiniGram(WithTables[Contexts]):
         for row, begin, stop in zip(counts, first.tolist(), end.tolist(), strict=True):
             row += torch.bincount(following[begin:stop], minlength=self.vocabulary_size)
         return (counts.log() - counts.sum(1, keepdim=True).log()).float().to(self.device)
-
-
-def _found(row: Sequence[int]) -> Found:
-    first, end, length = row
-    return first, end, length

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lmzoo.models.lds.estimation.fit import Fit
+from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.system import LDS
 
 
@@ -80,3 +82,8 @@ def whitened(tokens: Tensor, mu: Tensor) -> Tensor:
     """(N, V) observations y_t."""
     m = mu.sqrt()
     return (torch.nn.functional.one_hot(tokens, len(mu)) - mu) / m
+
+
+def gains(lds: LDS, mu: Tensor, Y: Tensor | None = None) -> Tensor:
+    """(V, h) what each word adds to the filtered mean of a system."""
+    return Fit(lds, steady_state(lds), None, mu, Y).gains()

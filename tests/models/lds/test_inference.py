@@ -1,7 +1,7 @@
 """Filter, smoother and embeddings against conditioning in a joint Gaussian; the direction of time."""
 
 import torch
-from lds_oracle import HMM, basis, whitened
+from lds_oracle import HMM, basis, gains, whitened
 from torch import Tensor
 
 from lmzoo.models.lds.estimation.asos import e_step
@@ -9,14 +9,14 @@ from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.subspace import identify
 from lmzoo.models.lds.estimation.system import LDS, power_of_symmetric
-from lmzoo.models.lds.inference import embed, scan, smooth, word_gains
+from lmzoo.models.lds.inference import embed, scan, smooth
 from lmzoo.numerics.svd import Operator
 
 
 def filtered(lds: LDS, mu: Tensor, tokens: Tensor) -> Tensor:
     """(B, T, h) filtered means of (B, T) tokens, from zero."""
     steady = steady_state(lds)
-    inputs = word_gains(lds.C, steady.W, mu)[tokens]
+    inputs = gains(lds, mu)[tokens]
     return scan(steady.H, inputs, inputs.new_zeros(len(tokens), len(lds.A)))
 
 

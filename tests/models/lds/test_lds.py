@@ -122,7 +122,7 @@ def test_em_sees_its_own_lags_and_a_dimension_less_than_words(hmm_corpus: Corpus
     """One-hot words lie in V - 1 dimensions; identification has counted seven lags."""
     counts = Counts.of(hmm_corpus.train, 20, 7)
     fitted = fit(counts, hidden=3, blocks=4, lags=2, pseudocount=1.0, iterations=1)
-    seen = e_step(whiten(counts, 1.0).psi[:2], fitted.lds, fitted.steady, 19)
+    seen = e_step(whiten(counts, 1.0)[1][:2], fitted.lds, fitted.steady, 19)
     assert fitted.expectations.log_density == pytest.approx(seen.log_density, rel=1e-9)
     torch.testing.assert_close(fitted.expectations.xx, seen.xx)
     torch.testing.assert_close(system(hmm_corpus, lags=2, iterations=1).A, fitted.lds.A)

@@ -11,12 +11,11 @@ from torch import Tensor
 from lmzoo.core.iterations import StateDict
 from lmzoo.core.iterations import iterations as kept
 from lmzoo.models.lds.estimation.asos import Expectations, e_step, m_step, of_words
-from lmzoo.models.lds.estimation.projection import project, vector_gains, whiten_vectors, with_mean
+from lmzoo.models.lds.estimation.projection import project, whiten_vectors, with_mean
 from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, whiten
 from lmzoo.models.lds.estimation.steady_state import SteadyState, steady_state
 from lmzoo.models.lds.estimation.subspace import OVERSAMPLING, identify
 from lmzoo.models.lds.estimation.system import LDS
-from lmzoo.models.lds.inference import word_gains
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +32,11 @@ class Fit(NamedTuple):
     """(V, d) observations of words that have vectors; None for one-hot words."""
 
     def gains(self) -> Tensor:
-        """(V, h) rows K y_w: what each word adds to the filtered mean."""
-        if self.Y is None:
-            return word_gains(self.lds.C, self.steady.W, self.mu)
-        return vector_gains(self.Y, self.lds.C, self.steady.W)
+        """(V, h) rows K y_w, y_w the centred and whitened observation of word w: what it adds to the filtered mean."""
+        gains = self.lds.C @ self.steady.W
+        if self.Y is None:  # because Km = 0, column w of K divided by μ_w^½
+            return gains / self.mu.sqrt()[:, None]
+        return self.Y @ gains
 
     def words(self) -> Tensor:
         """(V, h) the rows of C of one-hot words, or the rows Cᵀ y_w of vectors: the states that go with each word."""
@@ -61,7 +61,7 @@ def fit(
         pseudocount: κ of `whiten`.
         vectors: words, and (n, d) their vectors; None for one-hot words.
 
-    Raises: ValueError as `whiten` and `identify` do.
+    Raises: ValueError as `identify` does.
     """
     seen = "one-hot words" if vectors is None else "word vectors"
     log.info("the Gaussian log-density of %s is no log-probability: nothing about perplexity follows", seen)
@@ -80,9 +80,6 @@ def fit(
         step()
         log.info("EM begins at a %s", *notes())
 
-    def state_dict() -> StateDict:
-        return fits[0].lds._asdict()
-
     def load_state_dict(saved: StateDict) -> None:
         nonlocal steps
         begun = LDS(**{name: part.to(mu.device) for name, part in saved.items()})
@@ -94,7 +91,7 @@ def fit(
         log_density = of_words(log_density, mu) if Y is None else log_density
         return [f"Gaussian log-density of {log_density:.4f} nats per token"]
 
-    for _ in kept(iterations, "EM", state_dict, load_state_dict, start=start, notes=notes):
+    for _ in kept(iterations, "EM", lambda: fits[0].lds._asdict(), load_state_dict, start=start, notes=notes):
         step()
     log.info("EM ends at a %s", *notes())
     return fits[0]

@@ -40,8 +40,3 @@ def project(psi: Sequence[Operator], Y: Tensor, mu: Tensor) -> list[Tensor]:
     """Ψ_1 … of one-hot words -> those of the (V, d) observations Y, (d, d) each."""
     B = mu.sqrt()[:, None] * Y  # (V, d)
     return [B.mT @ (Psi @ B) for Psi in psi]
-
-
-def vector_gains(Y: Tensor, C: Tensor, W: Tensor) -> Tensor:
-    """(V, h) rows K y_w: what each word adds to the filtered mean."""
-    return Y @ (C @ W)

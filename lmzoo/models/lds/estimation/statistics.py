@@ -26,9 +26,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, tokens: Tensor, size: int, lags: int) -> "Counts":
-        """Count (N,) int64 tokens below V = ``size``, and pairs for K = ``lags`` lags; a ValueError where N < K."""
-        if len(tokens) < lags:
-            raise ValueError(f"a circle for {lags} lags needs at least as many tokens")
+        """Count (N,) int64 tokens below V = ``size``, and pairs for K = ``lags`` lags, K at most N."""
         codes = (tokens.roll(-k) * size + tokens for k in range(1, lags + 1))
         return cls(tokens.bincount(minlength=size), tuple(torch.unique(code, return_counts=True) for code in codes))
 
@@ -62,28 +60,15 @@ class CrossCovariance:
         return self.left.device
 
 
-class Statistics(NamedTuple):
-    """What estimation needs to know of a text."""
-
-    mu: Tensor
-    """(V,) smoothed frequencies of the words, μ."""
-    psi: tuple[CrossCovariance, ...]
-    """Ψ_1 … Ψ_K."""
-
-
-def whiten(counts: Counts, pseudocount: float) -> Statistics:
-    """The frequencies and covariances of a text, where every word counts as seen κ = ``pseudocount`` times more.
+def whiten(counts: Counts, pseudocount: float) -> tuple[Tensor, list[CrossCovariance]]:
+    """(V,) frequencies μ and Ψ_1 … Ψ_K of a text, where every word counts as seen κ = ``pseudocount`` times more.
 
     With λ = κV / (N + κV) and u = 1/V, N_k/N becomes (1 - λ) N_k/N + λuuᵀ. Its marginals are the smoothed frequencies,
-    so Ψ_k m = Ψ_kᵀ m = 0 still.
-
-    Raises: ValueError for a word that never occurs where ``pseudocount`` is 0.
+    so Ψ_k m = Ψ_kᵀ m = 0 still. Where κ is 0, every word must occur.
     """
     V, N = len(counts.words), int(counts.words.sum())
     share = pseudocount * V / (N + pseudocount * V)  # λ
     mu = (1 - share) / N * counts.words.double() + share / V
-    if bool((mu == 0).any()):
-        raise ValueError("without pseudocounts every word of the vocabulary must occur")
     m = mu.sqrt()
     smooth = share**0.5 / V / m
     left, right = torch.stack([smooth, -m], dim=1), torch.stack([smooth, m])
@@ -92,4 +77,4 @@ def whiten(counts: Counts, pseudocount: float) -> Statistics:
         later, earlier = codes.div(V, rounding_mode="floor"), codes % V
         values = (1 - share) / N * number.double() / (m[later] * m[earlier])
         psi.append(CrossCovariance(coo(later, earlier, values, (V, V)), left, right))
-    return Statistics(mu, tuple(psi))
+    return mu, psi

@@ -4,6 +4,8 @@ Belanger & Kakade (ICML 2015), section 4; van Overschee & De Moor (1996).
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import iadd, matmul
 from typing import NamedTuple
 
 import torch
@@ -38,19 +40,12 @@ class Hankel(NamedTuple):
 
     def __matmul__(self, X: Tensor) -> Tensor:
         parts = X.chunk(len(self.rows))
-        return torch.cat([_sum_of_products(row, parts) for row in self.rows])
+        return torch.cat([reduce(iadd, map(matmul, row, parts)) for row in self.rows])
 
     @property
     def mT(self) -> "Hankel":  # noqa: N802 - torch's name
         """The transpose."""
         return Hankel(tuple(tuple(block.mT for block in column) for column in zip(*self.rows, strict=True)))
-
-
-def _sum_of_products(row: Sequence[Operator], parts: Sequence[Tensor]) -> Tensor:
-    total = row[0] @ parts[0]
-    for block, part in zip(row[1:], parts[1:], strict=True):
-        total += block @ part
-    return total
 
 
 def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -> LDS:

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from lds_oracle import HMM, whitened
+from lds_oracle import HMM, gains, whitened
 from torch import Tensor
 
 from lmzoo.models.lds.estimation.asos import Expectations, e_step, m_step, of_words
@@ -13,7 +13,7 @@ from lmzoo.models.lds.estimation.fit import fit
 from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.system import LDS, signal
-from lmzoo.models.lds.inference import scan, smooth, word_gains
+from lmzoo.models.lds.inference import scan, smooth
 
 TOKENS = 400_000
 
@@ -29,7 +29,7 @@ def states(lds: LDS, mu: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """(N, h) filtered and smoothed means at every token of the text as a circle."""
     steady, edge, row = steady_state(lds), 60, 100
     circle = torch.cat([tokens[-edge:], tokens, tokens[:edge]]).unfold(0, row + 2 * edge, row)  # (N / 100, 220)
-    inputs = word_gains(lds.C, steady.W, mu)[circle]
+    inputs = gains(lds, mu)[circle]
     filtered = scan(steady.H, inputs, inputs.new_zeros(len(inputs), len(lds.A)))
     smoothed = smooth(steady.J, lds.A, filtered)
     return tuple(part[:, edge:-edge].flatten(0, 1) for part in (filtered, smoothed))

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from lds_oracle import HMM
+from lds_oracle import HMM, gains
 from torch import Tensor
 
 from lmzoo.models.lds.estimation.asos import e_step, m_step
 from lmzoo.models.lds.estimation.fit import em
-from lmzoo.models.lds.estimation.projection import project, vector_gains, whiten_vectors, with_mean
+from lmzoo.models.lds.estimation.projection import project, whiten_vectors, with_mean
 from lmzoo.models.lds.estimation.statistics import Counts, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.subspace import identify
@@ -98,8 +98,7 @@ def test_gains_are_those_of_the_dense_filter(observed: tuple[list[Tensor], Tenso
     for _ in range(1000):
         K = prior @ C.T @ np.linalg.inv(C @ prior @ C.T + noise)
         prior = A @ (prior - K @ C @ prior) @ A.T + np.eye(H)
-    gains = vector_gains(Y, lds.C, steady_state(lds).W)
-    torch.testing.assert_close(gains, Y @ torch.from_numpy(K).mT, atol=1e-10, rtol=0)
+    torch.testing.assert_close(gains(lds, torch.ones(len(Y)), Y), Y @ torch.from_numpy(K).mT, atol=1e-10, rtol=0)
 
 
 def test_a_system_leaves_the_seed_alone(observed: tuple[list[Tensor], Tensor, Tensor], monkeypatch: pytest.MonkeyPatch):
