@@ -1,4 +1,4 @@
-"""Which states a text went through: the likeliest path, posteriors, and paths drawn from the posterior.
+"""Which states a text went through: the likeliest path, and posteriors.
 
 Rabiner, "A tutorial on hidden Markov models", 1989, https://doi.org/10.1109/5.18626. All functions read a `Chain`,
 the part of a model that a text needs.
@@ -64,7 +64,7 @@ def viterbi(chain: Chain, lengths: Tensor) -> tuple[Tensor, Tensor]:
     path = [last]
     for origin in reversed(origins):
         path.append(origin.gather(1, path[-1][:, None])[:, 0])  # eq. 35
-    return _states(chain, torch.stack(path[::-1], 1)), logprob
+    return chain.states[chain.block, torch.stack(path[::-1], 1)], logprob
 
 
 @torch.enable_grad()
@@ -82,27 +82,3 @@ def posterior(chain: Chain, lengths: Tensor) -> tuple[Tensor, Tensor]:
     inside = torch.arange(logprobs.shape[1], device=lengths.device) < lengths[:, None]
     (gamma,) = torch.autograd.grad(logprobs[inside].sum(), emission)  # eq. 27
     return gamma, logprobs.detach().where(inside, 0.0).sum(1)
-
-
-@torch.no_grad()
-def sample(chain: Chain, lengths: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """(B, T) states drawn from p(z | past, x), from the last token back to the first; `lengths` as in `viterbi`."""
-    belief, beliefs = chain.belief, []
-    row = torch.arange(len(belief), device=belief.device)
-    for t in range(chain.pair.shape[1]):
-        _, belief = blocks.forward(belief, chain.tiles[chain.pair[:, t]], row[:, None], chain.emission[:, t : t + 1])
-        beliefs.append(belief)
-    place, path = row, []
-    for t in reversed(range(len(beliefs))):
-        weights = beliefs[t]
-        if path:
-            arrow = chain.tiles[chain.pair[:, t + 1]][row, :, place]  # (B, S) into the state drawn last
-            weights = torch.where((t + 1 < lengths)[:, None], weights + arrow, weights)
-        place = torch.multinomial(weights.softmax(1), 1, generator=generator)[:, 0]
-        path.append(place)
-    return _states(chain, torch.stack(path[::-1], 1))
-
-
-def _states(chain: Chain, places: Tensor) -> Tensor:
-    """The (B, T) states at (B, T) places in their blocks."""
-    return chain.states[chain.block, places]
