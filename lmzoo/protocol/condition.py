@@ -45,12 +45,6 @@ class Conditioned(LanguageModel):
         """The last part of `initial_state`, where there are conditions: number 0 in each row."""
         return () if self.condition_vectors is None else (torch.zeros(batch_size, dtype=torch.int64).to(self.device),)
 
-    def initial_state_given(self, conditions: Tensor) -> State:
-        """`initial_state` for rows with these (B,) conditions; a ValueError where the model has none."""
-        if self.condition_vectors is None:
-            raise ValueError("the model has no conditions")
-        return (*self.initial_state(len(conditions))[:-1], conditions.to(self.device))
-
     def add_condition(self, vectors: Tensor, conditions: Sequence[Tensor]) -> Tensor:
         """(B, T, d) vectors of words, and the last part of the state -> (B, T, d), with the vectors of conditions."""
         if self.condition_vectors is None:
@@ -65,8 +59,9 @@ def shares(model: LanguageModel) -> Tensor | None:
 
 def initial_state(model: LanguageModel, rows: int, conditions: Tensor | None) -> State:
     """`initial_state` of so many rows, which may have conditions; a ValueError for any where the model has none."""
+    state = model.initial_state(rows)
     if conditions is None:
-        return model.initial_state(rows)
-    if not isinstance(model, Conditioned):
+        return state
+    if shares(model) is None:
         raise ValueError("the model has no conditions")
-    return model.initial_state_given(conditions)
+    return *state[:-1], conditions.to(model.device)

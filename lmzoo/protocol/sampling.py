@@ -1,7 +1,6 @@
 """Text drawn from any language model, and its likeliest sentences."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -95,7 +94,8 @@ def sample(
         state = _after(model, prompt, samples, conditions)
         while len(drawn) < (tokens or math.inf) and (sentences is None or bool((ends < sentences).any())):
             logprobs, begun = _next(model, state, allowed)  # (S, V)
-            token = _drawn(decoding.weights(logprobs, said), _uniform(randoms))
+            uniform = torch.cat([torch.rand(1, 1, generator=random, dtype=torch.float64) for random in randoms])
+            token = _drawn(decoding.weights(logprobs, said), uniform)
             drawn.append(token)
             scores.append(logprobs.gather(1, token).double())
             state = model.end_step(token[:, 0].to(device), begun)
@@ -242,11 +242,6 @@ def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: T
     if prompt is not None:
         _, state = model(prompt.expand(rows, -1).to(model.device), state)
     return state
-
-
-def _uniform(randoms: Sequence[torch.Generator]) -> Tensor:
-    """(S, 1) numbers in [0, 1), one of each generator."""
-    return torch.cat([torch.rand(1, 1, generator=random, dtype=torch.float64) for random in randoms])
 
 
 def _drawn(weights: Tensor, uniform: Tensor) -> Tensor:

@@ -63,8 +63,8 @@ def test_with_vectors_of_zeros_a_model_is_the_one_without_labels(name: str):
 
 def test_predictions_follow_the_label_from_word_to_word(name: str):
     model, tokens, conditions = build(name), torch.tensor([[1, 0, 4], [1, 0, 4], [2, 2, 0]]), torch.tensor([0, 2, 1])
-    whole, after = model(tokens, model.initial_state_given(conditions))
-    state = model.initial_state_given(conditions)
+    whole, after = model(tokens, initial_state(model, len(conditions), conditions))
+    state = initial_state(model, len(conditions), conditions)
     for t in range(3):
         logprobs = model.predict(state)
         torch.testing.assert_close(logprobs.exp().sum(1), torch.ones(3))
@@ -105,8 +105,7 @@ def test_without_labels_probability_is_the_sum_over_them(name: str):
         for length in range(1, len(line) + 1):
             begun = line[None, :length]
             total = sum(
-                p[c] * float(model(begun, model.initial_state_given(torch.tensor([c])))[0].sum().exp())
-                for c in range(3)
+                p[c] * float(model(begun, initial_state(model, 1, torch.tensor([c])))[0].sum().exp()) for c in range(3)
             )
             assert float(by_line(found, TEXT)[i][:length].sum()) == pytest.approx(math.log(total), abs=1e-5)
 
@@ -185,7 +184,7 @@ def test_a_prompt_tells_the_label_of_what_is_drawn_after_it():
     model = build("nnlm")
     prompt, p = torch.tensor([3] * 8), model.condition_shares.clone()
     for label in range(LABELS):
-        p[label] *= model(prompt[None], model.initial_state_given(torch.tensor([label])))[0].sum().exp()
+        p[label] *= model(prompt[None], initial_state(model, 1, torch.tensor([label])))[0].sum().exp()
     drawn = sample(model, 1, 0, context="sentence", samples=4000, prompt=prompt).conditions
     assert drawn is not None
     torch.testing.assert_close(drawn.bincount(minlength=LABELS) / 4000, p / p.sum(), atol=0.03, rtol=0)

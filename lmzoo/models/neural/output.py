@@ -52,12 +52,6 @@ class WordClasses(nn.Module):
         types, classes = len(self.word_class), self.S.out_features
         self.word_class.copy_(word_clusters(self.clustering, tokens.long(), types, classes, "model.classes"))
 
-    @torch.no_grad()
-    def start_from_frequencies(self, frequency: Tensor) -> None:
-        """Set s to the log-frequencies of the classes, given the (V,) frequencies of the words."""
-        frequency = frequency.to(self.S.bias)
-        self.S.bias.copy_(torch.zeros_like(self.S.bias).index_add(0, self.word_class, frequency).log())
-
 
 class Output(nn.Module):
     """p(x | h) = softmax(W h + b)_x over all words, or in two levels: see `WordClasses`.
@@ -88,7 +82,8 @@ class Output(nn.Module):
         """Set the biases to the log-frequencies of words and classes, given the (V,) frequencies of the words."""
         self.bias.copy_(frequency.log())
         if self.classes is not None:
-            self.classes.start_from_frequencies(frequency)
+            s = self.classes.S.bias
+            s.copy_(torch.zeros_like(s).index_add(0, self.classes.word_class, frequency.to(s)).log())
 
     def forward(self, hidden: Tensor, tokens: Tensor) -> Tensor:
         """(N, d) h and (N,) int64 x -> (N,) log p(x | h) in nats, float32 at least; see `token_logprobs`.

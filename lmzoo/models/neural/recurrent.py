@@ -6,8 +6,10 @@ Vinyals (2014), https://arxiv.org/abs/1409.2329. Tied input and output embedding
 (2017).
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal, Unpack
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import partial
+from typing import Literal, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -85,7 +87,8 @@ class Recurrent(Conditioned):
 
     autocast = True
     former_names = FORMER_NAMES
-    cell: type[nn.RNN] | type[nn.LSTM] | type[nn.GRU]
+    cell: Callable[..., nn.RNNBase]
+    """PyTorch's network of such cells."""
 
     def __init__(self, **options: Unpack[NetworkOptions]):
         super().__init__()
@@ -101,7 +104,7 @@ class Recurrent(Conditioned):
         if mixed and options["classes"] is not None:
             raise UserError("model.softmaxes mixes softmaxes over all words", "set model.classes=null or softmaxes=1")
         start = options["init_recurrent"]
-        if start in ("identity", "graded") and not issubclass(self.cell, nn.RNN):
+        if start in ("identity", "graded") and self.cell in (nn.LSTM, nn.GRU):
             raise UserError(f"model.init_recurrent={start} is for model=rnn, which has no gates",
                             "choose orthogonal or null")  # fmt: skip
         self.vocabulary_size, self.options, self.activity = vocabulary_size, options, 0.0
@@ -155,19 +158,6 @@ class Recurrent(Conditioned):
         memory = (self.output.weight.new_zeros(batch_size, *shape) for _ in range(parts))
         return (last, *memory, *self.first_condition(batch_size))
 
-    def _in_cells(self, embedded: Tensor, memory: State) -> tuple[Tensor, State]:
-        """`_run`; under autocast in float32 where the cells cannot run in bfloat16, whatever another device saved.
-
-        On CUDA, autocast would run cuDNN's cells in float16, which needs a scaled loss. On a CPU without AVX-512,
-        oneDNN has no bfloat16 cells.
-        """
-        device = self.embedding.weight.device.type
-        if device != "cuda" and (device != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()):
-            return self._run(embedded, memory)
-        kind = self.embedding.weight.dtype
-        with torch.autocast(device, enabled=False):
-            return self._run(embedded.to(kind), tuple(part.to(kind) for part in memory))
-
     def _advance(self, inputs: Tensor, memory: State) -> tuple[Tensor, State]:
         """(B, T) input tokens and the memory before them -> (B, T, hidden), no dropout yet, and the memory after."""
         embedded = self.embedding(inputs)  # (B, T, embedding)
@@ -176,15 +166,24 @@ class Recurrent(Conditioned):
         parts = len(memory) - (self.condition_vectors is not None)
         memory, condition = memory[:parts], memory[parts:]
         embedded = self.add_condition(self.dropout_input(embedded), condition)
-        hidden, after = self._in_cells(embedded, memory)
+        hidden, after = self._run(embedded, memory)
         return hidden, (*after, *condition)
 
     def _run(self, embedded: Tensor, memory: State) -> tuple[Tensor, State]:
-        """The layers over (B, T, embedding) inputs."""
-        if isinstance(self.recurrent, Stack):
-            return self.recurrent(embedded, memory)
-        parts = [part.transpose(0, 1).contiguous() for part in memory]  # (layers, B, hidden) each
-        hidden, after = self.recurrent(embedded, tuple(parts) if len(parts) > 1 else parts[0])
+        """The layers over (B, T, embedding) inputs; under autocast in float32 where the cells have no bfloat16.
+
+        On CUDA, autocast would run cuDNN's cells in float16, which needs a scaled loss. On a CPU without AVX-512,
+        oneDNN has no bfloat16 cells. The memory may have been saved by a device that has them.
+        """
+        device, kind = self.embedding.weight.device.type, self.embedding.weight.dtype
+        whole = device == "cuda" or (device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        if whole:
+            embedded, memory = embedded.to(kind), tuple(part.to(kind) for part in memory)
+        with torch.autocast(device, enabled=False) if whole else nullcontext():
+            if isinstance(self.recurrent, Stack):
+                return self.recurrent(embedded, memory)
+            parts = [part.transpose(0, 1).contiguous() for part in memory]  # (layers, B, hidden) each
+            hidden, after = self.recurrent(embedded, tuple(parts) if len(parts) > 1 else parts[0])
         after = after if isinstance(after, tuple) else (after,)
         return hidden, tuple(part.transpose(0, 1) for part in after)
 
@@ -234,13 +233,6 @@ class Recurrent(Conditioned):
         return tokens, *begun
 
 
-class Rectified(nn.RNN):
-    """PyTorch's network of rectified linear units."""
-
-    def __init__(self, *sizes: int, **options: Any):
-        super().__init__(*sizes, nonlinearity="relu", **options)
-
-
 @models.register("rnn")
 class RNN(Recurrent):
     """Elman (1990), h_t = f(W x_t + U h_{t-1} + b).
@@ -253,7 +245,7 @@ class RNN(Recurrent):
 
     def __init__(self, *, activation: Literal["tanh", "relu"], **options: Unpack[NetworkOptions]):
         if activation == "relu":
-            self.cell = Rectified
+            self.cell = partial(nn.RNN, nonlinearity="relu")
         super().__init__(**options)
 
 

@@ -4,6 +4,7 @@ Merity, Keskar & Socher, "Regularizing and optimizing LSTM language models", ICL
 https://arxiv.org/abs/1708.02182, where nothing else is named.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Annotated, TypedDict
 
@@ -85,7 +86,7 @@ class Stack(nn.Module):
 
     def __init__(
         self,
-        cell: type[nn.RNN] | type[nn.LSTM] | type[nn.GRU],
+        cell: Callable[..., nn.RNNBase],
         sizes: list[int],
         between: nn.Module,
         weight_drop: float,
