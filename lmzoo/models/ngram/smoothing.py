@@ -26,7 +26,7 @@ the interpolation (section 3.4) of Heafield et al. (2013).
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal, TypedDict, Unpack
 
 import torch
@@ -133,79 +133,67 @@ def estimate(tokens: Tensor, *, vocabulary_size: int, order: int, **options: Unp
         orders = [replace(grams, counts=a) for grams, a in zip(orders, counts, strict=True)]
     keys = [grams.keys for grams in orders[1:]]
     rows = sum(len(grams.keys) for grams in orders)
-    recursion = _Recursion(
-        vocabulary_size,
-        order,
-        options,
-        logprob=torch.empty(rows, device=tokens.device),
-        backoff=torch.empty(rows - len(orders[-1].keys), device=tokens.device),
-        kept=torch.ones(rows if pruned else 0, dtype=torch.bool, device=tokens.device),
-    )
-    p = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)  # below the unigrams
-    for n in range(1, order + 1):
-        p = recursion.step(n, orders.pop(0), counts.pop(0), D[n - 1], p)
-    if not pruned:
-        whole = _filled(_pieces(keys), rows - vocabulary_size, tokens.device)
-        return NGramTable(vocabulary_size, whole, recursion.logprob, recursion.backoff)
-    return selected(vocabulary_size, keys, recursion.logprob, recursion.backoff, recursion.kept)
+    logprob = torch.empty(rows, device=tokens.device)
+    backoff = torch.empty(rows - len(orders[-1].keys), device=tokens.device)
+    kept = torch.ones(rows if pruned else 0, dtype=torch.bool, device=tokens.device)
 
-
-@dataclass
-class _Recursion:
-    """The recursion over the orders, a part of the contexts at a time; see `estimate`.
-
-    Args:
-        logprob, backoff: those of an `NGramTable`, which are filled.
-        kept: whether each n-gram stays; empty where all do.
-    """
-
-    vocabulary_size: int
-    order: int
-    options: SmoothingOptions
-    logprob: Tensor
-    backoff: Tensor
-    kept: Tensor
-
-    def step(self, n: int, grams: Order, counts: Numbers, D: list[float], lower: Tensor) -> Tensor:
+    def step(n: int, grams: Order, a: Numbers, lower: Tensor) -> Tensor:
         """(K_n,) p of the n-grams, empty for the last order, from the (K_n,) counts a and the order below's p."""
-        p = lower.new_empty(len(grams.keys) if n < self.order else 0)
+        p = lower.new_empty(len(grams.keys) if n < order else 0)
         first = grams.first + grams.contexts if n > 1 else 0  # row of the first n-gram
-        threshold = self.options["prune"][:n][-1]
-        for rows, part in grams.parts():
-            stays = part.counts > threshold
-            share, gamma = self._shares_and_backoffs(
-                n, part, counts[rows], lower.index_select(0, part.suffix), D, stays
-            )
-            in_table = slice(first + rows.start, first + rows.stop)
-            self.logprob[in_table] = share.float().log()
-            if n < self.order:
-                p[rows] = share
+        threshold = options["prune"][:n][-1]
+        for here, part in grams.parts():
+            stays, below = part.counts > threshold, lower.index_select(0, part.suffix)
+            share, gamma = _shares_and_backoffs(part, a[here], below, D[n - 1], stays, options, n, n == order)
+            in_table = slice(first + here.start, first + here.stop)
+            logprob[in_table] = share.float().log()
+            if n < order:
+                p[here] = share
             if n > 1:
-                self.backoff[part.first : part.first + part.contexts] = gamma.float().log()
-            if n > 1 and len(self.kept):  # all unigrams stay, those without a count, too
-                self.kept[in_table] = stays
+                backoff[part.first : part.first + part.contexts] = gamma.float().log()
+            if n > 1 and pruned:  # all unigrams stay, those without a count, too
+                kept[in_table] = stays
         return p
 
-    def _shares_and_backoffs(
-        self, n: int, part: NGrams, a: Tensor, below: Tensor, D: list[float], stays: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """(K,) p(w | h) and (contexts,) γ or α of a part, from the (K,) counts and p(w | h')."""
-        smoothing, interpolated = self.options["smoothing"], self.options["interpolated"]
-        if n == 1 and not self.options["interpolate_unigrams"] and (a == 0).any():
-            below = (a == 0) / (a == 0).sum()
-        e = self.options["pseudocount"] * self.vocabulary_size if smoothing == "additive" else 0.0
-        if smoothing == "witten_bell":
-            e = part.total(a > 0)
-        u, gamma = _shares(part, a, _discount(a, D, stays), e)
-        if n == 1 or interpolated or smoothing == "additive":
-            p = u + gamma.index_select(0, part.prefix) * below  # (3)
-        else:
-            p, gamma = _back_off(part, u, gamma, below)  # (4)
-        if smoothing == "additive" and not interpolated and n < self.order:
-            initial = torch.arange(len(a), device=a.device) < part.initial  # Lidstone: uniform without all the context
-            p = torch.where(initial, p, 1 / self.vocabulary_size)
-            gamma = torch.where(part.total(initial) > 0, gamma, 1.0)
-        return p, gamma
+    p = torch.full((1,), 1 / vocabulary_size, dtype=torch.float64, device=tokens.device)  # below the unigrams
+    for n in range(1, order + 1):
+        p = step(n, orders.pop(0), counts.pop(0), p)
+    if not pruned:
+        return NGramTable(
+            vocabulary_size, _filled(_pieces(keys), rows - vocabulary_size, tokens.device), logprob, backoff
+        )
+    return selected(vocabulary_size, keys, logprob, backoff, kept)
+
+
+def _shares_and_backoffs(
+    part: NGrams, a: Tensor, below: Tensor, D: list[float], stays: Tensor, options: SmoothingOptions, n: int, last: bool
+) -> tuple[Tensor, Tensor]:
+    """(K,) p(w | h) and (contexts,) γ or α of a part of order n, from the (K,) counts and p(w | h').
+
+    Args:
+        D: the discounts of the counts 1, 2 and 3+.
+        stays: (K,) bool; an n-gram that does not stay is discounted by its whole count.
+    """
+    V, smoothing, interpolated = part.vocabulary_size, options["smoothing"], options["interpolated"]
+    if n == 1 and not options["interpolate_unigrams"] and (a == 0).any():
+        below = (a == 0) / (a == 0).sum()
+    e = options["pseudocount"] * V if smoothing == "additive" else 0.0
+    if smoothing == "witten_bell":
+        e = part.total(a > 0)
+    d = torch.tensor([0.0, *D], dtype=torch.float64, device=a.device)[a.clamp(max=3)]
+    d = torch.where(stays, d, a)
+    total = part.total(a) + e  # (contexts,)
+    u = (a - d) / total.index_select(0, part.prefix)  # (1)
+    gamma = torch.where(total > 0, (part.total(d) + e) / total, 1.0)  # (2); without a count, to the lower order
+    if n == 1 or interpolated or smoothing == "additive":
+        p = u + gamma.index_select(0, part.prefix) * below  # (3)
+    else:
+        p, gamma = _back_off(part, u, gamma, below)  # (4)
+    if smoothing == "additive" and not interpolated and not last:
+        initial = torch.arange(len(a), device=a.device) < part.initial  # Lidstone: uniform without all the context
+        p = torch.where(initial, p, 1 / V)
+        gamma = torch.where(part.total(initial) > 0, gamma, 1.0)
+    return p, gamma
 
 
 def _pieces(parts: list[Numbers]) -> Iterator[Tensor]:
@@ -223,19 +211,6 @@ def _filled(pieces: Iterable[Tensor], size: int, device: torch.device) -> Tensor
         tensor[begin : begin + len(piece)] = piece
         begin += len(piece)
     return tensor
-
-
-def _discount(a: Tensor, D: list[float], kept: Tensor) -> Tensor:
-    """(K_n,) d, from the discounts D of the counts 1, 2 and 3+; its whole count where an n-gram is not ``kept``."""
-    d = torch.tensor([0.0, *D], dtype=torch.float64, device=a.device)[a.clamp(max=3)]
-    return torch.where(kept, d, a)
-
-
-def _shares(grams: NGrams, a: Tensor, d: Tensor, e: Tensor | float) -> tuple[Tensor, Tensor]:
-    """(K_n,) u of the n-grams and (contexts,) γ; a context whose total is 0 leaves everything to the lower order."""
-    total = grams.total(a) + e  # (contexts,)
-    u = (a - d) / total.index_select(0, grams.prefix)  # (1)
-    return u, torch.where(total > 0, (grams.total(d) + e) / total, 1.0)  # (2)
 
 
 def _back_off(grams: NGrams, u: Tensor, gamma: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
