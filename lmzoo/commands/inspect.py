@@ -15,8 +15,7 @@ from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.vocabulary import turned
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior
-from lmzoo.models.hmm.reading import read
-from lmzoo.models.hmm.usage import entropy, expected_visits
+from lmzoo.models.hmm.reading import entropy, expected_visits, read
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.lines import as_read, known_words

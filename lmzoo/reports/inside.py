@@ -11,7 +11,7 @@ from lmzoo.core.errors import printable
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
-from lmzoo.models.hmm.usage import entropy
+from lmzoo.models.hmm.reading import entropy
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.reports.charts import charts, heat_map, logarithmic, rendered, told
 

@@ -19,7 +19,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm import block_hmm
 from lmzoo.models.hmm.block_hmm import BlockHMMOptions
-from lmzoo.models.hmm.usage import entropy, expected_visits, first_lines
+from lmzoo.models.hmm.reading import entropy, expected_visits, first_lines
 from lmzoo.models.hmm.vlhmm import TableHMM
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.protocol.model import models

@@ -18,7 +18,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.paths import Chain
-from lmzoo.models.hmm.usage import expected_visits, first_lines
+from lmzoo.models.hmm.reading import expected_visits, first_lines
 from lmzoo.numerics.waiting import on_host, sent
 from lmzoo.protocol.model import State, evaluating
 from lmzoo.words.clusters import Clustering, word_clusters

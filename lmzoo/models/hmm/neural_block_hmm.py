@@ -4,18 +4,22 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Unpack
 
+import torch
 from torch import Tensor, nn
 
+from lmzoo.core.errors import UserError, plain
 from lmzoo.core.options import Dropout, Idle, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, Transitions
 from lmzoo.models.hmm.inference.emissions import emission_table
-from lmzoo.models.hmm.splitting import check_parent, split_states
 from lmzoo.models.hmm.state_vectors import FactoredEmbedding, Residual
 from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import Trained
 
 OfNetworks = Idle(("model.parameterisation", "table"))
+
+SPLIT_NOISE = 0.1
+"""Length of the noise that is added to the vectors of new states, relative to their length."""
 
 
 class NeuralBlockHMMOptions(BlockHMMOptions):
@@ -27,7 +31,7 @@ class NeuralBlockHMMOptions(BlockHMMOptions):
         tied: whether a state has one vector as origin and as destination of a transition.
         dropout: share of the outputs of the networks of states that is set to 0, drawn for every batch.
         parent: folder of a run of the same model with fewer states or features, which are split when training starts;
-            see `lmzoo.models.hmm.splitting`.
+            see `NeuralBlockHMM.inherit`.
     """
 
     dim: Annotated[Size, OfNetworks]
@@ -96,11 +100,38 @@ class NeuralBlockHMM(BlockHMM):
         if self.parent is None:
             super().estimate(corpus)
 
+    @torch.no_grad()
     def inherit(self, trained: Sequence[Trained]) -> None:
-        """Take the clusters of words and all weights from the parent; see `check_parent` for errors."""
+        """Take the clusters of words and all weights from the parent, each of whose states becomes several.
+
+        The new states are copies of the old one with a little noise. Petrov, Barrett, Thibaux and Klein, "Learning
+        accurate, compact, and interpretable tree annotation", ACL 2006, https://aclanthology.org/P06-1055.
+
+        Raises: UserError for a run of another model, and for options that are not as `same_as_parent` and
+            `multiples_of_parent` say.
+        """
         (parent,) = trained
-        check_parent(parent, self, self.same_as_parent, self.multiples_of_parent)
-        split_states(parent.model, self)
+        run = f"model.parent={parent.folder}"
+        if type(parent.model) is not type(self):
+            raise UserError(
+                f"{run}: is a run of model={parent.options['name']}", "choose a run of the model that is trained"
+            )
+        for option in self.same_as_parent:
+            there, here = (plain(getattr(model, option)) for model in (parent.model, self))
+            if there != here:
+                raise UserError(f"{run}: has model.{option}={there}, not {here}", "set it to the same")
+        for option in self.multiples_of_parent:
+            there, here = getattr(parent.model, option), getattr(self, option)
+            if here % there:
+                problem = f"{run}: its {there} {option} cannot be split into {here}"
+                raise UserError(problem, f"set model.{option} to a multiple of {there}")
+        weights = parent.model.state_dict()
+        for name, weight in self.state_dict().items():
+            if weight.shape != weights[name].shape:
+                rows = weights[name].repeat_interleave(len(weight) // len(weights[name]), 0)
+                length = SPLIT_NOISE * rows.norm(dim=1, keepdim=True) / rows.shape[1] ** 0.5
+                weights[name] = rows + length * torch.randn_like(rows)
+        self.load_state_dict(weights)
 
     def residual(self) -> nn.Module:
         """A network from the vectors of states to one of their uses."""

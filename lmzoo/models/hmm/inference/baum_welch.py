@@ -56,18 +56,11 @@ def maximise(counts: Parameters, pseudocount: float, before: Parameters) -> Para
     EM then never lowers log-likelihood + ``pseudocount`` · Σ of all log-probabilities. A state without any counts
     keeps the distribution that it had ``before``.
     """
-    return Parameters(
-        *(
-            _frequencies(count + pseudocount, outcomes, old)
-            for count, outcomes, old in zip(counts, (0, 1, 0), before, strict=True)
-        )
-    )
-
-
-def _frequencies(counts: Tensor, outcomes: int, unseen: Tensor) -> Tensor:
-    """The log of each count's share of the sum over the dimension ``outcomes``; ``unseen`` where that sum is 0."""
-    total = counts.sum(outcomes, keepdim=True)
-    return torch.where(total > 0, (counts / total).log(), unseen)
+    tables = []
+    for count, outcomes, old in zip(counts, (0, 1, 0), before, strict=True):  # the dimension of the outcomes
+        total = (count + pseudocount).sum(outcomes, keepdim=True)
+        tables.append(torch.where(total > 0, ((count + pseudocount) / total).log(), old))
+    return Parameters(*tables)
 
 
 def random_start(tokens: Tensor, vocabulary_size: int, states: int) -> Parameters:

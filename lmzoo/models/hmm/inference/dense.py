@@ -91,11 +91,8 @@ def forward(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor
     """
     result: Any = _Scaled.apply(prior, transition, emission)
     logprobs, belief, accurate = result
-    return (logprobs, belief) if accurate else _in_one_block(prior, transition, emission)
-
-
-def _in_one_block(prior: Tensor, transition: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, with all states as a block that every word is in."""
+    if accurate:
+        return logprobs, belief
     score = prior + emission[:, 0]
     first = score.logsumexp(1, keepdim=True)
     belief = score - first.clamp_min(torch.finfo(score.dtype).min)

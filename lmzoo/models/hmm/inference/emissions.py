@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.numerics.precision import single
-from lmzoo.numerics.waiting import on_host, once_for_each
+from lmzoo.numerics.waiting import Remembered, on_host
 
 
 class _Slots(NamedTuple):
@@ -28,7 +28,7 @@ class _Slots(NamedTuple):
     """(V,) the slot of each word."""
 
 
-@once_for_each
+@Remembered
 def _slots(cluster: Tensor) -> _Slots:
     device, cluster, V = cluster.device, on_host(cluster), len(cluster)
     members, label = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
@@ -75,15 +75,6 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     return F.embedding(slot, torch.cat(tables))  # (V, S)
 
 
-@once_for_each
-def _members(cluster: Tensor) -> tuple[Tensor, Tensor]:
-    """The words of each cluster that has any, a row for each, V in padding; and the (V,) place of each word in them."""
-    device, cluster = cluster.device, on_host(cluster)
-    members, _ = group(cluster, int(cluster.bincount().max()))
-    place = members.new_empty(len(cluster) + 1).scatter(0, members.flatten(), torch.arange(members.numel()))
-    return members.to(device), place[:-1].to(device)
-
-
 def _over_words(logits: Tensor) -> Tensor:
     """(n, W, S) a log-softmax over W, which a GPU takes faster over what is contiguous."""
     return logits.mT.contiguous().log_softmax(2).mT if logits.is_cuda else logits.log_softmax(1)
@@ -91,6 +82,8 @@ def _over_words(logits: Tensor) -> Tensor:
 
 def within_cluster(logits: Tensor, cluster: Tensor) -> Tensor:
     """(V, S) logits of words under the states of their clusters -> log p(x | z), a log-softmax over each cluster."""
-    members, place = _members(cluster)
-    padded = torch.cat([logits, logits.new_full((1, logits.shape[1]), -torch.inf)])[members]
-    return padded.log_softmax(1).flatten(0, 1)[place]
+    shapes, words, _, slot = _slots(cluster)
+    padded = F.embedding(words, torch.cat([logits, logits.new_full((1, logits.shape[1]), -torch.inf)]))
+    parts = padded.split([number * width for number, width in shapes])
+    tables = [_over_words(part.view(*shape, -1)).flatten(0, 1) for part, shape in zip(parts, shapes, strict=True)]
+    return F.embedding(slot, torch.cat(tables))
