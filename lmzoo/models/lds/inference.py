@@ -1,7 +1,6 @@
-"""Filter and smoother in their steady state, step by step over batches of sentences, and embeddings of tokens."""
+"""Filter and smoother in their steady state, step by step over batches of sentences."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -29,11 +28,3 @@ def smooth(J: Tensor, A: Tensor, filtered: Tensor, mask: Tensor | None = None) -
             s = s.where(mask[:, t + 1, None], filtered[:, t])
         smoothed.append(s)
     return torch.stack(smoothed[::-1], dim=1)
-
-
-def embed(smoothed: Tensor, spherical: Tensor) -> Tensor:
-    """(…, h) smoothed means s -> (…, h) token embeddings of unit length, the directions of SS_0^{-½} s.
-
-    The covariance of SS_0^{-½} s over the text is I. Belanger & Kakade (ICML 2015), section 6.
-    """
-    return F.normalize(smoothed @ spherical, dim=-1)

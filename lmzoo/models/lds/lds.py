@@ -15,7 +15,7 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.lds.estimation.fit import Fit, fit
 from lmzoo.models.lds.estimation.statistics import Counts
 from lmzoo.models.lds.estimation.system import power_of_symmetric
-from lmzoo.models.lds.inference import embed, scan, smooth
+from lmzoo.models.lds.inference import scan, smooth
 from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, Output
 from lmzoo.models.neural.pretrained import vectors_of
 from lmzoo.protocol.model import LanguageModel, State, models
@@ -75,10 +75,7 @@ def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
     counts = Counts.of(corpus.train.to(device), V, lags)
     if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
         raise UserError("model.pseudocount=0: some words never occur in train", "set model.pseudocount above 0")
-    try:
-        return fit(counts, hidden, blocks, options["lags"], options["pseudocount"], options["iterations"], vectors)
-    except ValueError as error:
-        raise UserError(f"model.hidden={hidden}: {error}", "set model.hidden to that or less") from None
+    return fit(counts, hidden, blocks, options["lags"], options["pseudocount"], options["iterations"], vectors)
 
 
 def state_whitener(fitted: Fit) -> Tensor:
@@ -167,6 +164,10 @@ class LinearDynamicalSystem(LanguageModel):
         return self.output.predict(self.features(state[0]))
 
     def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, T) tokens, a sentence a row -> (B, T, h) embeddings of unit length; ``mask`` is False on padding."""
+        """(B, T) tokens, a sentence a row -> (B, T, h) embeddings of unit length; ``mask`` is False on padding.
+
+        They are the directions of SS_0^{-½} s, s the smoothed means; the covariance of SS_0^{-½} s over the text is I.
+        Belanger & Kakade (ICML 2015), section 6.
+        """
         f = self.filter(tokens, self.initial_state(len(tokens)))
-        return embed(smooth(self.J, self.A, f, mask), self.spherical)
+        return F.normalize(smooth(self.J, self.A, f, mask) @ self.spherical, dim=-1)

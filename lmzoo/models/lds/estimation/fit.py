@@ -61,7 +61,7 @@ def fit(
         pseudocount: κ of `whiten`.
         vectors: words, and (n, d) their vectors; None for one-hot words.
 
-    Raises: ValueError as `identify` does.
+    Raises: UserError as `identify` does.
     """
     seen = "one-hot words" if vectors is None else "word vectors"
     log.info("the Gaussian log-density of %s is no log-probability: nothing about perplexity follows", seen)
@@ -115,7 +115,7 @@ def em(
         lags: L; EM sees Ψ_1 … Ψ_L.
         begun: the system to go on from, in place of subspace identification.
 
-    Raises: ValueError as `identify` does.
+    Raises: UserError as `identify` does.
     """
     if (lds := begun) is None:
         device = psi[0].device

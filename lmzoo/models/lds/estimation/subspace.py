@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.models.lds.estimation.system import LDS, clip_spectrum, power_of_symmetric, signal, sylvester, symmetric
 from lmzoo.numerics.svd import Operator, randomised_svd
 
@@ -31,21 +32,18 @@ class Hankel(NamedTuple):
     It is the covariance of the next r words, the next one first, with the past r words, the last one last.
     """
 
-    rows: tuple[tuple[Operator, ...], ...]
-
-    @classmethod
-    def of(cls, psi: Sequence[Operator], blocks: int) -> "Hankel":
-        """From Ψ_1 … Ψ_{2r-1}, r = ``blocks``."""
-        return cls(tuple(tuple(psi[blocks - j + i - 1] for j in range(blocks)) for i in range(blocks)))
+    psi: Sequence[Operator]
+    """Ψ_1 … Ψ_{2r-1}."""
 
     def __matmul__(self, X: Tensor) -> Tensor:
-        parts = X.chunk(len(self.rows))
-        return torch.cat([reduce(iadd, map(matmul, row, parts)) for row in self.rows])
+        r = (len(self.psi) + 1) // 2
+        parts, rows = X.chunk(r), [self.psi[i : i + r][::-1] for i in range(r)]
+        return torch.cat([reduce(iadd, map(matmul, row, parts)) for row in rows])
 
     @property
     def mT(self) -> "Hankel":  # noqa: N802 - torch's name
         """The transpose."""
-        return Hankel(tuple(tuple(block.mT for block in column) for column in zip(*self.rows, strict=True)))
+        return Hankel([block.mT for block in reversed(self.psi)])
 
 
 def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -> LDS:
@@ -58,11 +56,12 @@ def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -
         start: (rV, h or more) Gaussian numbers, for `randomised_svd`.
         blocks: r, at least 2.
 
-    Raises: ValueError where the moments leave fewer than h dimensions.
+    Raises: UserError where the moments leave fewer than h dimensions.
     """
-    U, S, V = randomised_svd(Hankel.of(psi, blocks), start, hidden)
-    if int((S > RANK).sum()) < hidden:
-        raise ValueError(f"the covariances of the text have rank {int((S > RANK).sum())}")
+    U, S, V = randomised_svd(Hankel(psi), start, hidden)
+    if (rank := int((S > RANK).sum())) < hidden:
+        problem = f"model.hidden={hidden}: the covariances of the text have rank {rank}"
+        raise UserError(problem, "set model.hidden to that or less")
     Gamma = (U * S.sqrt()).unflatten(0, (blocks, -1))  # (r, V, h)
     Delta = (V * S.sqrt()).unflatten(0, (blocks, -1))  # (r, V, h), Δ_jᵀ each
     later, earlier = Delta[1:].flatten(0, 1), Delta[:-1].flatten(0, 1)
@@ -70,7 +69,16 @@ def identify(psi: Sequence[Operator], start: Tensor, hidden: int, blocks: int) -
     powers = torch.stack([torch.linalg.matrix_power(A, i) for i in range(blocks)])  # (r, h, h)
     gram = (powers @ powers.mT).sum(0)
     C = torch.linalg.solve(gram, (Gamma @ powers.mT).sum(0), left=False)  # Γ_i = C Aⁱ⁻¹
-    return _exact_noise(A, C, Delta[-1]) or _balanced_noise(A, C, S)
+    inverse, _ = torch.linalg.inv_ex(C.mT @ C)
+    exact = unit_noise(A, C, symmetric(torch.linalg.inv_ex(A)[0] @ (Delta[-1].mT @ C) @ inverse))  # Π of G = AΠCᵀ
+    if exact is not None:
+        return exact
+    # Often no linear system has the moments, and Q is indefinite. Π is diag(S) in balanced coordinates.
+    Q = symmetric(torch.diag(S) - A * S @ A.mT)
+    Pi = symmetric(sylvester(A, A, power_of_symmetric(Q, 1.0, FLOOR)))
+    lds = unit_noise(A, C, Pi * min(1.0, SIGNAL / signal(C, Pi)))
+    assert lds is not None, "Q is at least FLOOR and s₀ at most SIGNAL"
+    return lds
 
 
 def unit_noise(A: Tensor, C: Tensor, Pi: Tensor) -> LDS | None:
@@ -84,20 +92,3 @@ def unit_noise(A: Tensor, C: Tensor, Pi: Tensor) -> LDS | None:
     M = torch.linalg.solve_triangular(L, torch.linalg.solve_triangular(L, Pi, upper=False).mT, upper=False)
     lds = LDS(A, C, symmetric(M))
     return lds if signal(lds.C, lds.M) < 1 else None
-
-
-def _exact_noise(A: Tensor, C: Tensor, G: Tensor) -> LDS | None:
-    """The system whose Π solves G = AΠCᵀ, with the (V, h) transpose of G; None where Q is indefinite, as it often is
-    where no linear system has the moments."""
-    inverse, _ = torch.linalg.inv_ex(C.mT @ C)
-    return unit_noise(A, C, symmetric(torch.linalg.inv_ex(A)[0] @ (G.mT @ C) @ inverse))
-
-
-def _balanced_noise(A: Tensor, C: Tensor, S: Tensor) -> LDS:
-    """The system with Π = diag(S), as in balanced coordinates, changed so that Q and D are positive definite."""
-    Q = symmetric(torch.diag(S) - A * S @ A.mT)
-    Pi = symmetric(sylvester(A, A, power_of_symmetric(Q, 1.0, FLOOR)))
-    Pi = Pi * min(1.0, SIGNAL / signal(C, Pi))
-    lds = unit_noise(A, C, Pi)
-    assert lds is not None, "Q is at least FLOOR and s₀ at most SIGNAL"
-    return lds
