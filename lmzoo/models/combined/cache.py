@@ -77,8 +77,7 @@ class Cache(OfOneRun):
         words, vectors = torch.cat([words, tokens], 1), torch.cat([vectors, new], 1)  # (B, N + T), (B, N + T, d)
         shares = self._shares(new, words, vectors)
         hits = (shares * (words[:, None] == tokens[..., None])).sum(2)  # (B, T)
-        cached = torch.where(shares.sum(2) > 0, _log(hits), logprobs)
-        return self._mixed(logprobs, cached), (words[:, -self.size :], vectors[:, -self.size :], *after)
+        return self._mixed(logprobs, hits, shares.sum(2)), (words[:, -self.size :], vectors[:, -self.size :], *after)
 
     def predict(self, state: State) -> Tensor:
         return self.begin_step(state)[0]
@@ -90,16 +89,17 @@ class Cache(OfOneRun):
         places = torch.nn.functional.pad(words, (0, 1), value=-1)  # the last is that of the next word
         shares = self._shares(query[:, None], places, vectors)[:, 0]  # (B, N + 1)
         totals = torch.zeros_like(logprobs).scatter_add(1, places.clamp(min=0), shares)
-        cached = torch.where(shares.sum(1, keepdim=True) > 0, _log(totals), logprobs)
-        return self._mixed(logprobs, cached), (words, vectors, *begun)
+        return self._mixed(logprobs, totals, shares.sum(1, keepdim=True)), (words, vectors, *begun)
 
     def end_step(self, tokens: Tensor, begun: State) -> State:
         words, vectors, *inner = begun
         words = torch.cat([words, tokens[:, None]], 1)[:, -self.size :]
         return words, vectors[:, -self.size :], *self.inner.end_step(tokens, tuple(inner))
 
-    def _mixed(self, logprobs: Tensor, cached: Tensor) -> Tensor:
-        """log((1 − λ) p_m + λ p_c)."""
+    def _mixed(self, logprobs: Tensor, p: Tensor, total: Tensor) -> Tensor:
+        """log((1 − λ) p_m + λ p_c) from log p_m, p_c and Σ p_c, which is 0 where the cache is empty."""
+        log_p = torch.where(p > 0, p.clamp(min=torch.finfo(p.dtype).tiny).log(), -torch.inf)  # gradient 0 where p is
+        cached = torch.where(total > 0, log_p, logprobs)
         return torch.logaddexp((-self.weight).log1p() + logprobs, self.weight.log() + cached)
 
     def _shares(self, queries: Tensor, words: Tensor, vectors: Tensor) -> Tensor:
@@ -132,8 +132,3 @@ class Cache(OfOneRun):
     @property
     def window_tokens(self) -> int:
         return min(self.inner.window_tokens, WINDOW)
-
-
-def _log(p: Tensor) -> Tensor:
-    """log p, whose gradient is 0 where p is."""
-    return torch.where(p > 0, p.clamp(min=torch.finfo(p.dtype).tiny).log(), -torch.inf)

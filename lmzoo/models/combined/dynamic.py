@@ -92,23 +92,21 @@ class Dynamic(WithTables[Rule], OfOneRun):
             raise UserError(f"model.run: {name} has no weights that a gradient could change", "choose another run")
         if any(isinstance(part, Dynamic) for part in inner.modules()):
             raise UserError(f"model.run: {name} learns from the text already", "choose a run without dynamic")
-        if self.rule == "rms":
-            self.rms = self._measure_rms(corpus.train)
-
-    def _measure_rms(self, text: Tensor) -> Tensor:
-        """(P,) r over the segments of a text."""
+        if self.rule == "sgd":
+            return
+        text = corpus.train
         windows = StreamWindows(text, min(ROWS, len(text)), self.segment)
         weights = self._trained()
         sums = torch.zeros_like(weights)
-        state = self.inner.eval().initial_state(len(windows.rows))
+        state = inner.eval().initial_state(len(windows.rows))
         segments = windows.epoch(0)
         for _ in tracked(len(windows), "segment", "gradients"):
             named = self._named(weights)
             with torch.enable_grad():
-                logprobs, state = _call(self.inner, named, sent(next(segments).tokens, self.device), state)
+                logprobs, state = _call(inner, named, sent(next(segments).tokens, self.device), state)
             sums += self._gradient(logprobs, named).square()
             state = tuple(part.detach() for part in state)
-        return (sums / len(windows)).sqrt()
+        self.rms = (sums / len(windows)).sqrt()  # over the segments of train
 
     def initial_state(self, batch_size: int) -> State:
         pending = torch.full((batch_size, self.segment - 1), -1, device=self.device)
@@ -139,20 +137,16 @@ class Dynamic(WithTables[Rule], OfOneRun):
                 logprobs, after = _call(self.inner, named, read[None], start)
             scores.append(_checked(logprobs[0, -len(part) :].detach()))
             if len(read) == self.segment:
-                self._learn_(weights, self._gradient(logprobs, named))
+                rule, gradient = self.current(), self._gradient(logprobs, named)
+                weights.lerp_(rule.trained, rule.back)
+                if rule.divisor is None:
+                    weights.sub_(gradient, alpha=self.rate)
+                else:
+                    weights.addcdiv_(gradient, rule.divisor, value=-self.rate)
                 start, read = tuple(part.detach() for part in after), read[:0]
             pending = read
         kept = torch.nn.functional.pad(pending, (0, self.segment - 1 - len(pending)), value=-1)
         return torch.cat(scores), kept, start
-
-    def _learn_(self, weights: Tensor, gradient: Tensor) -> None:
-        """Take a step with (P,) weights: down a gradient, and towards the trained ones."""
-        rule = self.current()
-        weights.lerp_(rule.trained, rule.back)
-        if rule.divisor is None:
-            weights.sub_(gradient, alpha=self.rate)
-        else:
-            weights.addcdiv_(gradient, rule.divisor, value=-self.rate)
 
     def predict(self, state: State) -> Tensor:
         predictions = []
