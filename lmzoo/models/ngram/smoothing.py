@@ -82,11 +82,6 @@ class SmoothingOptions(TypedDict):
     memory: NonNegative | None
 
 
-def smoothing_counts(orders: Sequence[Order], smoothing: Smoothing) -> list[Numbers]:
-    """The counts a that a smoothing starts from, (K_n,) for each order."""
-    return adjusted_counts(orders) if smoothing.endswith("kneser_ney") else [grams.counts for grams in orders]
-
-
 def discounts(
     tokens: Tensor, vocabulary_size: int, counts: Sequence[Numbers], smoothing: Smoothing, fallback: bool
 ) -> list[list[float]]:
@@ -94,7 +89,7 @@ def discounts(
 
     Args:
         tokens: (T,) whole numbers, the text.
-        counts: (K_n,) for each order, from `smoothing_counts`.
+        counts: (K_n,) for each order, the a of the table above.
         fallback: whether an order whose counts give no discounts takes fixed ones; else that is a UserError.
     """
     if smoothing in ("mle", "additive", "witten_bell"):
@@ -126,7 +121,8 @@ def estimate(tokens: Tensor, *, vocabulary_size: int, order: int, **options: Unp
     """
     text, memory = (tokens, vocabulary_size, order), options["memory"]
     orders: list[Order] = [*(count_ngrams(*text) if memory is None else count_in_files(*text, memory))]
-    counts = smoothing_counts(orders, options["smoothing"])
+    adjusted = options["smoothing"].endswith("kneser_ney")
+    counts = adjusted_counts(orders) if adjusted else [grams.counts for grams in orders]
     D = discounts(tokens, vocabulary_size, counts, options["smoothing"], options["discount_fallback"])
     pruned = any(options["prune"][:order])
     if not pruned:  # else raw counts are asked for again

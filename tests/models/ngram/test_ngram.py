@@ -13,9 +13,9 @@ from omegaconf import OmegaConf
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
-from lmzoo.models.ngram.counts import count_ngrams, places_between
+from lmzoo.models.ngram.counts import adjusted_counts, count_ngrams, places_between
 from lmzoo.models.ngram.ngram import NGram
-from lmzoo.models.ngram.smoothing import discounts, estimate, smoothing_counts
+from lmzoo.models.ngram.smoothing import discounts, estimate
 from lmzoo.numerics.hashing import HashTable
 from lmzoo.protocol.perplexity import score, text_logprobs
 
@@ -80,7 +80,9 @@ def test_probabilities_equal_the_dictionary_s(lines: list[list[int]], options: d
     tokens = stream(lines)
     order = options["order"]
     table = estimate(tokens, vocabulary_size=types, discount_fallback=True, memory=None, **options)
-    counts = smoothing_counts(count_ngrams(tokens, types, order), options["smoothing"])
+    orders = count_ngrams(tokens, types, order)
+    adjusted = options["smoothing"].endswith("kneser_ney")
+    counts = adjusted_counts(orders) if adjusted else [grams.counts for grams in orders]
     D = discounts(tokens, types, counts, options["smoothing"], fallback=True)
     oracle = Oracle(tokens.tolist(), types, discounts=D, **options)
     context = contexts(order - 1)
