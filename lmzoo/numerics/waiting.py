@@ -1,11 +1,10 @@
 """How not to wait for a GPU: what the CPU knows stays known, and what is likely is tested when a step is over."""
 
-import functools
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,44 +16,37 @@ STAGED = 1 << 16
 """How many bytes of pageable memory CUDA copies without waiting, as its programming guide says."""
 
 
-def once_for_each(function: Callable[[Tensor], T]) -> Callable[[Tensor], T]:
+class Remembered(Generic[T]):
     """A function of a tensor that is computed again only where the tensor is another one, or has changed."""
-    results: MutableMapping[Tensor, tuple[int, T]] = WeakTensorKeyDictionary()
 
-    @functools.wraps(function)
-    def remembered(tensor: Tensor) -> T:
-        if tensor.is_inference():  # which has no version
-            return function(tensor)
-        if tensor not in results or results[tensor][0] != tensor._version:
-            results[tensor] = tensor._version, function(tensor)
-        return results[tensor][1]
+    def __init__(self, function: Callable[[Tensor], T]):
+        self.function = function
+        self.results: MutableMapping[Tensor, tuple[int, T]] = WeakTensorKeyDictionary()
 
-    return remembered
+    def __call__(self, tensor: Tensor) -> T:
+        if (result := self.known(tensor)) is None:
+            result = self.function(tensor)
+            self.note(tensor, result)
+        return result
+
+    def known(self, tensor: Tensor) -> T | None:
+        """What was computed of the tensor as it is now, if anything was."""
+        version, result = self.results.get(tensor, (None, None))
+        return None if version is None or version != tensor._version else result
+
+    def note(self, tensor: Tensor, result: T) -> None:
+        """Take this for what is computed of the tensor as it is now; one of inference mode has no version."""
+        if not tensor.is_inference():
+            self.results[tensor] = tensor._version, result
 
 
-_known: MutableMapping[Tensor, tuple[int, Tensor]] = WeakTensorKeyDictionary()
-"""The values of tensors on a GPU, and the version that has them."""
+_copied = Remembered(Tensor.cpu)
+"""The values of tensors on a GPU."""
 
 
 def on_host(tensor: Tensor) -> Tensor:
     """The values of a tensor on the CPU. A GPU is waited for once, and not at all where they are `sent` from there."""
-    if tensor.device.type == "cpu":
-        return tensor
-    if (values := _current(tensor)) is None:
-        values = tensor.cpu()
-        _know(tensor, values)
-    return values
-
-
-def _current(tensor: Tensor) -> Tensor | None:
-    """The known values of a tensor on a GPU, as far as it still has them."""
-    version, values = _known.get(tensor, (None, tensor))
-    return None if version is None or version != tensor._version else values
-
-
-def _know(tensor: Tensor, values: Tensor) -> None:
-    if not (tensor.device.type == "cpu" or tensor.is_inference()):
-        _known[tensor] = tensor._version, values
+    return tensor if tensor.device.type == "cpu" else _copied(tensor)
 
 
 def sent(values: Tensor, device: torch.device) -> Tensor:
@@ -63,15 +55,16 @@ def sent(values: Tensor, device: torch.device) -> Tensor:
         return values.to(device)
     large = device.type == "cuda" and values.nbytes > STAGED
     there = (values.pin_memory() if large else values).to(device, non_blocking=True)
-    _know(there, values)
+    if device.type != "cpu":
+        _copied.note(there, values)
     return there
 
 
 def own_copy(tensor: Tensor) -> Tensor:
     """A contiguous copy without history."""
     copy = tensor.detach().clone(memory_format=torch.contiguous_format)
-    if (values := _current(tensor)) is not None:
-        _know(copy, values)
+    if (values := _copied.known(tensor)) is not None:
+        _copied.note(copy, values)
     return copy
 
 

@@ -20,7 +20,7 @@ from lmzoo.protocol.condition import initial_state
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.optimization import optimizers, schedules
-from lmzoo.training.random_state import random_state, set_random_state
+from lmzoo.training.progress import random_state, set_random_state
 
 CAUTIOUS = 100
 """How many steps do not trust, after one that was wrong to."""

@@ -85,17 +85,28 @@ class Learning(Learner):
             torch.use_deterministic_algorithms(options.deterministic)
         torch.manual_seed(options.seed)
         model = build_model({"model": options.model}, self.corpus.vocabulary).to(device)
-        trainer = call(TrainerOptions, options.trainer, "trainer.")
-
-        def observe(progress: Progress, metrics: dict[str, float]) -> None:
-            if ranks.is_main():
-                _show(model, self.corpus, options.seed, board, progress, metrics)
-
+        trainer, self.board = call(TrainerOptions, options.trainer, "trainer."), board
         self.trainer = Trainer(
             model, self.corpus, self.run, trainer,
-            optimizer=options.optimizer, schedule=options.schedule, seed=options.seed, observe=observe,
+            optimizer=options.optimizer, schedule=options.schedule, seed=options.seed, observe=self.show,
         )  # fmt: skip
         return {"trainer": {**options.trainer, "precision": self.trainer.options.precision}}
+
+    def show(self, progress: Progress, metrics: dict[str, float]) -> None:
+        """Show a step or a check in TensorBoard, and a check in the log, both with a text that the model draws."""
+        if not ranks.is_main():
+            return
+        if checked := "perplexity/valid" in metrics:
+            log.info("%s tokens, %.0f s: valid perplexity %.2f",
+                     f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
+            with contextlib.suppress(UserError):  # some n-gram models cannot be drawn from
+                corpus = self.corpus
+                drawn = sample(self.trainer.model, SAMPLE_TOKENS, self.options.seed, context=corpus.context)
+                text = corpus.vocabulary.decode(drawn.tokens[0].tolist())
+                self.board.text("sample", text, progress.tokens)
+                log.info("it writes: %s", printable(shortened(" | ".join(text.splitlines()), SAMPLE_SIGNS)))
+        if checked or progress.step % STEPS_PER_POINT == 0:
+            self.board.scalars(metrics, progress.tokens)
 
     def restore(self) -> None:
         self.trainer.restore()
@@ -123,22 +134,6 @@ class Learning(Learner):
 
     def images(self) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
         return self.trainer.model.images(self.corpus)
-
-
-def _show(
-    model: LanguageModel, corpus: Corpus, seed: int, board: Board, progress: Progress, metrics: dict[str, float]
-) -> None:
-    """Show a step or a check in TensorBoard, and a check in the log, both with a text that the model draws."""
-    if "perplexity/valid" in metrics:
-        log.info("%s tokens, %.0f s: valid perplexity %.2f",
-                 f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
-        with contextlib.suppress(UserError):  # some n-gram models cannot be drawn from
-            drawn = sample(model, SAMPLE_TOKENS, seed, context=corpus.context)
-            text = corpus.vocabulary.decode(drawn.tokens[0].tolist())
-            board.text("sample", text, progress.tokens)
-            log.info("it writes: %s", printable(shortened(" | ".join(text.splitlines()), SAMPLE_SIGNS)))
-    if "perplexity/valid" in metrics or progress.step % STEPS_PER_POINT == 0:
-        board.scalars(metrics, progress.tokens)
 
 
 def described(corpus: Corpus) -> str:

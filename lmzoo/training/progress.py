@@ -1,12 +1,16 @@
-"""How far training has come."""
+"""What a resumed run has to know beside the weights: how far training has come, and the state of random numbers."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
 
 
 @dataclass
 class Progress:
-    """What a resumed run has to know beside the weights.
+    """How far training has come.
 
     Attributes:
         epoch: epochs that are done.
@@ -59,3 +63,18 @@ class Progress:
         seconds = round(self.seconds, 3)
         self.checks.append({"epoch": epoch, "tokens": self.tokens, "seconds": seconds, "train": train, "valid": valid})
         self.nats, self.trained = 0.0, 0
+
+
+def random_state(device: torch.device) -> dict[str, Tensor]:
+    """The state of PyTorch's random numbers, on the CPU and on a device."""
+    state = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def set_random_state(state: Mapping[str, Tensor], device: torch.device) -> None:
+    """Draw from a `random_state` on; one of another device has no numbers for this one."""
+    torch.set_rng_state(state["cpu"])
+    if device.type == "cuda" and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"], device)

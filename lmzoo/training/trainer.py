@@ -23,8 +23,7 @@ from lmzoo.runs.loading import hand_over, let_imitate, start_from
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent, NotFinite
 from lmzoo.training.precision import settled
-from lmzoo.training.progress import Progress
-from lmzoo.training.random_state import random_state, set_random_state
+from lmzoo.training.progress import Progress, random_state, set_random_state
 from lmzoo.training.signals import stop_signals
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.waiting import Trust, holds, on_host, once_for_each, own_copy, sent, trusting
+from lmzoo.numerics.waiting import Remembered, Trust, holds, on_host, own_copy, sent, trusting
 
 META = torch.device("meta")
 
@@ -38,7 +38,7 @@ def test_a_tensor_of_the_cpu_is_its_own_values():
 def test_a_function_is_computed_once_for_each_tensor_and_again_after_a_change():
     calls = []
 
-    @once_for_each
+    @Remembered
     def total(tensor: Tensor) -> int:
         calls.append(tensor.tolist())
         return int(tensor.sum())
