@@ -95,23 +95,18 @@ def subject(build: Callable[[], LanguageModel], corpus: Corpus, seed: int = 0) -
     return Subject(model.eval(), valid.view(ROWS, COLUMNS), build)
 
 
+@torch.no_grad()
 def outcomes(subject: Subject) -> Iterator[Outcome]:
     """Each rule in turn. An error of the model's own breaks the rule, too."""
     for rule in RULES.values():
         broken = left_out = None
         try:
-            left_out = checked(rule, subject)
+            left_out = rule(subject)
         except BrokenRuleError as error:
             broken = str(error)
         except Exception as error:
             broken = f"{' '.join(own_place(error).split())}; mend what raises this"
         yield Outcome(str(rule.__doc__), broken, left_out)
-
-
-@torch.no_grad()
-def checked(rule: Rule, subject: Subject) -> str | None:
-    """Check a rule; returns and raises what the rule does."""
-    return rule(subject)
 
 
 def log_probabilities(subject: Subject) -> None:

@@ -65,15 +65,12 @@ def read_logprobs(path: Path, split: str, tokens: Tensor, vocabulary: Vocabulary
     if len(values) != len(tokens):
         problem = f"{path}: has log p of {len(values):,} tokens of {split}, where the run reads {len(tokens):,}"
         raise UserError(problem, "count each word and one <eos> a line, and name a run of that text")
-    if checksum.lower() == text_sha256(tokens[turned(tokens)], vocabulary) != text_sha256(tokens, vocabulary):
-        problem = (
-            f"{path}: is of lines read from their {'beginning' if vocabulary.form.reverse else 'end'}, unlike the run"
-        )
-        raise UserError(problem, "choose a file and runs of one direction (corpus.reverse)")
     if checksum.lower() != text_sha256(tokens, vocabulary):
-        raise UserError(
-            f"{path}: is of another text of {split}, or other words, than the run", "name a run of that text"
-        )
+        problem, advice = f"is of another text of {split}, or other words, than the run", "name a run of that text"
+        if checksum.lower() == text_sha256(tokens[turned(tokens)], vocabulary):
+            problem = f"is of lines read from their {'beginning' if vocabulary.form.reverse else 'end'}, unlike the run"
+            advice = "choose a file and runs of one direction (corpus.reverse)"
+        raise UserError(f"{path}: {problem}", advice)
     logprobs = torch.from_numpy(values.astype(np.float64))
     if problem := fault(logprobs):
         raise UserError(f"{path}: {split}: {problem}", "write natural log p of each token")

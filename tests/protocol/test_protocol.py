@@ -134,7 +134,9 @@ def test_every_model_says_how_many_numbers_it_has_learnt(model: LanguageModel):
 
 @pytest.mark.parametrize("rule", testing.RULES)
 def test_rules_are_kept(subject: testing.Subject, rule: str):
-    if left_out := testing.checked(testing.RULES[rule], subject):
+    with torch.no_grad():
+        left_out = testing.RULES[rule](subject)
+    if left_out:
         pytest.skip(left_out)
 
 
