@@ -198,7 +198,8 @@ def _from_files(
     """A corpus of files of any size; its vocabulary, or what is left out of that of train."""
     sums = {split: text_checksums(each, form) for split, each in files.items()}
     if form.of_pieces and isinstance(words, Limits):
-        words = _of_pieces(form.cut_by(learnt_pieces(files["train"], sums["train"], form)))
+        pieces = learnt_pieces(files["train"], sums["train"], form)
+        words = Vocabulary(pieces.words, form.cut_by(pieces))
     if not isinstance(words, Limits):
         form = words.form
     train = encoded(files["train"], sums["train"], form, words)
@@ -211,12 +212,6 @@ def _from_files(
     splits = {split: part.tokens for split, part in parts.items()}
     of_files = {split: each.files for split, each in sums.items() if each}
     return Corpus(name, context, vocabulary, splits, sha256s, files=train.files, of_files=of_files)
-
-
-def _of_pieces(form: Form) -> Vocabulary:
-    """The vocabulary of a text whose words are cut into pieces."""
-    assert form.pieces is not None
-    return Vocabulary(form.pieces.words, form)
 
 
 def _labelled(
@@ -233,7 +228,8 @@ def _labelled(
     texts, labels, conditions = without_labels(texts, taken.conditions if taken else [])
     if form.of_pieces and isinstance(words, Limits):
         lines = (form.cleaned(line) for _, data in texts["train"] for line in data.decode().split("\n"))
-        words = _of_pieces(form.cut_by(learnt(lines, cast(Kind, form.unit), form.subwords)))
+        pieces = learnt(lines, cast(Kind, form.unit), form.subwords)
+        words = Vocabulary(pieces.words, form.cut_by(pieces))
     if not isinstance(words, Limits):
         form = words.form
     texts = {split: [(name, form.prepared(data)) for name, data in parts] for split, parts in texts.items()}

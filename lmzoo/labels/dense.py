@@ -85,21 +85,21 @@ class WordEncoder:
                             "choose a run of a text with rare words, or with corpus.unknown=true")  # fmt: skip
         return [*chain.from_iterable([*(numbers[word] or 0 for word in s.words), EOS_ID] for s in sentences)]
 
-    def state_dict(self, prefix: str) -> StateDict:
+    def state_dict(self) -> StateDict:
         """All that `vectors` needs."""
-        state = {f"{prefix}weights.{name}": value for name, value in self.model.state_dict().items()}
-        state |= {f"{prefix}options": packed([json.dumps(dict(self.options))]), f"{prefix}words": packed(self.words)}
-        return state | {f"{prefix}reverse": torch.tensor(self.reverse)}
+        state = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
+        state |= {"options": packed([json.dumps(dict(self.options))]), "words": packed(self.words)}
+        return state | {"reverse": torch.tensor(self.reverse)}
 
     @classmethod
-    def from_state(cls, name: str, state: Mapping[str, Tensor], prefix: str) -> "WordEncoder":
+    def from_state(cls, name: str, state: Mapping[str, Tensor]) -> "WordEncoder":
         """The one that had this `state_dict`; of earlier versions it does not say the direction, which was forward."""
-        options, words = json.loads(unpacked(state[f"{prefix}options"])[0]), unpacked(state[f"{prefix}words"])
-        complete, weights = completed(options, "model"), under(f"{prefix}weights.", state)
+        options, words = json.loads(unpacked(state["options"])[0]), unpacked(state["words"])
+        complete, weights = completed(options, "model"), under("weights.", state)
         model: LanguageModel = restored(
             lambda: models.build(complete, vocabulary_size=len(words)), lambda model: model.load_state_dict(weights)
         )
-        return cls(name, model.eval(), options, words, bool(state.get(f"{prefix}reverse", False)))
+        return cls(name, model.eval(), options, words, bool(state.get("reverse", False)))
 
 
 class Dense:
@@ -119,7 +119,9 @@ class Dense:
 
     def __init__(self, vectors: str | None, encoder: str | list[str] | None, around: int, scale: float):
         self.vectors, self.around, self.scale = vectors, around, scale
-        self.names = [encoder] if isinstance(encoder, str) else encoder or []
+        names = [encoder] if isinstance(encoder, str) else encoder or []
+        self.names = {f"encoder{number or ''}.": name for number, name in enumerate(names)}
+        """Of the encoders, by what the names of their tensors begin with."""
         self.encoders: list[WordEncoder] = []
         self.table: dict[str, int] = {}
         self.matrix = torch.zeros(0, 0)
@@ -132,7 +134,7 @@ class Dense:
                 read = read_vectors(Path(self.vectors))
             self.table, self.matrix = read.lower | read.index, read.matrix
             log_covered(self.vectors, self.table, sentences)
-        self.encoders = [WordEncoder.of(name, opener) for name in self.names]
+        self.encoders = [WordEncoder.of(name, opener) for name in self.names.values()]
         for encoder in self.encoders:
             log_covered(encoder.name, encoder.words, sentences)
         parts = self._parts(sentences)
@@ -168,8 +170,8 @@ class Dense:
             rows = torch.tensor([row for _, row in by_row])
             state |= {"vectors.words": packed([word for word, _ in by_row]), "vectors.rows": rows}
             state["vectors.matrix"] = self.matrix
-        for number, encoder in enumerate(self.encoders):
-            state |= encoder.state_dict(_prefix(number))
+        for prefix, encoder in zip(self.names, self.encoders, strict=True):
+            state |= {prefix + name: value for name, value in encoder.state_dict().items()}
         return state | ({"scales": self.scales} if state else {})
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -178,16 +180,10 @@ class Dense:
         if self.vectors is not None:
             self.matrix = state["vectors.matrix"]
             self.table = dict(zip(unpacked(state["vectors.words"]), state["vectors.rows"].tolist(), strict=True))
-        named = enumerate(self.names)
-        self.encoders = [WordEncoder.from_state(name, state, _prefix(number)) for number, name in named]
+        self.encoders = [WordEncoder.from_state(name, under(prefix, state)) for prefix, name in self.names.items()]
 
     @property
     def width(self) -> int:
         """D, how many features a word has."""
         encoded = sum(encoder.vectors([Sentence([], [], [])]).shape[1] for encoder in self.encoders)
         return (2 * self.around + 1) * (self.matrix.shape[1] + encoded)
-
-
-def _prefix(number: int) -> str:
-    """What the names of an encoder's tensors begin with."""
-    return f"encoder{number or ''}."

@@ -12,7 +12,7 @@ from lmzoo.labels.chain import log_partition
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.model import TrainedLabeller
-from lmzoo.labels.tasks import LabelledWords, Task, tasks
+from lmzoo.labels.tasks import LabelledWords, tasks
 
 
 class Labelled(NamedTuple):
@@ -50,7 +50,8 @@ class Tagger:
         Raises: UserError for a text without words or of several lines, for a run that labels trees, and where features
             are not those that the run reads.
         """
-        labeller, task = self.trained.labeller, self._task()
+        labeller, task = self.trained.labeller, tasks.build(self.trained.task)
+        task.layout = self.trained.layout
         if tokenize is not None and tokenize not in TOKENIZERS:
             raise UserError(f"tokenize={tokenize}: no such way to cut a text", f"choose {' or '.join(TOKENIZERS)}")
         if not isinstance(text, str) or "\n" in text:
@@ -71,11 +72,6 @@ class Tagger:
         if whole:
             return [Labelled(text, coded[0], None)]
         return list(map(Labelled, words, task.plain(coded), self._probabilities(sentence, coded)))
-
-    def _task(self) -> Task:
-        task: Task = tasks.build(self.trained.task)
-        task.layout = self.trained.layout
-        return task
 
     def _probabilities(self, sentence: Sentence, labels: Sequence[str]) -> list[float] | list[None]:
         """p(y_t | x) of a label for each word: the gradient of log Z with respect to its score."""

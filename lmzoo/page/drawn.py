@@ -217,7 +217,7 @@ def sentence(found: shown.SentenceStates) -> str:
     )
 
 
-def stack(beliefs: Sequence[shown.Belief], emits: Mapping[int, shown.Ranked], path: int) -> str:
+def stack(beliefs: shown.Beliefs, emits: Mapping[int, shown.Ranked], path: int) -> str:
     """A bar of states, each as wide as it is likely; that of the likeliest path has a frame."""
     parts = []
     for state, p in beliefs:
@@ -276,9 +276,9 @@ def neighbours(name: str, ranked: shown.Ranked) -> str:
     return card(name, "", bars(ranked, "{:.2f}".format, 1.0))
 
 
-def answers(name: str, found: shown.Answers) -> str:
+def answers(name: str, found: tuple[shown.Ranked, shown.Ranked]) -> str:
     """The words that answer an analogy."""
-    sides = (("3CosAdd: b − a + a*", found.add), ("3CosMul", found.mul))
+    sides = zip(("3CosAdd: b − a + a*", "3CosMul"), found, strict=True)
     return card(
         name, "", "".join(f'<h3 class="sub">{title}</h3>{bars(ranked, "{:.2f}".format)}' for title, ranked in sides)
     )

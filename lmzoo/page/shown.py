@@ -34,6 +34,9 @@ TURNING = 0.1
 Ranked = list[tuple[str, float]]
 """Words and how likely, or near, they are; the best first."""
 
+Beliefs = list[tuple[int, float]]
+"""Hidden states and how likely they are; the likeliest first."""
+
 
 class Token(NamedTuple):
     """A word of a text.
@@ -152,13 +155,6 @@ def samples(
     ]
 
 
-class Belief(NamedTuple):
-    """A hidden state, and how likely it is."""
-
-    state: int
-    p: float
-
-
 class Turn(NamedTuple):
     """What a later word has changed in the posterior of a word's state.
 
@@ -190,8 +186,8 @@ class WordStates(NamedTuple):
     word: str
     known: bool
     path: int
-    filtered: list[Belief]
-    smoothed: list[Belief]
+    filtered: Beliefs
+    smoothed: Beliefs
     turn: Turn | None
 
 
@@ -236,7 +232,7 @@ def states(lm: Loaded, text: str, words_read: int | None = None) -> SentenceStat
         smoothed = _likeliest(grid[number - 1, t], states[t]) if t < number else []
         turn = _turn(grid[t:number, t], states[t], t)
         words.append(WordStates(word, is_known, int(found.path[t]), filtered, smoothed, turn))
-    shown = {belief.state for word in words for belief in (*word.filtered, *word.smoothed)}
+    shown = {state for word in words for state, _ in (*word.filtered, *word.smoothed)}
     shown |= {word.path for word in words} | {word.turn.state for word in words if word.turn}
     emits = {}
     for z in sorted(shown):
@@ -245,10 +241,10 @@ def states(lm: Loaded, text: str, words_read: int | None = None) -> SentenceStat
     return SentenceStates(words, number, found.share, emits)
 
 
-def _likeliest(p: Tensor, states: Tensor) -> list[Belief]:
+def _likeliest(p: Tensor, states: Tensor) -> Beliefs:
     """The likeliest of (S,) states, by their (S,) probabilities, but those below 1%."""
     best = p.topk(min(STATES, len(p)))
-    return [Belief(int(states[place]), float(value)) for value, place in zip(*best, strict=True) if value >= 0.01]
+    return [(int(states[place]), float(value)) for value, place in zip(*best, strict=True) if value >= 0.01]
 
 
 def _turn(p: Tensor, states: Tensor, t: int) -> Turn | None:
@@ -316,18 +312,14 @@ def neighbours(vectors: WordVectors, word: str, number: int) -> Ranked:
     return vectors.neighbours(_row(vectors, word), number)
 
 
-class Answers(NamedTuple):
-    """Words that answer "a is to a* as b is to b*", by 3CosAdd and by 3CosMul."""
+def analogy(vectors: WordVectors, a: str, a_star: str, b: str, number: int) -> tuple[Ranked, Ranked]:
+    """The words that answer "a is to a* as b is to b*" best, by 3CosAdd and by 3CosMul.
 
-    add: Ranked
-    mul: Ranked
-
-
-def analogy(vectors: WordVectors, a: str, a_star: str, b: str, number: int) -> Answers:
-    """The best b*; a UserError where one of the three words has no vector."""
+    Raises: UserError where one of the three words has no vector.
+    """
     question = torch.tensor([[_row(vectors, word) for word in (a, a_star, b)]])
     add, mul = scores(vectors.unit, question)[:, 0]
-    return Answers(_ranked(add, vectors.words, number), _ranked(mul, vectors.words, number))
+    return _ranked(add, vectors.words, number), _ranked(mul, vectors.words, number)
 
 
 def _row(vectors: WordVectors, word: str) -> int:

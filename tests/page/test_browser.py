@@ -147,11 +147,11 @@ def test_the_slider_says_how_much_of_the_sentence_is_known(opened: Opened, zoo: 
     opened.shows("knowing 2 words")
     assert opened.page.locator(".row.unread").count() == 2
     hmm = shown.states(zoo.models["hmm"], "the dog barks", 2)
-    (likeliest, *_) = hmm.words[0].smoothed
+    (state, p), *_ = hmm.words[0].smoothed
     segment = opened.page.locator(".row:nth-child(2) > div:nth-child(3) .segment").first
-    assert segment.inner_text().split()[0] == str(likeliest.state)
+    assert segment.inner_text().split()[0] == str(state)
     segment.hover()
-    assert f"state {likeliest.state}: {drawn.percent(likeliest.p)}" in opened.seen("#tip-box")
+    assert f"state {state}: {drawn.percent(p)}" in opened.seen("#tip-box")
     opened.page.get_by_label("vlhmm", exact=True).locator("visible=true").check()
     opened.shows("knowing the whole sentence")
 
@@ -184,7 +184,7 @@ def test_neighbours_analogies_and_the_map(opened: Opened, zoo: Zoo, monkeypatch:
     )  # fmt: skip
     for label, word in (("as", "dog"), ("is to", "cat"), ("so is", "bank")):
         opened.page.get_by_label(label, exact=True).fill(word)
-    answer = shown.analogy(vectors, "dog", "cat", "bank", app.ANSWERS).add[0]
+    answer = shown.analogy(vectors, "dog", "cat", "bank", app.ANSWERS)[0][0]
     opened.page.locator("h3:has-text('3CosAdd') + .bars li", has_text=answer[0]).first.wait_for()
     opened.page.get_by_label("draw the map").check()
     opened.page.locator(".map svg").wait_for(timeout=60_000)

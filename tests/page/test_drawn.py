@@ -52,15 +52,15 @@ PARTS = {
     "next": lambda: drawn.coming({EVIL: shown.Next("", 1, [(EVIL, 1.0)], EVIL)}, "begun"),
     "begun": lambda: drawn.coming({EVIL: shown.Next(EVIL, 0, [], None)}, "begun"),
     "states": lambda: drawn.sentence(shown.SentenceStates(
-        [shown.WordStates(EVIL, False, 3, [shown.Belief(3, 1.0)], [shown.Belief(3, 1.0)], None),
-         shown.WordStates(EVIL, True, 3, [shown.Belief(3, 0.4)], [], shown.Turn(0, 0.5, 3, 0.1, 0.6))],
+        [shown.WordStates(EVIL, False, 3, [(3, 1.0)], [(3, 1.0)], None),
+         shown.WordStates(EVIL, True, 3, [(3, 0.4)], [], shown.Turn(0, 0.5, 3, 0.1, 0.6))],
         1, 0.5, {3: [(EVIL, 0.7)]},
     )),
     "contexts": lambda: drawn.occurrences([shown.Occurrence(
         shown.Passage([EVIL], EVIL, [EVIL]), False, [(shown.Passage([EVIL], EVIL, [EVIL]), 0.5)]
     )]),
     "neighbours": lambda: drawn.neighbours(EVIL, [(EVIL, 0.5)]),
-    "answers": lambda: drawn.answers(EVIL, shown.Answers([(EVIL, 0.5)], [(EVIL, -0.5)])),
+    "answers": lambda: drawn.answers(EVIL, ([(EVIL, 0.5)], [(EVIL, -0.5)])),
     "map": lambda: drawn.places(EVIL, Map(EVIL, [EVIL], np.zeros((1, 2)), [1], [0]), [EVIL]),
     "note": lambda: drawn.note(EVIL),
 }  # fmt: skip
@@ -111,7 +111,7 @@ def test_words_that_can_be_typed_are_buttons():
 
 
 def test_states_are_as_wide_as_they_are_likely():
-    markup = drawn.stack([shown.Belief(4, 0.6), shown.Belief(5, 0.3)], {4: [("<unk>", 0.9), ("x", 0.1)], 5: []}, 5)
+    markup = drawn.stack([(4, 0.6), (5, 0.3)], {4: [("<unk>", 0.9), ("x", 0.1)], 5: []}, 5)
     assert re.findall(r'class="(segment[^"]*)".*?flex-grow:([\d.]+)', markup) == [
         ("segment", "0.6000"), ("segment on-path", "0.3000"), ("segment rest", "0.1000"),
     ]  # fmt: skip

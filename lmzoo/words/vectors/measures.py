@@ -122,7 +122,7 @@ class Questions:
         sections = []
         for section, questions in self.sections.items():
             covered, rows = vectors.lower_rows(questions, 4)
-            right = [answers(vectors.unit, part[:, :3]) == part[:, 3:] for part in rows.split(QUESTIONS)]
+            right = [part[:, 3:] == scores(vectors.unit, part[:, :3]).argmax(2).T for part in rows.split(QUESTIONS)]
             add, mul = torch.cat(right).sum(0).tolist() if right else (0, 0)
             sections.append(Analogies(section, add, mul, len(covered), len(questions)))
         total = (sum(part[column] for part in sections) for column in range(1, 5))
@@ -140,8 +140,3 @@ def scores(unit: Tensor, questions: Tensor) -> Tensor:
     a, a_star, b = ((cosine + 1) / 2 for cosine in (a, a_star, b))
     mul = b * a_star / (a + EPSILON)
     return torch.stack([score.scatter(1, questions, -torch.inf) for score in (add, mul)])
-
-
-def answers(unit: Tensor, questions: Tensor) -> Tensor:
-    """The words of the highest `scores`: (Q, 2), by 3CosAdd and by 3CosMul."""
-    return scores(unit, questions).argmax(2).T
