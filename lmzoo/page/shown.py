@@ -13,7 +13,8 @@ from lmzoo.corpus import EOS
 from lmzoo.corpus.conditions import label_number
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import beliefs, read
-from lmzoo.page.zoo import System
+from lmzoo.models.lds.lds import LinearDynamicalSystem
+from lmzoo.page.zoo import text_of
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.lines import as_read, encode_prompt, known_words
@@ -280,28 +281,29 @@ class Occurrence(NamedTuple):
     near: list[tuple[Passage, float]]
 
 
-def in_context(system: System, text: str, word: str, number: int) -> list[Occurrence]:
+def in_context(system: Loaded, text: str, word: str, number: int) -> list[Occurrence]:
     """The tokens of a word in a text, each with the nearest tokens of other words, by the states of a linear system.
 
     Raises: UserError where the text does not have the word, for a text of none or more than `LONGEST` words, and where
         the text that the run was trained on is not on this machine.
     """
-    vocabulary = system.vocabulary
+    model, vocabulary = system.model, system.vocabulary
+    assert isinstance(model, LinearDynamicalSystem)
     lines = [vocabulary.form.words(line) for line in text.splitlines()]
     _check_length(sum(map(len, lines)))
     if not (sought := vocabulary.form.words(word)):
         raise UserError("a word is missing", "write one")
     if len(sought) != 1 or not any(sought[0] in line for line in lines):
         raise UserError(f"the text does not have the word '{shortened(word)}'", "write it in both")
-    found, is_known = [], known_words(system.model, vocabulary)
+    found, is_known = [], known_words(model, vocabulary)
     for line, own in zip(lines, text.splitlines(), strict=True):
         if sought[0] not in line:
             continue
         tokens = vocabulary.encode([own])
-        vectors = embed_lines(system.model, tokens)
+        vectors = embed_lines(model, tokens)
         for place in (place for place, other in enumerate(line) if other == sought[0]):
-            near = system.text.neighbours(vectors[place], number, sought[0])
-            passages = [(Passage(*system.text.around(other, AROUND)), cosine) for cosine, other in near]
+            near = text_of(system).neighbours(vectors[place], number, sought[0])
+            passages = [(Passage(*text_of(system).around(other, AROUND)), cosine) for cosine, other in near]
             passage = Passage(line[:place], line[place], line[place + 1 :])
             found.append(Occurrence(passage, bool(is_known[tokens[place]]), passages))
     return found

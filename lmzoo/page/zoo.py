@@ -3,13 +3,14 @@
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from lmzoo.api import Loaded, load
 from lmzoo.core.errors import UserError
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import EOS_ID, Vocabulary
+from lmzoo.corpus.lines import line_numbers
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
@@ -39,20 +40,14 @@ class Vectors:
         return of_run(self.run, corpus, self.words, MAP_WORDS, MAP_CLUSTERS, MAP_PERPLEXITY, seed=0)
 
 
-class System:
-    """A run of a linear dynamical system."""
-
-    def __init__(self, model: LinearDynamicalSystem, run: Run, vocabulary: Vocabulary):
-        self.model, self.run, self.vocabulary = model, run, vocabulary
-
-    @cached_property
-    def text(self) -> EmbeddedText:
-        """The first lines that it was trained on; a UserError where they are not on this machine."""
-        tokens = self.run.corpus(downloaded=False).truncated(TEXT_TOKENS).train
-        inside = tokens != EOS_ID
-        words = [self.vocabulary.words[token] for token in tokens[inside].tolist()]
-        lines = (~inside).long().cumsum(0)
-        return EmbeddedText(words, lines[inside], embed_lines(self.model, tokens)[inside])
+@cache
+def text_of(system: Loaded) -> EmbeddedText:
+    """The first lines that a linear system was trained on; a UserError where they are not on this machine."""
+    assert isinstance(system.model, LinearDynamicalSystem)
+    tokens = system.run.corpus(downloaded=False).truncated(TEXT_TOKENS).train
+    inside = tokens != EOS_ID
+    words = [system.vocabulary.words[token] for token in tokens[inside].tolist()]
+    return EmbeddedText(words, line_numbers(tokens)[inside], embed_lines(system.model, tokens)[inside])
 
 
 class Zoo:
@@ -99,11 +94,7 @@ class Zoo:
             del self.models[name]
             self.notes.append(f"{name}: has a probability of whole sentences alone, none of words, so it is not shown")
         self.hmms = {name: lm for name, lm in self.models.items() if isinstance(lm.model, HiddenMarkovModel)}
-        self.systems = {
-            name: System(lm.model, lm.run, lm.vocabulary)
-            for name, lm in self.models.items()
-            if isinstance(lm.model, LinearDynamicalSystem)
-        }
+        self.systems = {name: lm for name, lm in self.models.items() if isinstance(lm.model, LinearDynamicalSystem)}
         self._frozen = ExitStack()
         for lm in self.models.values():
             self._frozen.enter_context(evaluating(lm.model))

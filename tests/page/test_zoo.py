@@ -8,7 +8,7 @@ from command_line import MODELS, QUICK, TEXT, command, edit, put
 
 from lmzoo.commands import label
 from lmzoo.core.errors import UserError
-from lmzoo.page.zoo import Zoo, names
+from lmzoo.page.zoo import Zoo, names, text_of
 
 
 def test_runs_are_known_by_what_tells_their_folders_apart(tmp_path: Path):
@@ -28,7 +28,7 @@ def test_each_run_is_shown_as_what_it_is(zoo: Zoo):
 
 def test_the_text_of_a_system_is_what_it_was_trained_on(zoo: Zoo, folder_of_runs: Path):
     lines = [line.split() for line in (folder_of_runs / "train").read_text().splitlines()]
-    text = zoo.systems["lds"].text
+    text = text_of(zoo.systems["lds"])
     assert text.words == [word for line in lines for word in line]
     assert text.lines.tolist() == [number for number, line in enumerate(lines) for _ in line]
 
@@ -71,4 +71,4 @@ def test_a_text_that_is_not_here_is_not_downloaded(folder_of_runs: Path, tmp_pat
         patch.setenv("LMZOO_DATA", str(tmp_path))
         patch.setattr("lmzoo.corpus.sources.download", lambda *_: pytest.fail("asks the network"))
         with pytest.raises(UserError, match=r"corpus\.urls names none"):
-            _ = Zoo([lds]).systems["lds"].text
+            text_of(Zoo([lds]).systems["lds"])

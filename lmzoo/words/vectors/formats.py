@@ -31,14 +31,11 @@ def encoded(vectors: WordVectors, form: Format) -> bytes:
     Those of word2vec begin with a line "V d". In ``word2vec-text`` and ``glove`` a line is a word and d numbers. In
     ``word2vec`` a word and a space come before d little-endian float32.
     """
-    matrix = vectors.matrix.float().cpu().numpy()
+    matrix = vectors.matrix.float().cpu().numpy().astype("<f4", copy=False)
     header = b"" if form == "glove" else f"{len(matrix)} {matrix.shape[1]}\n".encode()
     words = (word.encode("utf-8", "surrogatepass") for word in vectors.words)
-    if form == "word2vec":
-        rows = (word + b" " + row.tobytes() for word, row in zip(words, matrix.astype("<f4"), strict=True))
-        return header + b"\n".join(rows) + b"\n"
-    rows = (word + b" " + " ".join(map(str, row)).encode() for word, row in zip(words, matrix, strict=True))
-    return header + b"\n".join(rows) + b"\n"
+    numbers = (row.tobytes() if form == "word2vec" else " ".join(map(str, row)).encode() for row in matrix)
+    return header + b"".join(word + b" " + row + b"\n" for word, row in zip(words, numbers, strict=True))
 
 
 def read_vectors(path: Path) -> WordVectors:

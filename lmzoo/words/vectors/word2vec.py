@@ -150,8 +150,7 @@ class Word2Vec(Method):
             batch = Batch._make(part.to(self.device) for part in parts)
             measured = i % MEASURED == 0
             loss += self.descend(batch, rate, measured)
-            if measured:
-                terms += self.terms(batch.near)
+            terms += measured and int(self.terms(batch.near).sum())
         if loss > DIVERGED * max(1, terms):
             problem = f"method.lr={self.options['lr']}: training diverges (loss {loss / terms:.3g} nats)"
             raise UserError(problem, "lower it, and choose another run_dir")
@@ -161,9 +160,9 @@ class Word2Vec(Method):
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
         """One step down the gradient of a batch's loss; returns the loss, Σ of its `terms` in nats, if ``measured``."""
 
-    @abstractmethod
-    def terms(self, near: Tensor) -> int:
-        """How many terms the loss of a batch has."""
+    def terms(self, near: Tensor) -> Tensor:
+        """1 for each term of the loss of a batch, 0 elsewhere: for each word and context."""
+        return near
 
     def _add(self, table: Tensor, rows: Tensor, gradient: Tensor, rate: float, most: int = CAP) -> None:
         """Take ``rate`` times a gradient off the rows of a table, a row's steps in full up to ``most`` of them."""
@@ -206,9 +205,6 @@ class SkipGram(Word2Vec):
         self._add(self.C, contexts, torch.cat([to_c, to_n], 1), rate)
         return loss
 
-    def terms(self, near: Tensor) -> int:
-        return int(near.sum())
-
 
 @methods.register("cbow")
 class CBOW(Word2Vec):
@@ -236,5 +232,5 @@ class CBOW(Word2Vec):
         self._add(self.W, batch.tokens, to_contexts, rate)
         return loss
 
-    def terms(self, near: Tensor) -> int:
-        return int(near.any(2).sum())
+    def terms(self, near: Tensor) -> Tensor:
+        return near.any(2)
