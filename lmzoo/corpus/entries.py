@@ -22,7 +22,7 @@ from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.own import named_after, read_vocabulary, text_files
 from lmzoo.corpus.sources import Pinned, fetch_splits
 from lmzoo.corpus.subwords import Kind, learnt
-from lmzoo.corpus.vocabulary import EOS, RawText, Vocabulary
+from lmzoo.corpus.vocabulary import EOS, Lexicon, RawText, Vocabulary
 
 corpora = Registry("corpus")
 
@@ -61,22 +61,20 @@ def _encode(
     texts: Mapping[str, Sequence[tuple[str, RawText]]],
     sha256s: dict[str, str],
     fixed: bool,
-    form: Form = Form(),  # noqa: B008 - it is frozen
     **attributes: Any,
 ) -> Corpus:
     """A corpus of texts, each of which has a name.
 
     Args:
         fixed: whether the vocabulary is not that of train. Then its checksum is kept, too.
-        form: what the texts were before they became words that spaces separate.
         attributes: further ones of the corpus.
     """
     parts = {split: [vocabulary.encode(text, where) for where, text in named] for split, named in texts.items()}
     splits, files = {split: torch.cat(tokens) for split, tokens in parts.items()}, list(map(len, parts["train"]))
     if fixed:
-        sha256s = sha256s | {"vocabulary": _sha256(vocabulary)}
-    words = Vocabulary(vocabulary.words, form, vocabulary.conditions)
-    return Corpus(name, context, words, splits, sha256s, files=files, **attributes)
+        lines = "\n".join([*vocabulary.words, *vocabulary.conditions])
+        sha256s = sha256s | {"vocabulary": sha256(lines.encode())}
+    return Corpus(name, context, vocabulary, splits, sha256s, files=files, **attributes)
 
 
 @corpora.register("ptb")
@@ -208,7 +206,8 @@ def _from_files(
              for split in files}  # fmt: skip
     sha256s = {split: part.sha256 for split, part in parts.items()}
     if not isinstance(words, Limits):
-        sha256s["vocabulary"] = _sha256(vocabulary)
+        scores = map(repr, form.pieces.scores.values()) if form.pieces else ()
+        sha256s["vocabulary"] = sha256("\n".join([*vocabulary.words, *scores]).encode())
     splits = {split: part.tokens for split, part in parts.items()}
     of_files = {split: each.files for split, each in sums.items() if each}
     return Corpus(name, context, vocabulary, splits, sha256s, files=train.files, of_files=of_files)
@@ -230,21 +229,15 @@ def _labelled(
         lines = (form.cleaned(line) for _, data in texts["train"] for line in data.decode().split("\n"))
         pieces = learnt(lines, cast(Kind, form.unit), form.subwords)
         words = Vocabulary(pieces.words, form.cut_by(pieces))
-    if not isinstance(words, Limits):
-        form = words.form
-    texts = {split: [(name, form.prepared(data)) for name, data in parts] for split, parts in texts.items()}
     if isinstance(words, Limits):
-        words = Vocabulary.of(b"".join(data for _, data in texts["train"]), *words)
+        lexicon = Lexicon(form)
+        for where, data in texts["train"]:
+            lexicon.encode(data, where)
+        words = lexicon.ranked(*words)
     return _encode(
-        name, context, Vocabulary(words.words, conditions=labels), texts, sha256s,
-        fixed=taken is not None or form.of_pieces, form=form, conditions=conditions, of_files=of_files,
+        name, context, Vocabulary(words.words, words.form, labels), texts, sha256s,
+        fixed=taken is not None or form.of_pieces, conditions=conditions, of_files=of_files,
     )  # fmt: skip
-
-
-def _sha256(vocabulary: Vocabulary) -> str:
-    pieces = vocabulary.form.pieces
-    scores = [repr(score) for score in pieces.scores.values()] if pieces else []
-    return sha256("\n".join([*vocabulary.words, *vocabulary.conditions, *scores]).encode())
 
 
 @corpora.register("markov")
