@@ -100,7 +100,7 @@ def serve(zoo: Zoo, port: int | None = None) -> Demo:
     check_port(port)
     blocks = build(zoo)
     folder = Path(__file__).parent
-    middleware = importlib.import_module("starlette.middleware").Middleware(_Policy)
+    middleware = importlib.import_module("starlette.middleware").Middleware(_guarded)
     direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     if HOST not in direct.split(","):
         os.environ["no_proxy"] = ",".join(filter(None, [direct, HOST]))  # Gradio asks its own server
@@ -150,17 +150,14 @@ CLOSED = re.compile(r"/(upload|file=https?:|proxy=)", re.IGNORECASE)
 """Paths of Gradio's that the page does not need: they write files here, or ask other machines."""
 
 
-class _Policy:
+def _guarded(app: Callable[..., Any]) -> Callable[..., Any]:
     """An ASGI application that answers this machine's own page alone, with the header that has `POLICY`.
 
     A page of another site may send requests here, too, and may give its own name this machine's address (DNS
     rebinding). Its requests have another ``Host`` or ``Origin`` than ours, and are refused.
     """
 
-    def __init__(self, app: Callable[..., Any]):
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and not _is_ours(scope):
             await send({"type": "http.response.start", "status": 403, "headers": []})
             await send({"type": "http.response.body", "body": b""})
@@ -171,7 +168,9 @@ class _Policy:
                 message["headers"] = [*message["headers"], (b"content-security-policy", POLICY.encode())]
             await send(message)
 
-        await self.app(scope, receive, with_policy)
+        await app(scope, receive, with_policy)
+
+    return guarded
 
 
 def _is_ours(scope: Mapping[str, Any]) -> bool:

@@ -267,8 +267,8 @@ def occurrences(found: Sequence[shown.Occurrence]) -> str:
 
 def passage(where: shown.Passage) -> str:
     """A token and the words around it."""
-    before, after = (escape(" ".join(side)) for side in (where.before, where.after))
-    return f"{before} <mark>{escape(where.word)}</mark> {after}"
+    before, word, after = where
+    return f"{escape(' '.join(before))} <mark>{escape(word)}</mark> {escape(' '.join(after))}"
 
 
 def neighbours(name: str, ranked: shown.Ranked) -> str:

@@ -35,6 +35,9 @@ TURNING = 0.1
 Ranked = list[tuple[str, float]]
 """Words and how likely, or near, they are; the best first."""
 
+Passage = tuple[list[str], str, list[str]]
+"""The words before a token, the token, and the words after it."""
+
 Beliefs = list[tuple[int, float]]
 """Hidden states and how likely they are; the likeliest first."""
 
@@ -265,14 +268,6 @@ def _ranked(values: Tensor, words: list[str], number: int) -> Ranked:
     return [(words[word], value) for word, value in found if math.isfinite(value)]
 
 
-class Passage(NamedTuple):
-    """A token and the words around it."""
-
-    before: list[str]
-    word: str
-    after: list[str]
-
-
 class Occurrence(NamedTuple):
     """A token of a text, and the nearest tokens of the text that a system was trained on, with their cosines."""
 
@@ -303,8 +298,8 @@ def in_context(system: Loaded, text: str, word: str, number: int) -> list[Occurr
         vectors = embed_lines(model, tokens)
         for place in (place for place, other in enumerate(line) if other == sought[0]):
             near = text_of(system).neighbours(vectors[place], number, sought[0])
-            passages = [(Passage(*text_of(system).around(other, AROUND)), cosine) for cosine, other in near]
-            passage = Passage(line[:place], line[place], line[place + 1 :])
+            passages = [(text_of(system).around(other, AROUND), cosine) for cosine, other in near]
+            passage = line[:place], line[place], line[place + 1 :]
             found.append(Occurrence(passage, bool(is_known[tokens[place]]), passages))
     return found
 

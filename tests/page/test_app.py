@@ -83,7 +83,7 @@ def test_only_the_page_itself_is_answered(path: str, headers: dict[str, str], st
         sent.append(message)
 
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    asyncio.run(app._Policy(answer)({"type": "http", "path": path, "headers": raw}, None, send))
+    asyncio.run(app._guarded(answer)({"type": "http", "path": path, "headers": raw}, None, send))
     assert sent[0]["status"] == status
     assert (status == 403) != (dict(sent[0]["headers"]).get(b"content-security-policy") == app.POLICY.encode())
 

@@ -164,7 +164,7 @@ def test_the_nearest_tokens_of_a_word_in_its_context(opened: Opened, zoo: Zoo):
     near = shown.in_context(zoo.systems["lds"], "the bank of england\na river bank", "bank", app.NEAR)
     for place, occurrence in enumerate(near):
         marked = opened.page.locator(f".card:nth-child({place + 1}) .near mark").locator("visible=true")
-        assert marked.all_inner_texts() == [passage.word for passage, _ in occurrence.near]
+        assert marked.all_inner_texts() == [word for (_, word, _), _ in occurrence.near]
     opened.page.get_by_label("word", exact=True).fill("absent")
     opened.shows("the text does not have the word 'absent'")
 

@@ -57,7 +57,7 @@ PARTS = {
         1, 0.5, {3: [(EVIL, 0.7)]},
     )),
     "contexts": lambda: drawn.occurrences([shown.Occurrence(
-        shown.Passage([EVIL], EVIL, [EVIL]), False, [(shown.Passage([EVIL], EVIL, [EVIL]), 0.5)]
+        ([EVIL], EVIL, [EVIL]), False, [(([EVIL], EVIL, [EVIL]), 0.5)]
     )]),
     "neighbours": lambda: drawn.neighbours(EVIL, [(EVIL, 0.5)]),
     "answers": lambda: drawn.answers(EVIL, ([(EVIL, 0.5)], [(EVIL, -0.5)])),

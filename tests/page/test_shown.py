@@ -199,7 +199,7 @@ def test_the_tokens_nearest_to_a_word_in_its_context(zoo: Zoo):
         del best["<eos>"]
         del best["bank"]
         ranked = sorted(best.items(), key=lambda item: -item[1])[:3]
-        assert [passage.word for passage, _ in occurrence.near] == [word for word, _ in ranked]
+        assert [word for (_, word, _), _ in occurrence.near] == [word for word, _ in ranked]
         assert [cosine for _, cosine in occurrence.near] == pytest.approx([cosine for _, cosine in ranked], abs=1e-5)
     assert found[0].near != found[1].near
     with pytest.raises(UserError, match="does not have the word 'river'"):
