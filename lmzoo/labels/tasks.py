@@ -342,11 +342,10 @@ class LabelledTexts(Task):
         number = len(whole.lines)
         if number < self.folds:
             raise UserError(f"task.folds={self.folds}: {paths['train']} has {number} lines", "choose fewer folds")
-        part = np.empty(number, dtype=np.int64)
-        part[np.random.default_rng(self.seed).permutation(number)] = np.arange(number) % self.folds
-        lines = {split: np.flatnonzero(part == fold).tolist() for split, fold in self.held.items()}
-        rest = np.flatnonzero(~np.isin(part, list(self.held.values()))).tolist()
-        return {split: whole.part(numbers) for split, numbers in {"train": rest, **lines}.items()}
+        dealt = np.random.default_rng(self.seed).permutation(number)
+        held = {split: np.sort(dealt[fold :: self.folds]) for split, fold in self.held.items()}
+        rest = np.setdiff1d(dealt, np.concatenate([*held.values()]))
+        return {split: whole.part(numbers.tolist()) for split, numbers in {"train": rest, **held}.items()}
 
 
 @tasks.register("trees")

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, printable, shortened
@@ -20,6 +20,9 @@ Ranking = Mapping[str, float]
 
 Judgements = Mapping[str, Mapping[str, int]]
 """The grades of documents by query."""
+
+Lines = Sequence[tuple[int, str]]
+"""The lines of a file that are not blank, and their numbers from 1."""
 
 RECORD = r"\.I\b"
 """How a record of SMART's format begins."""
@@ -44,8 +47,8 @@ def read_records(path: Path, judged: Collection[str] = ()) -> dict[str, str]:
 
     Raises: UserError for a line that has another format, and for a name that is there twice.
     """
-    lines = read_lines(path)
-    first = next(line for line in lines if line.strip())
+    lines = _filled(path)
+    first = lines[0][1]
     reader = _smart if re.match(RECORD, first) else _json_lines if first.lstrip().startswith("{") else _table
     found: dict[str, str] = {}
     for number, name, text in reader(path, lines):
@@ -62,18 +65,23 @@ def read_records(path: Path, judged: Collection[str] = ()) -> dict[str, str]:
     return found
 
 
-def _smart(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
+def _filled(path: Path) -> Lines:
+    return [(number, line) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+
+
+def _smart(path: Path, lines: Lines) -> Iterator[tuple[int, str, str]]:
     """Titles and texts; authors and sources are left out."""
-    begins = [number for number, line in enumerate(lines) if re.match(RECORD, line)]
+    begins = [place for place, (_, line) in enumerate(lines) if re.match(RECORD, line)]
     for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
-        name = lines[begin].removeprefix(".I").strip()
+        number, first = lines[begin]
+        name = first.removeprefix(".I").strip()
         kept, field = [], ""
-        for line in lines[begin + 1 : end]:
+        for _, line in lines[begin + 1 : end]:
             if re.fullmatch(r"\.[A-Z]\s*", line):
                 field = line[1]
             elif field in ("T", "W"):
                 kept.append(line)
-        yield begin + 1, _number(name), " ".join(kept)  # 004 is 4 in judgements
+        yield number, _number(name), " ".join(kept)  # 004 is 4 in judgements
 
 
 def _number(name: str) -> str:
@@ -81,10 +89,8 @@ def _number(name: str) -> str:
     return re.sub(r"^0+(?=[0-9]+$)", "", name)
 
 
-def _json_lines(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+def _json_lines(path: Path, lines: Lines) -> Iterator[tuple[int, str, str]]:
+    for number, line in lines:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
@@ -99,16 +105,15 @@ def _json_lines(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
         yield number, shortened(name) if isinstance(name, int) else name, " ".join(texts)
 
 
-def _table(path: Path, lines: list[str]) -> Iterator[tuple[int, str, str]]:
-    headed = re.match(NAMES, lines[0], re.IGNORECASE) is not None
+def _table(path: Path, lines: Lines) -> Iterator[tuple[int, str, str]]:
+    headed = re.match(NAMES, lines[0][1], re.IGNORECASE) is not None
     if headed:
         log.warning("%s: its first line is read as headings", path)
-    for number, line in enumerate(lines[headed:], 1 + headed):
+    for number, line in lines[headed:]:
         name, tab, text = line.partition("\t")
-        if not tab and line.strip():
+        if not tab:
             raise UserError(f"{path}, line {number}: no tab", "write NAME, a tab, and the text; or .I records; or JSON")
-        if tab:
-            yield number, name, text
+        yield number, name, text
 
 
 def read_judgements(path: Path) -> dict[str, dict[str, int]]:
@@ -122,7 +127,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
 
     Raises: UserError for another line, for a document that has two grades for a query, and where nothing is relevant.
     """
-    lines = [(number, line) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+    lines = _filled(path)
     headed = re.fullmatch(HEADINGS, " ".join(lines[0][1].split()).lower()) is not None
     grades: dict[tuple[str, str], int] = {}
     width = len(lines[0][1].split())
@@ -162,9 +167,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
 def read_prior(path: Path, names: Iterable[str]) -> list[float]:
     """log p(d) + const of each document, from lines ``NAME WEIGHT``, a positive number for each."""
     weights: dict[str, float] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
+    for number, line in _filled(path):
         try:
             name, text = line.split()
             weight = math.log(float(text))

@@ -145,19 +145,15 @@ def _fasttext(data: bytes) -> WordVectors:
     if not np.isfinite(matrix).all():
         raise ValueError("a number is not finite")
 
-    def mean(word: str | bytes, own: list[int]) -> np.ndarray | None:
+    def mean(word: str | bytes, *own: int) -> Tensor | None:
         parts = [] if word == b"</s>" else buckets_of(word, shortest, longest, buckets)
-        where = own + [len(names) + number for number in parts]
-        return matrix[where].mean(0) if where else None
-
-    def of_another(word: str) -> Tensor | None:
-        vector = mean(word, [])
-        return None if vector is None else torch.from_numpy(vector)
+        where = [*own, *(len(names) + number for number in parts)]
+        return torch.from_numpy(matrix[where].mean(0)) if where else None
 
     vectors = np.empty((len(names), dim), np.float32)
     for row, name in enumerate(names):
-        vectors[row] = mean(name, [row])
-    return dataclasses.replace(_checked([*map(_decoded, names)], vectors), of_another=of_another)
+        vectors[row] = mean(name, row)
+    return dataclasses.replace(_checked([*map(_decoded, names)], vectors), of_another=mean)
 
 
 def _decoded(word: bytes) -> str:
