@@ -1,11 +1,13 @@
 """Labellers of words whose labels are a linear chain."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Source
 from lmzoo.labels.chain import Scores, batches, best, k_best, log_partition
@@ -31,14 +33,23 @@ class ChainLabeller(Labeller):
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         labelled: dict[int, list[str]] = {}
         for batch in batches([len(sentence.words) for sentence in sentences], BATCH):
-            for number, path in zip(batch, best(self.scores([sentences[i] for i in batch])), strict=True):
+            for number, path in zip(batch, best(self._finite_scores([sentences[i] for i in batch])), strict=True):
                 labelled[number] = [self.labels[k] for k in path]
         return [labelled[i] for i in range(len(sentences))]
 
+    def _finite_scores(self, sentences: Sequence[Sentence]) -> Scores:
+        """`scores`; a UserError where one is no number or infinite, since the best labels would be any."""
+        scores = self.scores(sentences)
+        if not all(bool((part < math.inf).all()) for part in (scores.emission[scores.inside()], *scores[1:3])):
+            raise UserError("the model's scores of labels are no numbers", "train it again")
+        return scores
+
     def k_best(self, sentence: Sentence, k: int) -> list[tuple[float, list[str]]]:
         """The k best labellings of a sentence with log p(y | x); the higher, the earlier."""
-        scores = self.scores([sentence])
+        scores = self._finite_scores([sentence])
         log_z = float(log_partition(scores))
+        if not math.isfinite(log_z):
+            raise UserError(f"log Z of a sentence is {log_z}, so its labels have no probabilities", "train it again")
         paths = k_best(scores.emission[0], scores.moves, scores.start, k)
         return [(score - log_z, [self.labels[i] for i in path]) for score, path in paths]
 

@@ -267,6 +267,15 @@ def test_what_another_labeller_has_saved_is_refused(name: str, key: str, value: 
     assert len(one_line(refused.value)) <= 300
 
 
+def test_scores_that_are_infinite_give_no_labels():
+    """Or the best labels would be any."""
+    saved = dict(learnt("birnn").state_dict())
+    model = built("birnn")
+    model.load_state_dict(saved | {"network.output.bias": torch.full_like(saved["network.output.bias"], torch.inf)})
+    with pytest.raises(UserError, match="scores of labels are no numbers"):
+        model.label(SENTENCES)
+
+
 @pytest.mark.parametrize("name", ["hmm_tagger", "crf", "perceptron", "birnn"])
 def test_tables_that_the_machine_cannot_hold_are_refused_with_their_size(name: str, monkeypatch: pytest.MonkeyPatch):
     """As where words were taken for labels."""
