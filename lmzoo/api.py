@@ -3,7 +3,6 @@
 import logging
 import math
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -266,10 +265,5 @@ def train(*overrides: str) -> Loaded:
         folders.append(options["run_dir"])
         return session.train(options, given)
 
-    typed = sys.argv
-    sys.argv = ["lmzoo.train", *overrides]
-    try:
-        run_hydra(job, "train")
-    finally:
-        sys.argv = typed
+    run_hydra(job, "train", line=["lmzoo.train", *overrides])
     return load(folders[-1])

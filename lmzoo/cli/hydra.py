@@ -41,14 +41,14 @@ Job = Callable[[dict[str, Any], int | None, list[str], list[str]], Any]
 the names of all that are given on the command line."""
 
 
-def run_hydra(job: Job, config_name: str, about: str = "") -> None:
-    """Call ``job`` with the configuration that the command line asks for; in a sweep, with one after the other.
+def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] | None = None) -> None:
+    """Call ``job`` with the configuration that a command line asks for; in a sweep, with one after the other.
 
     Hydra gets what a job returns. The first exception of a job ends a sweep. ``--help`` begins with ``about``.
 
     Raises: UserError for a mistake on the command line, and what a job raises.
     """
-    typed = sys.argv
+    before, typed = sys.argv, [*(line or sys.argv)]
     line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
     arguments = read_command_line(line[1:])
     overrides = set(arguments.overrides)
@@ -106,7 +106,7 @@ def run_hydra(job: Job, config_name: str, about: str = "") -> None:
         advice = "other launchers and sweepers come with pip install 'lmzoo-torch[sweep]'" if lacking else None
         raise UserError(hydra_message(error), advice) from None
     finally:
-        sys.argv = typed
+        sys.argv = before
     if stop and isinstance(stop[0], OmegaConfBaseException):  # an interpolation that leads nowhere
         raise UserError(str(stop[0]))
     if stop:

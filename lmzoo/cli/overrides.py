@@ -54,7 +54,7 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
         options[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
     for override in overrides:
         if override.key_or_group not in groups:
-            _require_key(override.key_or_group, options, groups)
+            _require_key(override.key_or_group.split("."), options, groups)
 
 
 def composed(config_name: str, overrides: Sequence[str], folders: Sequence[Path]) -> DictConfig:
@@ -112,19 +112,16 @@ def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
     return values
 
 
-def _require_key(key: str, composed: Mapping[str, Any], groups: set[str]) -> None:
+def _require_key(parts: list[str], composed: Mapping[str, Any], groups: set[str]) -> None:
     """Raise a UserError unless the options have the key, under each choice of a sweep, by which they are given."""
-    parts = key.split(".")
     parts = parts[:2] if parts[0] == "hydra" else parts
-    refused = {chosen: _refusal(parts, options, groups) for chosen, options in composed.items()}
-    lacking = [chosen for chosen in composed if refused[chosen] is not None]
-    if len(lacking) == len(composed) and (refusal := refused[lacking[0]]):
-        raise refusal
-    if lacking:
-        group = parts[0]
-        raise UserError(
-            f"{'.'.join(parts)}: no such option of {lacking[0]}", f"leave it out, or each {group} that does not have it"
-        )
+    refused = {chosen: wrong for chosen, options in composed.items() if (wrong := _refusal(parts, options, groups))}
+    if refused:
+        chosen, refusal = next(iter(refused.items()))
+        if len(refused) == len(composed):
+            raise refusal
+        advice = f"leave it out, or each {parts[0]} that does not have it"
+        raise UserError(f"{'.'.join(parts)}: no such option of {chosen}", advice)
 
 
 def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError | None:

@@ -11,8 +11,6 @@ from lmzoo.core.options import Bounds
 from lmzoo.page.app import check_port, imported, serve
 from lmzoo.page.zoo import Zoo
 
-Port = Annotated[int, Bounds(low=1, high=65535)]
-
 
 def main() -> int:
     """The command: it serves the page until Ctrl-C."""
@@ -24,7 +22,8 @@ def main() -> int:
         epilog="example: lmzoo demo outputs/ptb/ngram outputs/ptb/lstm outputs/ptb/hmm outputs/ptb/ppmi",
     )
     parser.add_argument("runs", action=RunFolder, nargs="+", help="runs of lmzoo train and lmzoo vectors")
-    parser.add_argument("--port", type=bounded(Port), help="of the page (the first free one from 7860)")
+    port = Annotated[int, Bounds(low=1, high=65535)]
+    parser.add_argument("--port", type=bounded(port), help="of the page (the first free one from 7860)")
     parser.add_device()
     parser.add_plugins()
     options = parser.parse_args()

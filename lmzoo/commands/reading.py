@@ -114,7 +114,8 @@ def compare_readers(
     table: list[list[str]] = [[*COLUMNS]]
     points: list[tuple[str, float, Gain]] = []
     for folder, (name, (bits, _)) in read.items():
-        perplexity, added = math.exp2(bits[rows].mean()), gain(times, rare, bits, rows)
+        added = gain(times, rare, bits, rows)  # before the mean, as there may be no rows
+        perplexity = math.exp2(bits[rows].mean())
         points.append((name, perplexity, added))
         figures = perplexity, 1000 * added.nats, 1000 * added.low, 1000 * added.high, added.slope
         cells = [f"{value:.2f}" for value in figures]

@@ -37,8 +37,6 @@ OPTIONS = {
 VERSION = 1
 """A part of the key of the index on disk. Raise it with every change of `analysis` or `Index.packed`."""
 
-Folds = Annotated[int, Bounds(low=2, high=2**31 - 1)]
-
 
 def main() -> int:
     """The command: returns its exit code."""
@@ -152,7 +150,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 of English)")
     parser.add_argument("--stem", default="porter", help="a stemmer of Snowball, or none (default: porter)")
     parser.add_argument("--depth", type=bounded(Size), default=1000, help="documents for each query (default: 1000)")
-    parser.add_argument("--folds", type=bounded(Folds), default=5, help="of cross-validation (default: 5)")
+    folds = Annotated[int, Bounds(low=2, high=2**31 - 1)]
+    parser.add_argument("--folds", type=bounded(folds), default=5, help="of cross-validation (default: 5)")
     return parser
 
 

@@ -15,8 +15,8 @@ NOT_AS_WRITTEN = "not as the run wrote it (its own checksum is another, or gone)
 
 RESULTS = "results.json"
 
-MOST_RESULTS = 1 << 24
-"""Bytes; far more than a run writes."""
+MOST_BYTES = 1 << 27
+"""Of a file of a run but its configuration and what is learnt; far more than a run writes."""
 
 
 def sealed(entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def check_recorded(file: Path, data: bytes) -> None:
     if not results.exists():
         return
     try:
-        entries = json.loads(read_bytes(results, MOST_RESULTS))
+        entries = json.loads(read_bytes(results, MOST_BYTES))
         kept = entries.get("files", {}).get(file.name)
     except (ValueError, AttributeError, RecursionError):
         raise UserError(f"{results}: damaged") from None

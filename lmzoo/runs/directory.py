@@ -1,18 +1,4 @@
-"""The folder of a run.
-
-config.yaml       the resolved configuration
-vocabulary.txt    a word a line, in the order of their numbers
-conditions.txt    a label a line, where the lines of the corpus have labels
-scores.txt        a number a line, the score of each piece, where words are cut into pieces
-provenance.json   code, versions, device, command line, and checksums of the corpus and all else that it is made from
-last.pt           everything needed to go on exactly where training stood, but for weights that best.pt has
-best.pt           the weights with the best validation perplexity
-vectors.bin       the vectors of a run of lmzoo vectors, which has no best.pt
-valid.labels      the text with the labels of a run of lmzoo label; test.labels
-results.json      there once the run is finished
-train.log         what was printed, and the traceback of a failure
-events.out.*      TensorBoard
-"""
+"""The folder of a run. What each of its files is for is in docs/architecture.md, "The life of a run"."""
 
 import contextlib
 import errno
@@ -36,10 +22,9 @@ from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.protocol.lines import Part
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import DamagedError, checkpoint_sha256, read_checkpoint, take_weights, write_checkpoint
-from lmzoo.runs.configuration import with_defaults
 from lmzoo.runs.files import Files
 from lmzoo.runs.identity import differences
-from lmzoo.runs.kinds import KINDS, checked
+from lmzoo.runs.kinds import KINDS, checked, with_defaults
 from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import Origins, Start, provenance

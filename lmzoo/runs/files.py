@@ -9,10 +9,8 @@ from typing import Any, BinaryIO
 from lmzoo.core.configs import LARGEST
 from lmzoo.core.errors import UserError, out_of_memory, own_place
 from lmzoo.core.files import atomic_stream, read_bytes
+from lmzoo.core.seals import MOST_BYTES
 from lmzoo.runs.listing import CONFIG
-
-MOST_BYTES = 1 << 27
-"""Of a file of a run but its configuration and what is learnt; far more than a run writes."""
 
 
 class _Unusable(UserError):  # noqa: N818 - it is one

@@ -33,13 +33,8 @@ def of_steps(option: str) -> bool:
     return option.startswith(("optimizer.", "schedule.", "trainer.")) and option != "trainer.first_tokens"
 
 
-def takes_steps(config: Mapping[str, Any]) -> bool:
-    """Whether options of gradient descent matter to a run: not where its model has no parameters, such as an n-gram."""
-    return "model" not in config or _learns(json.dumps(config["model"], default=str)).by_steps
-
-
 class _Learns(NamedTuple):
-    """How a model learns: by steps of gradient descent, and with random numbers."""
+    """How a model learns: by steps of gradient descent, as one without parameters does not; and with random numbers."""
 
     by_steps: bool
     at_random: bool
@@ -67,12 +62,13 @@ def without_effect(config: Mapping[str, Any]) -> dict[str, str]:
     idle = {name: why for registry in registries(config) for name, why in registry.idle(options).items()}
     if "trainer" in config:
         idle |= options_idle(TrainerOptions, options, "trainer.")
-    if not takes_steps(config):
+    learns = _learns(json.dumps(config["model"], default=str)) if "model" in config else None
+    if learns and not learns.by_steps:
         reason = written("model", options["model.name"])
         refused = {key for key in TRAINED_RUNS if options.get(key) is not None}  # when it begins
         steps = {key for key in options if of_steps(key)} - FREE_TO_CHANGE - refused
         idle |= dict.fromkeys(steps, f"{reason}, which takes no steps of gradient descent")
-        if not _learns(json.dumps(config["model"], default=str)).at_random:
+        if not learns.at_random:
             idle["seed"] = f"{reason}, which draws no random numbers"
     return idle
 
@@ -98,13 +94,10 @@ def decisive(config: Mapping[str, Any], steps: bool) -> dict[str, Any]:
     """The options that results depend on, flattened.
 
     Args:
-        steps: whether those of gradient descent are among them; see `takes_steps`.
+        steps: whether those of gradient descent are among them.
     """
-    return {
-        key: value
-        for key, value in flatten(config).items()
-        if key not in FREE_TO_CHANGE and (steps or not of_steps(key))
-    }
+    options = flatten(config)
+    return {key: options[key] for key in options if key not in FREE_TO_CHANGE and (steps or not of_steps(key))}
 
 
 def effective(config: Mapping[str, Any]) -> dict[str, Any]:

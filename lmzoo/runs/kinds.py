@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.configs import completed, defaults
+from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import misfit
 from lmzoo.core.seals import NOT_AS_WRITTEN, SEAL, broken
+from lmzoo.corpus import Context
 from lmzoo.runs import results as forms
 from lmzoo.words.vectors.formats import VECTORS
 
@@ -68,6 +70,22 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
     if len(kinds) != 1:
         raise UserError("no configuration of a run")
     return kinds[0]
+
+
+def with_defaults(config: Any) -> dict[str, Any]:
+    """A saved configuration, with the options that its groups have got since; a UserError for none of a run."""
+    kind = kind_of(config if isinstance(config, dict) else {})
+    groups, config = (kind.text, kind.learner), {"plugins": [], **config}
+    named = all(isinstance(config.get(group), dict) and isinstance(config[group].get("name"), str) for group in groups)
+    listed = isinstance(config["plugins"], list) and all(isinstance(name, str) for name in config["plugins"])
+    if not (named and listed and isinstance(config.get("trainer", {}), dict)):
+        raise UserError("no configuration of a run")
+    whole = {**config, **{group: completed(config[group], group) for group in groups}}
+    if "trainer" in config:
+        whole["trainer"] = {**defaults("trainer", "default"), **config["trainer"]}
+    if kind.text == "corpus" and (context := whole["corpus"].get("context")) not in get_args(Context):
+        raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
+    return whole
 
 
 def checked(results: Any, must_be_sealed: bool = False) -> dict[str, Any]:

@@ -166,4 +166,4 @@ def test_what_cannot_be_mixed_is_refused(runs: list[str], text: list[str], writt
     assert of_files in command("b.npz", main=generate.main).refused()
     for more in (["--plot", "a.svg"], ["--csv", "a.csv"], ["--sentence", "a"], ["--tokens", *runs]):
         told = command("--mixture", *runs, *more, main=compare.main).refused()
-        assert "--csv, --json: are of the table" in told or "not allowed with" in told
+        assert "is of the table of runs" in told or "not allowed with" in told
