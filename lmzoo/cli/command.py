@@ -63,6 +63,11 @@ class CommandParser(argparse.ArgumentParser):
         """Where to compute: ``--device``."""
         self.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
 
+    def add_number(self, option: str, annotation: Any, about: str, default: float | None = None) -> None:
+        """A number within the bounds of an annotation such as `Size`; its default, if any, stands behind what it is."""
+        about = about if default is None else f"{about} ({default})"
+        self.add_argument(option, type=bounded(annotation), default=default, help=about)
+
     def add_text(self, what: str) -> None:
         """A text, by default standard input: ``text``, which `text_file` finds; and ``--tokenize``."""
         self.add_argument("text", nargs="?", default="-", help=f"{what}; - is standard input, the default")

@@ -51,14 +51,10 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     before, typed = sys.argv, [*(line or sys.argv)]
     line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
     arguments = read_command_line(line[1:])
-    overrides = set(arguments.overrides)
-    line[1:] = sorted(line[1:], key=overrides.__contains__)  # Hydra wants flags before overrides, or behind them all
+    flags = [argument for argument in line[1:] if argument not in arguments.overrides]
     if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
         folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
-        chosen = model_of_source(arguments.overrides, folders)
-        if chosen:
-            place = line.index(arguments.overrides[0])
-            line[place:place], arguments.overrides = chosen, [*chosen, *arguments.overrides]
+        arguments.overrides[:0] = model_of_source(arguments.overrides, folders)
         check_overrides(arguments.overrides, config_name, arguments.multirun, folders)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
     along = _swept_along(arguments.overrides) if arguments.multirun else {}
@@ -76,7 +72,10 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
             settings, chosen = HydraConfig.get(), []
             number = settings.job.num if settings.mode == RunMode.MULTIRUN else None
             if number is not None:
-                _keep_to_threads(settings.launcher)
+                if own := settings.launcher.get("cpus_per_task"):  # joblib has told its processes by OMP_NUM_THREADS
+                    import torch  # with `_named` already
+
+                    torch.set_num_threads(own)
                 fixed = {o.key_or_group for o in map(parse, arguments.overrides) if not o.is_sweep_override()}
                 chosen = [given for given in settings.overrides.task if parse(given).key_or_group not in fixed]
             names_given = [parse(override).key_or_group for override in settings.overrides.task]
@@ -94,7 +93,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
             stop.append(error)  # Hydra would print it, and go on with the next job
             return None
 
-    sys.argv = [along.get(argument, argument) for argument in line]
+    sys.argv = [line[0], *flags, *(along.get(override, override) for override in arguments.overrides)]
     OmegaConf.register_new_resolver("lmzoo_about", lambda: about, replace=True)
     OmegaConf.register_new_resolver("lmzoo_options", options_help, replace=True)
     try:
@@ -111,14 +110,6 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
         raise UserError(str(stop[0]))
     if stop:
         raise stop[0]
-
-
-def _keep_to_threads(launcher: Any) -> None:
-    """Let a job take the threads that its launcher keeps for it. joblib has told its processes by OMP_NUM_THREADS."""
-    if own := launcher.get("cpus_per_task"):
-        import torch  # with `_named` already
-
-        torch.set_num_threads(own)
 
 
 def _stages(config: DictConfig) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import threading
 from typing import Annotated
 
-from lmzoo.cli.command import CommandParser, RunFolder, bounded, warn
+from lmzoo.cli.command import CommandParser, RunFolder, warn
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable
@@ -23,7 +23,7 @@ def main() -> int:
     )
     parser.add_argument("runs", action=RunFolder, nargs="+", help="runs of lmzoo train and lmzoo vectors")
     port = Annotated[int, Bounds(low=1, high=65535)]
-    parser.add_argument("--port", type=bounded(port), help="of the page (the first free one from 7860)")
+    parser.add_number("--port", port, "of the page (the first free one from 7860)")
     parser.add_device()
     parser.add_plugins()
     options = parser.parse_args()

@@ -1,6 +1,7 @@
 """Draw text from a trained model: ``lmzoo generate RUN``."""
 
 import argparse
+from dataclasses import fields
 from typing import Annotated
 
 from torch import Tensor
@@ -14,8 +15,6 @@ from lmzoo.corpus.conditions import label_number
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import encode_prompt, known_words
 from lmzoo.protocol.sampling import beam_search, sample
-
-LongSeed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
 
 
 def main() -> int:
@@ -70,9 +69,7 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--tokens", type=bounded(Size), default=200, help="how many, ends of lines included (200)")
     length.add_argument("--sentences", type=bounded(Size), help="so many whole sentences in each text")
-    parser.add_argument(
-        "--samples", type=bounded(Size), default=1, help="how many texts, an empty line between them (1)"
-    )
+    parser.add_number("--samples", Size, "how many texts, an empty line between them", 1)
     parser.add_argument(
         "--prompt", default="", help="the first words of each text; those unknown to the model become <unk>"
     )
@@ -83,7 +80,7 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
         "text as often as train, or the prompt, has it, and printed with a tab before each line",
     )
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
-    parser.add_argument("--top-k", type=bounded(Size), help="draw from the K likeliest words alone; 1 is greedy")
+    parser.add_number("--top-k", Size, "draw from the K likeliest words alone; 1 is greedy")
     parser.add_argument(
         "--top-p", type=float, default=1.0, help="from the fewest words with this probability together (1)"
     )
@@ -97,24 +94,17 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser.add_argument(
         "--no-unknown", action="store_true", help="leave out <unk>; other words keep the ratio of their probabilities"
     )
-    parser.add_argument(
-        "--beam",
-        type=bounded(Size),
-        help="print the likeliest sentences that a beam search of this width finds; … is behind those cut at --tokens",
-    )
-    parser.add_argument(
-        "--seed", type=bounded(LongSeed), default=0, help="of the first text; the next has the next number (0)"
-    )
+    about = "print the likeliest sentences that a beam search of this width finds; … is behind those cut at --tokens"
+    parser.add_number("--beam", Size, about)
+    long_seed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
+    parser.add_number("--seed", long_seed, "of the first text; the next has the next number", 0)
     parser.add_argument(
         "--scores", action="store_true", help="print log p of each line in nats before it, without the prompt's"
     )
     parser.add_device()
     options = parser.parse_args()
     try:
-        decoding = Decoding(
-            temperature=options.temperature, top_k=options.top_k, top_p=options.top_p, typical=options.typical,
-            repetition=options.repetition,
-        )  # fmt: skip
+        decoding = Decoding(**{field.name: getattr(options, field.name) for field in fields(Decoding)})
     except ValueError as error:
         raise UserError(f"--{error}".replace("_", "-", 1)) from None
     if options.beam and (decoding != Decoding() or options.samples > 1 or options.sentences):

@@ -119,7 +119,7 @@ def main() -> int:
     )
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
     parser.add_argument("--split", choices=SPLITS, help="whose use of states is shown (valid)")
-    parser.add_argument("--shown", type=bounded(Size), help="how many words or states each list has (12; dynamics: 6)")
+    parser.add_number("--shown", Size, "how many words or states each list has (12; dynamics: 6)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw transitions and the use of states, or dynamics")
     parser.add_device()
     options = parser.parse_args()

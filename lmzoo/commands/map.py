@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from lmzoo.cli.command import CommandParser, bounded, check_output
+from lmzoo.cli.command import CommandParser, check_output
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import printable
 from lmzoo.core.files import write_output
@@ -24,20 +24,10 @@ def main() -> int:
         "outputs/ptb/skipgram/map.html, or tensorboard --logdir outputs/ptb/skipgram",
     )
     parser.add_run("outputs/ptb/skipgram", "a run of lmzoo vectors")
-    parser.add_argument(
-        "--words",
-        type=bounded(Annotated[int, Bounds(low=3, high=2**31 - 1)]),
-        default=1500,
-        help="how many of the commonest words (1500)",
-    )
-    parser.add_argument("--clusters", type=bounded(Size), default=20, help="how many Brown clusters colour them (20)")
-    parser.add_argument(
-        "--perplexity",
-        type=bounded(Annotated[float, Bounds(low=1)]),
-        default=30,
-        help="of t-SNE: about how many neighbours (30)",
-    )
-    parser.add_argument("--seed", type=bounded(Seed), default=0, help="of t-SNE (0)")
+    parser.add_number("--words", Annotated[int, Bounds(low=3, high=2**31 - 1)], "how many of the commonest words", 1500)
+    parser.add_number("--clusters", Size, "how many Brown clusters colour them", 20)
+    parser.add_number("--perplexity", Annotated[float, Bounds(low=1)], "of t-SNE: about how many neighbours", 30)
+    parser.add_number("--seed", Seed, "of t-SNE", 0)
     parser.add_argument("--out", type=Path, help="where map.png and map.html go (the run)")
     options = parser.parse_args()
     run = Run(options.run)

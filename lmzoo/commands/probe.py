@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output
+from lmzoo.cli.command import CommandParser, RunFolder, check_output
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, nearest, printable
 from lmzoo.core.files import write_output
@@ -80,7 +80,7 @@ def main() -> int:
                         "where not given, analogies/questions-words.txt below $LMZOO_DATA or data")  # fmt: skip
     parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="the nearest words, and "
                         "no measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
-    parser.add_argument("--count", type=bounded(Size), default=10, help="how many neighbours (10)")
+    parser.add_number("--count", Size, "how many neighbours", 10)
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each measure and neighbour")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
     options = parser.parse_args()

@@ -57,9 +57,9 @@ def main() -> int:
     warn(_left_out(judgements, queries, index.names))
 
     def rank(query: str, options: RankingOptions) -> Ranking:
-        if bm25 is not None:
-            return ranked(index, bm25.score(index, queries[query]), arguments.depth)
-        return ranked(index, score(index, queries[query], options, prior), arguments.depth)
+        words = queries[query]
+        scores = bm25.score(index, words) if bm25 else score(index, words, options, prior)
+        return ranked(index, scores, arguments.depth)
 
     best = dict.fromkeys(queries, grid[0])
     if len(grid) > 1:

@@ -16,11 +16,10 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"run_dir={folder}: another process is training here", "choose another run_dir") from None
-        except OSError:
-            pass  # NFS, for one, locks only what it may write
-        if not os.path.samestat(os.fstat(handle), folder.stat()):  # removed and made anew since it was opened
+            taken = False
+        except OSError as error:
+            taken = isinstance(error, BlockingIOError)  # NFS, for one, locks only what it may write
+        if taken or not os.path.samestat(os.fstat(handle), folder.stat()):  # or it was removed and made anew
             raise UserError(f"run_dir={folder}: another process is training here", "choose another run_dir")
         yield
     finally:
