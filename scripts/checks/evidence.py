@@ -111,9 +111,13 @@ class Kept:
         return json.loads((self.path / "results.json").read_text())
 
     @cached_property
+    def config(self) -> dict[str, Any]:
+        return OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml"))
+
+    @cached_property
     def options(self) -> dict[str, Any]:
         """The configuration, flattened."""
-        return flatten(OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml")))
+        return flatten(self.config)
 
     @cached_property
     def last_start(self) -> dict[str, Any]:

@@ -145,8 +145,7 @@ def test_evidence_is_whole_and_its_configuration_composes(evidence: Evidence):
     with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
         overrides = [*run.overrides, "run_dir=anywhere"]
         composed = OmegaConf.to_container(compose(evidence.page.command, overrides), resolve=True)
-    config = OmegaConf.to_container(OmegaConf.load(run.path / "config.yaml"))
-    assert not differences(config, {key: value for key, value in flatten(composed).items() if key in run.options})
+    assert not differences(run.config, {key: value for key, value in flatten(composed).items() if key in run.options})
 
 
 def test_all_evidence_is_that_of_a_row():
@@ -157,7 +156,8 @@ def test_all_evidence_is_that_of_a_row():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_kept_run_is_made_again_or_the_reason_is_told(page: Page, tmp_path: Path):
     """Runs of earlier versions, too, whose results do not name a device."""
-    told = [evidence.Again(tmp_path, 10, "c0ffee9c").hindrance(run) for kept in page.evidence for run in kept.runs]
+    making = evidence.Again(tmp_path, 10, "c0ffee9c")
+    told = [making.hindrance(run) for kept in page.evidence for run in kept.runs]
     assert None in told
     assert any(told)
 
