@@ -10,7 +10,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -52,6 +52,7 @@ class Subwords:
 
     kind: Kind
     scores: Mapping[str, float]
+    _cut: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, kind: Kind, words: Sequence[str], scores: Sequence[str]) -> "Subwords":
@@ -74,10 +75,6 @@ class Subwords:
     def words(self) -> list[str]:
         """The vocabulary: `<eos>`, the pieces, and `BYTES`."""
         return [_END, *self.scores, *BYTES]
-
-    @cached_property
-    def _cut(self) -> dict[str, list[str]]:
-        return {}
 
     @cached_property
     def _longest(self) -> int:

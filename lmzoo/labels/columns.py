@@ -16,8 +16,6 @@ UNIVERSAL_BEGIN = re.compile(r"(1|1-[0-9]+|0\.1)((\t[^\t]*){9}|([ \t]+[^ \t]+){9
 UNIVERSAL_NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?")
 """Of a word, a range (``2-3 don't``) or an empty node (``8.1``)."""
 
-UNIVERSAL_WIDTH = 10
-
 DOCUMENT = re.compile(r"-DOCSTART-(?![^ \t])")
 """A line that begins a document, in CoNLL-2003."""
 
@@ -125,7 +123,7 @@ class ColumnText(LabelledText):
                 rows.append([])
             elif not line.startswith("#"):
                 fields = self._fields(number)
-                if len(fields) != UNIVERSAL_WIDTH:
+                if len(fields) != 10:
                     raise self._wrong(number, f"has {len(fields)} of the ten columns of CoNLL-U",
                                       "tabs part them, and a comment begins with #")  # fmt: skip
                 if not UNIVERSAL_NUMBER.fullmatch(fields[0]):

@@ -109,7 +109,9 @@ class NetworkLabeller(Labeller, Generic[N]):
         self.order = 0, self.batches_of(0)
         self.epoch = len(self.order[1])
         self.steps = self.options["epochs"] * self.epoch
-        self.optimizer = _optimizer(self.options["optimizer"], self.parameter_groups(), self.device)
+        make = {"adagrad": Adagrad, "adam": Adam, "sgd": SGD}[self.options["optimizer"]]
+        fused = {"fused": self.device.type == "cpu"} if make is Adagrad else {}
+        self.optimizer = make(self.parameter_groups(), **fused)
         decay = self.options["average"]
         self.average = None if decay is None else Average(self.learnt(), decay)
 
@@ -184,12 +186,6 @@ class NetworkLabeller(Labeller, Generic[N]):
             if parameter.isdecimal() and not key.startswith(PREFIX):
                 sums[int(parameter)][name] = value
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": sums})
-
-
-def _optimizer(name: str, groups: list[dict[str, Any]], device: torch.device) -> Optimizer:
-    if name == "adagrad":
-        return Adagrad(groups, fused=device.type == "cpu")
-    return Adam(groups) if name == "adam" else SGD(groups)
 
 
 def placed(value: Any, device: torch.device) -> Any:

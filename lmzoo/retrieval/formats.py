@@ -22,7 +22,7 @@ Judgements = Mapping[str, Mapping[str, int]]
 """The grades of documents by query."""
 
 Lines = Sequence[tuple[int, str]]
-"""The lines of a file that are not blank, and their numbers from 1."""
+"""Those that are not blank, and their numbers from 1."""
 
 RECORD = r"\.I\b"
 """How a record of SMART's format begins."""
