@@ -22,7 +22,7 @@ from lmzoo.labels.formats import LabelledText, Layout, LineText, Sentence
 from lmzoo.labels.metrics import accuracy, entity_f1, unknown_accuracy
 from lmzoo.labels.model import LabelKind, Labeller, labellers
 from lmzoo.labels.schemes import IOB, IOB2, IOBES, LABEL, SCHEMES, Scheme, family
-from lmzoo.labels.trees import TreeText, root_accuracy
+from lmzoo.labels.trees import TreeText
 
 Measure = Literal["accuracy", "f1"]
 
@@ -361,7 +361,9 @@ class LabelledTrees(Task):
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
     ) -> dict[str, float | None]:
-        return {"accuracy": root_accuracy(sentences, predicted), "node_accuracy": accuracy(sentences, predicted)}
+        roots = [replace(tree, labels=tree.labels[:1]) for tree in sentences]
+        of_roots = accuracy(roots, [labels[:1] for labels in predicted])
+        return {"accuracy": of_roots, "node_accuracy": accuracy(sentences, predicted)}
 
 
 def _path(file: str) -> Path:

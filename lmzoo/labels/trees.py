@@ -84,12 +84,6 @@ class TreeText(LabelledText):
             yield [Place(number, *label.span(1)) for label in LABEL.finditer(line)]
 
 
-def root_accuracy(sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> float:
-    """The share of trees whose root has the right label."""
-    right = [tree.labels[0] == labels[0] for tree, labels in zip(sentences, predicted, strict=True)]
-    return sum(right) / len(right)
-
-
 def polarity_accuracy(sentences: Sequence[Sentence], probabilities: Sequence[Sequence[float]]) -> float | None:
     """The share of roots that are on the right side, of those that are not neutral; None where all are.
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.labels.trees import Tree, TreeText, parsed, polarity_accuracy, root_accuracy
+from lmzoo.labels.tasks import tasks
+from lmzoo.labels.trees import Tree, TreeText, parsed, polarity_accuracy
 
 LINE = r"(3 (2 The) (4 (2 8 1\/2) ( 1  film)))"
 
@@ -59,7 +61,10 @@ def test_deep_trees_are_read():
 
 def test_measures_by_hand():
     trees = [Tree(["a"], [label], [], [0]) for label in "01234"]
-    assert root_accuracy(trees, [["0"], ["0"], ["2"], ["4"], ["4"]]) == 3 / 5
+    task = tasks.build(defaults("task", "trees"))
+    assert task.figures(trees, [["0"], ["0"], ["2"], ["4"], ["4"]], ())["accuracy"] == 3 / 5
+    three = [Tree(["a", "b"], ["0", "1", "2"], [], [2, 0, 0])]
+    assert task.figures(three, [["0", "1", "1"]], ()) == {"accuracy": 1, "node_accuracy": 2 / 3}
     # very negative is right; negative is not, though 1 is its likeliest label; positive is right by its sum
     p = [[0.3, 0.3, 0, 0.2, 0.2], [0, 0.4, 0, 0.3, 0.3], [0, 0, 0, 0, 1], [0.2, 0, 0.5, 0.1, 0.2], [1, 0, 0, 0, 0]]
     assert polarity_accuracy(trees, p) == 2 / 4
