@@ -69,7 +69,7 @@ class Inspector:
             problem = f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"
             raise UserError(problem)
         on_path = reading.states == reading.path[:, None]  # (T, S)
-        gamma, _ = posterior(reading.chain, torch.tensor([len(tokens)], device=self.model.device))
+        gamma = posterior(reading.chain, torch.tensor([len(tokens)], device=self.model.device))
         lines = [f"{'word':>16}  {'state':<7} {'p(z|x)':<7} the state emits, in %"]
         path, shares = reading.path[order].tolist(), gamma[0][on_path][order].tolist()
         for word, z, p in zip(words, path, shares, strict=True):

@@ -58,7 +58,8 @@ def truncated_svd(matrix: Tensor, rank: int, random: torch.Generator) -> tuple[T
     if most <= max(rank, BLOCKS * width):
         U, S, V = torch.linalg.svd(matrix.to_dense(), full_matrices=False)
         return U[:, :rank], S[:rank], V.mT[:, :rank]
-    forth, back = by_rows(matrix), by_rows(matrix.mT)
+    forth = by_rows(matrix)
+    back = by_rows(forth.mT)
     Q, B = torch.zeros(len(matrix), 0), torch.zeros(len(back), 0)
     block = forth @ torch.randn(len(back), width, generator=random)
     while Q.shape[1] < max(rank, BLOCKS * width):

@@ -19,7 +19,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm import block_hmm
 from lmzoo.models.hmm.block_hmm import BlockHMMOptions
-from lmzoo.models.hmm.reading import entropy, expected_visits, first_lines
+from lmzoo.models.hmm.reading import entropy, expected_visits
 from lmzoo.models.hmm.vlhmm import TableHMM
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.protocol.model import models
@@ -92,12 +92,6 @@ def test_lines_of_probability_0_are_left_out_and_have_no_path():
 def test_entropy_counts_equally_used_states():
     assert math.exp(entropy(torch.tensor([3.0, 3.0, 0.0, 3.0]))) == pytest.approx(3)
     assert entropy(torch.tensor([0.0, 5.0])) == 0
-
-
-def test_first_lines_are_whole():
-    tokens = torch.tensor([1, 0, 2, 2, 0, 3, 0])
-    assert first_lines(tokens, 2).tolist() == [1, 0, 2, 2, 0]
-    assert first_lines(tokens, 9).tolist() == tokens.tolist()
 
 
 def test_words_and_successors_of_a_state_are_printed(model):

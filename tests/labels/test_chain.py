@@ -45,7 +45,7 @@ def test_the_partition_function_and_its_gradient_are_those_of_all_paths(scores: 
 
 
 def test_marginals_are_those_of_all_paths(scores: Scores):
-    gamma, _ = paths.posterior(chain(scores), scores.lengths)
+    gamma = paths.posterior(chain(scores), scores.lengths)
     for row, length in enumerate(LENGTHS):
         every = everything(scores, row)
         shares = torch.stack([*every.values()]).softmax(0)

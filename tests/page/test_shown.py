@@ -120,7 +120,7 @@ def after(lm: Loaded, words: list[str]) -> torch.Tensor:
     assert isinstance(lm.model, HiddenMarkovModel)
     tokens = torch.tensor([[lm.vocabulary.index[word] for word in words]])
     chain = lm.model.chain(tokens, lm.model.initial_state(1))
-    gamma, _ = posterior(chain, torch.tensor([len(words)]))
+    gamma = posterior(chain, torch.tensor([len(words)]))
     return torch.zeros(len(words), lm.model.states).scatter_(1, chain.states[chain.block[0]], gamma[0])
 
 

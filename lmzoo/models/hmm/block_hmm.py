@@ -14,11 +14,11 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Dropout, Size
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.paths import Chain
-from lmzoo.models.hmm.reading import expected_visits, first_lines
+from lmzoo.models.hmm.reading import expected_visits
 from lmzoo.numerics.waiting import on_host, sent
 from lmzoo.protocol.model import State, evaluating
 from lmzoo.words.clusters import Clustering, word_clusters
@@ -181,8 +181,10 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
 
     @torch.no_grad()
     def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
+        text = corpus.tokens("valid")
+        last = (text == EOS_ID).nonzero()[:LINES_READ][-1]
         with evaluating(self):
-            visits = expected_visits(self, first_lines(corpus.tokens("valid"), LINES_READ))
+            visits = expected_visits(self, text[: int(last) + 1])
             matrix = self.cluster_transitions(visits)
         counts = corpus.train.bincount(minlength=self.vocabulary_size)
         frequent = [int(torch.where(self.cluster.cpu() == c, counts, -1).argmax()) for c in range(self.clusters)]

@@ -55,7 +55,7 @@ class HiddenMarkovModel(WithTables[Tables], Generic[Tables]):
         lengths = tokens.new_full((B,), T) if mask is None else mask.sum(1)
         with self.frozen():
             chain = self.chain(tokens, self.initial_state(B))
-        gamma, _ = posterior(chain, lengths)
+        gamma = posterior(chain, lengths)
         return gamma.new_zeros(B, T, self.states).scatter_(2, chain.states[chain.block], gamma.sqrt())
 
 

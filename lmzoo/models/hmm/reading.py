@@ -6,7 +6,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import Chain, posterior, viterbi
@@ -63,7 +62,7 @@ def beliefs(chain: Chain) -> Tensor:
         n, longest = len(lengths), int(lengths[-1])
         rows = [part.expand(n, *part.shape[1:]) for part in (chain.belief, chain.pair, chain.emission, chain.block)]
         belief, pair, emission, block = rows[0], *(part[:, :longest] for part in rows[1:])
-        gamma, _ = posterior(chain._replace(belief=belief, pair=pair, emission=emission, block=block), lengths)
+        gamma = posterior(chain._replace(belief=belief, pair=pair, emission=emission, block=block), lengths)
         found.append(torch.nn.functional.pad(gamma, (0, 0, 0, T - longest)))
     return torch.cat(found)
 
@@ -81,15 +80,10 @@ def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
         state = model.initial_state(len(text))
         possible = model(text, state)[0].where(inside, 0.0).sum(1).isfinite()  # (B,)
         chain = model.chain(text, state)
-        gamma, _ = posterior(chain, inside.sum(1))
+        gamma = posterior(chain, inside.sum(1))
         gamma = gamma.where(possible[:, None, None], 0.0).cpu().double()
         visits.index_add_(0, chain.states[chain.block].flatten().cpu(), gamma.flatten())
     return visits
-
-
-def first_lines(tokens: Tensor, lines: int) -> Tensor:
-    """The first ``lines`` lines of a (N,) text, or all where it has fewer."""
-    return tokens[: int((tokens == EOS_ID).nonzero()[:lines][-1]) + 1]
 
 
 def entropy(counts: Tensor) -> float:

@@ -68,17 +68,14 @@ def viterbi(chain: Chain, lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.enable_grad()
-def posterior(chain: Chain, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """p(z_t | past, x), given all tokens of each text (Rabiner 1989, eq. 25-27).
+def posterior(chain: Chain, lengths: Tensor) -> Tensor:
+    """(B, T, S) p(z_t | past, x), given all tokens of each text; 0 on padding (Rabiner 1989, eq. 25-27).
 
     It is the gradient of log p(x) = log Σ_z Π_t p(z_t | z_{t-1}) exp(e_t(z_t)) with respect to the e_t, which
     `blocks.forward` computes by the backward recursion; ``lengths`` as in `viterbi`.
-
-    Returns:
-        (B, T, S) p(z_t | past, x), 0 on padding, and (B,) log p(x | past) in nats.
     """
     emission = chain.emission.detach().requires_grad_()
     logprobs, _ = blocks.forward(chain.belief.detach(), chain.tiles.detach(), chain.pair, emission)
     inside = torch.arange(logprobs.shape[1], device=lengths.device) < lengths[:, None]
     (gamma,) = torch.autograd.grad(logprobs[inside].sum(), emission)  # eq. 27
-    return gamma, logprobs.detach().where(inside, 0.0).sum(1)
+    return gamma

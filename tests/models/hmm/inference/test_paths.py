@@ -49,12 +49,11 @@ def test_viterbi_finds_the_likeliest_of_all_paths(chain):
 
 
 def test_posterior_sums_the_paths_through_a_state(chain):
-    gamma, logprobs = paths.posterior(chain, LENGTHS)
+    gamma = paths.posterior(chain, LENGTHS)
     expected = torch.zeros(3, T, S, dtype=torch.float64)
     for b in range(3):
         every = joint(chain, b)
         for path, p in every.items():
             for t, place in enumerate(path):
                 expected[b, t, place] += p / sum(every.values())
-        assert logprobs[b].exp().item() == pytest.approx(sum(every.values()), rel=1e-9)
     torch.testing.assert_close(gamma, expected, **EXACT)
