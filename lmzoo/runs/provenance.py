@@ -45,27 +45,18 @@ def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
 
     Raises: UserError for a run of words where the text has characters for a ``unit``, or the other way round.
     """
+    checksums: dict[str, dict[str, str]] = {option: {} for option in named}
     for option, name in ((option, name) for option, names in named.items() for name in names):
         theirs = form_of_run(name).get("unit", unit)
         if theirs != unit:
             raise UserError(f"{option}: {name} has corpus.unit={theirs}, and here it is {unit}", "choose another run")
-    files = {option: {name: _file(Path(name)) for name in names} for option, names in named.items()}
-    return {
-        option: {name: _checksum(file) for name, file in each.items() if file.is_file()}  # a pipe is read once
-        for option, each in files.items()
-    }
-
-
-def _file(source: Path) -> Path:
-    """A file, or what a run has learnt."""
-    if not source.is_dir():
-        return source
-    return next((source / name for name in ("best.pt", VECTORS) if (source / name).exists()), source)
-
-
-def _checksum(file: Path) -> str:
-    with input_stream(file) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
+        learnt = [Path(name, part) for part in ("best.pt", VECTORS)]
+        file = next(filter(Path.exists, learnt), Path(name))
+        if file.is_file():  # a pipe is read once
+            with input_stream(file) as stream:
+                digest = hashlib.file_digest(stream, "sha256")  # pyright: ignore[reportArgumentType]
+            checksums[option][name] = digest.hexdigest()
+    return checksums
 
 
 def provenance(corpus: Corpus, made_from: Origins) -> dict[str, Any]:
