@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, printable, shortened
@@ -20,9 +20,6 @@ Ranking = Mapping[str, float]
 
 Judgements = Mapping[str, Mapping[str, int]]
 """The grades of documents by query."""
-
-Lines = Sequence[tuple[int, str]]
-"""Those that are not blank, and their numbers from 1."""
 
 RECORD = r"\.I\b"
 """How a record of SMART's format begins."""
@@ -65,11 +62,12 @@ def read_records(path: Path, judged: Collection[str] = ()) -> dict[str, str]:
     return found
 
 
-def _filled(path: Path) -> Lines:
+def _filled(path: Path) -> list[tuple[int, str]]:
+    """The lines that are not blank, and their numbers from 1."""
     return [(number, line) for number, line in enumerate(read_lines(path), 1) if line.strip()]
 
 
-def _smart(path: Path, lines: Lines) -> Iterator[tuple[int, str, str]]:
+def _smart(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
     """Titles and texts; authors and sources are left out."""
     begins = [place for place, (_, line) in enumerate(lines) if re.match(RECORD, line)]
     for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
@@ -89,7 +87,7 @@ def _number(name: str) -> str:
     return re.sub(r"^0+(?=[0-9]+$)", "", name)
 
 
-def _json_lines(path: Path, lines: Lines) -> Iterator[tuple[int, str, str]]:
+def _json_lines(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
     for number, line in lines:
         try:
             record = json.loads(line)
@@ -105,7 +103,7 @@ def _json_lines(path: Path, lines: Lines) -> Iterator[tuple[int, str, str]]:
         yield number, shortened(name) if isinstance(name, int) else name, " ".join(texts)
 
 
-def _table(path: Path, lines: Lines) -> Iterator[tuple[int, str, str]]:
+def _table(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
     headed = re.match(NAMES, lines[0][1], re.IGNORECASE) is not None
     if headed:
         log.warning("%s: its first line is read as headings", path)
