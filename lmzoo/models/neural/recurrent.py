@@ -183,6 +183,9 @@ class Recurrent(Conditioned):
             if isinstance(self.recurrent, Stack):
                 return self.recurrent(embedded, memory)
             parts = [part.transpose(0, 1).contiguous() for part in memory]  # (layers, B, hidden) each
+            one = embedded.shape[1] == 1 and not (self.training or torch.is_grad_enabled())
+            if one and isinstance(self.recurrent, nn.LSTM):
+                return _step(self.recurrent, embedded[:, 0], *parts)
             hidden, after = self.recurrent(embedded, tuple(parts) if len(parts) > 1 else parts[0])
         after = after if isinstance(after, tuple) else (after,)
         return hidden, tuple(part.transpose(0, 1) for part in after)
@@ -231,6 +234,15 @@ class Recurrent(Conditioned):
 
     def end_step(self, tokens: Tensor, begun: State) -> State:
         return tokens, *begun
+
+
+def _step(network: nn.LSTM, hidden: Tensor, *memory: Tensor) -> tuple[Tensor, State]:
+    """The layers over one (B, embedding) input by PyTorch's cells; oneDNN's would pack the weights anew each time."""
+    cells = []
+    for weights, *before in zip(network.all_weights, *memory, strict=True):
+        cells.append(torch.lstm_cell(hidden, before, *weights))
+        hidden = cells[-1][0]
+    return hidden[:, None], tuple(torch.stack(part, 1) for part in zip(*cells, strict=True))
 
 
 @models.register("rnn")

@@ -132,3 +132,18 @@ def test_embeddings_are_the_states_after_each_word_by_the_equations(kind: str, c
     found = model.embed(torch.tensor([sentence, [3, 1, 0, 0]]))
     torch.testing.assert_close(found[0], torch.stack(expected[1:]))
     torch.testing.assert_close(found[1, :2], found[0, :2])  # later words and padding do not count
+
+
+@torch.no_grad()
+def test_steps_of_stacked_lstms_are_their_course():
+    model = LSTM(**SMALL | {"layers": 3}).eval()
+    tokens, state = torch.randint(1, 7, (4, 6)), model.initial_state(4)
+    expected, after = model(tokens, state)
+    steps = []
+    for words in tokens.T:
+        logprobs, begun = model.begin_step(state)
+        steps.append(logprobs.gather(1, words[:, None]))
+        state = model.end_step(words, begun)
+    torch.testing.assert_close(torch.cat(steps, 1), expected)
+    for part, same in zip(state, after, strict=True):
+        torch.testing.assert_close(part, same)
