@@ -1,5 +1,7 @@
 """Texts as numbers, against a loop over their lines and words."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -145,3 +147,15 @@ def test_what_only_looks_like_a_mark_of_a_sentence_is_text():
     assert len(lexicon.words) == 11
     characters = Vocabulary(["<eos>", "<", "s", ">", "/"], Form(unit="char"))
     assert characters.encode(["<s></s>"]).tolist() == [1, 2, 3, 1, 4, 2, 3, 0]
+
+
+def test_a_table_of_new_words_is_made_each_time_they_are_twice_as_many(monkeypatch: pytest.MonkeyPatch):
+    made = []
+    monkeypatch.setattr(lookup, "BLOCK", 100)
+    monkeypatch.setattr("lmzoo.corpus.vocabulary.WordTable", lambda index: made.append(len(index)) or WordTable(index))
+    words = [f"w{i}" for i in range(3000)]
+    lexicon = Lexicon()
+    assert lexicon.encode([" ".join(words)]).tolist() == [*range(1, 3001), 0]
+    assert len(made) > 3
+    assert all(size >= 2 * before - 3 for before, size in pairwise(made))  # each has the marks of sentences, too
+    assert lexicon.words == ["<eos>", *words]
