@@ -1,16 +1,17 @@
 """An HMM whose transitions choose a cluster first, then a state of that cluster."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Bounds
 from lmzoo.models.hmm.block_hmm import BlockTables
 from lmzoo.models.hmm.inference.imitation import Course, cross_entropy
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.inference.tiles import local_tiles
-from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
+from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
 from lmzoo.numerics.precision import single
 from lmzoo.protocol.abilities import HasVectors
 from lmzoo.protocol.model import LanguageModel, State, models
@@ -40,7 +41,7 @@ class TwoLevelHMM(NeuralBlockHMM):
     """p(j | i) = p(c | i) p(j | c, i), where c is the cluster of state j. For the rest see `NeuralBlockHMM`.
 
         p(c | i)    ∝ exp(w_c·Res_c(e_i) + b_c) over the M clusters,
-        p(j | c, i) ∝ exp(Res_t(e_i)·v_j) over the S states of c.
+        p(j | c, i) ∝ exp(Res_t(e_i)·v_j / τ) over the S states of c, with τ = 1 in training.
     p(z_1 = j) has the same form: the vector e_0 of the sentence boundary takes the place of e_i.
 
     A word determines its cluster, so no sum over all states is left. A step costs one tile, and a batch costs as many
@@ -48,6 +49,10 @@ class TwoLevelHMM(NeuralBlockHMM):
     factorisation is that of class-based models (Goodman, "Classes for fast maximum entropy training", 2001).
 
     With ``trainer.teacher`` it imitates the predictions of another model in training: see `cross_entropy`.
+
+    Args:
+        temperature: τ, which divides the scores of p(j | c, i) outside training (Guo et al., "On calibration of modern
+            neural networks", ICML 2017). Below 1 where training hid states: each then had fewer rivals.
     """
 
     lesson: tuple[HasVectors, float] | None = None
@@ -55,12 +60,22 @@ class TwoLevelHMM(NeuralBlockHMM):
     imitation: Tensor | float = 0.0
     """That cross-entropy in the last window of training."""
 
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        temperature: Annotated[float, Bounds(low=0.01, high=100)],
+        **options: Unpack[NeuralBlockHMMOptions],
+    ):
+        super().__init__(vocabulary_size=vocabulary_size, **options)
+        self.temperature = temperature
+
     def add_start(self) -> None:
         self.boundary = nn.Parameter(0.1 * torch.randn(self.dim))
 
     def first_states(self, e: Tensor, transitions: TwoLevel) -> Tensor:
         cluster = single(self.next_cluster(self.arrival(self.boundary))).log_softmax(0)  # (M,)
-        inside = single(transitions.V @ self.transition(self.boundary)).log_softmax(1)  # (M, K)
+        inside = single(transitions.V @ self.as_origin(self.boundary)).log_softmax(1)  # (M, K)
         return cluster[:, None] + inside
 
     def add_transitions(self) -> None:
@@ -70,7 +85,11 @@ class TwoLevelHMM(NeuralBlockHMM):
 
     def transitions(self, e: Tensor, states: Tensor) -> TwoLevel:
         arrival = single(self.next_cluster(self.arrival(e))).log_softmax(2)  # (M, K, M)
-        return TwoLevel(arrival, self.transition(e), self.destinations(e, states))
+        return TwoLevel(arrival, self.as_origin(e), self.destinations(e, states))
+
+    def as_origin(self, e: Tensor) -> Tensor:
+        """(…, d) e -> (…, d) the vectors of the states as origin."""
+        return self.transition(e) if self.training else self.transition(e) / self.temperature
 
     def imitate(self, teacher: LanguageModel, weight: float) -> None:
         if not (isinstance(teacher, HasVectors) and hasattr(teacher.output, "predict_clusters")):

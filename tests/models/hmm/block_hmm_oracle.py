@@ -23,7 +23,7 @@ OPTIONS = {
 }
 OF_MODEL = {
     "vlhmm": {"parameterisation": "neural"},
-    "twolevel_hmm": {},
+    "twolevel_hmm": {"temperature": 0.8},
     "lowrank_hmm": {"features": 4, "feature_map": "exp", "block_features": False},
     "lowrank_hmm, features in clusters": {"feature_map": "softmax", "block_features": True},
 }
@@ -115,7 +115,8 @@ def two_levels(model: TwoLevelHMM, e: Tensor, v: Tensor, dropped: Tensor) -> tup
     """log p(z_1) and log p(z′ | z): the boundary is one more state, to which nothing leads."""
     e = torch.cat([e, model.boundary[None]])
     arrival = residual(model.arrival, e) @ model.next_cluster.weight.T + model.next_cluster.bias
-    inside = full_logits(model, e, v).masked_fill(dropped, -torch.inf).view(-1, model.clusters, model.size)
+    inside = full_logits(model, e, v) / (1 if model.training else model.temperature)
+    inside = inside.masked_fill(dropped, -torch.inf).view(-1, model.clusters, model.size)
     transition = (arrival.log_softmax(1)[:, :, None] + inside.log_softmax(2)).flatten(1)
     return transition[-1], transition[:-1]
 

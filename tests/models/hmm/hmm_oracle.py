@@ -181,4 +181,4 @@ def assert_dropout_of_vectors_acts_in_training_alone(build: Callable[[float], Hi
     assert not first.eq(second).any()
     for logprobs in (first, second):
         torch.testing.assert_close(logprobs.sum(1).exp().sum(), torch.ones(()).double(), **EXACT)
-    torch.testing.assert_close(dropped.eval()(strings(), state)[0], whole(strings(), state)[0], **EXACT)
+    torch.testing.assert_close(dropped.eval()(strings(), state)[0], whole.eval()(strings(), state)[0], **EXACT)
