@@ -1,6 +1,8 @@
 """The train command called in this process, where a start costs nothing, and small runs to call it on."""
 
 import contextlib
+import copy
+import functools
 import io
 import json
 import os
@@ -75,10 +77,15 @@ def command(*arguments: str, main: Callable[[], int] = train.main) -> Outcome:
 
 def configuration(run_dir: Path, *overrides: str, command: str = "train") -> dict[str, Any]:
     """What the command ``lmzoo train OVERRIDES run_dir=RUN_DIR`` trains, or another command that makes runs."""
+    options = copy.deepcopy(_composed(command, overrides)) | {"run_dir": str(run_dir)}
+    return {name: value for name, value in options.items() if name != "stages"}  # each is a run by itself
+
+
+@functools.lru_cache(50)
+def _composed(command: str, overrides: tuple[str, ...]) -> dict[str, Any]:
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         config = compose(command, [*overrides, "run_dir=unset"])  # a folder's name may hold signs that Hydra reads
-    options = OmegaConf.to_container(config, resolve=True) | {"run_dir": str(run_dir)}  # pyright: ignore
-    return {name: value for name, value in options.items() if name != "stages"}  # each is a run by itself
+    return OmegaConf.to_container(config, resolve=True)  # pyright: ignore[reportReturnType]
 
 
 def stop_at(patch: pytest.MonkeyPatch, step: int, number: int = signal.SIGTERM) -> None:
