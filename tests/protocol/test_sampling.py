@@ -305,7 +305,7 @@ def test_arguments_that_cannot_be():
 @pytest.mark.parametrize("draw", ["sample", "beam"])
 def test_a_network_runs_once_a_token(draw: str):
     model, times = models.build(defaults("model", "lstm") | {"embedding": 4, "hidden": 4}, vocabulary_size=6), []
-    model.recurrent.register_forward_hook(lambda *_: times.append(1))
+    model.embedding.register_forward_hook(lambda *_: times.append(1))  # its input
     if draw == "sample":
         sample(model, 10, 0, context="stream", samples=3)
         assert len(times) == 10
