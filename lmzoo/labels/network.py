@@ -10,12 +10,11 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lmzoo.labels.chain import Scores
 from lmzoo.models.neural.recurrent import GRU, LSTM, RNN
-from lmzoo.models.neural.regularisers import Dropping
+from lmzoo.numerics.dropout import Dropping, dropout
 from lmzoo.numerics.sparse import SparseRows
 
 CELLS = {"rnn": RNN.cell, "gru": GRU.cell, "lstm": LSTM.cell}
@@ -108,7 +107,7 @@ class Network(nn.Module):
         emission = self.output(self.dropout(hidden))
         if self.lexical is not None:
             assert inputs.rows is not None
-            kept = F.dropout(self.lexical.new_ones(len(inputs.rows.columns)), self.dropout.rate, self.training)
+            kept = dropout(self.lexical.new_ones(len(inputs.rows.columns)), self.dropout.rate, self.training)
             words = (inputs.rows._replace(values=kept) @ self.lexical).split(lengths.tolist())
             emission = emission + nn.utils.rnn.pad_sequence([*words], batch_first=True)
         return Scores(emission, self.moves, self.first, lengths)

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lmzoo.numerics.dropout import Dropping
+
 NodeState = tuple[Tensor, ...]
 """What nodes hand to their parents, (n, d) each; the first is their vectors."""
 
@@ -146,7 +148,7 @@ class TreeNetwork(nn.Module):
         self.embedding = nn.Embedding(words, d)
         nn.init.uniform_(self.embedding.weight, -scale, scale)
         self.cell = cell(d)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropping(dropout)
         self.output = nn.Linear(d, labels)
 
     def forward(self, words: Tensor, forest: Forest) -> Tensor:

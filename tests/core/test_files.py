@@ -161,7 +161,11 @@ PACKED = gzip.compress(b"a b\n", mtime=0)
         ("a.gz", b"a b\n", "a.gz: is no gzip, as its name says; rename it"),
         ("a.gz", bz2.compress(b"a b\n"), "a.gz: is no gzip, as its name says, but bzip2; rename it"),
         ("a.zst", PACKED, "a.zst: is no zstd, as its name says, but gzip; rename it"),
-        ("a.gz", gzip.compress(PACKED, mtime=0), "a.gz: not UTF-8 (line 1, byte 1) but gzip once more; unpack it, and pack it"),
+        (
+            "a.gz",
+            gzip.compress(PACKED, mtime=0),
+            "a.gz: not UTF-8 (line 1, byte 1) but gzip once more; unpack it, and pack it",
+        ),
         ("a.gz", PACKED[:-3], "a.gz: no whole file of gzip; pack it again"),
         ("a.gz", b"", "a.gz: empty"),
         ("a.GZ", PACKED, None),

@@ -3,14 +3,16 @@
 import torch
 from torch import Tensor, nn
 
+from lmzoo.numerics.dropout import Dropping
+
 
 class Residual(nn.Module):
-    """Res(x) = LayerNorm(ReLU(W₂h + b₂) + h) with h = ReLU(W₁x + b₁), then dropout (Srivastava et al. 2014)."""
+    """Res(x) = LayerNorm(ReLU(W₂h + b₂) + h) with h = ReLU(W₁x + b₁), then dropout."""
 
     def __init__(self, dim: int, dropout: float):
         super().__init__()
         self.inner, self.outer, self.norm = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.LayerNorm(dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropping(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.inner(x).relu()

@@ -10,6 +10,7 @@ from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, S
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
 from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, Output
 from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.numerics.dropout import Dropping
 from lmzoo.protocol.model import models
 
 
@@ -60,7 +61,7 @@ class LogBilinear(NeuralWindowModel):
         self.C = Fading(order - 1, embedding, memory) if diagonal else Matrices(order - 1, embedding)
         self.b = nn.Parameter(torch.zeros(vocabulary_size))
         self.output = Output(self.R.weight, self.b, classes, clustering)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropping(dropout)
         nn.init.uniform_(self.R.weight, -init, init)
         self.pretrained = Pretrained(embedding_from, embedding_frozen, self.R.weight)
 

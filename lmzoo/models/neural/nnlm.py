@@ -11,6 +11,7 @@ from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, S
 from lmzoo.models.neural.context import Fading, NeuralWindowModel, averaged, concatenated
 from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, Output
 from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.numerics.dropout import Dropping
 from lmzoo.protocol.model import models
 
 
@@ -79,7 +80,7 @@ class NNLM(NeuralWindowModel):
             self.context = partial(concatenated if context == "concatenated" else averaged, places=order - 1)
         self.H = nn.Linear(width, hidden)  # its bias is d
         self.deeper = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.Tanh(), nn.Dropout(dropout))
+            nn.Sequential(nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.Tanh(), Dropping(dropout))
             for _ in range(layers - 1)
         )
         self.norm = nn.LayerNorm(hidden) if norm else nn.Identity()
@@ -89,7 +90,7 @@ class NNLM(NeuralWindowModel):
         linear = nn.Linear(embedding if tied else seen, vocabulary_size)
         weight = self.C.weight if tied else linear.weight  # U's columns, then W's
         self.output = Output(weight, linear.bias, classes, clustering)  # its bias is b
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropping(dropout)
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding | Output):
                 nn.init.uniform_(module.weight, -init, init)

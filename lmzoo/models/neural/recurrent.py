@@ -22,7 +22,8 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.initialisation import Start, initialise
 from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, MixtureOfSoftmaxes, Output
 from lmzoo.models.neural.pretrained import Pretrained
-from lmzoo.models.neural.regularisers import Dropping, RegulariserOptions, Stack, activation_penalty, drop_words
+from lmzoo.models.neural.regularisers import RegulariserOptions, Stack, activation_penalty, drop_words
+from lmzoo.numerics.dropout import Dropping
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import State, models
 

@@ -11,9 +11,9 @@ from typing import Annotated, TypedDict
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn import functional as F
 
 from lmzoo.core.options import Dropout, Idle, NonNegative
+from lmzoo.numerics.dropout import dropout
 from lmzoo.protocol.model import State
 
 
@@ -42,22 +42,9 @@ class RegulariserOptions(TypedDict):
     tar: NonNegative
 
 
-class Dropping(nn.Module):
-    """Dropout of (B, T, d) vectors; ``locked``: with one mask for all steps of a row."""
-
-    def __init__(self, rate: float, locked: bool):
-        super().__init__()
-        self.rate, self.locked = rate, locked
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        if not self.locked:
-            return F.dropout(vectors, self.rate, self.training)
-        return vectors * F.dropout(torch.ones_like(vectors[:, :1]), self.rate, self.training)
-
-
 def drop_words(vectors: Tensor, tokens: Tensor, words: int, rate: float) -> Tensor:
     """(B, T, d) vectors of (B, T) tokens, of which some words have none; the others grow in proportion."""
-    return vectors * F.dropout(vectors.new_ones(words, 1), rate)[tokens]
+    return vectors * dropout(vectors.new_ones(words, 1), rate)[tokens]
 
 
 def activation_penalty(dropped: Tensor, hidden: Tensor, inside: Tensor, ar: float, tar: float) -> Tensor:
@@ -114,4 +101,4 @@ class Stack(nn.Module):
         """The recurrent weights with some of them dropped; they stay whole in the cell itself."""
         if not (self.training and self.weight_drop):
             return {}
-        return {"weight_hh_l0": F.dropout(cell.get_parameter("weight_hh_l0"), self.weight_drop)}
+        return {"weight_hh_l0": dropout(cell.get_parameter("weight_hh_l0"), self.weight_drop)}

@@ -11,7 +11,7 @@ from test_recurrent import KINDS, SMALL, cell
 
 from lmzoo.core.errors import UserError
 from lmzoo.models.neural.recurrent import LSTM, Recurrent
-from lmzoo.models.neural.regularisers import Dropping, drop_words
+from lmzoo.models.neural.regularisers import drop_words
 
 TOKENS = torch.tensor([[1, 2, 3, 1, 5, 1], [4, 4, 2, 0, 1, 3]])
 
@@ -47,16 +47,6 @@ def test_layers_of_other_sizes_and_residual_ones_follow_the_equations(kind: str,
     found, after = model(torch.tensor([tokens]), model.initial_state(1))
     torch.testing.assert_close(found[0].double(), torch.stack(expected), atol=1e-6, rtol=0)
     torch.testing.assert_close(after[1][0], torch.cat(h))
-
-
-def test_a_locked_mask_is_the_same_at_all_steps_and_another_for_each_row_and_window():
-    drop, ones = Dropping(0.5, locked=True), torch.ones(4, 9, 50)
-    first, second = drop(ones), drop(ones)
-    assert set(first.unique().tolist()) == {0.0, 2.0}
-    assert torch.equal(first, first[:, :1].expand_as(first))
-    assert not torch.equal(first[0], first[1])
-    assert not torch.equal(first, second)
-    assert torch.equal(drop.eval()(ones), ones)
 
 
 def test_locked_dropout_is_before_between_and_after_the_layers_with_their_own_rates():
