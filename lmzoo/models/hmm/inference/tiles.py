@@ -129,19 +129,26 @@ class _LocalTiles(torch.autograd.Function):
         visits = G.sum(2)  # (P, S)
         darrival = torch.zeros_like(arrival)
         dU, dV = (torch.zeros_like(vectors, dtype=G.dtype) for vectors in (U, V))
+        dlogits = torch.empty_like(tiles[:0] if U.is_cuda else tiles, dtype=U.dtype)
         for c, targets, pairs in _parts(source, target, U):
             n = visits[pairs]
             darrival[c, :, targets] = n
             probs = (tiles[pairs] - arrival[c, :, targets][:, :, None]).exp_()
-            dlogits = torch.addcmul(G[pairs], probs, n[:, :, None], value=-1).to(U.dtype)  # (n, S, S)
-            origins, destinations = U[c].expand(len(targets), -1, -1), V.index_select(0, targets)
-            to_destinations = torch.bmm(dlogits.mT, origins).to(dV.dtype)
+            part = torch.addcmul(G[pairs], probs, n[:, :, None], value=-1).to(U.dtype)  # (n, S, S)
+            destinations = V.index_select(0, targets)
             if U.is_cuda:
-                dU += _sums(torch.bmm(dlogits, destinations).to(dU.dtype), source[pairs], len(U))
-                dV += _sums(to_destinations, target[pairs], len(U))
+                origins = U[c].expand(len(targets), -1, -1)
+                dU += _sums(torch.bmm(part, destinations).to(dU.dtype), source[pairs], len(U))
+                dV += _sums(torch.bmm(part.mT, origins).to(dV.dtype), target[pairs], len(U))
             else:
-                dU[c] = (dlogits.transpose(0, 1).flatten(1) @ destinations.flatten(0, 1)).to(dU.dtype)
-                dV.index_add_(0, targets, to_destinations)
+                dU[c] = (part.transpose(0, 1).flatten(1) @ destinations.flatten(0, 1)).to(dU.dtype)
+                dlogits[pairs] = part
+        if not U.is_cuda:
+            order = target.argsort(stable=True)
+            for c, arriving in by_source(target[order]):
+                pairs = order[arriving]
+                origins = U.index_select(0, source[pairs]).flatten(0, 1)
+                dV[c] = (dlogits.index_select(0, pairs).flatten(0, 1).T @ origins).to(dV.dtype)
         return darrival, dU.to(U.dtype), dV.to(V.dtype), None, None
 
 
