@@ -21,6 +21,7 @@ from lmzoo.corpus.vocabulary import turned
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.lines import known_words, unknown_warning
+from lmzoo.reports.table import tab_lines
 
 OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
 """How many tokens of a word are printed, how many neighbours of each, and how many words on either side of a token."""
@@ -76,7 +77,7 @@ def write(texts: Iterable[EmbeddedText], file: Path) -> int:
     with output_stream(table_of(file)) as table, output_stream(file) as array:
         table.write(b"line\tword\n")
         for text in texts:
-            table.writelines(f"{n}\t{word}\n".encode() for n, word in zip(text.lines.tolist(), text.words, strict=True))
+            table.write(tab_lines(zip(text.lines.tolist(), text.words, strict=True)).encode())
             if not h:
                 h = text.embeddings.shape[1]
                 _write_header(array, 0, h)

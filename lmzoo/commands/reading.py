@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.reports.reading import Gain, Surprisal, Times, compared, doubts, gain, picture, rarity, read_times, surprisal
-from lmzoo.reports.table import aligned, csv_bytes
+from lmzoo.reports.table import aligned, csv_bytes, tab_lines
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import so_far
 
@@ -60,7 +60,8 @@ def main() -> int:
     rows, points, words = compare_readers(arguments, times)
     print("\n".join(aligned(rows, left=(0, 1))))
     if arguments.words:
-        write_output(arguments.words, _as_tsv(words).encode())
+        cells = zip(*(map(_cell, column) for column in words.values()), strict=True)
+        write_output(arguments.words, tab_lines([words, *cells]).encode())
     if arguments.csv:
         write_output(arguments.csv, csv_bytes(rows))
     if arguments.plot:
@@ -121,12 +122,6 @@ def compare_readers(
         cells = [f"{value:.2f}" for value in figures]
         table.append([printable(str(folder)), printable(name), str(rows.sum()), *cells])
     return table, points, columns
-
-
-def _as_tsv(columns: Mapping[str, Iterable[Any]]) -> str:
-    """Columns under their names."""
-    cells = [map(_cell, column) for column in columns.values()]
-    return "".join("\t".join(row) + "\n" for row in [[*columns], *zip(*cells, strict=True)])
 
 
 def _cell(value: Any) -> str:

@@ -27,6 +27,7 @@ from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
+from lmzoo.reports.table import tab_lines
 from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
 
@@ -97,8 +98,7 @@ def main() -> int:
     warn(None if of_split else run.trained_text(text_file(arguments)))
     sums = Sums()
     if arguments.table:
-        for row in _table(run, model, vocabulary, list(parts), context, arguments.text, sums):
-            print("\t".join(row))
+        print(tab_lines(_table(run, model, vocabulary, list(parts), context, arguments.text, sums)), end="")
         print(sums.told("bits"), file=sys.stderr)
         return 0
     written = _as_json if arguments.json else _as_sums if arguments.sums else _as_words
@@ -183,8 +183,10 @@ _ROWS = ("%s\t%.4f\tunknown\n", "%s\t%.4f\tknown\n", "%s\t%.4f\tknown\n\n")
 def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     """A word a line, in the unit asked for, and an empty line after each line of the text."""
     words = [*chain.from_iterable(lines.words)]
-    if not "".join(words).isprintable():
-        words = [*map(printable, words)]
+    every = "".join(words)
+    if not every.isprintable() or '"' in every:
+        words = tab_lines([printable(word)] for word in words).split("\n")
+        del words[-1]
     cells: list[Any] = [None] * (2 * len(words))
     cells[::2], cells[1::2] = words, (lines.logprobs * UNITS[arguments.unit]).tolist()
     kinds = lines.known.long() + (lines.tokens == EOS_ID)
@@ -194,9 +196,10 @@ def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
 def _as_sums(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     """The sums of each line, in the unit asked for."""
     unit = UNITS[arguments.unit]
-    for words, logprob, of_known, unknown in zip(lines.words, *lines.sums(), strict=True):
-        text = printable(" ".join(words[:-1]))
-        yield f"{logprob * unit:.4f}\t{of_known * unit:.4f}\t{len(words)}\t{unknown}\t{text}\n"
+    yield tab_lines(
+        (f"{logprob * unit:.4f}", f"{of_known * unit:.4f}", len(words), unknown, printable(" ".join(words[:-1])))
+        for words, logprob, of_known, unknown in zip(lines.words, *lines.sums(), strict=True)
+    )
 
 
 def _as_json(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:

@@ -22,6 +22,15 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def csv_bytes(rows: Iterable[Iterable[Any]]) -> bytes:
     """A line for each row in UTF-8, with commas between its cells."""
+    return _lines(rows, ",").encode("utf-8", "surrogatepass")
+
+
+def tab_lines(rows: Iterable[Iterable[Any]]) -> str:
+    """A line for each row, with tabs between its cells; one with " is in quotes, or R and pandas lose what follows."""
+    return _lines(rows, "\t")
+
+
+def _lines(rows: Iterable[Iterable[Any]], between: str) -> str:
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return stream.getvalue().encode("utf-8", "surrogatepass")
+    csv.writer(stream, delimiter=between, lineterminator="\n").writerows(rows)
+    return stream.getvalue()

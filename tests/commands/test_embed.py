@@ -38,7 +38,7 @@ def text(tmp_path: Path) -> Path:
 def table(array: Path) -> list[tuple[int, str]]:
     """The line and the word of each row."""
     with array.with_suffix(".tsv").open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = csv.DictReader(file, delimiter="\t")
         return [(int(row["line"]), row["word"]) for row in rows]
 
 
@@ -67,6 +67,12 @@ def test_words_that_the_model_does_not_know_are_told(folder: Path):
         done = command("run", "text", *arguments, main=embed.main)
         assert done.err == "text: 2 of 4 tokens are unknown words, which the model reads as <unk>\n"
     assert not command("run", "train", "out.npy", main=embed.main).err
+
+
+def test_a_word_with_a_quote_is_a_cell_of_its_own(tmp_path: Path):
+    words, file = ['"', "a", '"b', 'c"'], tmp_path / "out.npy"
+    embed.write([EmbeddedText(words, torch.arange(4), torch.zeros(4, 2))], file)
+    assert table(file) == [*enumerate(words)]
 
 
 def test_vectors_that_are_no_numbers_are_not_written(run: Path, text: Path, tmp_path: Path):

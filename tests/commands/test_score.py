@@ -1,5 +1,6 @@
 """The commands that score: words of a text, n-best lists, minimal pairs."""
 
+import csv
 import json
 import math
 from pathlib import Path
@@ -103,6 +104,17 @@ def test_a_table_has_how_many_words_of_the_context_matched(folder: Path):
         ["saw", "inf", "2", "3"],
         ["<eos>", "0.0000", "1", "2"],
     ]
+
+
+@pytest.mark.parametrize(("option", "column"), [([], 0), (["--table"], 2), (["--sums"], 4)])
+def test_a_word_with_a_quote_is_a_cell_of_its_own(run: Path, tmp_path: Path, option: list[str], column: int):
+    """R and pandas take what follows such a cell for a part of it, unless it is in quotes."""
+    lines = ['"', '" a 7" dog "', '"the', "the dog"]
+    (tmp_path / "text").write_text("\n".join(lines) + "\n")
+    out = command(str(run), str(tmp_path / "text"), *option, main=score.main).out
+    _, *rows = filter(None, csv.reader(out.splitlines(), delimiter="\t"))
+    expected = lines if column == 4 else [word for line in lines for word in [*line.split(), "<eos>"]]
+    assert [row[column] for row in rows] == expected
 
 
 def test_sums_are_those_of_evaluate(run: Path, tmp_path: Path):

@@ -1,5 +1,6 @@
 """Reading times and surprisal: regressions and whole words beside independent computations."""
 
+import csv
 import itertools
 import math
 from pathlib import Path
@@ -309,9 +310,10 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
     words: api.Loaded, characters: api.Loaded, tmp_path: Path
 ):
     random = np.random.default_rng(0)
-    rows = [(str(random.choice(["a", "b", "c"], p=[0.45, 0.45, 0.1])), place, story, f"{random.normal(300, 20):.1f}")
+    rows = [(str(random.choice(["a", "b", '"c'], p=[0.45, 0.45, 0.1])), place, story, f"{random.normal(300, 20):.1f}")
             for story in range(4) for place in range(120)]  # fmt: skip
-    file, written = table(tmp_path / "t.tsv", rows), tmp_path / "out.csv"
+    in_quotes = [(word.replace('"c', '"""c"'), *row) for word, *row in rows]
+    file, written = table(tmp_path / "t.tsv", in_quotes), tmp_path / "out.csv"
     runs = str(words.run.path), str(characters.run.path)
     outcome = command(
         *runs,
@@ -330,12 +332,12 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
     assert [line.split()[:2] for line in lines[1:]] == [
         [run, model] for run, model in zip(runs, ("2-gram", "3-gram"), strict=True)
     ]
-    known = sum(all(rows[i - lag][0] != "c" for lag in range(3)) for i in range(len(rows)) if i % 120 >= 2)
+    known = sum(all(rows[i - lag][0] != '"c' for lag in range(3)) for i in range(len(rows)) if i % 120 >= 2)
     assert [line.split()[2] for line in lines[1:]] == [str(known)] * 2
     assert "the runs have learnt from different texts" in outcome.err
     assert f"{known} of 480 words are compared" in outcome.err
     assert written.read_text().splitlines()[1].split(",") == lines[1].split()
-    header, *each = [line.split("\t") for line in (tmp_path / "words").read_text().splitlines()]
+    header, *each = csv.reader((tmp_path / "words").read_text().splitlines(), delimiter="\t")
     assert header == ["item", "zone", "word", "meanItemRT", "compared", "rarity", *runs]
     assert [[row[2], row[1], row[0], f"{float(row[3]):.1f}"] for row in each] == [[*map(str, row)] for row in rows]
     assert sum(row[4] == "true" for row in each) == known
