@@ -167,6 +167,7 @@ def scored_groups(
     Raises: UserError where log-probabilities are none, and what the parts raise, after the lines before.
     """
     known, parts, open_line = known_words(model, vocabulary), iter(parts), []
+    words_of = vocabulary.form.forwards.words
     if (first := next(parts, None)) is None:
         return
     for part, logprobs in scored_parts(model, vocabulary, chain([first], parts), context):
@@ -181,7 +182,7 @@ def scored_groups(
                 words = ([vocabulary.words[token] for token in line.tolist()] for line in by_line(tokens, tokens))
             else:
                 text = b"".join(part.text for part, _ in open_line).decode("utf-8", "surrogatepass")
-                words = ([*vocabulary.form.forwards.words(line), EOS] for line in text.removesuffix("\n").split("\n"))
+                words = ([*words_of(line), EOS] for line in text.removesuffix("\n").split("\n"))
             yield Lines(words, tokens, logprobs, known[tokens])
             open_line.clear()
 

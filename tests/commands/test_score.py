@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,33 @@ def test_every_line_has_its_own_score(run: Path, tmp_path: Path):
     assert [line["logprob"] for line in lines if line["text"]] == pytest.approx(alone, rel=1e-6)
     rows = command(*asked, main=score.main).out.splitlines()
     assert rows[3] == f"{lines[2]['logprob']:.4f}\t{lines[2]['logprob']:.4f}\t2\t0\ta"
+
+
+def calls(run: Path, text: Path, *options: str) -> int:
+    """How many functions, of Python and of C, a command calls that scores a text."""
+    seen = []
+    sys.setprofile(lambda frame, event, argument: seen.append(event) if event.endswith("call") else None)
+    try:
+        command(str(run), str(text), *options, main=score.main)
+    finally:
+        sys.setprofile(None)
+    return len(seen)
+
+
+@pytest.mark.parametrize("options", [[], ["--sums"]])
+def test_a_line_takes_few_calls_and_a_word_none(options: list[str], run: Path, tmp_path: Path):
+    texts = {
+        "first": "the\n",
+        "short": 100 * "the dog\n",
+        "many": 300 * "the dog\n",
+        "long": 100 * f"{100 * 'the dog '}\n",
+    }
+    taken = {}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        taken[name] = calls(run, tmp_path / name, *options)
+    assert taken["many"] - taken["short"] < 12 * 200, taken
+    assert taken["long"] - taken["short"] < 0.05 * 19_800, taken
 
 
 def test_a_split_is_scored_as_its_file_is(run: Path):
