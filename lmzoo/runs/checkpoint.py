@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError, out_of_memory
 from lmzoo.core.files import input_stream
+from lmzoo.core.seals import SEAL
 from lmzoo.protocol.model import LanguageModel
 
 MOST_PARTS = 1 << 20
@@ -31,16 +32,17 @@ class DamagedError(ValueError):
 def read_checkpoint(path: Path) -> Any:
     """What `torch.save` has written, on the CPU: so a GPU in trouble is not taken for a damaged file.
 
-    Raises: UserError as `input_stream` does, DamagedError for a file that is damaged or no checkpoint.
+    Raises: UserError as `input_stream` does, DamagedError for a file that is damaged or no checkpoint. Numbers of one
+        with a checksum of its own, which `Run.restore` compares, may be others still.
     """
     with input_stream(path) as stream:
         try:
-            _check_archive(path, stream)
+            archive = _checked_archive(path, stream)
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        except OSError:
-            raise
+            if SEAL not in checkpoint and archive.testzip():  # PyTorch compares none
+                raise DamagedError
         except Exception as error:  # the unpickler fails in every way there is
-            if out_of_memory(error):
+            if isinstance(error, OSError) or out_of_memory(error):
                 raise
             raise DamagedError from None
     if not all(_is_dense(part) for part in parts(checkpoint) if isinstance(part, Tensor)):
@@ -48,16 +50,15 @@ def read_checkpoint(path: Path) -> Any:
     return checkpoint
 
 
-def _check_archive(path: Path, stream: Any) -> None:
-    """PyTorch compares no checksums, and it would inflate what it never writes compressed."""
-    if stream.read(4) != b"PK\3\4":
-        raise zipfile.BadZipFile
-    with zipfile.ZipFile(stream) as archive:
-        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-        if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size or archive.testzip():
-            raise zipfile.BadZipFile
-        (tree,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
-        _Claims(archive.read(tree), {name.removeprefix(f"{tree[:-9]}/data/"): sizes[name] for name in sizes}).load()
+def _checked_archive(path: Path, stream: BinaryIO) -> zipfile.ZipFile:
+    """A file that takes no more memory than it has bytes; PyTorch would inflate what it never writes compressed."""
+    begin, archive = stream.read(4), zipfile.ZipFile(stream)
+    sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+    if begin != b"PK\3\4" or sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+        raise DamagedError
+    (tree,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
+    _Claims(archive.read(tree), {name.removeprefix(f"{tree[:-9]}/data/"): sizes[name] for name in sizes}).load()
+    return archive
 
 
 class _Claims(pickle._Unpickler):  # pyright: ignore[reportAttributeAccessIssue]
@@ -116,9 +117,8 @@ def parts(tree: Any) -> Iterator[Any]:
 
 def _is_dense(tensor: Tensor) -> bool:
     """Whether each of its numbers is in the file."""
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type == "meta":
-        return False
-    return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+    plain = tensor.layout == torch.strided and not tensor.is_quantized and tensor.device.type != "meta"
+    return plain and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
 def checkpoint_sha256(checkpoint: Mapping[str, Any]) -> str:

@@ -36,6 +36,12 @@ def flip_a_bit(file: Path) -> None:
     file.write_bytes(data)
 
 
+def unsealed(file: Path) -> Path:
+    """The file as older versions wrote it, which kept no checksum of their own beside the archive's."""
+    edit(file, lambda saved: None)
+    return file
+
+
 def pickle_code(file: Path) -> None:
     file.write_bytes(pickle.dumps(Evil()))
 
@@ -70,7 +76,8 @@ def add_to_corpus(option: str) -> Callable[[Path], object]:
         (truncate, "damaged, or no checkpoint of lmzoo"),
         (randomise, "damaged, or no checkpoint of lmzoo"),
         (lambda file: file.write_bytes(b""), "damaged, or no checkpoint of lmzoo"),
-        (flip_a_bit, "damaged, or no checkpoint of lmzoo"),
+        (flip_a_bit, "not as the run wrote it (its own checksum is another, or gone)"),
+        (lambda file: flip_a_bit(unsealed(file)), "damaged, or no checkpoint of lmzoo"),
         (pickle_code, "damaged, or no checkpoint of lmzoo"),
         (pickle_code_in_an_archive, "damaged, or no checkpoint of lmzoo"),
         (save_weights_alone, "no checkpoint of lmzoo"),
@@ -104,7 +111,7 @@ def test_damaged_best_weights_are_not_measured(run: Path):
     assert command(*SMALL, f"run_dir={run}").code == 0
     (run / "results.json").unlink()
     flip_a_bit(run / "best.pt")
-    assert "best.pt: damaged, or no checkpoint" in command(*SMALL, f"run_dir={run}").refused()
+    assert "best.pt: not as the run wrote it" in command(*SMALL, f"run_dir={run}").refused()
     assert not (run / "results.json").exists()
 
 
@@ -132,7 +139,7 @@ def test_a_damaged_run_directory(name: str, data: bytes, message: str, run: Path
     [
         (lambda run: (run / "config.yaml").unlink(), "not a run directory (it has no config.yaml)"),
         (lambda run: (run / "best.pt").unlink(), "has no best.pt yet; train it first"),
-        (lambda run: flip_a_bit(run / "best.pt"), "best.pt: damaged, or no checkpoint of lmzoo; "),
+        (lambda run: flip_a_bit(run / "best.pt"), "best.pt: not as the run wrote it"),
         (lambda run: pickle_code(run / "best.pt"), "best.pt: damaged, or no checkpoint of lmzoo; "),
         (lambda run: (run / "vocabulary.txt").write_text("a\na\n"), "vocabulary.txt: damaged (a vocabulary is a list"),
         (

@@ -3,13 +3,18 @@
 import os
 import re
 import stat
+import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import torch
 from command_line import MODELS, QUICK, SMALL, command, contents, stop_at
 
+from lmzoo.commands import evaluate, score
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus, Vocabulary
+from lmzoo.runs import directory
 from lmzoo.runs.directory import Run
 
 TEXT_FILE = ["corpus=text", *(f"corpus.{split}=text.txt" for split in ("train", "valid", "test"))]
@@ -88,3 +93,18 @@ def test_estimation_that_fails_leaves_nothing(folder: Path):
 def test_saved_files_follow_the_umask(run: Path):
     os.umask(umask := os.umask(0))
     assert {stat.S_IMODE(path.stat().st_mode) for path in run.iterdir()} == {0o666 & ~umask}
+
+
+@pytest.mark.parametrize("work", [score, evaluate])
+def test_a_command_reads_weights_once_and_sums_them_once(
+    work: ModuleType, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "text").write_text("w1 w2\n")
+    read, summed, unpacked = [], [], []
+    load, checksum, unpack = torch.load, directory.checkpoint_sha256, zipfile.ZipFile.open
+    monkeypatch.setattr(torch, "load", lambda file, **how: read.append(file.name) or load(file, **how))
+    monkeypatch.setattr(directory, "checkpoint_sha256", lambda saved: summed.append(len(saved)) or checksum(saved))
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda file, *how: unpacked.append(how[0]) or unpack(file, *how))
+    assert command(str(finished), str(tmp_path / "text"), main=work.main).code == 0
+    assert (read, len(summed)) == (["best.pt"], 1)
+    assert [Path(name).name for name in unpacked] == ["data.pkl"]  # the archive's own checksums read tensors, too
