@@ -211,6 +211,16 @@ def test_the_nucleus_of_many_words_is_that_of_a_whole_sort():
         assert ((Decoding(top_p=mass).weights(p) > 0).sum(1) == few).all()
 
 
+def test_the_nucleus_is_found_without_a_sort_of_all_words(monkeypatch: pytest.MonkeyPatch):
+    sizes, topk = [], torch.Tensor.topk
+    monkeypatch.setattr(torch.Tensor, "topk", lambda rank, most, **how: sizes.append(most) or topk(rank, most, **how))
+    for whole in ("sort", "argsort"):
+        monkeypatch.setattr(torch.Tensor, whole, lambda *_, **__: pytest.fail("all words are sorted"))
+    Decoding(top_p=0.9).weights((1 / torch.arange(1.0, 20_001) ** 2).log().log_softmax(0)[None])
+    assert len(sizes) == 1
+    assert sizes[0] <= 512
+
+
 def test_words_are_drawn_in_proportion_to_weights_over_many_blocks():
     weights = torch.zeros(1, 1000)
     weights[0, [0, 63, 64, 500, 999]] = torch.tensor([1.0, 2.0, 3.0, 4.0, 1e-30])
