@@ -89,6 +89,15 @@ def test_the_first_of_equal_documents_is_ranked_first(index: Index, depth: int):
     assert [*ranked(index, scores, depth)] == ["d6", "d2", "d0", "d3", "d4"][:depth]
 
 
+def test_a_ranking_visits_postings_and_sorts_its_first_documents_alone(monkeypatch: pytest.MonkeyPatch):
+    index = Index.of({f"d{i}": ["common", "rare"] if i < 7 else ["common"] for i in range(500)})
+    query, sizes, sort = index.numbers(["rare", "common"]), [], np.argsort
+    monkeypatch.setattr(Index, "count", lambda *_: pytest.fail("all documents are counted"))
+    monkeypatch.setattr(np, "argsort", lambda scores, **how: sizes.append(len(scores)) or sort(scores, **how))
+    assert list(ranked(index, score(index, query, settings(), np.zeros(500)), 5)) == [f"d{i}" for i in range(5)]
+    assert sizes == [7]
+
+
 def test_jelinek_mercer_by_hand():
     index = Index.of({"one": "aab", "two": "b"})
     found = log_likelihood(index, index.numbers("ab"), settings(mu=0.0, lambda_=0.25))
