@@ -37,7 +37,10 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
     overrides = [parse(argument) for argument in arguments]
     for override in overrides:
         if override.is_sweep_override() and not sweep:
-            raise UserError(f"{override.input_line}: several values make a sweep, which needs -m before it")
+            problem = f"{override.input_line}: several values make a sweep, which needs -m before it"
+            key, _, values = str(override.input_line).partition("=")
+            written = f"a list is '{key}=[{values}]', a name with a comma \"{key}='{values}'\""
+            raise UserError(problem, written if key.startswith("corpus.") else None)
         if override.key_or_group in FOLDERS:
             raise UserError(f"{override.key_or_group}: Hydra keeps no folders here", "choose run_dir=FOLDER")
     overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]

@@ -64,6 +64,10 @@ from command_line import SMALL, command
         ("model.hidden=[1", "'model.hidden=[1': cannot be read"),
         ("--multirn model=rnn,lstm", "unrecognized arguments: --multirn; --help shows what there is"),
         ("model=rnn,lstm", "model=rnn,lstm: several values make a sweep, which needs -m before it"),
+        (
+            "corpus.train=a,b",
+            """before it; a list is 'corpus.train=[a,b]', a name with a comma "corpus.train='a,b'\"""",
+        ),
         ("--run --multirun", "Only one of --run, --multirun"),
         ("run_dir=${nope}", "Interpolation key 'nope' not found"),
         # wrong types and sizes
