@@ -43,7 +43,7 @@ def trained(outcome: Outcome, run: Path) -> Loaded:
 def test_fine_tuning_starts_with_the_weights_and_the_perplexity_of_the_source(source: Path, tmp_path: Path):
     text = own(tmp_path, "other", "c c b\nd a b\n" * 20)
     options = [*text, *RNN, f"corpus.vocabulary={source}", f"trainer.from={source}"]
-    worse = trained(command(*options, "optimizer.lr=1", f"run_dir={tmp_path / 'worse'}"), tmp_path / "worse")
+    worse = trained(command(*options, "optimizer.lr=10", f"run_dir={tmp_path / 'worse'}"), tmp_path / "worse")
     theirs, words = load(source)
     assert worse.vocabulary.words == words.words
     for name, weights in theirs.state_dict().items():
