@@ -7,6 +7,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -45,9 +46,13 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)
-        text = re.match("unrecognized arguments: [^-]", message)
-        taking = [option for option in ("--prompt", "--sentence") if text and option in self._option_string_actions]
-        raise UserError(message, f"is it text for {taking[0]}?" if taking else "--help shows what there is")
+        advice = "--help shows what there is"
+        if unknown := re.match("unrecognized arguments: (-*)([^ =]*)", message):
+            options = [name.lstrip("-") for name in self._option_string_actions]
+            near = get_close_matches(unknown[2].replace("tsv", "table"), options)
+            if taking := [name for name in (near if unknown[1] else ("prompt", "sentence")) if name in options]:
+                advice = f"did you mean '--{taking[0]}'?" if unknown[1] else f"is it text for --{taking[0]}?"
+        raise UserError(message, advice)
 
     def add_run(self, example: str, what: str = "a run directory") -> None:
         """The run's folder, always the first argument: ``run``."""

@@ -50,7 +50,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     """
     before, typed = sys.argv, [*(line or sys.argv)]
     line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
-    arguments = read_command_line(line[1:])
+    arguments = read_command_line(line[1:], config_name)
     flags = [argument for argument in line[1:] if argument not in arguments.overrides]
     if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
         folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
@@ -198,12 +198,21 @@ def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
     }
 
 
-def read_command_line(arguments: Sequence[str]) -> argparse.Namespace:
+def read_command_line(arguments: Sequence[str], config_name: str = "train") -> argparse.Namespace:
     """The command line as Hydra reads it; a UserError where Hydra would print its usage."""
     parser = get_args_parser()
-    parser.error = _refuse
+
+    def refuse(message: str) -> NoReturn:
+        advice = "--help shows what there is"
+        for name, value in re.findall(r"(?<!\S)--?([a-z][\w.-]+)[= ]([^\s=]+)(?!\S)", " ".join(arguments)):
+            if f"--{name}" not in parser._option_string_actions:  # --model lstm
+                meant = f"{name.replace('-', '_')}={value}"
+                try:
+                    check_overrides([meant], config_name, True, [CONFIGS])
+                    advice = f"write {meant}"
+                except UserError as error:
+                    advice = error.advice or error.problem
+        raise UserError(message, advice)
+
+    parser.error = refuse
     return parser.parse_intermixed_args(arguments)
-
-
-def _refuse(message: str) -> NoReturn:
-    raise UserError(message, "--help shows what there is")

@@ -137,10 +137,11 @@ def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError 
     nodes = node if isinstance(node, dict) else ()
     names = [".".join([*parts[:depth], str(name)]) for name in nodes if not str(name).startswith("override ")]
     groups = {group for group in groups if (CONFIGS / group).is_dir()}
-    advice = nearest(".".join(parts[: depth + 1]), {*names, *(groups if depth == 0 else ())})
+    meant = option.replace("learning_rate", "lr")  # as other programs name it
+    advice = nearest(".".join([*parts[:-1], meant][: depth + 1]), {*names, *(groups if depth == 0 else ())})
     own = groups.intersection(parts[:-1])
     if own or depth == 0:
-        if inside := [repr(f"{group}.{option}") for group in sorted(groups) if option in (options.get(group) or ())]:
+        if inside := [repr(f"{group}.{meant}") for group in sorted(groups) if meant in (options.get(group) or ())]:
             advice = f"did you mean {' or '.join(inside)}?"
         for group in own or (sorted(groups, reverse=True) if not inside else ()):  # model before corpus
             holders = [file.stem for file in (CONFIGS / group).glob("*.yaml") if option in defaults(group, file.stem)]

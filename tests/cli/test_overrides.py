@@ -63,6 +63,12 @@ from command_line import SMALL, command
         ("lstm", "'lstm': write options as key=value, such as model=lstm"),
         ("model.hidden=[1", "'model.hidden=[1': cannot be read"),
         ("--multirn model=rnn,lstm", "unrecognized arguments: --multirn; --help shows what there is"),
+        ("--model=lstm", "unrecognized arguments: --model=lstm; write model=lstm"),
+        ("-model=rnn", "ignored explicit argument 'odel=rnn'; write model=rnn"),
+        ("-m --corpus=pydo", "unrecognized arguments: --corpus=pydo; did you mean 'pydoc'?"),
+        ("--learning-rate=3", "unrecognized arguments: --learning-rate=3; did you mean 'optimizer.lr'?"),
+        ("optimizer.learning_rate=3", "optimizer.learning_rate: no such option; did you mean 'optimizer.lr'?"),
+        ("learning_rate=3", "learning_rate: no such option; did you mean 'optimizer.lr'?"),
         ("model=rnn,lstm", "model=rnn,lstm: several values make a sweep, which needs -m before it"),
         (
             "corpus.train=a,b",
@@ -105,3 +111,8 @@ def test_a_mistake_on_the_command_line(arguments: str, message: str, folder: Pat
     small = SMALL if not groups else [word for word in SMALL if not word.startswith(("model", "corpus"))]
     assert message in command(*flags, *small, *overrides).refused()
     assert not list(folder.iterdir())
+
+
+def test_an_option_and_its_value_as_other_programs_have_them(folder: Path):
+    assert command("--model", "lstm").refused() == "error: unrecognized arguments: --model; write model=lstm"
+    assert "did you mean 'trainer.epochs'?" in command("--epochs", "3", "model=lstm").refused()
