@@ -18,6 +18,7 @@ from lmzoo.core.plugins import load_plugins, named
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.model import LanguageModel
+from lmzoo.reports.charts import picture_format
 from lmzoo.runs.directory import FILES, Run
 from lmzoo.runs.listing import find
 from lmzoo.runs.loading import load
@@ -150,14 +151,16 @@ def require_kind(run: Run, model: LanguageModel, kind: type[Wanted] | tuple[type
     return model
 
 
-def check_output(*files: Path | None, inputs: Iterable[Path] = ()) -> None:
-    """Before a command writes files; None is none.
+def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path | None = None) -> None:
+    """Before a command does the work whose outcome it writes into files, and draws as a ``picture``; None is none.
 
-    Raises: UserError where one is a folder or in none, one of the command's ``inputs`` or another of the files, a part
-    of a run, or behind a link inside a run.
+    Raises: UserError as `picture_format` does, and where a file is a folder or in none, one of the command's ``inputs``
+        or another of the files, a part of a run, or behind a link inside a run.
     """
     taken = {destination(text): "is the text to be read" for text in inputs}
-    for file in filter(None, files):
+    if picture:
+        picture_format(picture)
+    for file in filter(None, (picture, *files)):
         if file.is_dir() or not file.parent.is_dir():
             raise UserError(f"{file}: cannot be written ({'is a folder' if file.is_dir() else 'no such folder'})")
         path = destination(file)

@@ -295,10 +295,10 @@ def main() -> int:
         print(printable(compare_mixture(given, split, arguments.device), "\n"))
         return 0
     if arguments.tokens:
-        check_output(arguments.plot)
+        check_output(picture=arguments.plot)
         print(printable(compare_tokens(given, split, arguments.device, seed, arguments.plot), "\n"))
         return 0
-    check_output(arguments.csv, arguments.json, arguments.plot)
+    check_output(arguments.csv, arguments.json, picture=arguments.plot)
     runs = matching(arguments.runs or [str(OUTPUTS)])
     if arguments.sentence is not None:
         if not arguments.runs:

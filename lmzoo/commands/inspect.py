@@ -125,7 +125,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.plot and (options.state or options.sentence):
         raise UserError(f"--plot {options.plot}: draws the whole model", "leave out --state and --sentence")
-    check_output(options.plot)
+    check_output(picture=options.plot)
     run, opened, vocabulary = open_run(options.run, options.device)
     needed = "a hidden Markov model, such as model=vlhmm, or a linear dynamical system, such as model=lds"
     model = require_kind(run, opened, (HiddenMarkovModel, LinearDynamicalSystem), needed)

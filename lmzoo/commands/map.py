@@ -35,7 +35,7 @@ def main() -> int:
     vectors = read_vectors(run.path)
     kind_of(run.config()).require(run.path, WORD_VECTORS)
     files = [(options.out or run.path) / name for name in ("map.png", "map.html")]
-    check_output(*files)
+    check_output(files[1], picture=files[0])
     for name in PROJECTED:
         run.place(name)
     drawn = of_run(run, run.corpus(), vectors, options.words, options.clusters, options.perplexity, options.seed)

@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the gain against the perplexity")
     parser.add_device()
     arguments = parser.parse_args()
-    check_output(arguments.words, arguments.csv, arguments.plot, inputs=[arguments.table])
+    check_output(arguments.words, arguments.csv, picture=arguments.plot, inputs=[arguments.table])
     times = read_times(
         arguments.table, word=arguments.word, time=arguments.time, story=arguments.story, place=arguments.place,
         sentence=arguments.sentence,

@@ -42,7 +42,9 @@ def main() -> int:
         help="draw which labels of the text, which has them all, are taken for which",
     )
     arguments = parser.parse_args()
-    check_output(arguments.plot)
+    if arguments.plot and arguments.best:
+        raise UserError(f"--plot {arguments.plot}: is of the best labels alone", "leave out --best")
+    check_output(picture=arguments.plot)
     run = load_labeller(arguments.run)
     labeller = run.labeller
     task: Task = tasks.build(run.task)
@@ -59,8 +61,6 @@ def main() -> int:
             title = f"{arguments.run} on {Path(arguments.text).name}"
             write_output(arguments.plot, picture_of_confusion(*drawn, title, arguments.plot))
         return 0
-    if arguments.plot:
-        raise UserError(f"--plot {arguments.plot}: is of the best labels alone", "leave out --best")
     if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
         raise UserError(f"--best {arguments.best}: needs a run of labeller=crf, birnn or pool")
     for sentence in text.sentences:

@@ -48,19 +48,27 @@ def charts(what: str, changes: Mapping[str, Any] | None = None) -> Iterator[Any]
                 pyplot.close(number)
 
 
-def rendered(figure: Any, file: Path, option: str = "--plot", about: str | None = None) -> bytes:
-    """The picture in the format that the ending of a file names, PNG where it has none; the same bytes each time.
+def picture_format(file: Path) -> str:
+    """The format that the ending of a file names, PNG where it has none.
+
+    Raises: UserError for one that Matplotlib does not know, and where Matplotlib is missing.
+    """
+    form = file.suffix.removeprefix(".").lower() or "png"
+    needed("matplotlib", str(file), "matplotlib")
+    known = sorted(importlib.import_module("matplotlib.backend_bases").FigureCanvasBase.get_supported_filetypes())
+    if form not in known:
+        raise UserError(f"--plot {file}: .{form} is no format of a picture", f"there are: {', '.join(known)}")
+    return form
+
+
+def rendered(figure: Any, file: Path, about: str | None = None) -> bytes:
+    """The picture in its `picture_format`; the same bytes each time.
 
     Args:
         about: what an SVG says of itself.
-
-    Raises: UserError for a format that Matplotlib does not know.
     """
-    stream, form = io.BytesIO(), file.suffix.removeprefix(".") or "png"
+    stream, form = io.BytesIO(), picture_format(file)
     metadata = {"svg": {"Date": None, "Description": about}, "pdf": {"CreationDate": None}}.get(form)
-    known = sorted(figure.canvas.get_supported_filetypes())
-    if form.lower() not in known:
-        raise UserError(f"{option} {file}: .{form} is no format of a picture", f"there are: {', '.join(known)}")
     figure.savefig(stream, format=form, metadata=metadata)
     return stream.getvalue()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import MODELS, TEXT, command
 
-from lmzoo.commands import cluster, compare, embed, export, probe, retrieve, vectors
+from lmzoo.commands import cluster, compare, embed, export, inspect, probe, reading, retrieve, tag, vectors
 from lmzoo.commands import map as map_command
 
 Main = Callable[[], int]
@@ -162,3 +162,14 @@ def test_inputs_are_those_of_one_command(folder: Path):
     line = ["vectors.txt", "--sets", "sets.txt", "--csv"]
     assert command(*line, "table.csv", main=probe.main).code == 0
     assert command("vectors.txt", "--neighbours", "the", "--csv", "sets.txt", main=probe.main).code == 0
+
+
+@pytest.mark.parametrize(
+    ("main", "line"),
+    [(inspect.main, ["run"]), (tag.main, ["run"]), (reading.main, ["run", "table"]), (compare.main, ["run"]),
+     (compare.main, ["--tokens", "a", "b"]), (compare.main, ["run", "--sentence", "w1"])],
+)  # fmt: skip
+def test_the_ending_of_a_picture_is_checked_before_anything_is_read(main: Main, line: list[str], folder: Path):
+    pytest.importorskip("matplotlib")
+    refused = command(*line, "--plot", "a.txt", main=main).refused()
+    assert "--plot a.txt: .txt is no format of a picture; there are: " in refused
