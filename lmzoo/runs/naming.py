@@ -48,12 +48,12 @@ def _holding(config: Mapping[str, Any], parent: Path) -> Iterator[Path]:
     """The runs of this configuration in a folder. The lines of most others tell, so that few of hundreds are parsed."""
     as_written = {*OmegaConf.to_yaml(OmegaConf.create(dict(config))).splitlines()}
     ours = {*map(_as_whole, as_written)}
-    free = {key.rpartition(".")[2] for key in {*FREE_TO_CHANGE, *without_effect(config), "trainer.precision"}}
+    free = {re.sub(r"\w+\.", "  ", key) for key in {*FREE_TO_CHANGE, *without_effect(config), "trainer.precision"}}
     for file in sorted(parent.glob(f"*/{CONFIG}")):
         with contextlib.suppress(UserError):
             lines = {*read_bytes(file, LARGEST).decode(errors="replace").splitlines()}
-            theirs = [line.strip() for line in lines - as_written if _as_whole(line) not in ours]
-            other = any(line.partition(":")[0] not in free and not line.startswith("-") for line in theirs)
+            theirs = [line for line in lines - as_written if _as_whole(line) not in ours]
+            other = any(line.partition(":")[0] not in free and not line.lstrip().startswith("-") for line in theirs)
             if not other and not differences(Run(file.parent).config(), config):
                 yield file.parent
 

@@ -1,12 +1,16 @@
 """Folders of runs: names that tell runs apart, and runs found again under whatever name they have."""
 
+import io
 import json
 import re
+import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from command_line import MODELS, QUICK, TEXT, age, command
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -147,6 +151,29 @@ def test_a_sweep_and_a_single_command_share_a_run():
     outcome = command(*reversed(small), "corpus.seed=1", "model.smoothing=modified_kneser_ney")
     assert f"already finished: {first.partition(': ')[2]}" in outcome.out
     assert len(runs()) == 2
+
+
+def test_a_sweep_opens_each_run_beside_it_once_for_each_of_its_own_and_parses_none(monkeypatch: pytest.MonkeyPatch):
+    opened, parsed, open_file, parse = [], [], io.open, yaml.reader.Reader.__init__
+    monkeypatch.setattr(
+        io, "open", lambda file, *how, **more: opened.append(Path(str(file))) or open_file(file, *how, **more)
+    )
+    monkeypatch.setattr(yaml.reader.Reader, "__init__", lambda reader, text: parsed.append(text) or parse(reader, text))
+
+    def work(others: int) -> tuple[int, dict[str, int]]:
+        """How many texts of YAML a sweep of two runs parses beside others, and how often it opens each of these."""
+        config = "".join(run.joinpath("config.yaml").read_text() for run in runs()[:1])
+        shutil.rmtree("outputs", ignore_errors=True)
+        for number in range(others):  # those of a sweep before
+            (run := Path(f"outputs/markov/other-{number}")).mkdir(parents=True)
+            (run / "config.yaml").write_text(re.sub(r"(?m)^  seed: \d$", f"  seed: {number + 9}", config))
+        opened.clear()
+        parsed.clear()
+        assert command("-m", *TEXT, *QUICK[-1:], *MODELS["ngram"], "corpus.seed=1,2").code == 0
+        return len(parsed), Counter(file.parent.name for file in opened if file.match("other-*/config.yaml"))
+
+    work(0)  # fills what later ones remember
+    assert work(20) == (work(0)[0], {f"other-{number}": 2 for number in range(20)})
 
 
 def test_options_without_effect_make_no_other_run():
