@@ -8,7 +8,7 @@ from lmzoo.cli.command import CommandParser, bounded, check_output
 from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.core.errors import printable
-from lmzoo.core.files import read_text, write_output
+from lmzoo.core.files import read_pieces, write_output
 from lmzoo.core.options import Size
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.words.brown import average_mutual_information, cached_brown_clusters
@@ -74,7 +74,7 @@ def main() -> int:
     options = parser.parse_args()
     check_output(options.out, inputs=filter(None, [options.text]))
     if options.text:
-        text = read_text(options.text)
+        text = b"".join(read_pieces(options.text))
         vocabulary = Vocabulary.of(text)
         tokens = vocabulary.encode(text, str(options.text))
     else:

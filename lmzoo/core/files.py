@@ -5,6 +5,7 @@ import contextlib
 import errno
 import gzip
 import hashlib
+import itertools
 import os
 import re
 import secrets
@@ -155,9 +156,22 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
     behind its last line feed, and the last one ends with a line feed, whether the file does or not.
 
     Raises: UserError as `read_text` does, at the piece that shows what is wrong; that a text is empty or has no lines,
-        at its end.
+        at its end; and for a table, whose other columns would be read as words of the text.
     """
-    return _checked(_cut(text_blocks(path, seen, of_words), of_words), str(path), of_words)
+    pieces = _checked(_cut(text_blocks(path, seen, of_words), of_words), str(path), of_words)
+    for first in itertools.islice(pieces, 1):
+        if of_words and _is_table(path, first):
+            advice = "write the column that is text into a .txt by itself, or spaces for the tabs of a text"
+            raise UserError(f"{path}: is a table, by its name or by as many tabs in each line", advice)
+        yield first
+    yield from pieces
+
+
+def _is_table(path: Path, begin: bytes) -> bool:
+    """Whether a file's name says so, or its first lines: several with as many tabs each."""
+    lines = list(filter(None, map(bytes.strip, begin.split(b"\n")))) if b"\t" in begin else []
+    alike = len(lines) > 1 and len({line.count(b"\t") for line in lines}) == 1
+    return path.suffix.lower() in (".csv", ".tsv") or (alike and b"\t" in lines[0])
 
 
 def checked_text(data: bytes, where: str) -> bytes:

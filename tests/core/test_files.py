@@ -11,7 +11,16 @@ import pytest
 
 from lmzoo.core import files
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import atomic_stream, read_bytes, read_lines, read_text, sha256, write_atomic, write_output
+from lmzoo.core.files import (
+    atomic_stream,
+    read_bytes,
+    read_lines,
+    read_pieces,
+    read_text,
+    sha256,
+    write_atomic,
+    write_output,
+)
 
 
 def test_a_file_is_written_whole(tmp_path: Path):
@@ -126,7 +135,7 @@ def test_a_byte_order_mark_is_no_part_of_a_word(blocks: int, tmp_path: Path, mon
     monkeypatch.setattr(files, "LONGEST_WORD", 1 << 20 if blocks == 1 else 7)
     (tmp_path / "text").write_bytes("\ufeffa b\nc\n\ufeffd\n\ufeff\ufeff\n".encode())
     assert read_lines(tmp_path / "text") == ["a b", "c", "d", "\ufeff"]
-    assert b"".join(files.read_pieces(tmp_path / "text")).decode() == "a b\nc\nd\n\ufeff\n"
+    assert b"".join(read_pieces(tmp_path / "text")).decode() == "a b\nc\nd\n\ufeff\n"
 
 
 @pytest.mark.parametrize(
@@ -153,6 +162,22 @@ def test_what_is_no_text_is_told_as_what_it_is(data: bytes, problem: str | None,
 
 
 PACKED = gzip.compress(b"a b\n", mtime=0)
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.csv"])
+@pytest.mark.parametrize(
+    "text", ["1\ta b\n\n2\tc\n", "1\ta b\tx\n2\t\tx\n3\tc\tx", "\ta b\n\tc\n", "a b\tc\n", "a\tb\nc d\n"]
+)
+def test_a_table_is_no_text(name: str, text: str, tmp_path: Path):
+    (tmp_path / name).write_text(text)
+    assert b"".join(read_pieces(tmp_path / name, of_words=False)).decode() == text.removesuffix("\n") + "\n"
+    if name.endswith(".csv") or text[0] == "1":
+        with pytest.raises(
+            UserError, match=r"is a table, by its name or by as many tabs in each line; write the column"
+        ):
+            next(read_pieces(tmp_path / name))
+    else:
+        assert b"".join(read_pieces(tmp_path / name)).decode() == text
 
 
 @pytest.mark.parametrize(

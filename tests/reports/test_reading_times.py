@@ -76,6 +76,13 @@ def test_a_bad_table_is_refused(rows: list[tuple[object, ...]], message: str, tm
         read_times(table(tmp_path / "t.tsv", rows), **NAMES)
 
 
+def test_columns_that_are_parted_otherwise_are_told(tmp_path: Path):
+    """As German Excel writes them."""
+    (tmp_path / "t.csv").write_text("word;zone;item;meanItemRT\r\na;1;1;312,5\r\n", "utf-8-sig")
+    with pytest.raises(UserError, match=r"t.csv: 'word;zone;item;meanItemRT' is one column; part them by tabs, or by"):
+        read_times(tmp_path / "t.csv", **NAMES)
+
+
 def test_a_column_that_is_not_there_is_told_with_the_nearest(tmp_path: Path):
     with pytest.raises(UserError, match=r"has no column meanRT.*meanItemRT"):
         read_times(table(tmp_path / "t.tsv", [("a", 1, 1, 1)]), **NAMES | {"time": "meanRT"})
