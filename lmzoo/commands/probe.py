@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lmzoo.cli.command import CommandParser, RunFolder, check_output
+from lmzoo.cli.command import CommandParser, RunFolder, check_output, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, nearest, printable
 from lmzoo.core.files import write_output
@@ -18,6 +18,9 @@ from lmzoo.words.vectors.measures import Pairs, Questions
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 COLUMNS = ("vectors", "set", "measure", "value", "covered", "of", "neighbour")
+
+FEW = 10
+"""With fewer pairs, chance gives a Spearman correlation beyond ±0.6 in 9 cases of 100 or more."""
 
 
 def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Questions | None) -> list[dict[str, Any]]:
@@ -84,14 +87,18 @@ def main() -> int:
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each measure and neighbour")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
     options = parser.parse_args()
-    inputs = [*options.vectors, *(options.sets or ()), *filter(None, [options.analogies])]
-    check_output(options.csv, options.json, inputs=inputs)
+    measured = not options.neighbours or options.sets or options.analogies
+    sets, analogies = _files(options.sets, options.analogies) if measured else ([], None)
+    check_output(options.csv, options.json, inputs=[*options.vectors, *sets, *filter(None, [analogies])])
     opened = {str(path): read_vectors(path) for path in options.vectors}
     names, tables = list(opened), {}
     if options.neighbours:
         tables["neighbour"] = _neighbours(opened, options.neighbours, options.count)
-    if not options.neighbours or options.sets or options.analogies:
-        tables["covered"] = _measured(opened, options.sets, options.analogies)
+    if measured:
+        pairs, questions = [Pairs.read(file) for file in sets], Questions.read(analogies) if analogies else None
+        tables["covered"] = rows = [row for each in opened.items() for row in probe(*each, pairs, questions)]
+        few = {f"{r['covered']} of {r['set']} under {r['vectors']}": r for r in rows if 0 < r["covered"] < FEW}
+        warn(f"fewer than {FEW} are covered, so their figures are mostly chance: {', '.join(few)}" if few else None)
     print("\n\n".join(as_text(rows, names, what) for what, rows in tables.items()))
     rows = [row for table in tables.values() for row in table]
     if options.csv:
@@ -107,8 +114,8 @@ def _neighbours(opened: dict[str, WordVectors], words: list[str], count: int) ->
     return [row for name, vectors in opened.items() for word in words for row in neighbours(name, vectors, word, count)]
 
 
-def _measured(opened: dict[str, WordVectors], sets: list[Path] | None, analogies: Path | None) -> list[dict[str, Any]]:
-    """The rows of all vectors; a UserError where there is nothing to measure by."""
+def _files(sets: list[Path] | None, analogies: Path | None) -> tuple[list[Path], Path | None]:
+    """What to measure by: the files given, else those below the folder of data; a UserError where there are none."""
     root = Path(os.environ.get("LMZOO_DATA", "data"))
     if sets is None:
         sets = [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]
@@ -116,5 +123,4 @@ def _measured(opened: dict[str, WordVectors], sets: list[Path] | None, analogies
         analogies = usual
     if not sets and analogies is None:
         raise UserError("no similarity sets and no analogies are there", "name them: --sets FILE …, --analogies FILE")
-    pairs, questions = [Pairs.read(file) for file in sets], Questions.read(analogies) if analogies else None
-    return [row for name, vectors in opened.items() for row in probe(name, vectors, pairs, questions)]
+    return sets, analogies

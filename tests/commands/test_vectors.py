@@ -88,6 +88,8 @@ def test_the_probe_measures_as_the_formulas_do(ppmi: str):
     assert rows[0]["value"] == pytest.approx(spearmanr(cosines, [3, 1, 2]).statistic)
     assert len(Path("t.csv").read_text().splitlines()) == 8
     assert "3 of 4" in done.out
+    few = "fewer than 10 are covered, so their figures are mostly chance: 3 of sets under ppmi, 1 of first under ppmi, "
+    assert done.err.startswith(few)
 
 
 def test_sets_of_one_name_have_a_line_each(ppmi: str):

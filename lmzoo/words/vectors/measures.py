@@ -28,7 +28,7 @@ EPSILON = 0.001
 
 
 class Similarity(NamedTuple):
-    """Spearman's ρ of cosines and judgements, over the pairs whose words both have vectors; NaN below two pairs."""
+    """Spearman's ρ of cosines and judgements, over the pairs whose words both have vectors; NaN below three."""
 
     rho: float
     covered: int
@@ -83,8 +83,8 @@ class Pairs:
 
 
 def spearman(x: Tensor, y: Tensor) -> float:
-    """Pearson's correlation of ranks, equal values sharing the mean of theirs; NaN where it is not defined."""
-    if len(x) < 2:
+    """Pearson's correlation of ranks, equal values sharing the mean of theirs; NaN below three, as two have ±1."""
+    if len(x) < 3:
         return torch.nan
     return float(torch.corrcoef(torch.stack([ranks(x), ranks(y)]))[0, 1])
 
