@@ -95,6 +95,9 @@ def main() -> int:
     if options.neighbours:
         tables["neighbour"] = _neighbours(opened, options.neighbours, options.count)
     if measured:
+        if not sets and analogies is None:
+            problem = "no similarity sets and no analogies are there"
+            raise UserError(problem, "name them: --sets FILE …, --analogies FILE")
         pairs, questions = [Pairs.read(file) for file in sets], Questions.read(analogies) if analogies else None
         tables["covered"] = rows = [row for each in opened.items() for row in probe(*each, pairs, questions)]
         few = {f"{r['covered']} of {r['set']} under {r['vectors']}": r for r in rows if 0 < r["covered"] < FEW}
@@ -115,12 +118,10 @@ def _neighbours(opened: dict[str, WordVectors], words: list[str], count: int) ->
 
 
 def _files(sets: list[Path] | None, analogies: Path | None) -> tuple[list[Path], Path | None]:
-    """What to measure by: the files given, else those below the folder of data; a UserError where there are none."""
+    """What to measure by: the files given, else those below the folder of data."""
     root = Path(os.environ.get("LMZOO_DATA", "data"))
     if sets is None:
         sets = [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]
     if analogies is None and (usual := root / "analogies" / "questions-words.txt").exists():
         analogies = usual
-    if not sets and analogies is None:
-        raise UserError("no similarity sets and no analogies are there", "name them: --sets FILE …, --analogies FILE")
     return sets, analogies
