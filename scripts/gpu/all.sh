@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every row on Penn Treebank that the documentation lacks for want of a GPU, on one GPU: first two minutes of tests, then
+# Every row that the documentation lacks for want of a GPU, on one GPU: first two minutes of tests, then
 # the short rows, then the long ones. It stops after MINUTES with everything saved: call it again to go on.
 #
 #   LMZOO_DATA=… scripts/gpu/all.sh OUTPUTS [MINUTES]
@@ -40,12 +40,14 @@ if [ ! -e "$report/tests.txt" ]; then
     timeout 120 python -m pytest -n 0 -q -k cuda "$(dirname "$0")/../../tests/device" > "$report/tests.txt" 2>&1 ||
         echo "tests: exit code $?; see $report/tests.txt"
 fi
-row teacher experiment=lstm_sentences_ptb
+row teacher experiment=lstm_sentences_ptb trainer.epochs=16
 [ ! -e "$outputs/teacher/results.json" ] ||
-    row twolevel_hmm-taught experiment=twolevel_hmm_ptb model.states=65536 trainer.epochs=18 trainer.teacher="$outputs/teacher"
+    row twolevel_hmm-taught experiment=twolevel_hmm_ptb model.states=65536 model.temperature=0.9 trainer.epochs=18 \
+        trainer.teacher="$outputs/teacher" trainer.teacher_weight=2
+row vlhmm-wikitext2 experiment=vlhmm_ptb corpus=wikitext2 model.states=32768 model.state_dropout=0.5
+row neural_hmm-1024 experiment=neural_hmm_ptb model.states=1024 trainer.epochs=32
 recurrent zaremba_small
 recurrent zaremba_medium
-row neural_hmm-1024 experiment=neural_hmm_ptb model.states=1024
 for states in 32768 65536 131072; do
     row "vlhmm-$states" experiment=vlhmm_ptb model.states=$states model.state_dropout=0.5
     row "twolevel_hmm-$states" experiment=twolevel_hmm_ptb model.states=$states

@@ -29,22 +29,24 @@ run()
 
 @pytest.mark.slow
 def test_the_script_for_a_gpu_trains_every_row_and_ends_with_a_table(tmp_path: Path):
-    command, data = tmp_path / "bin/lmzoo", tmp_path / "data/ptb"
+    command, data = tmp_path / "bin/lmzoo", tmp_path / "data"
     command.parent.mkdir()
-    data.mkdir(parents=True)
     command.write_text(LMZOO)
     command.chmod(0o755)
     text = " w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 \n" * 5 + "".join(
         f" {' '.join(f'w{n}' for n in range(k, k + 20))} \n" for k in range(200)
     )
-    for split in ("train", "valid", "test"):
-        (data / f"ptb.{split}.txt").write_text(text if split == "train" else "".join(text.splitlines(True)[:20]))
+    for folder, prefix in (("ptb", "ptb."), ("wikitext-2", "")):
+        (data / folder).mkdir(parents=True)
+        for split in ("train", "valid", "test"):
+            part = text if split == "train" else "".join(text.splitlines(True)[:20])
+            (data / folder / f"{prefix}{split}.txt").write_text(part)
     report = tmp_path / "outputs/report"
     report.mkdir(parents=True)
     (report / "tests.txt").write_text("run elsewhere")
     environment = os.environ | {
         "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
-        "LMZOO_DATA": str(data.parent),
+        "LMZOO_DATA": str(data),
     }
     line = [ROOT / "scripts/gpu/all.sh", tmp_path / "outputs", "20"]
     done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True)
@@ -59,6 +61,6 @@ def test_the_script_for_a_gpu_trains_every_row_and_ends_with_a_table(tmp_path: P
         for of in ("", "-cache", "-dynamic")
     ]
     blocks = [f"{name}-{2**n}" for name in ("twolevel_hmm", "vlhmm") for n in (15, 16, 17)]
-    assert rows == sorted([*recurrent, *blocks, "neural_hmm-1024", "teacher", "twolevel_hmm-taught"])
+    assert rows == sorted([*recurrent, *blocks, "neural_hmm-1024", "teacher", "twolevel_hmm-taught", "vlhmm-wikitext2"])
     assert all((report / row / "results.json").exists() for row in rows)
     assert all(row in (report / "table.txt").read_text() for row in rows)
