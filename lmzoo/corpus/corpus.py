@@ -71,11 +71,11 @@ class Corpus:
     @property
     def warnings(self) -> list[str]:
         """What makes figures say less than they seem to: texts that are there twice, words that are one."""
-        texts = self.texts
+        texts, tokens = self.texts, self.splits
         found = [
             f"{split} has text of {before}: {SAY_LESS[before]}"
             for before, split in itertools.combinations(texts, 2)
-            if texts[before] & texts[split]
+            if texts[before] & texts[split] or (tokens and tokens[before].equal(tokens[split]))  # but for white space
         ]
         files = self.of_files.get("train", [])
         if repeated := len(files) - len({*files}):

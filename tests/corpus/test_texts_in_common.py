@@ -20,8 +20,9 @@ NGRAM = ["corpus=text", *QUICK, *MODELS["ngram"]]
 
 @pytest.fixture
 def texts(folder: Path) -> Path:
-    for name in "abcd":
-        Path(f"{name}.txt").write_text(f"{name} x y\nx z\n" * 9)
+    for number, name in enumerate("abcd"):
+        Path(f"{name}.txt").write_text(f"{name} x y\nx z\n" * 9 + "x\n" * number)
+    Path("spaced").write_bytes(Path("a.txt").read_bytes().replace(b" ", b"  ").replace(b"\n", b" \r\n"))
     Path("a.txt.gz").write_bytes(gzip.compress(Path("a.txt").read_bytes()))
     shutil.copy("a.txt", "copy")
     Path("link").symlink_to("b.txt")
@@ -54,6 +55,8 @@ def test_words_that_are_others_than_they_seem_are_told(texts: Path):
         ("a.txt", "b.txt", "c.txt", []),
         ("a.txt", "a.txt", "c.txt", [f"valid has text of train: {TOLD}"]),
         ("a.txt", "copy", "c.txt", [f"valid has text of train: {TOLD}"]),
+        ("a.txt", "spaced", "c.txt", [f"valid has text of train: {TOLD}"]),
+        ("b.txt", "a.txt", "spaced", [f"test has text of valid: {CHOSEN}"]),
         ("a.txt.gz", "b.txt", "a.txt", [f"test has text of train: {TOLD}"]),
         ("a.txt", "b.txt", "link", [f"test has text of valid: {CHOSEN}"]),
         ("?.txt", "c.txt", "copy", [f"valid has text of train: {TOLD}", f"test has text of train: {TOLD}"]),
