@@ -84,6 +84,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     )
     if any(model.whole_sentences for model in models):
         return "\n".join(lines)
+    a, b = a / math.log(2), b / math.log(2)
     frequency = text.train.bincount(minlength=len(text.vocabulary))
     bands = by_frequency(a, b, tokens, frequency, SAMPLES, seed)
     if plot:
@@ -176,8 +177,8 @@ def _all_scored(
 
 
 def _frequencies(bands: Sequence[FrequencyBand]) -> list[str]:
-    """How many nats a token A gains on words that are about as frequent, with the 95% interval."""
-    lines = ["\nby occurrences in train, A gains", f"{'a token':>10} {'95% interval':>18} {'count':>9}  occurrences"]
+    """How many bits a token A gains on words that are about as frequent, with the 95% interval."""
+    lines = ["\nby occurrences in train, A gains", f"{'bits/token':>10} {'95% interval':>18} {'count':>9}  occurrences"]
     for band in bands:
         interval = f"{band.low:+.3f} to {band.high:+.3f}"
         end = f" to {band.end - 1:,.0f}" if band.end < math.inf else "+"
@@ -223,15 +224,15 @@ def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path
 
 
 def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:
-    """The words on which either model gains most, in nats over the whole text."""
+    """The words on which either model gains most, in bits over the whole text."""
     counts, gains = by_word(a, b, tokens, len(words))
     lines = []
     for name, signed in (("A", gains), ("B", -gains)):
-        lines += [f"\n{name} is better on", f"{'nats':>10} {'count':>9} {'a token':>9}  word"]
+        lines += [f"\n{name} is better on", f"{'bits':>10} {'count':>9} {'a token':>9}  word"]
         for word in signed.argsort(descending=True, stable=True)[:SHOWN].tolist():
             if signed[word] > 0:
-                nats, count = float(signed[word]), int(counts[word])
-                lines.append(f"{nats:10.1f} {count:9,} {nats / count:9.3f}  {words[word]}")
+                bits, count = float(signed[word]), int(counts[word])
+                lines.append(f"{bits:10.1f} {count:9,} {bits / count:9.3f}  {words[word]}")
     return lines
 
 

@@ -109,7 +109,7 @@ class FrequencyBand:
     Attributes:
         least: they are there so often at least, and less often than ``end``.
         tokens: how many of the text's tokens are such words.
-        gain: the mean of log p_a - log p_b over these, in nats, with the ends of its 95% confidence interval.
+        gain: the mean of log p_a - log p_b over these, in their unit, with the ends of its 95% confidence interval.
     """
 
     least: int

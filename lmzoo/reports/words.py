@@ -29,7 +29,10 @@ class Surprisals:
 
 
 def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, title: str, file: Path) -> bytes:
-    """How many bits a token one model saves beside another, by the frequency of the words.
+    """How much one model saves beside another, by the frequency of the words.
+
+    Args:
+        bands: their gains are in bits.
 
     Raises: as `lmzoo.reports.charts.rendered`.
     """
@@ -38,7 +41,7 @@ def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, ti
         total = sum(band.tokens for band in bands)
         better, worse, *_ = pyplot.rcParams["axes.prop_cycle"].by_key()["color"]
         for place, band in enumerate(bands):
-            gain, low, high = (value / math.log(2) for value in (band.gain, band.low, band.high))
+            gain, low, high = band.gain, band.low, band.high
             axes.bar(place, gain, 0.72, color=better if gain > 0 else worse)
             axes.plot([place, place], [low, high], color="#333333", linewidth=1)
             share = f"{100 * band.tokens / total:.0f}%" if 200 * band.tokens >= total else "<1%"

@@ -11,7 +11,9 @@ from command_line import MODELS, QUICK, command
 import lmzoo
 from lmzoo.commands import compare, evaluate, export, label
 from lmzoo.corpus import EOS_ID
+from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.runs.directory import Run
+from lmzoo.runs.loading import load
 
 
 def look(*arguments: str):
@@ -73,13 +75,16 @@ def test_two_models_are_compared_word_by_word(runs: list[str]):
     assert second.startswith(f"B  {b['perplexity']:.2f}  {runs[1]} ")
     assert f"test: {a['perplexity'] - b['perplexity']:+.2f}, 95% interval" in between
     listed = [line.split() for line in outcome.out.split("A is better on")[1].splitlines() if line.startswith("  ")]
-    words = {line[-1]: (float(line[0]), int(line[1].replace(",", ""))) for line in listed if line[0] != "nats"}
+    words = {line[-1]: (float(line[0]), int(line[1].replace(",", ""))) for line in listed if line[0] != "bits"}
     corpus = Run(Path(runs[0])).corpus()
     counts = corpus.splits["test"].bincount()
     assert f"{counts[EOS_ID]:,} sentences" in between
     assert len(words) == 2 * compare.SHOWN
     assert all(counts[corpus.vocabulary.index[word]] == count for word, (_, count) in words.items())
-    assert math.isfinite(sum(nats for nats, _ in words.values()))
+    a, b = (text_logprobs(load(Path(run), "cpu")[0], corpus.tokens("test"), corpus.context) for run in runs)
+    for word, (bits, _) in words.items():
+        gained = (a - b)[corpus.splits["test"] == corpus.vocabulary.index[word]].sum() / math.log(2)
+        assert bits == pytest.approx(abs(float(gained)), abs=0.06)
 
 
 def test_the_difference_is_told_and_drawn_by_the_frequency_of_words(runs: list[str], folder: Path):
@@ -90,7 +95,7 @@ def test_the_difference_is_told_and_drawn_by_the_frequency_of_words(runs: list[s
     assert sum(int(cells[4].replace(",", "")) for cells in bands) == len(tokens)
     a, b = (math.log(evaluate.evaluate(Path(run), "test", device="cpu")["perplexity"]) for run in runs)
     mean = sum(float(cells[0]) * int(cells[4].replace(",", "")) for cells in bands) / len(tokens)
-    assert mean == pytest.approx(b - a, abs=1e-3)
+    assert mean == pytest.approx((b - a) / math.log(2), abs=1e-3)
     assert Path("a.svg").read_text().startswith("<?xml")
 
 
