@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn, warn_of
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError, counted, printable
 from lmzoo.core.files import output_stream
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS_ID, Vocabulary
@@ -131,7 +131,7 @@ def main() -> int:
     warn_of(run, vocabulary)
     is_unknown, counts = ~known_words(model, vocabulary), Counter[str]()
 
-    def counted() -> Iterator[EmbeddedText]:
+    def noted() -> Iterator[EmbeddedText]:
         for part, tokens in embedded(encoder, vocabulary, options.text):
             lines, unknown = len(part.lines.unique()), int(is_unknown[tokens].sum())
             counts.update(words=len(part.words), lines=lines, unknown=unknown)
@@ -139,10 +139,11 @@ def main() -> int:
         warn(unknown_warning(counts["unknown"], counts["words"], str(options.text)))
 
     if options.file:
-        dimensions = write(counted(), options.file)
-        print(f"{counts['words']:,} tokens of {counts['lines']:,} lines, {dimensions} dimensions each")
+        dimensions = write(noted(), options.file)
+        size = f"{counted(counts['words'], 'token')} of {counted(counts['lines'], 'line')}"
+        print(f"{size}, {dimensions} dimensions each")
         return 0
-    words, lines, embeddings = zip(*((part.words, part.lines, part.embeddings) for part in counted()), strict=True)
+    words, lines, embeddings = zip(*((part.words, part.lines, part.embeddings) for part in noted()), strict=True)
     text = EmbeddedText([*chain.from_iterable(words)], torch.cat(lines), torch.cat(embeddings))
     places = [place for place, word in enumerate(text.words) if word == options.neighbours]
     if not places:

@@ -139,12 +139,12 @@ def main() -> int:
     if "perplexity_without_condition" in figures:
         summary.append(f"without the labels of the lines: perplexity {figures['perplexity_without_condition']:.2f}")
     if figures["unknown"]:
-        line = f"{figures['unknown']:,} words are not in the model's vocabulary, or <unk> in the text: read as <unk>"
+        line = f"{figures['unknown']:,} of the tokens are unknown words, which the model reads as <unk>"
         if "perplexity_of_known" in figures and figures["unknown"] > MANY_UNKNOWN * figures["tokens"]:
             line += f"; without them the perplexity is {figures['perplexity_of_known']:.2f}"
         summary.append(line)
     if figures["impossible"]:
-        line = f"{figures['impossible']:,} tokens have probability 0"
+        line = f"{figures['impossible']:,} of the tokens have probability 0"
         if figures.get("impossible_unknown"):
             line += f", {figures['impossible_unknown']:,} of them unknown words, as the model has no <unk>"
         summary.append(line)

@@ -111,11 +111,11 @@ def _left_out(judgements: Judgements, queries: Collection[str], documents: Colle
     relevant = {query: [d for d, grade in grades.items() if grade] for query, grades in judgements.items()}
     there = set(documents)
     left_out = {
-        "judged queries are not asked": [query for query in judgements if query not in queries],
-        "queries have no relevant document and do not count": [query for query in queries if not relevant.get(query)],
-        "relevant documents are not there": [d for q in queries for d in relevant.get(q, []) if d not in there],
+        "judged queries not asked": [query for query in judgements if query not in queries],
+        "queries without relevant documents, not counted": [query for query in queries if not relevant.get(query)],
+        "relevant documents not there": [d for q in queries for d in relevant.get(q, []) if d not in there],
     }
-    lines = [f"{len(names):,} {what}, {shortened(names[0])} the first" for what, names in left_out.items() if names]
+    lines = [f"{what}: {len(names):,}, {shortened(names[0])} the first" for what, names in left_out.items() if names]
     return "; ".join(lines) or None
 
 

@@ -44,6 +44,11 @@ def plain(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 line`` or ``2,000 lines``."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
 def shortened(value: object, length: int = 80) -> str:
     """A value in a message: its beginning, where it is long."""
     many_digits = "a number of very many digits"  # Python refuses to write it out

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, nearest, shortened
+from lmzoo.core.errors import UserError, counted, nearest, shortened
 from lmzoo.core.files import read_lines
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.form import NAMES
@@ -265,8 +265,8 @@ def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, s
     whole = np.column_stack([baseline, np.column_stack(_lags(bits))[rows]])
     y, stories = times.times[rows], times.stories[rows]
     if len(np.unique(stories)) < 2 or len(y) < 10 * whole.shape[1]:
-        raise UserError(f"{len(y)} words of {len(np.unique(stories))} texts are too few for a regression",
-                        "give more words, of two texts or more")  # fmt: skip
+        few = f"{counted(len(y), 'word')} of {counted(len(np.unique(stories)), 'text')}"
+        raise UserError(f"{few}: too few for a regression", "give more words, of two texts or more")
     gains = np.zeros(len(y))
     folds = stories % FOLDS
     for fold in np.unique(folds):

@@ -72,7 +72,7 @@ def test_words_contexts_and_splits_are_those_asked_for(tmp_path: Path):
         assert figures["logprob"] == pytest.approx(expected[context], rel=1e-6)
         assert (figures["context"], figures["tokens"], figures["unknown"]) == (context, 11, 3)
     told = command(str(path), str(tmp_path / "text"), main=main).out
-    assert "\n3 words are not in the model's vocabulary" in told
+    assert "\n3 of the tokens are unknown words, which the model reads as <unk>" in told
     lines = scored(model, vocabulary, texts["text"].splitlines(), "sentence")
     perplexity = math.exp(-sum(line.logprob_of_known for line in lines) / 8)
     assert f"; without them the perplexity is {perplexity:.2f}" in told

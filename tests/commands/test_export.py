@@ -123,5 +123,5 @@ def test_a_model_of_other_words_than_its_corpus_s_is_refused(folder: Path):
     Path("b.arpa").write_text(re.sub(rf"(?<=[\t ]){word}(?=[\t \n])", "foreign", text))
     trained("b", "model=arpa", "model.path=b.arpa")
     refused = command("b", "new.arpa", main=export.main).refused()
-    assert "b.arpa: 1 words of the corpus are not in it, 1 of its words not in the corpus; export the file" in refused
+    assert "b.arpa: it lacks 1 word of the corpus, which lacks 1 of its words; export the file" in refused
     assert command("b.arpa", "new.arpa", main=export.main).code == 0

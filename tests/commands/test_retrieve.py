@@ -90,15 +90,15 @@ def test_judged_runs_have_figures(files: Path):
 
 def test_what_the_figures_leave_out_is_told(files: Path):
     asked = ["docs", "queries", "--qrels", "qrels"]
-    assert "do not count" in command(*asked, main=main).err  # q3 is not judged
+    assert "not counted" in command(*asked, main=main).err  # q3 is not judged
     (files / "queries").write_text("q1\tthe wing flows\nq2\theat\n")
     counted = "5 documents of 9 words, 4 different; 2 queries, 0 of them without a known word\n"
     assert command(*asked, main=main).err == counted
     (files / "qrels").write_text(FILES["qrels"] + "q1 0 e7 2\nq1 0 e8 0\nq9 0 d1 1\nq8 0 d1 0\n")
-    told = "2 judged queries are not asked, q9 the first; 1 relevant documents are not there, e7 the first\n"
+    told = "judged queries not asked: 2, q9 the first; relevant documents not there: 1, e7 the first\n"
     assert command(*asked, main=main).err == counted + told
     (files / "qrels").write_text("q2 0 d4 1\nq1 0 d1 0\n")
-    told = "1 queries have no relevant document and do not count, q1 the first\n"
+    told = "queries without relevant documents, not counted: 1, q1 the first\n"
     assert command(*asked, main=main).err == counted + told
 
 

@@ -58,14 +58,14 @@ def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str
     total = sum(sum(by_hand(run, line)) for line in lines)
     known = total - sum(by_hand(run, "the zebra ran")[1:3])
     assert f"8 tokens in 3 lines: log p {total * nat:.4f}" in done.err
-    assert f"perplexity {math.exp(-total / 8):.2f}; without the 2 unknown words {known * nat:.4f}, " in done.err
+    assert f"perplexity {math.exp(-total / 8):.2f}; without 2 unknown words {known * nat:.4f}, " in done.err
     ppl, ppl1 = math.exp(-known / 6), math.exp(-known / 3)
     assert done.err.endswith(f", {ppl:.2f} (ppl; ppl1, which counts no ends of lines: {ppl1:.2f})\n")
 
 
 def test_a_perplexity_that_no_number_can_be_is_infinite():
     told = score.Sums(lines=1, tokens=2, logprob=-1500.0, logprob_of_known=-1500.0).told("nats")
-    assert "perplexity inf; without the 0 unknown words -1500.0000, inf (ppl;" in told
+    assert "perplexity inf; without 0 unknown words -1500.0000, inf (ppl;" in told
 
 
 @pytest.mark.parametrize("context", ["sentence", "stream"])
@@ -385,7 +385,7 @@ def test_every_command_and_python_agree_on_unknown_words(run: Path, tmp_path: Pa
     assert [line.unknown for line in lines] == [0, 0, 1, 0]
     without = math.exp(-sum(line.logprob_of_known for line in lines) / 21)
     summed = command(str(run), str(tmp_path / "text"), main=score.main).err
-    assert "without the 1 unknown words " in summed
+    assert "without 1 unknown word " in summed
     assert f", {without:.2f} (ppl; " in summed
     for of in ("valid", str(tmp_path / "text")):
         figures = evaluate.evaluate(run, of, device="cpu")
@@ -394,7 +394,7 @@ def test_every_command_and_python_agree_on_unknown_words(run: Path, tmp_path: Pa
         assert lmzoo.load(run).perplexity(of) == pytest.approx(figures["perplexity"])
         assert caplog.messages == [f"{of}: 1 of 22 tokens are unknown words, which the model reads as <unk>"]
     compared = command("--tokens", str(run), str(run), "--split", "valid", "--device", "cpu", main=compare.main).out
-    assert compared.count(f", without its 1 unknown words {without:.2f}\n") == 2
+    assert compared.count(f", without its 1 unknown word {without:.2f}\n") == 2
 
 
 def test_python_says_which_words_are_unknown(run: Path, caplog: pytest.LogCaptureFixture):

@@ -1,8 +1,8 @@
-"""Errors: what Python and PyTorch say where there is no memory left."""
+"""Errors: what Python and PyTorch say where there is no memory left, and numbers in words."""
 
 import pytest
 
-from lmzoo.core.errors import out_of_memory
+from lmzoo.core.errors import counted, out_of_memory
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,7 @@ from lmzoo.core.errors import out_of_memory
 )
 def test_too_little_memory_is_told_from_other_errors(error: Exception, expected: bool):
     assert out_of_memory(error) is expected
+
+
+def test_one_thing_is_no_plural():
+    assert [counted(n, "line") for n in (0, 1, 2000)] == ["0 lines", "1 line", "2,000 lines"]

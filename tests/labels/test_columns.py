@@ -116,7 +116,7 @@ def test_other_blanks_than_spaces_and_tabs_part_no_columns(tmp_path: Path, blank
         ("a X\nb Y Z\n", "line 2 has 3 columns, and line 1 has 2; spaces part them"),
         ("a X Q\n\nb Y\n", "line 3 has 2 columns, and line 1 has 3; spaces part them"),
         ("a\tX\nb\tY\t\n", "line 2 has 3 columns, and line 1 has 2; tabs part them"),
-        ("a\tX\nb Y\n", "line 2 has 1 columns, and line 1 has 2; tabs part them"),
+        ("a\tX\nb Y\n", "line 2 has 1 column, and line 1 has 2; tabs part them"),
         ("a X\nb\tY\n", "line 1 has 1 of the 2 columns that are needed"),
         ("New York X\nParis X\n", "line 2 has 2 columns, and line 1 has 3; spaces part them"),
         ("a\tX\nb\t \n", "line 2 has no label in its column"),

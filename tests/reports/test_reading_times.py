@@ -373,7 +373,7 @@ def test_a_table_of_few_words_and_a_run_without_words_are_refused(
     file = str(table(tmp_path / "t.tsv", [("a", 1, 1, 1), ("b", 2, 1, 1), ("a", 3, 1, 1)]))
     refused = command(str(words.run.path), file, main=reading.main)
     assert refused.code == 2
-    assert "error: 1 words of 1 texts are too few for a regression" in refused.err
+    assert "error: 1 word of 1 text: too few for a regression" in refused.err
     nothing = str(table(tmp_path / "t.tsv", [("a", 1, 1, "NA"), ("b", 2, 1, "NA"), ("a", 3, 1, "NA")]))
     assert "error: 0 words of 0 texts" in command(str(words.run.path), nothing, main=reading.main).err
     refused = command(str(characters.run.path), file, main=reading.main)
