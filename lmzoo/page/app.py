@@ -324,7 +324,7 @@ class _Page:
                 return drawn.sentence(shown.states(self.zoo.hmms[model], text, None if known is None else int(known)))
 
             def anew(model: str, text: str) -> tuple[str, Any]:
-                words = len(self.zoo.vocabulary.form.words(text)) + 1
+                words = max(1, len(self.zoo.vocabulary.form.words(text))) + 1
                 return draw(model, text, None), gradio.Slider(1, words, words)
 
             output = self.html(draw(model.value, text.value, None))

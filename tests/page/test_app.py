@@ -58,6 +58,17 @@ def test_what_is_drawn_first_is_of_the_example(zoo: Zoo, gradio: None):
     assert "3CosAdd" in drawn
 
 
+def test_fields_may_be_empty(zoo: Zoo, gradio: None):
+    for made in app.build(zoo).fns.values():
+        if made.fn.__name__ != "load_example":
+            values = [getattr(field, "value", None) for field in made.inputs]
+            empty = [
+                "" if field.get_block_name() == "textbox" else value
+                for field, value in zip(made.inputs, values, strict=True)
+            ]
+            assert made.fn(*empty) is not None
+
+
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
