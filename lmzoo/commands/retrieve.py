@@ -1,12 +1,13 @@
 """Rank documents for queries: ``lmzoo retrieve DOCUMENTS QUERIES``."""
 
 import argparse
+import hashlib
 import itertools
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ OPTIONS = {
 }
 """The `RankingOptions`, which may have several values: the default of each, and what it is."""
 
-VERSION = 1
+VERSION = 2
 """A part of the key of the index on disk. Raise it with every change of `analysis` or `Index.packed`."""
 
 
@@ -95,13 +96,20 @@ def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index
     """The index of the documents, and the words of each query; ``judged`` as in `read_records`."""
     stop = frozenset() if arguments.stop == "none" else read_stop_words(Path(arguments.stop))
     words = analysis(stop, stemmer(arguments.stem))
-    documents, queries = read_records(arguments.documents), read_records(arguments.queries, judged)
-    key = json.dumps([VERSION, sorted(stop), arguments.stem, documents]).encode()
-    packed = kept("index", key, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
-    index = Index.unpacked(packed)
+    queries = read_records(arguments.queries, judged)
+    index = Index.unpacked(_packed(arguments.documents, [sorted(stop), arguments.stem], words))
     if not len(index.tokens):
         raise UserError(f"{arguments.documents}: has stop words alone", "ask for --stop none")
     return index, {name: index.numbers(words(text)) for name, text in queries.items()}
+
+
+def _packed(file: Path, options: list[Any], words: Callable[[str], list[str]]) -> memoryview:
+    """The index of a file's documents, whose texts then leave the memory."""
+    documents, digest = read_records(file), hashlib.sha256()
+    for record in documents.items():
+        digest.update(json.dumps(record).encode())
+    key = json.dumps([VERSION, *options, digest.hexdigest()]).encode()
+    return kept("index", key, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
 
 
 def _left_out(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import logging
+import mmap
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,8 +22,8 @@ def cache_folder() -> Path:
     return (Path(shared) if shared else Path.home() / ".cache") / "lmzoo"
 
 
-def kept(kind: str, key: bytes, compute: Callable[[], bytes]) -> bytes:
-    """A result, read from `cache_folder` if it is there, else computed and written to it, if that can be written.
+def kept(kind: str, key: bytes, compute: Callable[[], bytes]) -> memoryview:
+    """A result, mapped from `cache_folder` if it is there, else computed and written to it, if that can be written.
 
     Args:
         kind: the first part of the file's name.
@@ -30,16 +31,17 @@ def kept(kind: str, key: bytes, compute: Callable[[], bytes]) -> bytes:
     """
     name = f"{kind}-{sha256(key)}"
     try:
-        digest, _, data = (cache_folder() / name).read_bytes().partition(b"\n")
-        if digest == sha256(data).encode():
-            return data
-    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        with (cache_folder() / name).open("rb") as stream:
+            whole = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+        if whole[-64:] == sha256(whole[:-64]).encode():
+            return whole[:-64]
+    except (OSError, RuntimeError, ValueError):  # RuntimeError: there is no home; ValueError: the file is empty
         pass
     data = compute()
     with contextlib.suppress(OSError, RuntimeError):
         cache_folder().mkdir(parents=True, exist_ok=True)
-        write_atomic(cache_folder() / name, sha256(data).encode() + b"\n" + data)
-    return data
+        write_atomic(cache_folder() / name, data + sha256(data).encode())
+    return memoryview(data)
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ def foreign(begin: bytes) -> tuple[str | None, str]:
     return next((said for sign, said in FOREIGN.items() if begin.startswith(sign)), (None, "convert it first"))
 
 
-def sha256(data: bytes) -> str:
+def sha256(data: bytes | memoryview) -> str:
     """The hexadecimal SHA-256 of some bytes."""
     return hashlib.sha256(data).hexdigest()
 

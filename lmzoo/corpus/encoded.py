@@ -115,7 +115,7 @@ def text_checksums(files: Sequence[Path], form: Form) -> Checksums | None:
            for f, s in zip(files, stats, strict=True)]  # fmt: skip
     changed = max(max(s.st_mtime, s.st_ctime) for s in stats)
     unsettled = time.time() - changed < SETTLED
-    return Checksums(*json.loads(compute() if unsettled else kept("sha256", json.dumps(key).encode(), compute)))
+    return Checksums(*json.loads(compute() if unsettled else bytes(kept("sha256", json.dumps(key).encode(), compute))))
 
 
 def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vocabulary | Limits) -> Encoded:
@@ -159,7 +159,7 @@ def learnt_pieces(files: Sequence[Path], sums: Checksums | None, form: Form) -> 
         return json.dumps(dict(learnt(lines, cast(Kind, form.unit), form.subwords).scores)).encode()
 
     key = json.dumps([VERSION, sums, _key(form)]).encode()
-    return Subwords(cast(Kind, form.unit), json.loads(kept("subwords", key, compute)))
+    return Subwords(cast(Kind, form.unit), json.loads(bytes(kept("subwords", key, compute))))
 
 
 def _key(form: Form) -> dict[str, Any]:

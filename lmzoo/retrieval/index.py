@@ -18,33 +18,40 @@ class Index:
         lengths: (N,) |d|, the words of each document.
     """
 
-    def __init__(self, names: list[str], words: list[str], lengths: list[int], tokens: np.ndarray):
+    def __init__(self, names: list[str], words: list[str], lengths: list[int], tokens: np.ndarray,
+                 posted: np.ndarray, first: list[int]):  # fmt: skip
         self.names, self.lengths, self.tokens = names, np.array(lengths), tokens
         self.words = {word: number for number, word in enumerate(words)}
         self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
-        self._document = np.repeat(np.arange(len(names), dtype=np.int32), self.lengths)  # (T,)
-        self._places = np.argsort(self.tokens, kind="stable")  # (T,) the places of word 0, those of word 1, …
-        self._begins = np.searchsorted(self.tokens[self._places], np.arange(len(self.words) + 1))  # (V + 1,)
+        self._posted = posted  # (2, P) the documents of word 0, of word 1, …, and how often each has it
+        self._first = first  # V + 1, where those of each word begin
 
     @classmethod
     def of(cls, documents: Mapping[str, Iterable[str]]) -> "Index":
         """Of the words of each document."""
         words: dict[str, int] = {}
-        numbers = [[words.setdefault(word, len(words)) for word in text] for text in documents.values()]
-        tokens = np.array([word for text in numbers for word in text], dtype=np.int32)
-        return cls(list(documents), list(words), list(map(len, numbers)), tokens)
+        texts = [np.array([words.setdefault(word, len(words)) for word in text], "<i4") for text in documents.values()]
+        tokens, lengths = np.concatenate(texts), list(map(len, texts))
+        places = np.argsort(tokens, kind="stable")
+        word, document = tokens[places], np.repeat(np.arange(len(texts), dtype="<i4"), lengths)[places]
+        new = np.flatnonzero(np.diff(word, prepend=-1) | np.diff(document, prepend=-1))
+        posted = np.stack([document[new], np.diff(new, append=len(tokens)).astype("<i4")])
+        first = np.searchsorted(word[new], np.arange(len(words) + 1)).tolist()
+        return cls(list(documents), list(words), lengths, tokens, posted, first)
 
     def packed(self) -> bytes:
         """All of it, for `unpacked`."""
-        header = json.dumps([self.names, list(self.words), self.lengths.tolist()])
-        return header.encode() + b"\n" + self.tokens.astype("<i4").tobytes()
+        header = json.dumps([self.names, list(self.words), self.lengths.tolist(), self._first]).encode()
+        sizes = np.array([self.tokens.size, self._posted.size], "<i8")
+        return b"".join([*(part.tobytes() for part in (sizes, self.tokens, self._posted)), header])
 
     @classmethod
-    def unpacked(cls, data: bytes) -> "Index":
-        """The index that `packed` wrote."""
-        header, _, tokens = data.partition(b"\n")
-        names, words, lengths = json.loads(header)
-        return cls(names, words, lengths, np.frombuffer(tokens, dtype="<i4"))
+    def unpacked(cls, data: memoryview) -> "Index":
+        """The index that `packed` wrote. Its largest parts stay in ``data``, which may be a mapped file."""
+        tokens, posted = np.frombuffer(data, "<i8", 2)
+        numbers = np.frombuffer(data, "<i4", tokens + posted, 16)
+        names, words, lengths, first = json.loads(bytes(data[16 + numbers.nbytes :]))
+        return cls(names, words, lengths, numbers[:tokens], numbers[tokens:].reshape(2, -1), first)
 
     def numbers(self, text: Iterable[str]) -> list[int]:
         """The numbers of the words of a query; words that no document has are left out."""
@@ -56,18 +63,19 @@ class Index:
 
     def postings(self, word: int) -> tuple[np.ndarray, np.ndarray]:
         """(n,) ascending, the documents that have a word, and (n,) how often."""
-        documents, counts, begins = self._postings
-        own = slice(begins[word], begins[word + 1])
-        return documents[own], counts[own]
+        documents, counts = self._posted[:, self._first[word] : self._first[word + 1]]
+        return documents, counts
 
     @cached_property
-    def _postings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The documents of word 0, of word 1, …, how often each has it, and (V + 1,) where those of a word begin."""
-        documents = self._document[self._places]
-        new = np.diff(documents, prepend=-1) != 0
-        new[self._begins[:-1]] = True
-        first = np.flatnonzero(new)
-        return documents[first], np.diff(first, append=len(documents)), np.searchsorted(first, self._begins)
+    def _document(self) -> np.ndarray:
+        """(T,) the document of each place."""
+        return np.repeat(np.arange(len(self.names), dtype=np.int32), self.lengths)
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """(T,) the places of word 0, those of word 1, …, and (V + 1,) where those of each begin."""
+        places = np.argsort(self.tokens, kind="stable")
+        return places, np.searchsorted(self.tokens[places], np.arange(len(self.words) + 1))
 
     def followed(self, gram: Sequence[int]) -> np.ndarray:
         """(N,) how often each document has these words with a word after them."""
@@ -75,7 +83,7 @@ class Index:
 
     def share(self, word: int) -> float:
         """p(w|C), the relative frequency of a word in the collection."""
-        return float(self._begins[word + 1] - self._begins[word]) / len(self.tokens)
+        return float(self.postings(word)[1].sum()) / len(self.tokens)
 
     def text(self, document: int) -> np.ndarray:
         """(|d|,) the words of a document."""
@@ -83,7 +91,8 @@ class Index:
 
     def _find(self, gram: Sequence[int]) -> np.ndarray:
         """The places where these words begin."""
-        at = self._places[self._begins[gram[0]] : self._begins[gram[0] + 1]]
+        places, begins = self._places
+        at = places[begins[gram[0]] : begins[gram[0] + 1]]
         for step, word in enumerate(gram[1:], 1):
             at = self._with_next(at, step)
             at = at[self.tokens[at + step] == word]

@@ -26,7 +26,7 @@ import numpy as np
 
 JOBS = Path(__file__).with_name("waits_jobs.py")
 LMZOO = Path(sys.executable).with_name("lmzoo")
-RUNS = "outputs/*/*"
+RUNS = "outputs/*/*/"
 NEW = "run_dir=new"
 """A run that each round makes anew."""
 Command = Sequence[str | Path]

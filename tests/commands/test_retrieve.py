@@ -1,3 +1,4 @@
+import mmap
 import os
 import re
 from pathlib import Path
@@ -75,11 +76,28 @@ def test_an_index_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     Path("docs").write_text(FILES["docs"].replace("heat", "wings"))
     assert command("docs", "queries", main=main).out != plain
     assert len(built) == 4
-    for file in (tmp_path / "cache").iterdir():
-        file.write_bytes(file.read_bytes()[:-3])
     Path("docs").write_text(FILES["docs"])
-    assert command("docs", "queries", "--order", "2", main=main).out == plain
-    assert len(built) == 5
+    for end, times in ((-3, 5), (0, 6)):
+        for file in (tmp_path / "cache").iterdir():
+            file.write_bytes(file.read_bytes()[:end])
+        assert command("docs", "queries", "--order", "2", main=main).out == plain
+        assert len(built) == times
+
+
+@pytest.mark.usefixtures("files")
+def test_a_later_start_maps_the_index_and_sorts_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LMZOO_CACHE", str(tmp_path / "cache"))
+    indexes, files, unpack = [], [], Index.unpacked
+    monkeypatch.setattr(
+        Index, "unpacked", lambda data: files.append(data) or indexes.append(unpack(data)) or indexes[-1]
+    )
+    for _ in range(2):
+        assert command("docs", "queries", main=main).code == 0
+    index, file = indexes[1], files[1]
+    assert isinstance(file.obj, mmap.mmap)
+    for part in (index.tokens, *index.postings(0)):
+        assert np.shares_memory(part, np.frombuffer(file, np.uint8))
+    assert not {"_places", "_document"}.intersection(vars(index))
 
 
 def test_judged_runs_have_figures(files: Path):

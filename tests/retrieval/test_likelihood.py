@@ -26,7 +26,8 @@ def texts() -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def index(texts: list[list[str]]) -> Index:
-    return Index.of({f"d{number}": text for number, text in enumerate(texts)})
+    built = Index.of({f"d{number}": text for number, text in enumerate(texts)})
+    return Index.unpacked(memoryview(built.packed()))
 
 
 def count(text: list[str], gram: str) -> int:
