@@ -41,6 +41,8 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
             key, _, values = str(override.input_line).partition("=")
             written = f"a list is '{key}=[{values}]', a name with a comma \"{key}='{values}'\""
             raise UserError(problem, written if key.startswith("corpus.") else None)
+        if override.is_interval_sweep() and "hydra/sweeper" not in {other.key_or_group for other in overrides}:
+            raise UserError(f"{override.input_line}: an interval needs a search", "add hydra/sweeper=search")
         if override.key_or_group in FOLDERS:
             raise UserError(f"{override.key_or_group}: Hydra keeps no folders here", "choose run_dir=FOLDER")
     overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]

@@ -70,6 +70,8 @@ from command_line import SMALL, command
         ("optimizer.learning_rate=3", "optimizer.learning_rate: no such option; did you mean 'optimizer.lr'?"),
         ("learning_rate=3", "learning_rate: no such option; did you mean 'optimizer.lr'?"),
         ("model=rnn,lstm", "model=rnn,lstm: several values make a sweep, which needs -m before it"),
+        ("-m optimizer.lr=interval(0,1)", "optimizer.lr=interval(0,1): an interval needs a search; add hydra/sweeper"),
+        ("-m optimizer.lr=tag(log,interval(1,2))", ": an interval needs a search; add hydra/sweeper=search"),
         (
             "corpus.train=a,b",
             """before it; a list is 'corpus.train=[a,b]', a name with a comma "corpus.train='a,b'\"""",
