@@ -74,6 +74,10 @@ class CommandParser(argparse.ArgumentParser):
         about = about if default is None else f"{about} ({default})"
         self.add_argument(option, type=bounded(annotation), default=default, help=about)
 
+    def add_file(self, option: str, about: str) -> None:
+        """A file to write or to read."""
+        self.add_argument(option, type=Path, metavar="FILE", help=about)
+
     def add_text(self, what: str) -> None:
         """A text, by default standard input: ``text``, which `text_file` finds; and ``--tokenize``."""
         self.add_argument("text", nargs="?", default="-", help=f"{what}; - is standard input, the default")

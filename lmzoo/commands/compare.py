@@ -251,15 +251,10 @@ def main() -> int:
     parser.add_argument("runs", nargs="*", help="runs, patterns, or folders above runs (default: outputs)")
     parser.add_argument("--seeds", action="store_true", help="list the runs of each seed")
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each row, with all its options")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON")
-    parser.add_argument(
-        "--plot",
-        type=Path,
-        metavar="FILE",
-        help="draw perplexity by epochs, time and parameters; with --tokens the difference by the frequency of words; "
-        "with --sentence the surprisal of each word",
-    )
+    parser.add_file("--csv", "write a line for each row, with all its options")
+    parser.add_file("--json", "write the rows as JSON")
+    about = "draw perplexity by epochs, time and parameters; with --tokens the difference by the frequency of words"
+    parser.add_file("--plot", f"{about}; with --sentence the surprisal of each word")
     of_words = parser.add_mutually_exclusive_group()
     of_words.add_argument("--sentence", metavar="TEXT", help="the surprisal of each word of it under each of the runs")
     of_words.add_argument(
@@ -290,16 +285,15 @@ def main() -> int:
             of = ", ".join("the table of runs" if way == "table" else f"--{way}" for way in ways)
             raise UserError(f"--{option}: is of {of}", "leave it out")
     split, seed = arguments.split or "test", int(arguments.seed or 0)
+    check_output(arguments.csv, arguments.json, picture=arguments.plot)
     if arguments.mixture:
         if split == "valid":
             raise UserError("--mixture: its weights are fitted to valid", "choose another --split")
         print(printable(compare_mixture(given, split, arguments.device), "\n"))
         return 0
     if arguments.tokens:
-        check_output(picture=arguments.plot)
         print(printable(compare_tokens(given, split, arguments.device, seed, arguments.plot), "\n"))
         return 0
-    check_output(arguments.csv, arguments.json, picture=arguments.plot)
     runs = matching(arguments.runs or [str(OUTPUTS)])
     if arguments.sentence is not None:
         if not arguments.runs:

@@ -1,7 +1,6 @@
 """Show what is inside a hidden Markov model or a linear dynamical system: ``lmzoo inspect RUN``."""
 
 import math
-from pathlib import Path
 
 import torch
 
@@ -120,7 +119,7 @@ def main() -> int:
     parser.add_argument("--sentence", action="append", default=[], help="words separated by spaces; may be repeated")
     parser.add_argument("--split", choices=SPLITS, help="whose use of states is shown (valid)")
     parser.add_number("--shown", Size, "how many words or states each list has (12; dynamics: 6)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw transitions and the use of states, or dynamics")
+    parser.add_file("--plot", "draw transitions and the use of states, or dynamics")
     parser.add_device()
     options = parser.parse_args()
     if options.plot and (options.state or options.sentence):

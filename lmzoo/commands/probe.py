@@ -79,13 +79,13 @@ def main() -> int:
     parser.add_argument("vectors", action=RunFolder, nargs="+", help=what)
     parser.add_argument("--sets", type=Path, nargs="*", metavar="FILE", help="two words and a number on each line; "
                         "where not given, those of wordsim and wordsim-more below $LMZOO_DATA or data")  # fmt: skip
-    parser.add_argument("--analogies", type=Path, metavar="FILE", help="four words on each line, in word2vec's format; "
-                        "where not given, analogies/questions-words.txt below $LMZOO_DATA or data")  # fmt: skip
+    about = "four words on each line, in word2vec's format; where not given, analogies/questions-words.txt below "
+    parser.add_file("--analogies", f"{about}$LMZOO_DATA or data")
     parser.add_argument("--neighbours", action="append", default=[], metavar="WORD", help="the nearest words, and "
                         "no measures unless --sets or --analogies is given; may be repeated")  # fmt: skip
     parser.add_number("--count", Size, "how many neighbours", 10)
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write a line for each measure and neighbour")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the same as JSON")
+    parser.add_file("--csv", "write a line for each measure and neighbour")
+    parser.add_file("--json", "write the same as JSON")
     options = parser.parse_args()
     measured = not options.neighbours or options.sets or options.analogies
     sets, analogies = _files(options.sets, options.analogies) if measured else ([], None)

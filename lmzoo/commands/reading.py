@@ -40,14 +40,10 @@ def main() -> int:
     parser.add_argument("--place", default="zone", metavar="COLUMN", help="the place of a word in its text (zone)")
     parser.add_argument("--sentence", metavar="COLUMN", help="its sentence; where not given, sentences end with . ? !")
     parser.add_tokenize()
-    parser.add_argument(
-        "--words",
-        type=Path,
-        metavar="FILE",
-        help="write each word with its ids and time, the bits of its share of train, and those of each run, as TSV",
-    )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the gain against the perplexity")
+    about = "write each word with its ids and time, the bits of its share of train, and those of each run, as TSV"
+    parser.add_file("--words", about)
+    parser.add_file("--csv", "write the table as CSV")
+    parser.add_file("--plot", "draw the gain against the perplexity")
     parser.add_device()
     arguments = parser.parse_args()
     check_output(arguments.words, arguments.csv, picture=arguments.plot, inputs=[arguments.table])

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -67,12 +66,8 @@ def main() -> int:
     units = parser.add_mutually_exclusive_group()
     units.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
     units.add_argument("--log10", dest="unit", action="store_const", const="log10", help="not in nats")
-    parser.add_argument(
-        "--export",
-        type=Path,
-        metavar="FILE",
-        help="write log p of every token of valid and test for compare --tokens, in nats, as numpy's savez does",
-    )
+    about = "write log p of every token of valid and test for compare --tokens, in nats, as numpy's savez does"
+    parser.add_file("--export", about)
     parser.add_device()
     arguments = parser.parse_args()
     if arguments.export:

@@ -4,7 +4,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 
-from lmzoo.cli.command import CommandParser, bounded, check_output, text_file, warn
+from lmzoo.cli.command import CommandParser, check_output, text_file, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable, printable_json
 from lmzoo.core.files import write_output
@@ -29,18 +29,8 @@ def main() -> int:
     )
     parser.add_run("outputs/pos/hmm_tagger", "the folder of a run of lmzoo label")
     parser.add_argument("text", nargs="?", default="-", help="a file; - is standard input, the default")
-    parser.add_argument(
-        "--best",
-        type=bounded(Size),
-        metavar="K",
-        help="print the K best labellings of each sentence as JSON, with log p",
-    )
-    parser.add_argument(
-        "--plot",
-        type=Path,
-        metavar="FILE",
-        help="draw which labels of the text, which has them all, are taken for which",
-    )
+    parser.add_number("--best", Size, "print so many of the best labellings of each sentence as JSON, with log p")
+    parser.add_file("--plot", "draw which labels of the text, which has them all, are taken for which")
     arguments = parser.parse_args()
     if arguments.plot and arguments.best:
         raise UserError(f"--plot {arguments.plot}: is of the best labels alone", "leave out --best")

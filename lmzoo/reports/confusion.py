@@ -25,10 +25,7 @@ def shares(right: Sequence[str], predicted: Sequence[str]) -> tuple[list[str], n
 
 
 def picture_of_confusion(labels: Sequence[str], percent: np.ndarray, title: str, file: Path) -> bytes:
-    """What is right in grey numbers; the colour of an error is its share of the row.
-
-    Raises: as `lmzoo.reports.charts.rendered`.
-    """
+    """What is right in grey numbers; the colour of an error is its share of the row."""
     with charts("--plot") as pyplot:
         across = 1.6 + 0.34 * max(len(labels), 8)
         figure, axes = pyplot.subplots(figsize=(across + 0.9, across))

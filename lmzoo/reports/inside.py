@@ -52,8 +52,6 @@ def picture_of_states(names: Sequence[str], matrix: Tensor, visits: Tensor, text
     Args:
         names, matrix: as `transitions` gives them.
         text: which the visits are of.
-
-    Raises: as `lmzoo.reports.charts.rendered`.
     """
     with charts("--plot") as pyplot:
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.5, 5.2), width_ratios=(1.25, 1))
@@ -85,10 +83,7 @@ def half_lives(model: LinearDynamicalSystem) -> Tensor:
 
 
 def picture_of_dynamics(model: LinearDynamicalSystem, file: Path) -> bytes:
-    """The eigenvalues of a system's transition matrix A, and what these say of its memory: see `half_lives`.
-
-    Raises: as `lmzoo.reports.charts.rendered`.
-    """
+    """The eigenvalues of a system's transition matrix A, and what these say of its memory: see `half_lives`."""
     eigenvalues, lives = torch.linalg.eigvals(model.A.double().cpu()), half_lives(model)
     with charts("--plot") as pyplot:
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3.8), width_ratios=(1, 1.15))

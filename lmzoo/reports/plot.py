@@ -48,8 +48,7 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
     Args:
         file: its ending is the format.
 
-    Raises: UserError where Matplotlib is missing, or does not know the format, and where no run has a perplexity, as
-        runs of labels have none.
+    Raises: UserError where no run has a perplexity, as runs of labels have none.
     """
     drawn = {group.title: _drawn(group) for group in tables if group.kind is not LABELS}
     drawn = {title: runs for title, runs in drawn.items() if runs}

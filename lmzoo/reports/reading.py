@@ -309,8 +309,6 @@ def picture(readers: Sequence[tuple[str, float, Gain]], file: Path) -> bytes:
     Args:
         readers: the name, the perplexity per word and the gain of each.
         file: its ending is the format.
-
-    Raises: UserError where Matplotlib is missing, or does not know the format.
     """
     with charts(f"--plot {file}") as pyplot:
         figure, axes = pyplot.subplots(figsize=(6, 4))

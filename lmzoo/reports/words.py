@@ -33,8 +33,6 @@ def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, ti
 
     Args:
         bands: their gains are in bits.
-
-    Raises: as `lmzoo.reports.charts.rendered`.
     """
     with charts("--plot") as pyplot:
         figure, axes = pyplot.subplots(figsize=(7.2, 3.8))
@@ -62,10 +60,7 @@ def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, ti
 
 
 def picture_of_sentence(words: Sequence[str], models: Sequence[Surprisals], file: Path) -> bytes:
-    """The surprisal of each word of a sentence under several models; a ring where a model does not know the word.
-
-    Raises: as `lmzoo.reports.charts.rendered`.
-    """
+    """The surprisal of each word of a sentence under several models; a ring where a model does not know the word."""
     rows = math.ceil(len(words) / WORDS)
     across = math.ceil(len(words) / rows)
     with charts("--plot") as pyplot:
