@@ -257,21 +257,11 @@ def main() -> int:
     parser.add_file("--plot", f"{about}; with --sentence the surprisal of each word")
     of_words = parser.add_mutually_exclusive_group()
     of_words.add_argument("--sentence", metavar="TEXT", help="the surprisal of each word of it under each of the runs")
-    of_words.add_argument(
-        "--tokens",
-        nargs=2,
-        action=RunFolder,
-        metavar=("A", "B"),
-        help="on which words two runs differ most, or a run and a file of lmzoo score --export",
-    )
-    of_words.add_argument(
-        "--mixture",
-        nargs="+",
-        action=RunFolder,
-        metavar="RUN or FILE",
-        help="the perplexity of runs and such files mixed by the token, with weights that EM finds on valid; "
-        "model=mixture makes a run of runs",
-    )
+    about = "on which words two runs differ most, or a run and a file of lmzoo score --export"
+    of_words.add_argument("--tokens", nargs=2, action=RunFolder, metavar=("A", "B"), help=about)
+    about = "the perplexity of runs and such files mixed by the token, with weights that EM finds on valid"
+    about += "; model=mixture makes a run of runs"
+    of_words.add_argument("--mixture", nargs="+", action=RunFolder, metavar="RUN or FILE", help=about)
     parser.add_argument("--split", choices=SPLITS, help="with --tokens, --mixture (default: test)")
     parser.add_argument("--seed", type=bounded(Seed), help="with --tokens: of the bootstrap (default: 0)")
     parser.add_device()

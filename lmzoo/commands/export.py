@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import torch
 
-from lmzoo.cli.command import CommandParser, bounded, check_output, open_run, require_kind, warn
+from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
@@ -115,18 +115,10 @@ def main() -> int:
         help="card, the default for a name that ends with .md; arpa for n-gram models; for word vectors word2vec's "
         "binary (the default) or text format, or GloVe's text",
     )
-    parser.add_argument(
-        "--prune",
-        metavar="THETA",
-        type=bounded(NonNegative),
-        help="leave out n-grams without which the perplexity of text from the model is less than (1 + THETA) times "
-        "what it was, such as 1e-8 (Stolcke 1998)",
-    )
-    parser.add_argument(
-        "--words",
-        metavar="LIST",
-        help="leave out n-grams with a word that is not in a run, an ARPA file or a file with a word a line",
-    )
+    about = "leave out n-grams without which the perplexity of the model's text is below (1 + PRUNE) times what it was"
+    parser.add_number("--prune", NonNegative, f"{about}, such as 1e-8 (Stolcke 1998)")
+    about = "leave out n-grams with a word that is not in a run, an ARPA file or a file with a word a line"
+    parser.add_argument("--words", metavar="LIST", help=about)
     options = parser.parse_args()
     source: Path = options.run
     check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])

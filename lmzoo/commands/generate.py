@@ -73,24 +73,18 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser.add_argument(
         "--prompt", default="", help="the first words of each text; those unknown to the model become <unk>"
     )
-    parser.add_argument(
-        "--condition",
-        metavar="LABEL",
-        help="the label of all lines, where the run's lines have labels; where not given, a label is drawn for each "
-        "text as often as train, or the prompt, has it, and printed with a tab before each line",
+    about = (
+        "the label of all lines, where they have one; else each text draws one as often as train, or the prompt, has"
     )
+    parser.add_argument("--condition", metavar="LABEL", help=f"{about} it, printed with a tab before each line")
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
     parser.add_number("--top-k", Size, "draw from the K likeliest words alone; 1 is greedy")
     parser.add_argument(
         "--top-p", type=float, default=1.0, help="from the fewest words with this probability together (1)"
     )
     parser.add_argument("--typical", type=float, default=1.0, help="likewise, words of typical information first (1)")
-    parser.add_argument(
-        "--repetition",
-        type=float,
-        default=1.0,
-        help="log p of a word that the text has already is multiplied by this; above 1 words are repeated less (1)",
-    )
+    about = "log p of a word that the text has already is multiplied by this; above 1 words are repeated less (1)"
+    parser.add_argument("--repetition", type=float, default=1.0, help=about)
     parser.add_argument(
         "--no-unknown", action="store_true", help="leave out <unk>; other words keep the ratio of their probabilities"
     )

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from lmzoo.cli.command import CommandParser, bounded, check_output, warn
+from lmzoo.cli.command import CommandParser, check_output, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.disk_cache import kept
 from lmzoo.core.errors import UserError, shortened
@@ -138,28 +138,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("documents", type=Path, help="a file, in one of these forms")
     parser.add_argument("queries", type=Path, help="a file, likewise")
-    parser.add_argument(
-        "--qrels", type=Path, metavar="FILE", help="judgements, TREC's, BEIR's or Cranfield's: print measures"
-    )
-    parser.add_argument("--run", type=Path, metavar="FILE", help="write TREC's run file; printed without --qrels, too")
+    parser.add_file("--qrels", "judgements, TREC's, BEIR's or Cranfield's: print measures")
+    parser.add_file("--run", "write TREC's run file; printed without --qrels, too")
     for name, (default, what) in OPTIONS.items():
         parser.add_argument(
             _flag(name), dest=name, nargs="+", type=type(default), default=[default],
             metavar=name[0].upper(), help=f"{what} (default: {default:g})",
         )  # fmt: skip
-    parser.add_argument(
-        "--bm25",
-        type=float,
-        nargs=2,
-        metavar=("K1", "B"),
-        help="rank by BM25, not by a likelihood, such as 1.2 0.75",
-    )
+    about = "rank by BM25, not by a likelihood, such as 1.2 0.75"
+    parser.add_argument("--bm25", type=float, nargs=2, metavar=("K1", "B"), help=about)
     parser.add_argument("--prior", default="uniform", help="p(d): uniform, length, or a file of lines 'NAME WEIGHT'")
     parser.add_argument("--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 of English)")
     parser.add_argument("--stem", default="porter", help="a stemmer of Snowball, or none (default: porter)")
-    parser.add_argument("--depth", type=bounded(Size), default=1000, help="documents for each query (default: 1000)")
-    folds = Annotated[int, Bounds(low=2, high=2**31 - 1)]
-    parser.add_argument("--folds", type=bounded(folds), default=5, help="of cross-validation (default: 5)")
+    parser.add_number("--depth", Size, "documents for each query", 1000)
+    parser.add_number("--folds", Annotated[int, Bounds(low=2, high=2**31 - 1)], "of cross-validation", 5)
     return parser
 
 
