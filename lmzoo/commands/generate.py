@@ -70,18 +70,14 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     length.add_argument("--tokens", type=bounded(Size), default=200, help="how many, ends of lines included (200)")
     length.add_argument("--sentences", type=bounded(Size), help="so many whole sentences in each text")
     parser.add_number("--samples", Size, "how many texts, an empty line between them", 1)
-    parser.add_argument(
-        "--prompt", default="", help="the first words of each text; those unknown to the model become <unk>"
-    )
+    parser.add_argument("--prompt", default="", help="the first words of each text; unknown ones become <unk>")
     about = (
         "the label of all lines, where they have one; else each text draws one as often as train, or the prompt, has"
     )
     parser.add_argument("--condition", metavar="LABEL", help=f"{about} it, printed with a tab before each line")
     parser.add_argument("--temperature", type=float, default=1.0, help="below 1 likely words get likelier (1)")
     parser.add_number("--top-k", Size, "draw from the K likeliest words alone; 1 is greedy")
-    parser.add_argument(
-        "--top-p", type=float, default=1.0, help="from the fewest words with this probability together (1)"
-    )
+    parser.add_argument("--top-p", type=float, default=1.0, help="from the fewest words of this probability in all (1)")
     parser.add_argument("--typical", type=float, default=1.0, help="likewise, words of typical information first (1)")
     about = "log p of a word that the text has already is multiplied by this; above 1 words are repeated less (1)"
     parser.add_argument("--repetition", type=float, default=1.0, help=about)

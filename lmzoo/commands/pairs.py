@@ -91,9 +91,7 @@ def main() -> int:
         epilog="example: lmzoo pairs outputs/ptb/lstm blimp/*.jsonl --tokenize ptb",
     )
     parser.add_run("outputs/ptb/lstm")
-    parser.add_argument(
-        "files", type=Path, nargs="+", help="JSON Lines with sentence_good and sentence_bad, as BLiMP's"
-    )
+    parser.add_argument("files", type=Path, nargs="+", help="JSON Lines with sentence_good, sentence_bad, as BLiMP's")
     parser.add_tokenize()
     parser.add_argument("--json", action="store_true", help="print JSON, with log p of both sentences in nats")
     parser.add_device()

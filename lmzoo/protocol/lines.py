@@ -1,5 +1,7 @@
 """Lines of text, scored word by word."""
 
+import contextlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, starmap, tee
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import shortened
+from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
@@ -17,6 +19,8 @@ from lmzoo.corpus.lines import by_line, line_sums
 from lmzoo.corpus.vocabulary import UNK, turned, utf8
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import checked, part_logprobs, text_logprobs
+
+log = logging.getLogger(__name__)
 
 
 class Line(NamedTuple):
@@ -105,10 +109,23 @@ def file_parts(
     where = where or str(file)
     if not vocabulary.conditions:
         pieces = reading(file, shown, vocabulary.form.spaced or tokenize is not None)
-        return starmap(Part, vocabulary.encode_pieces(_tokenized(pieces, tokenize) if tokenize else pieces, where))
+        pieces = _tokenized(pieces, tokenize) if tokenize else pieces
+        return _case_told(starmap(Part, vocabulary.encode_pieces(pieces, where)), vocabulary, where)
     labels, lines = split_labels(read_lines(file), where)
     text = utf8(map(tokenize, lines) if tokenize else lines, where)
     return [Part(text, vocabulary.encode(text, where), label_numbers(labels, vocabulary.conditions, where))]
+
+
+def _case_told(parts: Iterator[Part], vocabulary: Vocabulary, where: str) -> Iterator[Part]:
+    """Parts of a text; a warning where many words of the first are unknown, and most of these by their capitals."""
+    for number, part in enumerate(parts):
+        if not number and part.text and UNK in vocabulary.index:
+            with contextlib.suppress(UserError):  # of <EOS>
+                small = vocabulary.encode(part.text.decode().lower().encode())
+                unknown, still = (int((tokens == vocabulary.index[UNK]).sum()) for tokens in (part.tokens, small))
+                if unknown > max(2 * still, len(part.tokens) // 10):
+                    log.warning("%s: most of its unknown words are known in small letters; write it in these", where)
+        yield part
 
 
 def _tokenized(pieces: Iterable[bytes], tokenize: Callable[[str], str]) -> Iterator[bytes]:

@@ -358,6 +358,17 @@ def test_mistakes(run: Path, tmp_path: Path, main, text: str, more: list[str], m
     assert message in command(str(run), str(tmp_path / "text"), *more, main=main).refused()
 
 
+@pytest.mark.parametrize("main", [score.main, evaluate.main])
+def test_capitals_that_make_words_unknown_are_told(run: Path, tmp_path: Path, main, caplog: pytest.LogCaptureFixture):
+    """Only a text of which many words are unknown, and most of these by their capitals alone."""
+    for text, told in (("THE DOG SAW A CAT\n", True), ("the dog saw\n", False), ("the Zebra ran X Y\n", False)):
+        (tmp_path / "text").write_text(text)
+        caplog.clear()
+        assert command(str(run), str(tmp_path / "text"), main=main).code == 0
+        small = f"{tmp_path / 'text'}: most of its unknown words are known in small letters; write it in these"
+        assert (small in caplog.messages) == told, text
+
+
 def test_plain_text_is_cut_into_words():
     assert ptb("Mr. Smith’s U.S. firm doesn't pay $3,000.50; they can't, in 1987.") == (
         "mr. smith 's u.s. firm does n't pay $ N they ca n't in N"
