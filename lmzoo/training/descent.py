@@ -198,9 +198,8 @@ def _windows(corpus: Corpus, options: TrainerOptions, seed: int) -> StreamWindow
     if corpus.context == "sentence":
         return SentenceWindows(train, options.max_tokens, seed, corpus.conditions.get("train"))
     if options.batch_size > len(train):
-        raise UserError(
-            f"trainer.batch_size={options.batch_size}: train has only {len(train)} tokens, and each row needs one"
-        )
+        problem = f"trainer.batch_size={options.batch_size}: train has only {len(train)} tokens"
+        raise UserError(problem, "lower it, as each row needs one")
     if options.batch_size < ranks.world_size():
         raise UserError(
             f"trainer.batch_size={options.batch_size}: each of {ranks.world_size()} ranks needs a row", "raise it"

@@ -99,7 +99,7 @@ from command_line import SMALL, command
         ("corpus.train=-1", "corpus.train=-1: must be at least 1"),
         ("seed=-1", "seed=-1: must be at least 0"),
         ("seed=4294967296", "seed=4294967296: must be at most 4294967295"),
-        ("trainer.batch_size=1000", "trainer.batch_size=1000: train has only "),
+        ("trainer.batch_size=1000", "trainer.batch_size=1000: train has only 406 tokens; lower it, as each row needs"),
         ("model.embedding=9", "model.tied=true needs model.embedding=9 and model.hidden=8 to be equal"),
         # absent devices
         ("device=cuda:63", "device=cuda:63: there is no such device here; there are: auto, cpu"),
