@@ -81,16 +81,12 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     parser.add_argument("--typical", type=float, default=1.0, help="likewise, words of typical information first (1)")
     about = "log p of a word that the text has already is multiplied by this; above 1 words are repeated less (1)"
     parser.add_argument("--repetition", type=float, default=1.0, help=about)
-    parser.add_argument(
-        "--no-unknown", action="store_true", help="leave out <unk>; other words keep the ratio of their probabilities"
-    )
+    parser.add_argument("--no-unknown", action="store_true", help="leave out <unk>; other words keep their proportions")
     about = "print the likeliest sentences that a beam search of this width finds; … is behind those cut at --tokens"
     parser.add_number("--beam", Size, about)
     long_seed = Annotated[int, Bounds(low=0, high=2**63 - 1)]
     parser.add_number("--seed", long_seed, "of the first text; the next has the next number", 0)
-    parser.add_argument(
-        "--scores", action="store_true", help="print log p of each line in nats before it, without the prompt's"
-    )
+    parser.add_argument("--scores", action="store_true", help="print log p of each line, in nats, without the prompt's")
     parser.add_device()
     options = parser.parse_args()
     try:
