@@ -104,7 +104,7 @@ def test_a_run_reads_with_a_language_model_and_holds_it(folder: Path, model: lis
     ],
 )  # fmt: skip
 def test_what_a_language_model_has_not_learnt_is_told(folder: Path, labeller: list[str]):
-    Path("lm.txt").write_text("P\tthe walk ends\nQ\tthey walk\n" * 20)
+    Path("lm.txt").write_text("the walk ends\nthey walk\n" * 20)
     corpus = ["corpus=text", *(f"corpus.{split}=lm.txt" for split in ("train", "valid")), "corpus.context=sentence"]
     model = [*corpus, "corpus.unknown=true", *MODELS["rnn"], *QUICK, "trainer.epochs=1"]
     assert command(*model, "trainer.first_tokens=40", "run_dir=lm").code == 0
@@ -116,6 +116,7 @@ def test_what_a_language_model_has_not_learnt_is_told(folder: Path, labeller: li
     assert "lm: its training is not finished; these are the best weights so far" in log
     assert "lm: has learnt from the first 40 tokens alone" in log
     Path("lm").rename("other")
+    Path("lm.txt").write_text("P\tthe walk ends\nQ\tthey walk\n" * 20)
     assert command(*model, "corpus.condition=true", "run_dir=lm").code == 0
     refused = command(*options, "run_dir=s", main=label.main).refused()
     assert f"{labeller[-1].split('=')[0]}: lm has corpus.condition=true; choose a run without labels" in refused
