@@ -178,23 +178,28 @@ _ROWS = ("%s\t%.4f\tunknown\n", "%s\t%.4f\tknown\n", "%s\t%.4f\tknown\n\n")
 def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     """A word a line, in the unit asked for, and an empty line after each line of the text."""
     words = [*chain.from_iterable(lines.words)]
-    every = "".join(words)
-    if not every.isprintable() or '"' in every:
-        words = tab_lines([printable(word)] for word in words).split("\n")
-        del words[-1]
     cells: list[Any] = [None] * (2 * len(words))
-    cells[::2], cells[1::2] = words, (lines.logprobs * UNITS[arguments.unit]).tolist()
+    cells[::2], cells[1::2] = _shown(words), (lines.logprobs * UNITS[arguments.unit]).tolist()
     kinds = lines.known.long() + (lines.tokens == EOS_ID)
     yield "".join(map(_ROWS.__getitem__, kinds.tolist())) % tuple(cells)
 
 
 def _as_sums(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     """The sums of each line, in the unit asked for."""
-    unit = UNITS[arguments.unit]
-    yield tab_lines(
-        (f"{logprob * unit:.4f}", f"{of_known * unit:.4f}", len(words), unknown, printable(" ".join(words[:-1])))
-        for words, logprob, of_known, unknown in zip(lines.words, *lines.sums(), strict=True)
-    )
+    words = [*lines.words]
+    logprobs, of_known, unknown = lines.sums()
+    unit, texts = UNITS[arguments.unit], _shown([" ".join(line[:-1]) for line in words])
+    bits = ([value * unit for value in column] for column in (logprobs, of_known))
+    cells = zip(*bits, map(len, words), unknown, texts, strict=True)
+    yield "%.4f\t%.4f\t%d\t%d\t%s\n" * len(words) % tuple(chain.from_iterable(cells))
+
+
+def _shown(texts: list[str]) -> list[str]:
+    """Texts as cells of a table that tabs part."""
+    every = "".join(texts)
+    if every.isprintable() and '"' not in every:
+        return texts
+    return [tab_lines([["", printable(text)]])[1:-1] for text in texts]
 
 
 def _as_json(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
