@@ -4,7 +4,7 @@ import colorsys
 import contextlib
 import html
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,15 +99,16 @@ class Map:
                 found.append(row)
         return found
 
-    def svg(self, marked: Collection[str] = ()) -> str:
+    def svg(self, marked: Sequence[str] = ()) -> str:
         """The points and, where there is room, their names; points tell word, count and cluster on hover.
 
         Args:
-            marked: words of the class ``marked``, which are drawn last and have their names whatever is beneath.
+            marked: words of the class ``marked``, drawn last, the first on top; all have their names.
         """
         most = max(self.counts)
         named, points, names = {*self.named()}, [], []
-        for row in sorted(range(len(self.words)), key=lambda row: self.words[row] in marked):
+        above = {word: place for place, word in enumerate(reversed(marked), 1)}
+        for row in sorted(range(len(self.words)), key=lambda row: above.get(self.words[row], 0)):
             word, (x, y) = html.escape(printable(self.words[row])), self.places[row]
             radius = 2 + 8 * (self.counts[row] / most) ** 0.5
             kind = ' class="marked"' if self.words[row] in marked else ""

@@ -56,12 +56,13 @@ def test_marked_words_have_their_names_and_lie_above_the_others():
     places = np.array([[0.5, 0.5], [0.501, 0.5], [0.9, 0.9]])
     drawn = Map("title", ["a", "under", "b"], places, [3, 2, 1], [0, 0, 1])
     assert re.findall(r"<text(.*?) x=.*?>(.*?)</text>", drawn.svg()) == [("", "a"), ("", "b")]
-    marked = drawn.svg({"under"})
+    marked = drawn.svg(["under"])
     assert re.findall(r"<text(.*?) x=.*?>(.*?)</text>", marked) == [
         ("", "a"), ("", "b"), (' class="marked"', "under"),
     ]  # fmt: skip
     assert re.findall(r'<circle class="marked".*data-word="(.*?)"', marked) == ["under"]
     assert re.findall(r'data-word="(.*?)"', marked) == ["a", "b", "under"]
+    assert re.findall(r'data-word="(.*?)"', drawn.svg(["a", "under"])) == ["b", "under", "a"]
 
 
 def test_the_picture_tells_what_its_colours_mean(monkeypatch: pytest.MonkeyPatch):
