@@ -8,11 +8,12 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
 
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.core.extras import needed
+from lmzoo.core.options import Bounds, unfit
 from lmzoo.page import drawn, shown
 from lmzoo.page.examples import Example, example
 from lmzoo.page.zoo import Zoo
@@ -50,9 +51,9 @@ STATES = (
 )
 CONTEXTS = (
     "What does a word mean here? The state of a linear dynamical system at a token, given its whole line, is a vector. "
-    "Below each line are the nearest tokens of the training text."
+    "Below each line are the nearest tokens of the training text, by cosine."
 )
-VECTORS = "Words that occur in like surroundings have like vectors: neighbours, analogies, and a map of the commonest."
+VECTORS = "Words that occur in like surroundings have like vectors: neighbours by cosine, analogies, and a map."
 
 
 class Demo:
@@ -87,7 +88,7 @@ def demo(
         port: None is the first free one from 7860.
         plugins: the modules that the runs need; see `lmzoo.core.plugins`.
 
-    Raises: UserError as `Zoo` does, where Gradio is missing, and for a port that is taken.
+    Raises: UserError as `Zoo` does, where Gradio is missing, and for ports that are taken.
     """
     return serve(Zoo(runs, device, plugins), port)
 
@@ -104,14 +105,16 @@ def serve(zoo: Zoo, port: int | None = None) -> Demo:
     direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     if HOST not in direct.split(","):
         os.environ["no_proxy"] = ",".join(filter(None, [direct, HOST]))  # Gradio asks its own server
-    _, address, _ = blocks.launch(
-        server_name=HOST, server_port=port, share=False, root_path="", ssr_mode=False, mcp_server=False, pwa=False,
-        prevent_thread_lock=True, quiet=True, enable_monitoring=False, footer_links=[], height=800,
-        _frontend=False,  # or Gradio gives up where its own server needs more than 3 seconds for an answer
-        app_kwargs={"middleware": [middleware]}, js=(folder / "script.js").read_text(encoding="utf-8"),
-        css=(folder / "style.css").read_text(encoding="utf-8"),
-        theme=_theme(gradio),
-    )  # fmt: skip
+    try:
+        _, address, _ = blocks.launch(
+            server_name=HOST, server_port=port, share=False, root_path="", ssr_mode=False, mcp_server=False, pwa=False,
+            prevent_thread_lock=True, quiet=True, enable_monitoring=False, footer_links=[], height=800,
+            _frontend=False,  # or Gradio gives up where its own server needs more than 3 seconds for an answer
+            app_kwargs={"middleware": [middleware]}, js=(folder / "script.js").read_text(encoding="utf-8"),
+            css=(folder / "style.css").read_text(encoding="utf-8"), theme=_theme(gradio),
+        )  # fmt: skip
+    except OSError as error:
+        raise UserError(one_line(error).partition(".")[0], "choose a port with --port") from None
     return Demo(blocks, address)
 
 
@@ -121,12 +124,9 @@ def _theme(gradio: Any) -> Any:
         "body_background_fill": ("#f2f4f8", "#10141c"),
         "block_background_fill": ("#ffffff", "#171c26"),
         "block_label_text_color": ("#57606a", "#a3adba"),
-        "block_info_text_color": ("#57606a", "#a3adba"),
         "block_title_text_color": ("#57606a", "#a3adba"),
-        "block_border_color": ("#d5dae1", "#2f3846"),
         "border_color_primary": ("#d5dae1", "#2f3846"),
         "input_background_fill": ("#ffffff", "#10141c"),
-        "input_border_color": ("#d5dae1", "#2f3846"),
         "body_text_color": ("#1f2328", "#e6eaf0"),
         "body_text_color_subdued": ("#57606a", "#a3adba"),
     }
@@ -243,11 +243,12 @@ class _Page:
         self.gradio.on(
             list(triggers), draw, list(fields), output, trigger_mode="always_last", show_progress="hidden",
             concurrency_limit=1, concurrency_id=queue, api_visibility="private",
+            preprocess=False,  # or Gradio raises where a number is none, or out of its bounds, while one types it
         )  # fmt: skip
 
     def shows(self, draw: Callable[..., str], *fields: Any) -> None:
         """What is drawn of the values of fields, at first and whenever one of them changes."""
-        draw = _told(draw)
+        draw = _told(draw, fields)
         output = self.html(draw(*(field.value for field in fields)))
         self.on([field.change for field in fields], draw, fields, output)
 
@@ -287,9 +288,7 @@ class _Page:
                     model, prompt = self.choice("model", [*self.zoo.models]), self.field("prompt", self.first.begun)
                     temperature = gradio.Slider(0.1, 2, 1, step=0.05, label="temperature")
                     top_k = gradio.Slider(0, 100, 0, step=1, label="top-k: from the k likeliest words; 0 is all")
-                    top_p = gradio.Slider(
-                        0.05, 1, 1, step=0.05, label="top-p: from the likeliest words with this share"
-                    )
+                    top_p = gradio.Slider(0.05, 1, 1, step=0.05, label="top-p: from the likeliest with this share")
                     tokens = gradio.Slider(5, 100, 30, step=5, label="words")
                     number = gradio.Slider(1, 8, 3, step=1, label="samples")
                     seed = gradio.Number(0, label="seed", precision=0, minimum=0, maximum=2**31 - 1)
@@ -298,13 +297,11 @@ class _Page:
 
                     def draw(
                         model: str, prompt: str, temperature: float, top_k: int, top_p: float, tokens: int, number: int,
-                        seed: int | None, label: str,
+                        seed: int, label: str,
                     ) -> str:  # fmt: skip
-                        decoding = Decoding(temperature=temperature, top_k=int(top_k) or None, top_p=top_p)
-                        found = shown.samples(
-                            self.zoo.models[model], prompt, int(tokens), int(seed or 0), int(number), decoding,
-                            _condition(label),
-                        )  # fmt: skip
+                        decoding = Decoding(temperature=temperature, top_k=top_k or None, top_p=top_p)
+                        lm = self.zoo.models[model]
+                        found = shown.samples(lm, prompt, tokens, seed, number, decoding, _condition(label))
                         return drawn.scale() + drawn.sampled(model, found)
 
                     self.shows(draw, model, prompt, temperature, top_k, top_p, tokens, number, seed, label)
@@ -359,8 +356,7 @@ class _Page:
                     word = self.field("nearest to", self.first.word)
 
                     def near(word: str) -> str:
-                        found = self.near(word).items()
-                        return drawn.cards(drawn.neighbours(*each) for each in found)
+                        return drawn.cards(drawn.neighbours(*each) for each in self.near(word).items())
 
                     self.shows(near, word)
                 with gradio.Column(min_width=280):
@@ -374,7 +370,7 @@ class _Page:
                     def answers(a: str, a_star: str, b: str) -> str:
                         runs = self.zoo.vectors.items()
                         found = {name: shown.analogy(run.words, a, a_star, b, ANSWERS) for name, run in runs}
-                        return drawn.cards(drawn.answers(*each) for each in found.items())
+                        return drawn.cards(drawn.answers(*each, f"{b} − {a} + {a_star}") for each in found.items())
 
                     self.shows(answers, a, a_star, b)
                     self.examples(self.first.analogies, a, a_star, b)
@@ -395,11 +391,16 @@ class _Page:
         return {name: shown.neighbours(run.words, word, NEAR) for name, run in self.zoo.vectors.items()}
 
 
-def _told(draw: Callable[..., str]) -> Callable[..., str]:
-    """The same, but a mistake in what is typed is drawn."""
+def _told(draw: Callable[..., str], fields: Sequence[Any] = ()) -> Callable[..., str]:
+    """The same, but a mistake in what is typed is drawn, and so is a number that one of the fields cannot have."""
 
     def drawing(*values: Any) -> str:
         try:
+            for field, value in zip(fields, values, strict=bool(fields)):
+                if hasattr(field, "minimum"):
+                    form = Annotated[int if field.step >= 1 else float, Bounds(field.minimum, field.maximum)]
+                    if wrong := unfit(value, form):
+                        raise UserError(f"{field.label.partition(':')[0]}: must be {wrong}")
             return draw(*values)
         except UserError as error:
             return drawn.note(one_line(error))

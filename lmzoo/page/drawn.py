@@ -172,7 +172,7 @@ def coming(found: Mapping[str, shown.Next], typed: str) -> str:
     most = max((p for own in found.values() for _, p in own.words), default=1.0)
     drawn = []
     for name, own in found.items():
-        told = f"{percent(own.share)} begin with {escape(own.begun)}; of these" if own.begun else ""
+        told = f"{percent(own.share)} begin with {escape(own.begun)}; of these" if own.begun and own.words else ""
         none = note(f"no word begins so; after a space it is read as {UNK}")
         unknown = note(own.warning) if own.warning else ""
         drawn.append(card(name, told, unknown + (bars(own.words, percent, most, typed) if own.words else none)))
@@ -185,7 +185,7 @@ def coming(found: Mapping[str, shown.Next], typed: str) -> str:
 def sentence(found: shown.SentenceStates) -> str:
     """The states of each word, before and after later words are known."""
     whole = found.read == len(found.words)
-    after = "knowing the whole sentence" if whole else f"knowing {found.read} words"
+    after = "knowing the whole sentence" if whole else f"knowing {found.read} of {len(found.words)} words"
     rows = [
         '<div class="row head"><span>word</span><span>having read up to it</span>'
         f"<span>{after}</span><span>what changed its mind</span></div>"
@@ -276,9 +276,9 @@ def neighbours(name: str, ranked: shown.Ranked) -> str:
     return card(name, "", bars(ranked, "{:.2f}".format, 1.0))
 
 
-def answers(name: str, found: tuple[shown.Ranked, shown.Ranked]) -> str:
-    """The words that answer an analogy."""
-    sides = zip(("3CosAdd: b − a + a*", "3CosMul"), found, strict=True)
+def answers(name: str, found: tuple[shown.Ranked, shown.Ranked], sought: str) -> str:
+    """The words that answer an analogy, b − a + a*, which is ``sought``."""
+    sides = zip((f"3CosAdd: {escape(sought)}", "3CosMul"), found, strict=True)
     return card(
         name, "", "".join(f'<h3 class="sub">{title}</h3>{bars(ranked, "{:.2f}".format)}' for title, ranked in sides)
     )
@@ -287,7 +287,7 @@ def answers(name: str, found: tuple[shown.Ranked, shown.Ranked]) -> str:
 def places(name: str, drawn: Map, marked: Sequence[str]) -> str:
     """The map, with some words marked."""
     svg = without_templates(drawn.svg(marked))
-    return card(name, f"{len(drawn.words):,} commonest words", f'<div class="map">{svg}</div>')
+    return card(name, f"{len(drawn.words):,} commonest words", f'<div class="map" tabindex="0">{svg}</div>')
 
 
 # ----------------------------------------------------------------------------------------------------------- numbers

@@ -70,6 +70,7 @@ def surprisal(lm: Loaded, text: str, condition: str | None = None) -> list[list[
     """
     lines = [line for line in text.splitlines() if lm.vocabulary.form.words(line)]
     _check_length(sum(len(lm.vocabulary.form.words(line)) for line in lines))
+    lm.vocabulary.encode(text.splitlines())  # an error names the line in the whole text
     found = []
     for line in lines:
         scored = lm.line(line, condition)
@@ -229,7 +230,7 @@ def states(lm: Loaded, text: str, words_read: int | None = None) -> SentenceStat
     if found.logprob == -math.inf:
         raise UserError("the sentence has probability 0 under the model, so that no state is likelier than another")
     grid, T = beliefs(found.chain).cpu(), len(tokens)
-    number, states = min(words_read or T, T), found.states.cpu()
+    number, states = T if words_read is None else max(1, min(words_read, T)), found.states.cpu()
     words = []
     for t, (word, is_known) in enumerate(zip(written, known_words(model, vocabulary)[tokens].tolist(), strict=True)):
         filtered = _likeliest(grid[t, t], states[t])
@@ -286,6 +287,7 @@ def in_context(system: Loaded, text: str, word: str, number: int) -> list[Occurr
     assert isinstance(model, LinearDynamicalSystem)
     lines = [vocabulary.form.words(line) for line in text.splitlines()]
     _check_length(sum(map(len, lines)))
+    vocabulary.encode(text.splitlines())  # an error names the line in the whole text
     if not (sought := vocabulary.form.words(word)):
         raise UserError("a word is missing", "write one")
     if len(sought) != 1 or not any(sought[0] in line for line in lines):

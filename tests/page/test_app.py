@@ -58,6 +58,21 @@ def test_what_is_drawn_first_is_of_the_example(zoo: Zoo, gradio: None):
     assert "3CosAdd" in drawn
 
 
+@pytest.mark.parametrize("number", [None, -1, 2**40, 1.5])
+def test_a_number_that_a_field_cannot_have_is_told(zoo: Zoo, gradio: None, number: float | None):
+    """As one types it: Gradio itself would raise."""
+    blocks = app.build(zoo)
+    for made in blocks.fns.values():
+        kinds = [field.get_block_name() for field in made.inputs]
+        for place in (place for place, kind in enumerate(kinds) if kind in ("slider", "number")):
+            values = [getattr(field, "value", None) for field in made.inputs]
+            values[place], label = number, made.inputs[place].label.split(":")[0]
+            (drawn,) = asyncio.run(blocks.process_api(made, values))["data"]
+            assert (f"{label}: must be " in drawn) == (
+                "states" not in drawn and (label, number) != ("temperature", 1.5)
+            )
+
+
 def test_fields_may_be_empty(zoo: Zoo, gradio: None):
     for made in app.build(zoo).fns.values():
         if made.fn.__name__ != "load_example":
@@ -157,6 +172,17 @@ def test_the_first_free_port_is_taken(zoo: Zoo, gradio: None, monkeypatch: pytes
         page.close()
     found = int(page.address.rstrip("/").rpartition(":")[2])
     assert port < found < port + 100
+
+
+def test_where_no_port_is_free_it_is_told(zoo: Zoo, gradio: None, monkeypatch: pytest.MonkeyPatch):
+    with socket.socket() as taken:
+        taken.bind((app.HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("gradio.http_server.INITIAL_PORT_VALUE", port)
+        monkeypatch.setattr("gradio.http_server.TRY_NUM_PORTS", 1)
+        with pytest.raises(UserError, match=rf"empty port in range: {port}-{port}; choose a port with --port"):
+            app.serve(zoo)
 
 
 def test_gradio_is_named_where_it_is_missing(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):

@@ -144,7 +144,7 @@ def test_the_slider_says_how_much_of_the_sentence_is_known(opened: Opened, zoo: 
     slider.focus()
     opened.page.keyboard.press("ArrowLeft")
     opened.page.keyboard.press("ArrowLeft")
-    opened.shows("knowing 2 words")
+    opened.shows("knowing 2 of 4 words")
     assert opened.page.locator(".row.unread").count() == 2
     hmm = shown.states(zoo.models["hmm"], "the dog barks", 2)
     (state, p), *_ = hmm.words[0].smoothed

@@ -60,7 +60,7 @@ PARTS = {
         ([EVIL], EVIL, [EVIL]), False, [(([EVIL], EVIL, [EVIL]), 0.5)]
     )]),
     "neighbours": lambda: drawn.neighbours(EVIL, [(EVIL, 0.5)]),
-    "answers": lambda: drawn.answers(EVIL, ([(EVIL, 0.5)], [(EVIL, -0.5)])),
+    "answers": lambda: drawn.answers(EVIL, ([(EVIL, 0.5)], [(EVIL, -0.5)]), EVIL),
     "map": lambda: drawn.places(EVIL, Map(EVIL, [EVIL], np.zeros((1, 2)), [1], [0]), [EVIL]),
     "note": lambda: drawn.note(EVIL),
 }  # fmt: skip
@@ -102,6 +102,13 @@ def test_bars_are_as_long_as_their_numbers():
 def test_bars_of_several_models_have_one_scale():
     found = {name: shown.Next("", 1, [("a", p)], None) for name, p in (("ngram", 0.5), ("lstm", 0.1))}
     assert re.findall(r"width:([\d.]+)%", drawn.coming(found, "")) == ["100.0", "20.0"]
+
+
+def test_a_share_is_told_of_words_alone_that_begin_so():
+    assert "<span>50% begin with t; of these</span>" in drawn.coming(
+        {"a": shown.Next("t", 0.5, [("the", 1)], None)}, ""
+    )
+    assert "begin with" not in drawn.coming({"a": shown.Next("t", 0, [], None)}, "")
 
 
 def test_words_that_can_be_typed_are_buttons():

@@ -46,6 +46,13 @@ def test_surprisal_is_that_of_predict_word_by_word(zoo: Zoo, name: str):
     assert shown.perplexity(text[0]) == pytest.approx(math.exp(-lm.score(LINE) / 6), rel=1e-4)
 
 
+def test_an_error_names_the_line_of_the_whole_text(zoo: Zoo):
+    with pytest.raises(UserError, match="text, line 3: <eos> is added"):
+        shown.surprisal(zoo.models["ngram"], f"{LINE}\n\nthe <eos>")
+    with pytest.raises(UserError, match="text, line 3: <eos> is added"):
+        shown.in_context(zoo.systems["lds"], "the bank\n\nthe <eos> bank", "bank", 3)
+
+
 def test_a_word_of_probability_0_has_infinitely_many_bits():
     impossible, likely = shown.Token("a", 0.0), shown.Token("b", 0.5)
     assert (impossible.bits, likely.bits) == (math.inf, 1)
@@ -177,6 +184,7 @@ def test_a_turn_is_the_later_word_that_moves_a_posterior_most(zoo: Zoo, monkeypa
             figures = word.turn.moved, word.turn.before, word.turn.after
             expected = moves[k], float(steps[k][gained]), float(steps[k + 1][gained])
             assert figures == pytest.approx(expected, rel=1e-3, abs=1e-5)
+    assert [shown.states(lm, LINE, read).read for read in (-1, 0, 1, 6, 7)] == [1, 1, 1, 6, 6]
     monkeypatch.setattr(shown, "TURNING", 1.1)
     assert not any(word.turn for word in shown.states(lm, LINE).words)
 
