@@ -85,11 +85,10 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     if any(model.whole_sentences for model in models):
         return "\n".join(lines)
     a, b = a / math.log(2), b / math.log(2)
-    frequency = text.train.bincount(minlength=len(text.vocabulary))
-    bands = by_frequency(a, b, tokens, frequency, SAMPLES, seed)
+    bands = by_frequency(a, b, tokens, text.train.bincount(minlength=len(text.vocabulary)), SAMPLES, seed)
     if plot:
         write_output(plot, picture_of_bands(bands, str(paths[0]), str(paths[1]), f"{text.name}, {split}", plot))
-    return "\n".join(lines + _frequencies(bands) + _words(a, b, tokens, text.vocabulary.words))
+    return "\n".join(lines + _frequencies(bands, text.name) + _words(a, b, tokens, text.vocabulary.words))
 
 
 def compare_mixture(paths: list[Path], split: str, device: str) -> str:
@@ -176,9 +175,10 @@ def _all_scored(
     return [found[path] for path in paths], text
 
 
-def _frequencies(bands: Sequence[FrequencyBand]) -> list[str]:
-    """How many bits a token A gains on words that are about as frequent, with the 95% interval."""
-    lines = ["\nby occurrences in train, A gains", f"{'bits/token':>10} {'95% interval':>18} {'count':>9}  occurrences"]
+def _frequencies(bands: Sequence[FrequencyBand], corpus: str) -> list[str]:
+    """How many bits a token A gains on words about as frequent in a corpus, with the 95% interval."""
+    header = f"{'bits/token':>10} {'95% interval':>18} {'count':>9}  occurrences"
+    lines = [f"\nby occurrences in train of {corpus}, A gains", header]
     for band in bands:
         interval = f"{band.low:+.3f} to {band.high:+.3f}"
         end = f" to {band.end - 1:,.0f}" if band.end < math.inf else "+"

@@ -114,9 +114,7 @@ def main() -> int:
         epilog="examples: lmzoo embed outputs/ptb/lds book.txt book.npy; "
         "lmzoo embed outputs/ptb/lds book.txt --neighbours bank",
     )
-    parser.add_run(
-        "outputs/ptb/lds", "the run directory of model=lds, of a hidden Markov model or of a recurrent network"
-    )
+    parser.add_run("outputs/ptb/lds", "a run of model=lds, of a hidden Markov model or of a recurrent network")
     parser.add_argument("text", type=Path, help="a sentence a line, words separated by spaces, UTF-8")
     out = parser.add_mutually_exclusive_group(required=True)
     out.add_argument("file", type=Path, nargs="?", help="the file to write, such as book.npy")
@@ -128,6 +126,8 @@ def main() -> int:
         check_output(table_of(options.file), inputs=[options.text])
     run, model, vocabulary = open_run(options.run, options.device)
     encoder = require_kind(run, model, Encoder, "a model with vectors of tokens, such as model=lds")
+    if vocabulary.conditions:
+        raise UserError(f"the lines of {run.path} have labels", "give a run without corpus.condition")
     warn_of(run, vocabulary)
     is_unknown, counts = ~known_words(model, vocabulary), Counter[str]()
 

@@ -13,7 +13,7 @@ import torch
 from command_line import Outcome, command, stop_at
 
 from lmzoo.api import Loaded, load
-from lmzoo.commands import compare, evaluate, generate, pairs, score
+from lmzoo.commands import compare, embed, evaluate, generate, pairs, score
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.corpus import Vocabulary, load_corpus
@@ -254,6 +254,15 @@ def test_conditions_that_a_run_does_not_have_are_refused(given: str, texts: Path
     unlabelled = str(texts / "plain" / "test")
     for main in (evaluate.main, score.main):
         assert f"{unlabelled}, line 1: has no tab" in refused(main, unlabelled)
+
+
+def test_a_token_has_no_vector_where_lines_have_labels(texts: Path, tmp_path: Path):
+    network = ["model=rnn", "model.embedding=4", "model.hidden=4", "trainer=debug", "device=cpu"]
+    assert command(*CONDITION, *files(texts), *network, f"run_dir={tmp_path / 'run'}").code == 0
+    text, out = str(texts / "plain" / "test"), tmp_path / "out.npy"
+    told = command(str(tmp_path / "run"), text, str(out), main=embed.main).refused()
+    assert f"the lines of {tmp_path / 'run'} have labels" in told  # not the vectors of the first label's lines
+    assert not out.exists()
 
 
 @pytest.mark.slow
