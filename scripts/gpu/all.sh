@@ -40,7 +40,7 @@ if [ ! -e "$report/tests.txt" ]; then
     timeout 120 python -m pytest -n 0 -q -k cuda "$(dirname "$0")/../../tests/device" > "$report/tests.txt" 2>&1 ||
         echo "tests: exit code $?; see $report/tests.txt"
 fi
-row teacher experiment=lstm_sentences_ptb trainer.epochs=16
+row teacher experiment=lstm_sentences_ptb
 [ ! -e "$outputs/teacher/results.json" ] ||
     row twolevel_hmm-taught experiment=twolevel_hmm_ptb model.states=65536 model.temperature=0.9 trainer.epochs=18 \
         trainer.teacher="$outputs/teacher" trainer.teacher_weight=2
