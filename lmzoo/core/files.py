@@ -167,16 +167,20 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
     yield from pieces
 
 
+TABLES = (".csv", ".tsv")
+"""Endings of names of tables."""
+
+
 def _is_table(path: Path, begin: bytes) -> bool:
     """Whether a file's name says so, or its first lines: several with as many tabs each."""
     lines = list(filter(None, map(bytes.strip, begin.split(b"\n")))) if b"\t" in begin else []
     alike = len(lines) > 1 and len({line.count(b"\t") for line in lines}) == 1
-    return text_ending(path) in (".csv", ".tsv") or (alike and b"\t" in lines[0])
+    return text_ending(path) in TABLES or (alike and b"\t" in lines[0])
 
 
 def text_ending(path: Path) -> str:
     """How a file's name ends once it is unpacked, in small letters: ``.csv`` for ``A.CSV.gz``."""
-    return Path(re.sub(r"\.(gz|zst)$", "", path.name.lower())).suffix
+    return "".join(re.findall(r"\.[^.]*$", re.sub(r"\.(gz|zst)$", "", path.name.lower())))
 
 
 def checked_text(data: bytes, where: str) -> bytes:

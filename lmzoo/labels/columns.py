@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, counted, shortened
+from lmzoo.core.files import text_ending
 from lmzoo.labels.formats import LabelledText, Layout, Parted, Place, Sentence, is_stranger, whole_lines
-
-UNIVERSAL_NAME = re.compile(r"\.conllu(\.gz|\.zst)?$", re.IGNORECASE)
 
 UNIVERSAL_BEGIN = re.compile(r"(1|1-[0-9]+|0\.1)((\t[^\t]*){9}|([ \t]+[^ \t]+){9}[ \t]*)$")
 """The first word, range or empty node of CoNLL-U, in which an editor may have put spaces for tabs."""
@@ -108,7 +107,7 @@ class ColumnText(LabelledText):
         """Whether it is CoNLL-U, by its name or its first word. So train must be, too."""
         if self.lines[0].startswith("# global.columns"):
             raise UserError(f"{self.path}: is CoNLL-U Plus, which is not read", "write the ten columns of CoNLL-U")
-        universal = bool(UNIVERSAL_NAME.search(name) or UNIVERSAL_BEGIN.match(first))
+        universal = text_ending(Path(name)) == ".conllu" or bool(UNIVERSAL_BEGIN.match(first))
         if self.train and (self.train.parted == "CoNLL-U") != universal:
             here, there = ("", "no ") if universal else ("no ", "")
             raise UserError(f"{self.path}: is {here}CoNLL-U, and train is {there}CoNLL-U", SAME_FORM)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, counted, nearest, shortened
-from lmzoo.core.files import read_lines
+from lmzoo.core.files import read_lines, text_ending
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.form import NAMES
 from lmzoo.corpus.lines import log2_shares
@@ -123,7 +123,7 @@ def doubts(times: Times) -> Iterator[str]:
 
 def _rows(file: Path) -> list[list[str]]:
     """The cells of each line. A cell may be in quotes, as a word with a comma is; it ends on its line."""
-    rows, delimiter = [], "," if re.search(r"\.csv(\.gz|\.zst)?$", file.name, re.IGNORECASE) else "\t"
+    rows, delimiter = [], "," if text_ending(file) == ".csv" else "\t"
     for number, line in enumerate(read_lines(file), 1):
         try:
             rows += csv.reader([line], delimiter=delimiter, strict=True)

@@ -18,6 +18,7 @@ from lmzoo.core.files import (
     read_pieces,
     read_text,
     sha256,
+    text_ending,
     write_atomic,
     write_output,
 )
@@ -162,6 +163,11 @@ def test_what_is_no_text_is_told_as_what_it_is(data: bytes, problem: str | None,
 
 
 PACKED = gzip.compress(b"a b\n", mtime=0)
+
+
+def test_a_name_ends_as_what_is_packed_does():
+    names = ["A.CSV.gz", "a.b.csv", "a.csv.ZST", ".csv", "a.gz", "a", "a.gz.gz"]
+    assert [text_ending(Path(name)) for name in names] == [".csv", ".csv", ".csv", ".csv", "", "", ".gz"]
 
 
 @pytest.mark.parametrize("name", ["text.txt", "text.csv"])

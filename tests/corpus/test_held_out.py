@@ -50,7 +50,7 @@ def test_lines_of_blocks_are_those_of_the_whole_text(data: str, sizes: list[int]
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_last_lines_of_train_are_taken_from_it(cache: Path, end: str, packed: bool):
     data = ("\n".join(lines(1, 201)) + end).encode()
-    name = "train.gz" if packed else "train"
+    name = "train.gz" if packed else f"train.{200 * 'a'}"
     (cache / name).write_bytes(gzip.compress(data) if packed else data)
     corpus = own(train=name, valid="5%", test="2.5%", unknown=True)
     assert text(corpus, "train") == lines(1, 186)
