@@ -189,8 +189,8 @@ def _as_sums(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
     words = [*lines.words]
     logprobs, of_known, unknown = lines.sums()
     unit, texts = UNITS[arguments.unit], _shown([" ".join(line[:-1]) for line in words])
-    bits = ([value * unit for value in column] for column in (logprobs, of_known))
-    cells = zip(*bits, map(len, words), unknown, texts, strict=True)
+    sums = ([value * unit for value in column] for column in (logprobs, of_known))
+    cells = zip(*sums, map(len, words), unknown, texts, strict=True)
     yield "%.4f\t%.4f\t%d\t%d\t%s\n" * len(words) % tuple(chain.from_iterable(cells))
 
 

@@ -111,7 +111,7 @@ class Map:
         for row in sorted(range(len(self.words)), key=lambda row: above.get(self.words[row], 0)):
             word, (x, y) = html.escape(printable(self.words[row])), self.places[row]
             radius = 2 + 8 * (self.counts[row] / most) ** 0.5
-            kind = ' class="marked"' if self.words[row] in marked else ""
+            kind = ' class="marked"' if self.words[row] in above else ""
             points.append(
                 f'<circle{kind} cx="{SIZE * x:.1f}" cy="{SIZE * (1 - y):.1f}" r="{radius:.1f}" '
                 f'fill="hsl({self.hue(self.clusters[row]):.0f} 70% 50%)" data-word="{word}">'

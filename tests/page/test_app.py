@@ -162,27 +162,28 @@ def _listening(port: int) -> list[tuple[str, int]]:
     return found
 
 
-def test_the_first_free_port_is_taken(zoo: Zoo, gradio: None, monkeypatch: pytest.MonkeyPatch):
-    with socket.socket() as taken:
-        taken.bind((app.HOST, 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+@pytest.fixture
+def taken(gradio: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A port that is taken, from which Gradio looks for a free one."""
+    with socket.socket() as other:
+        other.bind((app.HOST, 0))
+        other.listen()
+        port = other.getsockname()[1]
         monkeypatch.setattr("gradio.http_server.INITIAL_PORT_VALUE", port)
-        page = app.serve(zoo)
-        page.close()
+        yield port
+
+
+def test_the_first_free_port_is_taken(zoo: Zoo, taken: int):
+    page = app.serve(zoo)
+    page.close()
     found = int(page.address.rstrip("/").rpartition(":")[2])
-    assert port < found < port + 100
+    assert taken < found < taken + 100
 
 
-def test_where_no_port_is_free_it_is_told(zoo: Zoo, gradio: None, monkeypatch: pytest.MonkeyPatch):
-    with socket.socket() as taken:
-        taken.bind((app.HOST, 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        monkeypatch.setattr("gradio.http_server.INITIAL_PORT_VALUE", port)
-        monkeypatch.setattr("gradio.http_server.TRY_NUM_PORTS", 1)
-        with pytest.raises(UserError, match=rf"empty port in range: {port}-{port}; choose a port with --port"):
-            app.serve(zoo)
+def test_where_no_port_is_free_it_is_told(zoo: Zoo, taken: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gradio.http_server.TRY_NUM_PORTS", 1)
+    with pytest.raises(UserError, match=rf"empty port in range: {taken}-{taken}; choose a port with --port"):
+        app.serve(zoo)
 
 
 def test_gradio_is_named_where_it_is_missing(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
