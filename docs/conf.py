@@ -27,6 +27,7 @@ autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+viewcode_follow_imported_members = False  # a source then links back to the names that pages have
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 toc_object_entries_show_parents = "hide"
