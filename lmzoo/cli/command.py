@@ -158,8 +158,8 @@ def require_kind(run: Run, model: LanguageModel, kind: type[Wanted] | tuple[type
 def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path | None = None) -> None:
     """Before a command does the work whose outcome it writes into files, and draws as a ``picture``; None is none.
 
-    Raises: UserError as `picture_format` does, and where a file is a folder or in none, one of the command's ``inputs``
-        or another of the files, a part of a run, or behind a link inside a run.
+    Raises: UserError as `picture_format` does, and where a file is a folder or in none, packed by its name alone, one
+        of the command's ``inputs`` or another of the files, a part of a run, or behind a link inside a run.
     """
     taken = {destination(text): "is the text to be read" for text in inputs}
     if picture:
@@ -167,6 +167,8 @@ def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path
     for file in filter(None, (picture, *files)):
         if file.is_dir() or not file.parent.is_dir():
             raise UserError(f"{file}: cannot be written ({'is a folder' if file.is_dir() else 'no such folder'})")
+        if file.suffix.lower() in (".zst", ".xz", ".bz2", ".zip"):
+            raise UserError(f"{file}: would not be packed as its name says", "let it end in .gz")
         path = destination(file)
         same = [text for text in taken if path == text or (file.is_file() and text.exists() and file.samefile(text))]
         if same:

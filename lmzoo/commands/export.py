@@ -11,7 +11,7 @@ import torch
 from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import write_output
+from lmzoo.core.files import text_ending, write_output
 from lmzoo.core.options import NonNegative
 from lmzoo.corpus.own import read_vocabulary, words_file
 from lmzoo.corpus.vocabulary import UNK, Vocabulary
@@ -123,7 +123,7 @@ def main() -> int:
     source: Path = options.run
     check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])
     edits = [f"--{name}" for name in ("prune", "words") if getattr(options, name) is not None]
-    named = {".md": "card", ".arpa": "arpa"}.get(Path(options.file.name.removesuffix(".gz")).suffix)
+    named = {".md": "card", ".arpa": "arpa"}.get(text_ending(options.file))
     wanted: Any = options.format or named
     if wanted == "card":
         if edits:

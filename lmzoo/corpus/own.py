@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from lmzoo.core.configs import saved
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import read_lines
+from lmzoo.core.files import read_lines, unpacked_name
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK, Vocabulary
@@ -39,7 +39,7 @@ def named_after(file: str) -> str:
     path = Path(file)
     while glob.has_magic(path.name):
         path = path.parent
-    return Path(path.name.removesuffix(".gz")).stem or "text"
+    return Path(unpacked_name(path)).stem or "text"
 
 
 def form_of_run(source: str) -> dict[str, Any]:

@@ -39,7 +39,8 @@ def run_folder(config: Mapping[str, Any]) -> Path:
     free = not Run(folder).config_file.exists()
     if not free and not differences(Run(folder).config(), config):
         return folder
-    parents = dict.fromkeys([folder.parent, OUTPUTS / str(text.get("name"))])
+    formerly = [OUTPUTS / str(text.get("name")), *sorted(OUTPUTS.glob(f"{corpus}.*"))]  # of text.txt.zst: text.txt
+    parents = dict.fromkeys([folder.parent, *formerly])
     held = (run for parent in parents for run in _holding(config, parent))
     return next(held, folder if free else folder.with_name(f"{learner}-{_digest(effective(config))[:12]}"))
 

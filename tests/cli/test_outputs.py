@@ -90,6 +90,16 @@ def test_two_outputs_are_two_files(main: Main, line: list[str], runs: Path):
     assert command("ngram", "--csv", "/dev/null", "--json", "/dev/null", main=compare.main).code == 0
 
 
+@pytest.mark.parametrize("ending", ["zst", "xz", "BZ2", "zip"])
+@pytest.mark.parametrize(
+    ("main", "line"),
+    [(compare.main, ["ngram", "--csv"]), (probe.main, ["ppmi", "--json"]), (export.main, ["ngram"])],
+)
+def test_no_file_is_called_packed_that_is_not(main: Main, line: list[str], ending: str, runs: Path):
+    told = f"x.{ending}: would not be packed as its name says; let it end in .gz"
+    assert told in command(*line, f"x.{ending}", main=main).refused()
+
+
 @pytest.mark.parametrize("name", ["results.json", "config.yaml", "best.pt"])
 @pytest.mark.parametrize(
     ("main", "line"),

@@ -1,5 +1,6 @@
 """Folders of runs: names that tell runs apart, and runs found again under whatever name they have."""
 
+import gzip
 import io
 import json
 import re
@@ -231,6 +232,17 @@ def test_a_run_of_before_is_found_again_and_measured(folder: Path):
     age(Path(old))
     assert f"already finished: {old}" in command(*own).out
     assert evaluate(Path(old), "test", device="cpu")["perplexity"] == Run(Path(old)).results()["perplexity"]["test"]  # pyright: ignore
+
+
+@pytest.mark.parametrize("ending", ["gz", "GZ", "zst"])
+def test_a_packed_text_is_called_as_the_unpacked_one_and_found_where_it_was_before(folder: Path, ending: str):
+    pack = gzip.compress if ending != "zst" else pytest.importorskip("backports.zstd").compress
+    Path(packed := f"mine.txt.{ending}").write_bytes(pack(b"a b\n" * 9 + b"a c\n"))
+    own = ["corpus=text", *(f"corpus.{split}={packed}" for split in SPLITS), "device=cpu", *MODELS["ngram"]]
+    assert "ngram on mine (context stream)" in command(*own).out
+    assert [run.parent.name for run in runs()] == ["mine"]
+    before = Path("outputs/mine").rename("outputs/mine.txt")
+    assert f"already finished: {before}" in command(*own).out
 
 
 def test_a_number_names_one_run_however_it_is_written():
