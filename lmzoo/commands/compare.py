@@ -99,6 +99,8 @@ def compare_mixture(paths: list[Path], split: str, device: str) -> str:
 
     Raises: UserError as `_all_scored` does, and where a token is impossible under all.
     """
+    if twice := [path for place, path in enumerate(paths) if path.resolve() in map(Path.resolve, paths[:place])]:
+        raise UserError(f"--mixture: {twice[0]} is named twice", "leave one out, as they would share its weight")
     models, _ = _all_scored(paths, ["valid", split], device, "--mixture")
     tables = {part: torch.stack([model.logprobs[part] for model in models], 1) for part in ("valid", split)}  # (N, K)
     for part, table in tables.items():

@@ -103,6 +103,8 @@ def main() -> int:
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, sentences, "sentence", "the sentences of the pairs"))
     warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "pairs"))
+    if repeated := len(pairs) - len({*pairs}):
+        warn(f"{repeated:,} of {len(pairs):,} pairs are there before, and count once more")
     paradigms = preferences(pairs, iter(lines))
     mean = sum(each.right / each.pairs for each in paradigms.values()) / len(paradigms)
     if arguments.json:

@@ -1,7 +1,7 @@
 """Lines that begin with a label, their condition: ``label TAB text``."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -20,6 +20,14 @@ def label_and_text(line: str) -> tuple[str | None, str]:
     """A line ``label TAB text`` -> both; None where there is no tab. Blanks around a label are no part of it."""
     label, tab, text = line.partition("\t")
     return (label.strip(), text) if tab else (None, line)
+
+
+def require_no_label(lines: Iterable[str], vocabulary: Vocabulary, where: str) -> None:
+    """Raise a UserError where a line that is read without labels begins with one, which would be a word of it."""
+    for line in lines:
+        label, _ = label_and_text(line)
+        if label in vocabulary.conditions:
+            raise UserError(f"{where}: begins with the label '{label}' and a tab", "leave both out")
 
 
 def split_labels(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:

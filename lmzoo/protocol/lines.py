@@ -14,7 +14,7 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
-from lmzoo.corpus.conditions import label_numbers, split_labels
+from lmzoo.corpus.conditions import label_numbers, require_no_label, split_labels
 from lmzoo.corpus.lines import by_line, line_sums
 from lmzoo.corpus.vocabulary import UNK, turned, utf8
 from lmzoo.protocol.model import LanguageModel
@@ -82,6 +82,7 @@ def encode_prompt(
     model: LanguageModel, vocabulary: Vocabulary, text: str, where: str
 ) -> tuple[Tensor | None, str | None]:
     """The (N,) words of a prompt, None where there is none; and a warning of those that are unknown, if any."""
+    require_no_label([text], vocabulary, where)
     tokens = vocabulary.encode([text], where)[:-1]
     known = known_words(model, vocabulary)[tokens].tolist()
     words = zip(vocabulary.form.words(text), known, strict=True)
@@ -213,6 +214,7 @@ def scored(
     conditions: Tensor | None = None,
 ) -> Iterator[Line]:
     """`scored_groups` of lines in memory, which may have (L,) conditions, one by one; errors come with the first."""
+    require_no_label(lines, vocabulary, where)
     pieces = vocabulary.encode_pieces([utf8(lines, where)] if lines else [], where)
     groups = scored_groups(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
     return chain.from_iterable(group.each() for group in groups)

@@ -155,6 +155,15 @@ def test_lines_without_labels_are_scored_whatever_the_label(given: str, tmp_path
     pair = {"sentence_good": "ball goal", "sentence_bad": "ball price", "UID": "one topic"}
     (tmp_path / "pairs").write_text(json.dumps(pair))
     assert done(pairs.main, given, str(tmp_path / "pairs")).out.splitlines()[1] == "100.0\t1\t0\t0\tone topic"
+    labelled, problem = "the economy\tball goal", "begins with the label 'the economy' and a tab; leave both out"
+    (tmp_path / "pairs").write_text(json.dumps(pair | {"sentence_bad": labelled}))
+    assert problem in command(given, str(tmp_path / "pairs"), main=pairs.main).refused()
+    assert f"--sentence: {problem}" in command(given, "--sentence", labelled, main=compare.main).refused()
+    assert f"--prompt: {problem}" in command(given, "--prompt", labelled, main=generate.main).refused()
+    for ask in (load(given).surprisal, load(given).next_words):
+        with pytest.raises(UserError, match=problem):
+            ask(labelled)
+    assert load(given).score("bank\tball goal") == load(given).score("bank ball goal")  # no label, but a word
 
 
 @pytest.mark.slow

@@ -159,6 +159,7 @@ def test_a_mixture_may_have_tokens_that_one_part_excludes(runs: list[str], writt
 
 def test_what_cannot_be_mixed_is_refused(runs: list[str], text: list[str], written: dict[str, np.ndarray]):
     assert "fitted to valid" in mixed(runs[0], "b.npz", split="valid").refused()
+    assert "--mixture: b.npz is named twice; leave one out" in mixed(runs[0], "b.npz", "./b.npz").refused()
     np.savez("bad.npz", test=written["test"], test_sha256=written["test_sha256"])
     assert "bad.npz: has no arrays valid and valid_sha256" in mixed(runs[0], "bad.npz").refused()
     of_files = "b.npz: not a run directory (a file of log p is for lmzoo compare --tokens and --mixture)"

@@ -311,6 +311,21 @@ def test_minimal_pairs(run: Path, tmp_path: Path):
     assert [each["logprob_good"] > each["logprob_bad"] for each in found["pairs"]] == [True, True, False, False]
 
 
+def test_pairs_that_are_there_twice_are_told(run: Path, tmp_path: Path):
+    rows = [{"UID": "x", "sentence_good": "the dog", "sentence_bad": f"{word} the"} for word in ("dog", "cat", "cat")]
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def told(*names: str) -> str:
+        return command(str(run), *(str(tmp_path / name) for name in names), main=pairs.main).err
+
+    assert told("a.jsonl") == ""
+    assert told("a.jsonl", "./a.jsonl") == "2 of 4 pairs are there before, and count once more\n"
+    assert told("a.jsonl", "b.jsonl") == "2 of 4 pairs are there before, and count once more\n"
+    assert told("c.jsonl") == "1 of 3 pairs are there before, and count once more\n"
+
+
 def test_sentences_that_are_read_alike_are_a_tie_whatever_rounding_makes_of_them():
     words, known = ["a", "x", "<eos>"], torch.tensor([True, False, True])
     good = Line(words, torch.tensor([-1.0, -2.0, -1.0]), known, -4.0, -2.0, 1)
