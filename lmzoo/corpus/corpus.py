@@ -83,7 +83,7 @@ class Corpus:
         return found + (self.vocabulary.warnings if self.vocabulary.form.of_words else [])
 
     def truncated(self, tokens: int) -> "Corpus":
-        """The first whole lines of each split, of at most so many tokens; at least one line."""
+        """The first whole lines of each split, of at most so many tokens; at least one line. The name tells it."""
         splits, conditions = {}, {}
         for split, text in self.splits.items():
             ends = (text == EOS_ID).nonzero().flatten() + 1
@@ -91,4 +91,7 @@ class Corpus:
             splits[split] = text[: int(ends[lines - 1])]
             if split in self.conditions:
                 conditions[split] = self.conditions[split][:lines]
-        return replace(self, splits=splits, conditions=conditions, files=[], true_perplexity={})
+        if all(len(splits[split]) == len(text) for split, text in self.splits.items()):
+            return self
+        name = f"{self.name}, first {tokens:,} tokens"
+        return replace(self, name=name, splits=splits, conditions=conditions, files=[], true_perplexity={})

@@ -189,5 +189,7 @@ def test_the_beginning_of_a_corpus_has_whole_lines():
     }  # fmt: skip
     assert truncated.vocabulary is corpus.vocabulary
     assert not truncated.true_perplexity
+    assert truncated.name == "text, first 5 tokens"
+    assert corpus.truncated(8) is corpus  # nothing is cut
     assert corpus.truncated(7).train.tolist() == [1, 2, 0, 3, 0]
     assert corpus.truncated(8).train.tolist() == splits["train"]
