@@ -45,7 +45,6 @@ row teacher experiment=lstm_sentences_ptb
     row twolevel_hmm-taught experiment=twolevel_hmm_ptb model.states=65536 model.temperature=0.9 trainer.epochs=18 \
         trainer.teacher="$outputs/teacher" trainer.teacher_weight=2
 row vlhmm-wikitext2 experiment=vlhmm_ptb corpus=wikitext2 model.states=32768 model.state_dropout=0.5
-row neural_hmm-1024 experiment=neural_hmm_ptb model.states=1024 trainer.epochs=32
 recurrent zaremba_small
 recurrent zaremba_medium
 for states in 32768 65536 131072; do
