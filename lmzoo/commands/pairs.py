@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lmzoo.cli.command import CommandParser, check_tokenize, open_run, tokenized, warn
 from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.files import read_lines
+from lmzoo.core.files import read_lines, unpacked_name
 from lmzoo.protocol.lines import Line, scored, unknown_warning
 from lmzoo.runs.results import finite
 
@@ -46,9 +46,9 @@ def read_pairs(file: Path) -> list[Pair]:
     for number, line in enumerate(read_lines(file), 1):
         try:
             entry = json.loads(line)
-            pair = Pair(entry.get("UID", file.stem), entry["sentence_good"], entry["sentence_bad"])
+            pair = Pair(entry.get("UID", unpacked_name(file).stem), entry["sentence_good"], entry["sentence_bad"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            pair = Pair(file.stem, "", "")
+            pair = Pair("", "", "")
         if not all(isinstance(part, str) and part.strip() and "\n" not in part for part in pair[1:]):
             what = "is not JSON with sentence_good and sentence_bad, each a line that is not empty"
             raise UserError(f"{file}, line {number}: {what}")

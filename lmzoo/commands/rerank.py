@@ -126,7 +126,7 @@ def main() -> int:
     groups = best_first(entries, total)
     for place in chain(*groups):
         key, text, others = entries[place]
-        scores = " ".join(f"{score:g}" for score in [*others, round(logprobs[place], 4)])
+        scores = " ".join(f"{score:.12g}" for score in [*others, round(logprobs[place], 4)])
         print(printable(f"{key} ||| {text} ||| {scores} ||| {total[place]:.4f}"))
     if tied := [entries[first].key for first, *others in groups if total[first] in [total[i] for i in others]]:
         warn(f"{len(tied)} of {len(groups)} ids have several best hypotheses, {tied[0]} the first: they stand in the "

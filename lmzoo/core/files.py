@@ -178,14 +178,14 @@ def _is_table(path: Path, begin: bytes) -> bool:
     return text_ending(path) in TABLES or (alike and b"\t" in lines[0])
 
 
-def unpacked_name(path: Path) -> str:
-    """A file's name once it is unpacked: ``A.CSV`` for ``A.CSV.gz``."""
-    return re.sub(r"(?i)\.(gz|zst)$", "", path.name)
+def unpacked_name(path: Path) -> Path:
+    """A file's name once it is unpacked: ``A.CSV`` for ``x/A.CSV.gz``."""
+    return Path(re.sub(r"(?i)\.(gz|zst)$", "", path.name))
 
 
 def text_ending(path: Path) -> str:
     """How `unpacked_name` ends, in small letters: ``.csv``."""
-    return "".join(re.findall(r"\.[^.]*$", unpacked_name(path).lower()))
+    return "".join(re.findall(r"\.[^.]*$", unpacked_name(path).name.lower()))
 
 
 def checked_text(data: bytes, where: str) -> bytes:

@@ -39,7 +39,7 @@ def named_after(file: str) -> str:
     path = Path(file)
     while glob.has_magic(path.name):
         path = path.parent
-    return Path(unpacked_name(path)).stem or "text"
+    return unpacked_name(path).stem or "text"
 
 
 def form_of_run(source: str) -> dict[str, Any]:

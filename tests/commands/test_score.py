@@ -1,6 +1,7 @@
 """The commands that score: words of a text, n-best lists, minimal pairs."""
 
 import csv
+import gzip
 import json
 import math
 import sys
@@ -231,6 +232,8 @@ def test_an_n_best_list_is_ordered_by_the_weighted_sum(run: Path, tmp_path: Path
         other, logprob = map(float, scores.split())
         assert logprob == pytest.approx(sum(by_hand(run, text)), abs=1e-3)
         assert float(total) == pytest.approx(0.5 * logprob + 2 * other, abs=1e-3)
+    (tmp_path / "long").write_text(NBEST.replace("-1.0", "-1234.56789"))
+    assert " ||| -1234.56789 " in command(str(run), str(tmp_path / "long"), main=rerank.main).out
     first = command(str(run), str(tmp_path / "nbest"), "--weights", "0", "1", main=rerank.main).out.splitlines()
     assert [row.split(" ||| ")[1] for row in first[::2]] == ["cat a the saw dog", "ran dog the"]
 
@@ -321,6 +324,8 @@ def test_pairs_that_are_there_twice_are_told(run: Path, tmp_path: Path):
         return command(str(run), *(str(tmp_path / name) for name in names), main=pairs.main).err
 
     assert told("a.jsonl") == ""
+    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b'{"sentence_good": "the dog", "sentence_bad": "dog the"}\n'))
+    assert command(str(run), str(tmp_path / "d.jsonl.gz"), main=pairs.main).out.splitlines()[1].endswith("\td")
     assert told("a.jsonl", "./a.jsonl") == "2 of 4 pairs are there before, and count once more\n"
     assert told("a.jsonl", "b.jsonl") == "2 of 4 pairs are there before, and count once more\n"
     assert told("c.jsonl") == "1 of 3 pairs are there before, and count once more\n"

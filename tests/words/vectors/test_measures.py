@@ -55,6 +55,10 @@ def test_pairs_are_parted_by_one_sign_and_have_a_number(tmp_path: Path):
     pairs = Pairs.read(tmp_path / "set")
     assert pairs.pairs == [("new york", "city"), ("love", "sex"), ("love", "sex"), ("sun", "sun")]
     assert pairs.judged == [7.5, -1, 0.2, 3]
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"a b 1\n"))
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"a b c d\n"))
+    assert Pairs.read(tmp_path / "a.txt.gz").name == "a"
+    assert list(Questions.read(tmp_path / "b.txt.gz").sections) == ["b"]
     for line in (
         "love\tsex\t6,77",
         "love;sex;6,77",
