@@ -137,7 +137,7 @@ def main() -> int:
     else:
         of_words = (source / VECTORS).exists() or kind_of(Run(source).config()) is WORD_VECTORS
     formats: tuple[Any, ...] = get_args(Format) if of_words else ("arpa",)
-    kind = "holds word vectors" if of_words else "holds no word vectors"
+    kind = "holds no word vectors" if not of_words else "is no ARPA file" if is_file else "holds word vectors"
     if wanted not in (None, *formats):
         asked = f"--format {wanted}" if options.format else f"{options.file} (--format {wanted} by its name)"
         raise UserError(f"{asked}: {source} {kind}", f"choose {' or '.join(formats)}")

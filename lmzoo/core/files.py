@@ -11,6 +11,7 @@ import re
 import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -27,9 +28,11 @@ LONGEST_WORD = 1 << 20
 """So many bytes without a space or the end of a line are no text, such as a file of zeros."""
 
 
+PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+"""The first bytes of files that are unpacked as they are read."""
+
 FOREIGN = {
-    b"\x1f\x8b": ("gzip", "let its name end in .gz"),
-    b"\x28\xb5\x2f\xfd": ("zstd", "let its name end in .zst"),
+    **{sign: (f"{form} once more", "unpack it, and pack it once") for sign, form in PACKED.items()},
     b"BZh": ("bzip2", "unpack it first"),
     b"\xfd7zXZ": ("xz", "unpack it first"),
     b"PK\x03\x04": ("zip", "unpack it first"),
@@ -70,7 +73,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def input_stream(path: Path) -> Iterator[BinaryIO]:
+def input_stream(path: Path) -> Iterator[BufferedReader]:
     """A stream from a file that the user names; a UserError where it cannot be read, or may never end, as a device."""
     try:
         ordinary = path.is_file() or path.is_dir() or not path.exists()
@@ -96,7 +99,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def text_bytes(path: Path, of_words: bool = True) -> bytes:
-    """The contents of a text; unpacked where the file's name ends in ``.gz`` or ``.zst``.
+    """The contents of a text, packed or not.
 
     Raises: UserError as `input_stream` does and, unless characters are words, as `LONGEST_WORD` shows.
     """
@@ -109,7 +112,7 @@ Seen = Callable[[bytes, int], None]
 
 def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: bool = True) -> Iterator[bytes]:
     """`text_bytes` in blocks of `LONGEST_WORD` bytes."""
-    with input_stream(path) as stream, _unpacked(stream, path) as text:
+    with input_stream(path) as stream, unpacked(stream, path) as text:
         while block := text.read(LONGEST_WORD):
             if of_words and len(block) == LONGEST_WORD and not re.search(rb"\s", block):
                 raise UserError(
@@ -121,26 +124,25 @@ def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: boo
 
 
 @contextlib.contextmanager
-def _unpacked(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
-    """What gzip or zstd has packed into a file whose name ends in ``.gz`` or ``.zst``; any other stream as it is."""
-    unpack: Callable[..., Any]
-    form = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
-    if form is None:
-        yield stream
-        return
-    begin = stream.read(4)
-    stream.seek(0)
-    if begin and (own := foreign(begin)[0]) != form:
-        raise UserError(f"{path}: is no {form}, as its name says" + (f", but {own}" if own else ""), "rename it")
+def unpacked(stream: BufferedReader, path: Path) -> Iterator[BinaryIO]:
+    """What gzip or zstd has packed, as its first bytes show, else a stream as it is; a UserError if its name lies."""
+    unpack: Callable[..., Any] = contextlib.nullcontext
+    damaged: tuple[type[Exception], ...] = ()
+    begin = stream.peek(4)
+    form = next((form for sign, form in PACKED.items() if begin.startswith(sign)), None)
+    named = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower(), form)
+    if begin and form != named:
+        own = form or foreign(begin)[0]
+        raise UserError(f"{path}: is no {named}, as its name says" + (f", but {own}" if own else ""), "rename it")
     if form == "gzip":
-        unpack, damaged = gzip.open, (gzip.BadGzipFile, zlib.error)
-    else:
+        unpack, damaged = gzip.open, (EOFError, gzip.BadGzipFile, zlib.error)
+    elif form:
         zstd = needed("backports.zstd", f"{path}, a file of zstd,", "backports.zstd", "'lmzoo-torch[zstd]'")
-        unpack, damaged = zstd.open, (zstd.ZstdError,)
+        unpack, damaged = zstd.open, (EOFError, zstd.ZstdError)
     try:
-        with unpack(stream) as unpacked:
-            yield unpacked
-    except (EOFError, *damaged):
+        with unpack(stream) as contents:
+            yield contents
+    except damaged:
         raise UserError(f"{path}: no whole file of {form}", "pack it again") from None
 
 
@@ -206,8 +208,6 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
         except UnicodeDecodeError as error:
             begin = b"" if place else piece
             form, advice = foreign(begin)
-            if form and where.lower().endswith((".gz", ".zst")):
-                form, advice = f"{form} once more", "unpack it, and pack it once"
             line, place = line + piece.count(b"\n", 0, error.start), place + error.start
             problem = f"not UTF-8 (line {line}, byte {place})" + (f" but {form}" if form else "")
             raise UserError(f"{where}: {problem}", advice) from None

@@ -31,6 +31,7 @@ def test_vectors_are_written_in_every_format(ppmi: str):
     ("arguments", "message"),
     [
         (["ppmi", "new", "--format", "arpa"], "ppmi holds word vectors; choose word2vec or word2vec-text or glove"),
+        (["ppmi/vectors.bin", "new", "--format", "arpa"], "--format arpa: ppmi/vectors.bin is no ARPA file; choose"),
         (["ngram", "new", "--format", "glove"], "--format glove: ngram holds no word vectors; choose arpa"),
         (["rnn", "new"], "needs an n-gram model, a mixture per token of such models, or a run of lmzoo vectors"),
         (["ppmi", "ppmi/vectors.bin"], "is a part of the run"),

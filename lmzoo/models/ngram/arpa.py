@@ -40,7 +40,7 @@ class Arpa(BackoffModel):
     that the corpus does not have.
 
     Args:
-        path: the file, gzipped or not. It is read when training starts. The run's checkpoint keeps the model.
+        path: the file, packed or not. It is read when training starts. The run's checkpoint keeps the model.
     """
 
     entry: Tensor

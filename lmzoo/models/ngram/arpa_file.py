@@ -6,11 +6,10 @@ Stolcke, *SRILM - an extensible language modeling toolkit*, ICSLP 2002, manual p
 """
 
 import codecs
-import gzip
+import contextlib
 import math
 import re
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import foreign, input_stream, output_stream
+from lmzoo.core.files import foreign, input_stream, output_stream, unpacked
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.models.ngram.table import NGramTable
 
@@ -102,17 +101,15 @@ def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
 
 
 def holds_arpa(path: Path) -> bool:
-    """Whether a file, compressed by gzip or not, begins as ARPA files do; a UserError where it cannot be read."""
-    with input_stream(path) as file:
-        try:
-            reader = _Reader(path, file)
-            return any(line.strip() == b"\\data\\" for line in islice(reader.lines, MOST_BLANK))
-        except (UserError, EOFError, zlib.error, gzip.BadGzipFile):
-            return False
+    """Whether a file, packed or not, begins as ARPA files do; a UserError where it cannot be read."""
+    with input_stream(path) as file, contextlib.suppress(UserError), unpacked(file, path) as text:
+        reader = _Reader(path, file, text)
+        return any(line.strip() == b"\\data\\" for line in islice(reader.lines, MOST_BLANK))
+    return False
 
 
 def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
-    """Read a model, compressed by gzip or not.
+    """Read a model, packed or not.
 
     Returns: the words of the table's unigrams, and the table. ``</s>`` is the first word, and `<unk>` is always among
         them, with probability zero if the file has none. n-grams that no query can meet are left out: those with
@@ -120,28 +117,22 @@ def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
 
     Raises: UserError for a file that cannot be read. It names the first line that is not as expected.
     """
-    with input_stream(path) as file:
-        try:
-            return _Reader(path, file).read()
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise UserError(f"{path}: the compressed file is damaged or incomplete") from None
+    with input_stream(path) as file, unpacked(file, path) as text:
+        return _Reader(path, file, text).read()
 
 
 class _Reader:
-    """A file that is being read, and the number of the line."""
+    """A file that is being read, its text as it is unpacked, and the number of the line."""
 
-    def __init__(self, path: Path, file: BinaryIO):
-        self.path = path
-        self.file = file
-        begin = file.read(8)
-        file.seek(0)
-        compressed = begin.startswith(b"\x1f\x8b")
+    def __init__(self, path: Path, file: BinaryIO, text: BinaryIO):
+        self.path, self.file, self.text = path, file, text
+        begin = text.read(8)
+        text.seek(0)
         form, advice = foreign(begin)
         if begin.startswith(KENLM):
             raise UserError(f"{path}: is a binary file of KenLM", "give the ARPA file that it was made from")
-        if form and not compressed:
-            raise UserError(f"{path}: is {form}, no ARPA file", "unpack it" if form == "zstd" else advice)
-        self.text = gzip.GzipFile(fileobj=file) if compressed else file
+        if form:
+            raise UserError(f"{path}: is {form}, no ARPA file", advice)
         self.lines = self.all_lines()
         self.line = 0  # the number of the line that was read last
 

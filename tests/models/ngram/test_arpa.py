@@ -201,7 +201,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path):
     with pytest.raises(UserError, match="not an ordinary file"):
         read_arpa(tmp_path / "pipe")
     (tmp_path / "cut.gz").write_bytes(gzip.compress(KENLM.encode())[:-20])
-    with pytest.raises(UserError, match="damaged or incomplete"):
+    with pytest.raises(UserError, match="no whole file of gzip; pack it again"):
         read_arpa(tmp_path / "cut.gz")
     (tmp_path / "latin").write_bytes(KENLM.replace("\tb", "\té").replace(" b", " é").encode("latin-1"))
     with pytest.raises(UserError, match=r"line 11: expected UTF-8"):
@@ -453,10 +453,16 @@ def test_files_are_read_as_kenlm_reads_them(variant: str, live: bool, tmp_path: 
         assert log10(model, vocabulary, line) == pytest.approx(scores, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["model.arpa", "model.arpa.gz"])
-def test_a_byte_order_mark_is_left_out(name: str, tmp_path: Path):
+@pytest.mark.parametrize("form", [None, "gzip", "backports.zstd"])
+@pytest.mark.parametrize("name", ["model.arpa", "model.arpa.gz", "model.arpa.zst"])
+def test_packed_or_not_and_without_its_byte_order_mark_a_file_is_read(name: str, form: str | None, tmp_path: Path):
     data = b"\xef\xbb\xbf" + OWN_WORDS.encode()
-    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    (tmp_path / name).write_bytes(pytest.importorskip(form).compress(data) if form else data)
+    if form != {".gz": "gzip", ".zst": "backports.zstd"}.get(Path(name).suffix, form):
+        with pytest.raises(UserError, match=rf"{name}: is no (gzip|zstd), as its name says.*; rename it"):
+            read_arpa(tmp_path / name)
+        return
+    assert holds_arpa(tmp_path / name)
     assert read_arpa(tmp_path / name)[0] == ["</s>", "the", "cat", "dog", "<unk>"]
 
 

@@ -163,11 +163,16 @@ def test_other_files_are_refused(data: bytes, message: str, tmp_path: Path):
 
 def test_vectors_are_read_behind_a_byte_order_mark_and_packed(tmp_path: Path):
     data = b"king 1 0\nqueen 0.5 1\n"
-    for name, packed in (("v", data), ("m", codecs.BOM_UTF8 + data), ("v.gz", gzip.compress(data))):
+    for name, packed in (
+        ("v", data),
+        ("m", codecs.BOM_UTF8 + data),
+        ("v.gz", gzip.compress(data)),
+        ("p", gzip.compress(data)),
+    ):
         (tmp_path / name).write_bytes(packed)
         assert read_vectors(tmp_path / name).words == ["king", "queen"]
-    (tmp_path / "z").write_bytes(gzip.compress(data))
-    with pytest.raises(UserError, match=r"z: no file of word vectors \(gzip\); let its name end in \.gz"):
+    (tmp_path / "z").write_bytes(gzip.compress(gzip.compress(data)))
+    with pytest.raises(UserError, match=r"z: no file of word vectors \(gzip once more\); unpack it, and pack it once"):
         read_vectors(tmp_path / "z")
 
 
