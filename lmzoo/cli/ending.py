@@ -12,7 +12,7 @@ from lmzoo.core.errors import UserError, one_line, out_of_memory, printable, sho
 from lmzoo.core.files import inputs_kept
 from lmzoo.core.memory import keep_freed_memory
 
-_OUTPUT_LOST = (errno.ENOSPC, errno.EIO, errno.EBADF)
+_OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What the system says where standard output is closed, or on a full disk."""
 
 
@@ -69,6 +69,8 @@ def _prepare_streams() -> None:
         if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for the process's life
         elif isinstance(stream, io.TextIOWrapper):
+            if isinstance(stream.buffer, io.RawIOBase):  # PYTHONUNBUFFERED, by which half a write would be no error
+                setattr(sys, name, stream := os.fdopen(stream.fileno(), "w", 1, stream.encoding, closefd=False))
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -46,6 +46,15 @@ def test_standard_output_on_a_full_disk(run: Path):
     assert (done.returncode, done.stderr) == (2, lost)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_for_which_there_is_room_in_part_alone(run: Path, tmp_path: Path, unbuffered: str):
+    line = f"ulimit -f 1; python -m lmzoo score {run} train --device cpu >{tmp_path / 'out'}"
+    done = shell(line, PYTHONUNBUFFERED=unbuffered)
+    assert (tmp_path / "out").stat().st_size in (512, 1024)  # a block is so large, as the shell has it
+    assert done.stderr.endswith("error: standard output: File too large; make room, or write elsewhere\n")
+    assert done.returncode == 2
+
+
 def test_a_terminal_without_unicode_gets_escapes(run: Path):
     done = shell(f"python -m lmzoo evaluate {run} Σ.txt", PYTHONIOENCODING="latin-1")
     assert (done.returncode, done.stderr) == (
