@@ -19,15 +19,17 @@ MB = 10**6
 
 
 class Bar:
-    """Counts the ``total`` steps of ``what``, each a ``unit``, of which some are ``done``; a context with a bar."""
+    """Counts the ``total`` steps of ``what``, each a ``unit``, of which some are ``done``; a context with a bar.
 
-    def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0):
+    Work that takes less than ``delay`` seconds has none.
+    """
+
+    def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0, delay: float = 0):
         self.total, self.unit, self.what, self.done = total, unit, what, done
         self.begun = self.logged = time.monotonic()  # when the last line was written
         self.begun_with = done
-        self.bar = tqdm(
-            total=total, initial=done, desc=what, unit=unit, disable=None if is_main() else True, leave=False
-        )
+        off = None if is_main() else True
+        self.bar = tqdm(total=total, initial=done, desc=what, unit=unit, disable=off, leave=False, delay=delay)
 
     def __enter__(self) -> "Bar":
         return self

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
+from lmzoo.core.progress import Bar
 from lmzoo.corpus import Context
 from lmzoo.corpus.lines import line_numbers
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.corpus.windows import SentenceWindows, StreamWindows
+from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
 from lmzoo.numerics.waiting import sent
 from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
@@ -128,10 +129,18 @@ def _ready(tokens: Tensor, window: int | None, last: bool) -> int:
     return int(ends[-1]) + 1 if len(ends) else 0
 
 
+def _shown(windows: StreamWindows | SentenceWindows) -> Iterator[Window]:
+    """The windows of a text, and how many are scored is shown where it takes seconds."""
+    with Bar(len(windows), "window", "scoring", delay=2) as bar:
+        for window in windows.epoch(0):
+            yield window
+            bar.update()
+
+
 def _score_stream(model: LanguageModel, tokens: Tensor, state: State) -> tuple[Tensor, State]:
     """(N,) log p of a stream after a state, and the state after it."""
     logprobs = []
-    for window in StreamWindows(tokens, batch_size=1, bptt=model.window_tokens).epoch(0):
+    for window in _shown(StreamWindows(tokens, batch_size=1, bptt=model.window_tokens)):
         part, state = model(sent(window.tokens, model.device), state)
         logprobs.append(part[0])
     return torch.cat(logprobs), state
@@ -141,7 +150,7 @@ def _score_sentences(model: LanguageModel, tokens: Tensor, conditions: Tensor | 
     """(N,) log p of sentences, which the ranks share."""
     windows = SentenceWindows(tokens, max_tokens=model.window_tokens, seed=None, conditions=conditions)
     logprobs = torch.empty(0)
-    for window in islice(windows.epoch(0), ranks.rank(), None, ranks.world_size()):
+    for window in islice(_shown(windows), ranks.rank(), None, ranks.world_size()):
         state = initial_state(model, len(window.tokens), window.conditions)
         part, _ = model(sent(window.tokens, model.device), state)
         if not len(logprobs):

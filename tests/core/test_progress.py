@@ -5,11 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from command_line import SMALL, command
 
+import lmzoo
 from lmzoo.core import progress
 from lmzoo.core.files import read_pieces
 from lmzoo.core.progress import Bar, reading, tracked
+from lmzoo.corpus import Context
+from lmzoo.corpus.vocabulary import EOS_ID
+from lmzoo.protocol.perplexity import text_logprobs
 
 
 class Clock:
@@ -62,6 +67,17 @@ def test_training_tells_where_it_is(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert told[2].endswith(" left")
     assert told[2].count("tokens/s") == 1
     assert told[0] in (folder / "run/train.log").read_text()
+
+
+@pytest.mark.parametrize("context", ["stream", "sentence"])
+def test_scoring_tells_where_it_is(context: Context, folder: Path, monkeypatch, caplog: pytest.LogCaptureFixture):
+    command(*SMALL, "run_dir=run")
+    model = lmzoo.load("run").model
+    monkeypatch.setattr(type(model), "window_tokens", 4)
+    monkeypatch.setattr(progress, "SECONDS", 0)
+    with caplog.at_level(logging.INFO, logger="lmzoo"):
+        text_logprobs(model, torch.tensor([1, 2, 3, EOS_ID] * 2), context)
+    assert caplog.messages == ["scoring, window 1 of 2, 00:00 left", "scoring, window 2 of 2, 00:00 left"]
 
 
 def test_reading_a_large_file_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
