@@ -24,8 +24,7 @@ def label_and_text(line: str) -> tuple[str | None, str]:
 
 def require_no_label(lines: Iterable[str], vocabulary: Vocabulary, where: str) -> None:
     """Raise a UserError where a line that is read without labels begins with one, which would be a word of it."""
-    for line in lines:
-        label, _ = label_and_text(line)
+    for label, _ in map(label_and_text, lines):
         if label in vocabulary.conditions:
             raise UserError(f"{where}: begins with the label '{label}' and a tab", "leave both out")
 

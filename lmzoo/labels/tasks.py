@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError, plain, shortened
 from lmzoo.core.files import sha256, text_bytes
 from lmzoo.core.options import Bounds, Count, Idle, Seed
@@ -139,6 +140,10 @@ def load_task(
         if spelt := sorted(word for word in others if in_another_form(word, counts)):
             forms = f"{len(spelt)} words are train's in another Unicode normal form, such as '{spelt[0]}'"
             task.notes.append(f"{split}: {forms}; bring the texts to one")
+    usual = defaults("task", options["name"])
+    if task.files["train"] != usual["train"]:
+        own = "the default, and train is your own: set a file of yours, or null"
+        task.notes += [f"task.{split}={file} is {own}" for split, file in task.files.items() if file == usual[split]]
     checksums = {split: sha256(text_bytes(path)) for split, path in paths.items()}
     words = Vocabulary([EOS, *(word for word, _ in counts.most_common() if word != EOS)])
     return task, texts, Corpus(options["name"], "sentence", words, {}, checksums)

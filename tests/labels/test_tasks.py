@@ -240,3 +240,21 @@ def test_a_labeller_of_words_that_can_pool_says_so():
     birnn: Any = labellers.build(defaults("labeller", "birnn"))
     with pytest.raises(UserError, match=r"choose labeller=.*nbsvm, or set labeller.pooling$"):
         load_task(defaults("task", "classify"), birnn, "birnn")
+
+
+def test_a_default_beside_a_train_of_ones_own_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LMZOO_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("conll2000/train.txt", "conll2000/test.txt", "own"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("a A O\nb B B-X\n")
+
+    def told(**files: str | None) -> list[str]:
+        options = defaults("task", "pos") | files
+        return load_task(options, labellers.build(defaults("labeller", "majority")), "majority")[0].notes
+
+    problem = "task.test=conll2000/test.txt is the default, and train is your own: set a file of yours, or null"
+    assert told(train="own", valid="own") == [problem]
+    assert (
+        told() == told(valid="own") == told(train="own", test="own") == told(train="own", valid="own", test=None) == []
+    )
