@@ -82,8 +82,9 @@ def encode_prompt(
     model: LanguageModel, vocabulary: Vocabulary, text: str, where: str
 ) -> tuple[Tensor | None, str | None]:
     """The (N,) words of a prompt, None where there is none; and a warning of those that are unknown, if any."""
+    data = utf8([text], where)
     require_no_label([text], vocabulary, where)
-    tokens = vocabulary.encode([text], where)[:-1]
+    tokens = vocabulary.encode(data, where)[:-1]
     known = known_words(model, vocabulary)[tokens].tolist()
     words = zip(vocabulary.form.words(text), known, strict=True)
     unknown = dict.fromkeys(word for word, is_known in words if not is_known and word != UNK)
@@ -214,7 +215,8 @@ def scored(
     conditions: Tensor | None = None,
 ) -> Iterator[Line]:
     """`scored_groups` of lines in memory, which may have (L,) conditions, one by one; errors come with the first."""
+    data = [utf8(lines, where)] if lines else []
     require_no_label(lines, vocabulary, where)
-    pieces = vocabulary.encode_pieces([utf8(lines, where)] if lines else [], where)
+    pieces = vocabulary.encode_pieces(data, where)
     groups = scored_groups(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
     return chain.from_iterable(group.each() for group in groups)
