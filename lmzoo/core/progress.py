@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from tqdm import tqdm
 
@@ -16,6 +17,8 @@ SECONDS = 30
 """A line of the log comes after so many seconds, at the first step that ends then."""
 
 MB = 10**6
+
+Step = TypeVar("Step")
 
 
 class Bar:
@@ -51,10 +54,10 @@ class Bar:
             log.info("%s", ", ".join([*work, step, *notes, f"{tqdm.format_interval(left)} left"]))
 
 
-def tracked(total: int, unit: str, what: str | None = None) -> Iterator[int]:
-    """``range(total)``, and its progress is shown."""
-    with Bar(total, unit, what) as bar:
-        for step in range(total):
+def tracked(steps: Iterable[Step], total: int, unit: str, what: str, delay: float = 0) -> Iterator[Step]:
+    """The same ``total`` steps, and how many are done is shown."""
+    with Bar(total, unit, what, delay=delay) as bar:
+        for step in steps:
             yield step
             bar.update()
 

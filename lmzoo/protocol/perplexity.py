@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
-from lmzoo.core.progress import Bar
+from lmzoo.core.progress import tracked
 from lmzoo.corpus import Context
 from lmzoo.corpus.lines import line_numbers
 from lmzoo.corpus.vocabulary import EOS_ID
@@ -131,10 +131,7 @@ def _ready(tokens: Tensor, window: int | None, last: bool) -> int:
 
 def _shown(windows: StreamWindows | SentenceWindows) -> Iterator[Window]:
     """The windows of a text, and how many are scored is shown where it takes seconds."""
-    with Bar(len(windows), "window", "scoring", delay=2) as bar:
-        for window in windows.epoch(0):
-            yield window
-            bar.update()
+    return tracked(windows.epoch(0), len(windows), "window", "scoring", delay=2)
 
 
 def _score_stream(model: LanguageModel, tokens: Tensor, state: State) -> tuple[Tensor, State]:

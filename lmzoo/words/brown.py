@@ -128,8 +128,8 @@ class Exchange:
         """Sweep while the temperature falls linearly to 0, then until no word moves."""
         start = START_TEMPERATURE * self.counts.sum() / len(self.by_frequency)
         temperatures = np.linspace(start, 0, ANNEALING_SWEEPS, endpoint=False)
-        for step in tracked(len(temperatures), "sweep", "Brown clusters"):
-            self.sweep(temperatures[step], random)
+        for temperature in tracked(temperatures, len(temperatures), "sweep", "Brown clusters"):
+            self.sweep(temperature, random)
         while self.sweep(0, random):
             pass
 

@@ -28,7 +28,7 @@ class Clock:
 def test_a_line_comes_every_thirty_seconds(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
     clock = Clock(monkeypatch)
     with caplog.at_level(logging.INFO, logger="lmzoo"):
-        for step in tracked(1000, "iteration", "EM"):
+        for step in tracked(range(1000), 1000, "iteration", "EM"):
             clock.now += 10 if step < 3 else 30
             if step == 4:
                 break
@@ -51,7 +51,7 @@ def test_a_terminal_has_a_bar_and_no_lines(monkeypatch, caplog: pytest.LogCaptur
     clock = Clock(monkeypatch)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with caplog.at_level(logging.INFO, logger="lmzoo"):
-        for _ in tracked(3, "sweep", "Brown clusters"):
+        for _ in tracked(range(3), 3, "sweep", "Brown clusters"):
             clock.now += 40
     assert not caplog.messages
     assert "Brown clusters" in capsys.readouterr().err

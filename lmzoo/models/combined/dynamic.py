@@ -99,11 +99,10 @@ class Dynamic(WithTables[Rule], OfOneRun):
         weights = self._trained()
         sums = torch.zeros_like(weights)
         state = inner.eval().initial_state(len(windows.rows))
-        segments = windows.epoch(0)
-        for _ in tracked(len(windows), "segment", "gradients"):
+        for segment in tracked(windows.epoch(0), len(windows), "segment", "gradients"):
             named = self._named(weights)
             with torch.enable_grad():
-                logprobs, state = _call(inner, named, sent(next(segments).tokens, self.device), state)
+                logprobs, state = _call(inner, named, sent(segment.tokens, self.device), state)
             sums += self._gradient(logprobs, named).square()
             state = tuple(part.detach() for part in state)
         self.rms = (sums / len(windows)).sqrt()  # over the segments of train

@@ -106,7 +106,7 @@ class LDSRNN(Recurrent):
         self.requires_grad_(False)
         self.output.requires_grad_(True)
         state = self.initial_state(len(windows.rows))
-        for step in tracked(self.head, "step", "head"):
+        for step in tracked(range(self.head), self.head, "step", "head"):
             epoch, index = divmod(step, len(windows))
             window = next(windows.epoch(epoch, skip=index))
             if window.starts:
