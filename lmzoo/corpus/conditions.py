@@ -1,13 +1,13 @@
 """Lines that begin with a label, their condition: ``label TAB text``."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.corpus.vocabulary import Vocabulary
+from lmzoo.corpus.vocabulary import Vocabulary, utf8
 
 SHOWN = 100
 """Characters of a message that name the labels there are."""
@@ -22,11 +22,13 @@ def label_and_text(line: str) -> tuple[str | None, str]:
     return (label.strip(), text) if tab else (None, line)
 
 
-def require_no_label(lines: Iterable[str], vocabulary: Vocabulary, where: str) -> None:
-    """Raise a UserError where a line that is read without labels begins with one, which would be a word of it."""
-    for label, _ in map(label_and_text, lines):
+def unlabelled(lines: Sequence[str], vocabulary: Vocabulary, where: str) -> bytes:
+    """`utf8` of lines that are read without labels; a UserError, too, where a label would be read as a word."""
+    data = utf8(lines, where)
+    for label, _ in map(label_and_text, lines if vocabulary.conditions else ()):
         if label in vocabulary.conditions:
             raise UserError(f"{where}: begins with the label '{label}' and a tab", "leave both out")
+    return data
 
 
 def split_labels(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import read_lines
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
-from lmzoo.corpus.conditions import label_numbers, require_no_label, split_labels
+from lmzoo.corpus.conditions import label_numbers, split_labels, unlabelled
 from lmzoo.corpus.lines import by_line, line_sums
 from lmzoo.corpus.vocabulary import UNK, turned, utf8
 from lmzoo.protocol.model import LanguageModel
@@ -82,9 +82,7 @@ def encode_prompt(
     model: LanguageModel, vocabulary: Vocabulary, text: str, where: str
 ) -> tuple[Tensor | None, str | None]:
     """The (N,) words of a prompt, None where there is none; and a warning of those that are unknown, if any."""
-    data = utf8([text], where)
-    require_no_label([text], vocabulary, where)
-    tokens = vocabulary.encode(data, where)[:-1]
+    tokens = vocabulary.encode(unlabelled([text], vocabulary, where), where)[:-1]
     known = known_words(model, vocabulary)[tokens].tolist()
     words = zip(vocabulary.form.words(text), known, strict=True)
     unknown = dict.fromkeys(word for word, is_known in words if not is_known and word != UNK)
@@ -215,8 +213,6 @@ def scored(
     conditions: Tensor | None = None,
 ) -> Iterator[Line]:
     """`scored_groups` of lines in memory, which may have (L,) conditions, one by one; errors come with the first."""
-    data = [utf8(lines, where)] if lines else []
-    require_no_label(lines, vocabulary, where)
-    pieces = vocabulary.encode_pieces(data, where)
+    pieces = vocabulary.encode_pieces([unlabelled(lines, vocabulary, where)] if lines else [], where)
     groups = scored_groups(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
     return chain.from_iterable(group.each() for group in groups)
