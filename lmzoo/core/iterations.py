@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-
-from torch import Tensor
+from typing import Any
 
 from lmzoo.core.progress import Bar
 
-StateDict = Mapping[str, Tensor]
+StateDict = Mapping[str, Any]
 
 
 class Keeper:

@@ -174,6 +174,7 @@ class Trainer(Keeper):
             self.descent.begin()
             if self.options.from_ is not None:
                 log.info("the weights are those of %s; optimizer and schedule begin anew", self.options.from_)
+            if self.options.from_ is not None or self.model.starts_from is not None:
                 self._check()
         else:
             self.progress.tokens = len(self.corpus.splits["train"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import QUICK, TEXT, command
+from command_line import MODELS, QUICK, TEXT, command
 
 from lmzoo.core.progress import Bar
 from lmzoo.models.lds.estimation import fit
@@ -19,6 +19,15 @@ OPTIONS = {
     "lds": ["model=lds", "model.hidden=4", "model.iterations=6"],
     "lds_rnn": ["model=lds_rnn", "model.hidden=4", "model.iterations=6", "model.head=2"],
     "loglinear": ["model=loglinear", "model.order=2", "model.tolerance=0"],
+    "distillation": [
+        "model=twolevel_hmm",
+        "model.states=6",
+        "model.clusters=3",
+        "model.dim=8",
+        "model.dropout=0.1",
+        "model.distilled_from=encoder",
+        "model.distillation_epochs=2",
+    ],
     "model_m": ["model=model_m", "model.classes=3", "model.order=2"],
 }
 STOPPED = 3
@@ -45,6 +54,8 @@ def learnt(run: str) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_stopped_estimation_goes_on_to_the_same_weights(name: str, folder: Path):
     line = [*TEXT, *QUICK, *OPTIONS[name]]
+    if name == "distillation":
+        assert command(*TEXT, *QUICK, *MODELS["lstm"], "run_dir=encoder").code == 0
     assert command(*line, "run_dir=whole").code == 0
     with pytest.MonkeyPatch.context() as patch:
         stop(patch, STOPPED)

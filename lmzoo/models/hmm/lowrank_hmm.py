@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple, Unpack
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
@@ -10,6 +11,7 @@ from lmzoo.core.options import Size
 from lmzoo.models.hmm.inference import lowrank
 from lmzoo.models.hmm.inference.underflow import log_product
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
+from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import models
 
 POINTING = 8.0
@@ -131,16 +133,35 @@ class LowRankHMM(NeuralBlockHMM):
         v = (self.origin if self.tied else self.destination).get_parameter("weight")
         v.index_add_(0, z, self.targets[r], alpha=POINTING)
 
-    def transitions(self, e: Tensor, states: Tensor) -> LowRank | BlockLowRank:
-        v, W, targets = self.destinations(e, states), self.feature_vectors, self.targets
+    def transitions(self, e: Tensor, v: Tensor, states: Tensor) -> LowRank | BlockLowRank:
+        origin, destination = self.feature_logits(e, v, states)
+        if self.block_features:
+            return BlockLowRank(*lowrank.block_factors(origin, destination, weighted=self.weighted))
+        return LowRank(*lowrank.factors(origin, destination, weighted=self.weighted))
+
+    def transition_logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        states = torch.arange(self.states, device=self.device).view(v.shape[:2])
+        origin, destination = self.feature_logits(e, v, states)  # (n, f), (M, S, F)
+        features = destination if self.block_features else destination.flatten(0, 1)[None]  # which share a softmax
+        P = lowrank.origin_factor(origin, features, weighted=self.weighted)
+        Q = single(features).log_softmax(1).flatten(0, 1)  # (Z, F)
+        if self.block_features:
+            P, source = P.view(-1, Q.shape[1]), source * self.clusters + target // self.size
+        return (F.embedding(source, P) + F.embedding(target, Q)).logsumexp(1)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether p(r | i) depends on where r leads, as it does with a kernel."""
+        return self.feature_map != "softmax"
+
+    def feature_logits(self, e: Tensor, v: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        """(…, f) log φ(u) of (…, d) e, and log φ(v) of (M, K) states: (M, K, f), or (M, K, F) with block_features."""
+        W, targets = self.feature_vectors, self.targets
         if self.block_features:  # features of left-out states are left out, too
             kept = states[:, :: self.together] // self.together
             W, targets = W[kept].flatten(0, 1), targets[kept]  # (f, d), (M, F, d)
-        origin = self.transition(e) @ W.T  # (M, K, f)
+        origin = self.transition(e) @ W.T  # (…, f)
         destination = v @ targets.mT  # (M, K, F) or (M, K, f)
         if self.feature_map == "softmax_kernel":  # ‖u‖²/(2d) is the same for all features, so it cancels
             destination = destination - v.square().sum(2, keepdim=True) / (2 * self.dim)
-        weighted = self.feature_map != "softmax"
-        if self.block_features:
-            return BlockLowRank(*lowrank.block_factors(origin, destination, weighted=weighted))
-        return LowRank(*lowrank.factors(origin, destination, weighted=weighted))
+        return origin, destination

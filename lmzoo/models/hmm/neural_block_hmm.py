@@ -2,18 +2,21 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal, Unpack
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError, plain
-from lmzoo.core.options import Dropout, Idle, Size, Source
+from lmzoo.core.options import Count, Dropout, Idle, Size, Source
 from lmzoo.corpus import Corpus
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, Transitions
-from lmzoo.models.hmm.inference.emissions import emission_table
+from lmzoo.models.hmm.distillation import distil
+from lmzoo.models.hmm.inference.emissions import emission_table, word_logprobs
 from lmzoo.models.hmm.state_vectors import FactoredEmbedding, Residual
 from lmzoo.numerics.precision import single
+from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.model import Trained
 
 OfNetworks = Idle(("model.parameterisation", "table"))
@@ -32,6 +35,9 @@ class NeuralBlockHMMOptions(BlockHMMOptions):
         dropout: share of the outputs of the networks of states that is set to 0, drawn for every batch.
         parent: folder of a run of the same model with fewer states or features, which are split when training starts;
             see `NeuralBlockHMM.inherit`.
+        distilled_from: folder of a run whose embeddings of the text are clustered when training starts, so that every
+            token has a hidden state to learn from; see `lmzoo.models.hmm.distillation`.
+        distillation_epochs: epochs of training with these states known.
     """
 
     dim: Annotated[Size, OfNetworks]
@@ -39,6 +45,8 @@ class NeuralBlockHMMOptions(BlockHMMOptions):
     tied: Annotated[bool, OfNetworks]
     dropout: Annotated[Dropout, OfNetworks]
     parent: Source | None
+    distilled_from: Annotated[Source | None, OfNetworks]
+    distillation_epochs: Annotated[Count, OfNetworks, Idle(("model.distilled_from", None))]
 
 
 class NeuralBlockHMM(BlockHMM):
@@ -60,13 +68,22 @@ class NeuralBlockHMM(BlockHMM):
     """Options that must have the parent's values."""
     multiples_of_parent: ClassVar[tuple[str, ...]] = ("states",)
     """Options that must be multiples of the parent's values."""
+    encoder: tuple[Encoder] | None = None
+    """The model to distil from, until that is done; in a tuple, as it is no part of this one."""
 
     def __init__(self, *, vocabulary_size: int, **options: Unpack[NeuralBlockHMMOptions]):
         super().__init__(vocabulary_size=vocabulary_size, options=options)
         self.dim, self.embeddings, self.tied = options["dim"], options["embeddings"], options["tied"]
         self.dropout, self.parent = options["dropout"], options["parent"]
-        if self.parent is not None:
-            self.starts_from = "model.parent", [self.parent]
+        self.distilled_from, self.distillation_epochs = options["distilled_from"], options["distillation_epochs"]
+        if self.parent is not None and self.distilled_from is not None:
+            raise UserError(
+                f"model.distilled_from={self.distilled_from}: the states start from model.parent={self.parent}",
+                "leave one out; a run that was distilled can be a parent",
+            )
+        for option, run in (("model.parent", self.parent), ("model.distilled_from", self.distilled_from)):
+            if run is not None:
+                self.starts_from = option, [run]
         self.factored = self.embeddings == "factored"
         self.origin, self.emission = self._vectors(), self.residual()
         self.word = nn.Linear(self.dim, vocabulary_size)
@@ -77,8 +94,8 @@ class NeuralBlockHMM(BlockHMM):
         """Make the networks and vectors that `first_states` needs and `transitions` does not."""
         self.start, self.first = self.residual(), nn.Linear(self.dim, 1, bias=False)
 
-    def first_states(self, e: Tensor, transitions: Any) -> Tensor:
-        """(M, K) log p(z_1) of the kept states, given their (M, K, d) vectors e and the transitions between them."""
+    def first_states(self, e: Tensor, v: Tensor) -> Tensor:
+        """(M, K) log p(z_1) of the kept states, given their (M, K, d) vectors as origin and as destination."""
         return single(self.first(self.start(e))).flatten().log_softmax(0).view(e.shape[:2])
 
     @abstractmethod
@@ -86,23 +103,58 @@ class NeuralBlockHMM(BlockHMM):
         """Make the networks and vectors that `transitions` needs."""
 
     @abstractmethod
-    def transitions(self, e: Tensor, states: Tensor) -> Transitions:
-        """The transitions between the kept (M, K) states, given their (M, K, d) vectors e."""
+    def transitions(self, e: Tensor, v: Tensor, states: Tensor) -> Transitions:
+        """The transitions between the kept (M, K) states, given their (M, K, d) vectors as origin and destination."""
+
+    @abstractmethod
+    def transition_logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        """(N,) log p(target | source) without state dropout.
+
+        Args:
+            e: (n, d) vectors of the different states that are left.
+            v: (M, S, d) the vectors of all states as destination.
+            source: (N,) rows of e.
+            target: (N,) states.
+        """
 
     def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
         e = self.origin(states)  # (M, K, d)
+        v = self.destinations(e, states)
         emission = emission_table(self.emission(e), self.word.weight, self.word.bias, self.cluster)
-        transitions = self.transitions(e, states)
-        return self.first_states(e, transitions), emission, transitions
+        return self.first_states(e, v), emission, self.transitions(e, v, states)
+
+    def joint_logprobs(self, source: Tensor, target: Tensor, words: Tensor) -> Tensor:
+        """The terms of the complete-data log-likelihood, without state dropout.
+
+        Args:
+            source, target: (N,) z_{t-1} and z_t; z_{t-1} is -1 where a chain begins.
+            words: (N,) x_t, words of the cluster of z_t.
+
+        Returns: (N,) log p(z_t | z_{t-1}) + log p(x_t | z_t) in nats.
+        """
+        states = torch.arange(self.states, device=self.device).view(self.clusters, self.size)
+        e = self.origin(states)
+        v = self.destinations(e, states)
+        different, place = torch.cat([source, target]).unique(return_inverse=True)
+        own = F.embedding(different.clamp_min(0), e.flatten(0, 1))  # (n, d)
+        before, now = place.split(len(target))
+        emitted = word_logprobs(self.emission(own), self.word.weight, self.word.bias, self.cluster, now, words)
+        arrived = self.transition_logprobs(own, v, before, target)
+        return emitted + torch.where(source < 0, self.first_states(e, v).flatten()[target], arrived)
 
     def estimate(self, corpus: Corpus) -> None:
-        """Put the words into clusters, unless the parent's clusters are used."""
+        """Put the words into clusters, unless the parent's clusters are used, and distil hidden states if asked to."""
         if self.parent is None:
             super().estimate(corpus)
+        if self.encoder is not None:
+            (encoder,), self.encoder = self.encoder, None
+            distil(self, corpus, encoder, self.distillation_epochs)
 
     @torch.no_grad()
     def inherit(self, trained: Sequence[Trained]) -> None:
         """Take the clusters of words and all weights from the parent, each of whose states becomes several.
+
+        A run to distil from is only kept until `estimate`.
 
         The new states are copies of the old one with a little noise. Petrov, Barrett, Thibaux and Klein, "Learning
         accurate, compact, and interpretable tree annotation", ACL 2006, https://aclanthology.org/P06-1055.
@@ -111,6 +163,12 @@ class NeuralBlockHMM(BlockHMM):
             `multiples_of_parent` say.
         """
         (parent,) = trained
+        if self.distilled_from is not None:
+            if not isinstance(parent.model, Encoder):
+                problem = f"model.distilled_from={parent.folder}: model={parent.options['name']} has no embeddings"
+                raise UserError(problem, "choose a run of an rnn, gru, lstm, lds or hidden Markov model")
+            self.encoder = (parent.model.to(self.device),)
+            return
         run = f"model.parent={parent.folder}"
         if type(parent.model) is not type(self):
             raise UserError(

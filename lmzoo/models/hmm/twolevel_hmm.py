@@ -3,6 +3,7 @@
 from typing import Annotated, NamedTuple, Unpack
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
@@ -73,9 +74,9 @@ class TwoLevelHMM(NeuralBlockHMM):
     def add_start(self) -> None:
         self.boundary = nn.Parameter(0.1 * torch.randn(self.dim))
 
-    def first_states(self, e: Tensor, transitions: TwoLevel) -> Tensor:
-        cluster = single(self.next_cluster(self.arrival(self.boundary))).log_softmax(0)  # (M,)
-        inside = single(transitions.V @ self.as_origin(self.boundary)).log_softmax(1)  # (M, K)
+    def first_states(self, e: Tensor, v: Tensor) -> Tensor:
+        cluster = self.arrivals(self.boundary)  # (M,)
+        inside = single(v @ self.as_origin(self.boundary)).log_softmax(1)  # (M, K)
         return cluster[:, None] + inside
 
     def add_transitions(self) -> None:
@@ -83,9 +84,22 @@ class TwoLevelHMM(NeuralBlockHMM):
         self.next_cluster = nn.Linear(self.dim, self.clusters)
         self.add_destination(self.dim**-0.5)
 
-    def transitions(self, e: Tensor, states: Tensor) -> TwoLevel:
-        arrival = single(self.next_cluster(self.arrival(e))).log_softmax(2)  # (M, K, M)
-        return TwoLevel(arrival, self.as_origin(e), self.destinations(e, states))
+    def transitions(self, e: Tensor, v: Tensor, states: Tensor) -> TwoLevel:
+        return TwoLevel(self.arrivals(e), self.as_origin(e), v)
+
+    def transition_logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        c, j = target // self.size, target % self.size
+        order = c.argsort(stable=True)
+        leaving = F.embedding(source[order], self.as_origin(e)).split(c.bincount(minlength=self.clusters).tolist())
+        logits = [single(u @ arriving.T) for u, arriving in zip(leaving, v.unbind(), strict=True)]  # (n, S) each
+        inside = torch.cat(logits).log_softmax(1).gather(1, j[order, None])[:, 0]
+        return self.arrivals(e).flatten()[source * self.clusters + c] + torch.empty_like(inside).scatter(
+            0, order, inside
+        )
+
+    def arrivals(self, e: Tensor) -> Tensor:
+        """(…, d) e -> (…, M) log p(c | i)."""
+        return single(self.next_cluster(self.arrival(e))).log_softmax(-1)
 
     def as_origin(self, e: Tensor) -> Tensor:
         """(…, d) e -> (…, d) the vectors of the states as origin."""

@@ -6,6 +6,7 @@ https://aclanthology.org/2020.emnlp-main.103
 from typing import Literal, NamedTuple, Unpack
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
@@ -51,8 +52,13 @@ class VeryLargeHMM(NeuralBlockHMM):
         self.transition = self.residual()
         self.add_destination(self.dim**-0.5)
 
-    def transitions(self, e: Tensor, states: Tensor) -> Softmax:
-        return Softmax(self.transition(e), self.destinations(e, states))
+    def transitions(self, e: Tensor, v: Tensor, states: Tensor) -> Softmax:
+        return Softmax(self.transition(e), v)
+
+    def transition_logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        u, v = self.transition(e), v.flatten(0, 1)
+        products = F.embedding(source, u) * F.embedding(target, v)
+        return single(products.sum(1)) - single(u @ v.T).logsumexp(1)[source]
 
 
 class Tabulated(NamedTuple):
@@ -102,6 +108,7 @@ def vlhmm(
     """
     if parameterisation == "neural":
         return VeryLargeHMM(vocabulary_size=vocabulary_size, **options)
-    if options["parent"] is not None:
-        raise UserError(f"model.parent={options['parent']}: a table has no state vectors to split", "set it to null")
+    for option in ("parent", "distilled_from"):
+        if options[option] is not None:
+            raise UserError(f"model.{option}={options[option]}: a table has no state vectors", "set it to null")
     return TableHMM(vocabulary_size=vocabulary_size, options=options)

@@ -20,6 +20,8 @@ OPTIONS = {
     "dropout": 0.0,
     "state_dropout": 0.5,
     "parent": None,
+    "distilled_from": None,
+    "distillation_epochs": 6,
 }
 OF_MODEL = {
     "vlhmm": {"parameterisation": "neural"},

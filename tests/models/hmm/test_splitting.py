@@ -25,7 +25,7 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import load
 
 NEURAL = [(name, options) for name, options in SWITCHES if "parameterisation" not in options]
-CHILD_MAY_CHANGE = {"state_dropout", "dropout", "parent"}
+CHILD_MAY_CHANGE = {"state_dropout", "dropout", "parent", "distilled_from", "distillation_epochs"}
 """Options that decide nothing about the sizes and the meaning of the weights."""
 
 
@@ -112,7 +112,7 @@ def test_a_trained_run_needs_its_parent_no_more(parent: Path, tmp_path: Path):
         (["model=vlhmm"], "is a run of model=twolevel_hmm; choose a run of the model that is trained"),
         (["corpus.train=410"], r"parent: was trained on another text .*\); choose another run$"),
         (["model.parent=nowhere"], r"nowhere: not a run directory \(.*\); choose another run$"),
-        (["model=vlhmm", "model.parameterisation=table"], "a table has no state vectors to split; set it to null"),
+        (["model=vlhmm", "model.parameterisation=table"], "a table has no state vectors; set it to null"),
     ],
 )
 def test_parents_that_are_refused(parent: Path, tmp_path: Path, options: list[str], message: str):

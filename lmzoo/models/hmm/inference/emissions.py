@@ -87,3 +87,36 @@ def within_cluster(logits: Tensor, cluster: Tensor) -> Tensor:
     parts = padded.split([number * width for number, width in shapes])
     tables = [_over_words(part.view(*shape, -1)).flatten(0, 1) for part, shape in zip(parts, shapes, strict=True)]
     return F.embedding(slot, torch.cat(tables))
+
+
+def word_logprobs(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor, rows: Tensor, words: Tensor) -> Tensor:
+    """(N,) log p(x | z) of `emission_table` for some pairs of states and words, each a word of the state's cluster.
+
+    Args:
+        H: (n, d) vectors of the different states.
+        W, bias, cluster: as in `emission_table`.
+        rows: (N,) rows of H.
+        words: (N,).
+    """
+    M = int(cluster.max()) + 1
+    order, rank, first = _by_label(cluster, M)  # words
+    own = torch.zeros(len(H), dtype=torch.int64, device=H.device).scatter(0, rows, cluster[words])
+    states, place, begun = _by_label(own, M)
+    widths, heights = cluster.bincount(minlength=M), own.bincount(minlength=M)
+    parts = zip(
+        F.embedding(states, H).split(heights.tolist()),
+        F.embedding(order, W).split(widths.tolist()),
+        bias[order].split(widths.tolist()),
+        strict=True,
+    )
+    tables = torch.cat([single(torch.addmm(b, h, w.T)).log_softmax(1).flatten() for h, w, b in parts if len(h)])
+    c = cluster[words]
+    earlier = (heights * widths).cumsum(0) - heights * widths
+    return tables[earlier[c] + (place[rows] - begun[c]) * widths[c] + rank[words] - first[c]]
+
+
+def _by_label(labels: Tensor, M: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The order of (N,) items by label, the (N,) place of each in it, and the (M,) place where each label begins."""
+    order, counts = labels.argsort(stable=True), labels.bincount(minlength=M)
+    place = torch.empty_like(order).scatter(0, order, torch.arange(len(order), device=order.device))
+    return order, place, counts.cumsum(0) - counts

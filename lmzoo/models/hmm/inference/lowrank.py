@@ -36,13 +36,21 @@ def orthogonal_rows(rows: int, dim: int) -> Tensor:
     return Q.flatten(0, 1)[:rows] * (torch.randn(rows, dim) * dim**-0.5).norm(dim=1, keepdim=True)
 
 
+def origin_factor(origin: Tensor, destination: Tensor, *, weighted: bool) -> Tensor:
+    """log p(r | i), ``weighted`` by D_r or not.
+
+    Args:
+        origin: (…, f) log φ(u).
+        destination: (M, S, F) log φ(v), where D_r of the f = MF features is a sum over S states; M = 1 if over all.
+    """
+    origin = single(origin)
+    return (origin + single(destination).logsumexp(1).flatten() if weighted else origin).log_softmax(-1)
+
+
 def factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
     """(M, S, f) log φ(u) and log φ(v) -> (M, S, f) log p(r | i), ``weighted`` by D_r or not, and log p(j | r)."""
-    origin, destination = single(origin), single(destination)
-    flat = destination.flatten(0, 1)  # (MS, f)
-    if weighted:
-        origin = origin + flat.logsumexp(0)
-    return origin.log_softmax(2), flat.log_softmax(0).view_as(destination)
+    flat = single(destination).flatten(0, 1)  # (MS, f)
+    return origin_factor(origin, flat[None], weighted=weighted), flat.log_softmax(0).view_as(destination)
 
 
 def block_factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
@@ -57,11 +65,8 @@ def block_factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tup
         log p(j | r).
     """
     M, S, features = destination.shape
-    origin, destination = single(origin), single(destination)
-    if weighted:
-        origin = origin + destination.logsumexp(1).flatten()
-    P = origin.log_softmax(2)
-    return P.view(M, S, M, features).transpose(1, 2).contiguous(), destination.log_softmax(1).mT
+    P = origin_factor(origin, destination, weighted=weighted)
+    return P.view(M, S, M, features).transpose(1, 2).contiguous(), single(destination).log_softmax(1).mT
 
 
 class _Tiles(torch.autograd.Function):
