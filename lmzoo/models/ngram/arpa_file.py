@@ -113,7 +113,8 @@ def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
 
     Returns: the words of the table's unigrams, and the table. ``</s>`` is the first word, and `<unk>` is always among
         them, with probability zero if the file has none. n-grams that no query can meet are left out: those with
-        ``<s>`` after the first word or ``</s>`` before the last.
+        ``<s>`` after the first word or ``</s>`` before the last. Backoffs of n-grams that end in ``</s>``, as of MITLM
+        and CMU's lmtool, are 0, since no word follows in the sentence.
 
     Raises: UserError for a file that cannot be read. It names the first line that is not as expected.
     """
@@ -300,7 +301,7 @@ class _Reader:
             table,
             keys=torch.cat([table.keys, keys]),
             logprob=torch.cat([table.logprob, logprob[placed][order]]),
-            backoff=torch.cat([table.backoff, backoff[placed][order]]),
+            backoff=torch.cat([table.backoff, backoff.where(words[-1] != EOS_ID, 0.0)[placed][order]]),
         )
 
 

@@ -31,7 +31,8 @@ class NGramTable:
         vocabulary_size: V, the number of unigrams.
         keys: (K,) int64, ascending: row of the first n - 1 words * V + last word, for n = 2 … N.
         logprob: (V + K,) by row, in nats. The first V rows are the unigrams; row 0 is ``</s>``.
-        backoff: (C,) by row, in nats, for the C rows below order N. Row 0 is ``<s>``.
+        backoff: (C,) by row, in nats, for the C rows below order N. Row 0 is ``<s>``. It is 0 for longer n-grams that
+            end in ``</s>``.
     """
 
     vocabulary_size: int

@@ -22,7 +22,8 @@ from lmzoo.corpus.own import read_vocabulary
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.models.ngram import arpa_file
 from lmzoo.models.ngram.arpa import Arpa, check_sums, check_words
-from lmzoo.models.ngram.arpa_file import holds_arpa, read_arpa
+from lmzoo.models.ngram.arpa_file import holds_arpa, read_arpa, write_arpa
+from lmzoo.models.ngram.editing import mixed, pruned, renumbered
 from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import score
@@ -117,6 +118,64 @@ def test_boundaries_where_no_sentence_has_them_say_nothing(tmp_path: Path):
     contexts = torch.tensor(list(product(range(4), repeat=2)))
     plain, other = (model_of(text, words, tmp_path).next_logprobs(contexts) for text in (KENLM, more))
     assert torch.equal(other, plain)
+
+
+ENDING = KENLM.replace("2=4", "2=5").replace("3=2", "3=3").replace("</s>\t0\n", "</s>\t-0.7\n")
+ENDING = ENDING.replace("\n\n\\3-grams:", "\n-3\t<s> </s>\t-0.6\n\n\\3-grams:\n-1.5\t<s> a </s>")
+"""`KENLM`, with backoffs of all 1-grams and 2-grams that end in ``</s>``, as MITLM and CMU's lmtool write them."""
+
+
+def test_a_backoff_after_the_end_of_a_sentence_is_0(tmp_path: Path):
+    """Figures by hand, as in "a file of KenLM's": what a line has does not depend on the line before."""
+    words = ["<eos>", "a", "b", "<unk>"]
+    model, vocabulary = model_of(ENDING, words, tmp_path), Vocabulary(words)
+    lines = {
+        "a b": [-0.3, -0.15, -0.05],
+        "b": [-0.5 - 0.8, -0.2],
+        "a": [-0.3, -1.5],
+        "": [-3],
+        "b b": [-1.3, -1.1, -0.2],
+    }
+    for first, other in product(lines, repeat=2):
+        tokens = vocabulary.encode([first, other])[None]
+        scores = model(tokens, model.initial_state(1))[0][0] / math.log(10)
+        assert scores.tolist() == pytest.approx(lines[first] + lines[other], abs=1e-6)
+    model = model_of(ENDING, words, tmp_path)
+    begun = model.predict(model.initial_state(1))
+    for first in lines:
+        state = model(vocabulary.encode([first])[None], model.initial_state(1))[1]
+        assert torch.equal(model.predict(state), begun)
+
+
+def test_no_backoff_after_the_end_of_a_sentence_is_written_pruned_or_mixed(tmp_path: Path):
+    for name, text in {"plain": KENLM, "ending": ENDING}.items():
+        (tmp_path / name).write_text(text)
+    words, table = read_arpa(tmp_path / "ending")
+    _, plain = read_arpa(tmp_path / "plain")
+    edited = [table, pruned(table, 0.1), mixed([table, plain], torch.tensor([0.3, 0.7]))]
+    for number, each in enumerate([*edited, renumbered(table, torch.tensor([0, 2, 1, 3]), 4)]):
+        write_arpa(tmp_path / f"{number}.arpa", each, words)
+        lines = (tmp_path / f"{number}.arpa").read_text().splitlines()
+        ends = [line.split("\t") for line in lines if "</s>" in line]
+        assert len(ends) > 1
+        assert {float(backoff[0]) for _, _, *backoff in ends if backoff} == {0}
+
+
+def test_a_file_as_cmu_s_lmtool_writes_it_has_the_figures_of_kenlm(tmp_path: Path):
+    """A fixed discount of one half; figures of kenlm 0.3.0, which the rule by itself has, too."""
+    folder = Path(__file__).parent
+    words = read_vocabulary(str(folder / "lmtool.arpa")).words
+    model, vocabulary = model_of((folder / "lmtool.arpa").read_text(), words, tmp_path), Vocabulary(words)
+    lines = ["turn the lamp on", "open the door", "turn left", "stop", "close the lamp"]
+    expected = [[-0.5441, -0.6021, -0.301, -0.6021, -0.301], [-1.1461, -0.301, -0.301, -0.301],
+                [-0.5441, -0.9031, -0.301], [-1.1461, -0.301], [-1.1461, -0.301, -0.7782, -1.2621]]  # fmt: skip
+    for context in ("stream", "sentence"):
+        assert score(model, vocabulary.encode(lines), context).perplexity == pytest.approx(4.13, abs=0.005)
+        for order in (lines, lines[::-1]):
+            found = {line: (each.logprobs / math.log(10)).tolist()
+                     for line, each in zip(order, scored(model, vocabulary, order, context), strict=True)}  # fmt: skip
+            for line, logprobs in zip(lines, expected, strict=True):
+                assert found[line] == pytest.approx(logprobs, abs=1e-4)
 
 
 def test_a_checkpoint_needs_no_file(tmp_path: Path):
