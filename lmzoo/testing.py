@@ -19,6 +19,9 @@ from lmzoo.runs.loading import hand_over
 ROWS, COLUMNS = 3, 20
 """The batch of valid on which a model is checked."""
 
+FIRST_WORDS, DRAWN = 1000, 6
+"""After so many words of the vocabulary, up to so many words in all are drawn from a model that forgets at `<eos>`."""
+
 
 class Subject(NamedTuple):
     """A model under test."""
@@ -213,10 +216,22 @@ def forgetting(subject: Subject) -> str | None:
     """with forgets_at_eos, the state after `<eos>` predicts as initial_state does"""
     if not subject.model.forgets_at_eos:
         return "remembers across `<eos>`"
+    model, random = subject.model, torch.Generator().manual_seed(0)
     closed = torch.cat([subject.tokens, torch.full((ROWS, 1), EOS_ID)], 1)
-    state = subject.model(closed, subject.model.initial_state(ROWS))[1]
+    state = model(closed, model.initial_state(ROWS))[1]
     advice = "begin anew after `<eos>`, or leave forgets_at_eos False"
     _same(subject.scores(state=state), subject.scores(), "after `<eos>` and at the beginning, scores", advice)
+    if model.whole_sentences:
+        return None
+    # The model's own n-grams are the likeliest to have parameters of their own before `<eos>`.
+    for words in torch.arange(min(model.vocabulary_size, FIRST_WORDS))[:, None].split(100):
+        state, closing = model.initial_state(len(words)), torch.full_like(words, EOS_ID)
+        begun = model.predict(state)
+        for _ in range(DRAWN):
+            state = model(words, state)[1]
+            after = model.predict(model(closing, state)[1])
+            _same(after, begun, "after drawn words and `<eos>`, and at the beginning, predictions", advice)
+            words = model.predict(state).exp().multinomial(1, generator=random)
     return None
 
 

@@ -11,8 +11,10 @@ import torch
 from command_line import ROOT
 from torch import Tensor
 
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.corpus import Corpus
+from lmzoo.corpus import EOS_ID, Corpus
+from lmzoo.models.ngram.ngram import NGram
 from lmzoo.testing import RULES, check_model, outcomes, subject
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/models.md").read_text("utf-8"), re.DOTALL)
@@ -138,6 +140,23 @@ def test_a_broken_rule_is_named_in_a_line(broken: Callable[..., Any], rule: str,
         check_model(partial(broken, hidden=8), corpus)
     (line,) = [line for line in str(raised.value).splitlines() if line.startswith(f"{RULES[rule].__doc__}: ")]
     assert re.search(message, line), line
+
+
+@pytest.mark.parametrize("length", [None, 2, 3])
+def test_a_backoff_after_the_end_breaks_the_rule_of_forgetting(length: int | None, corpus: Corpus):
+    """As ARPA files of MITLM have it, but not after the words before which the text of the check is cut."""
+    options = {**defaults("model", "ngram"), "order": 4, "discount_fallback": True}
+    del options["name"]
+    made = subject(partial(NGram, vocabulary_size=len(corpus.vocabulary), **options), corpus)
+    if length:
+        table = made.model.table
+        rows = torch.arange(*table.first_rows()[length - 1 : length + 1])
+        *_, before, last = table.contexts(rows, 0).unbind(1)
+        made.model.backoff[rows[(last == EOS_ID) & ~torch.isin(before, made.tokens[:, -1])]] = -0.7
+    (found,) = [outcome for outcome in outcomes(made) if outcome.rule == RULES["forgetting"].__doc__]
+    advice = "predictions differ by up to 0.7 nats; begin anew after `<eos>`, or leave forgets_at_eos False"
+    assert found.broken == (f"after drawn words and `<eos>`, and at the beginning, {advice}" if length else None)
+    assert not found.left_out
 
 
 def test_a_short_text_is_refused(corpus: Corpus):
