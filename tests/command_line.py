@@ -59,9 +59,16 @@ class Outcome:
         return line
 
 
-def command(*arguments: str, main: Callable[[], int] = train.main) -> Outcome:
-    """``lmzoo train ARGUMENTS`` in the current folder, or another command."""
-    out, err = io.StringIO(), io.StringIO()
+class Terminal(io.StringIO):
+    """Standard output that is no pipe."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def command(*arguments: str, main: Callable[[], int] = train.main, terminal: bool = False) -> Outcome:
+    """``lmzoo train ARGUMENTS`` in the current folder, or another command; its output may be a terminal."""
+    out, err = Terminal() if terminal else io.StringIO(), io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(out),

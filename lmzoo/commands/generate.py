@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, bounded, open_run, warn, warn_of
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, printable
+from lmzoo.core.errors import UserError, for_output
 from lmzoo.core.options import Bounds, Size
 from lmzoo.corpus import EOS_ID
 from lmzoo.corpus.conditions import label_number
@@ -46,11 +46,11 @@ def main() -> int:
             print()
         for place, (logprob, tokens) in enumerate(lines):
             whole = tokens if place else [*begun, *tokens]
-            text = printable(vocabulary.decode(whole[:-1] if whole[-1] == EOS_ID else whole))
+            text = for_output(vocabulary.decode(whole[:-1] if whole[-1] == EOS_ID else whole))
             if options.beam and whole[-1] != EOS_ID:
                 cut, text = cut + 1, f"… {text}" if vocabulary.form.reverse else f"{text} …"
             if labels is not None:
-                text = f"{printable(vocabulary.conditions[labels[number]])}\t{text}"
+                text = f"{for_output(vocabulary.conditions[labels[number]])}\t{text}"
             print(f"{logprob:.4f}\t{text}" if options.scores else text)
     if cut:
         warn(f"{cut} of {len(texts)} sentences, with … behind them, are cut at --tokens {options.tokens}")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, warn
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, counted, printable
+from lmzoo.core.errors import UserError, counted, for_output
 from lmzoo.core.files import NUMBER, read_lines
 from lmzoo.protocol.lines import scored, unknown_warning
 
@@ -127,7 +127,7 @@ def main() -> int:
     for place in chain(*groups):
         key, text, others = entries[place]
         scores = " ".join(f"{score:.12g}" for score in [*others, round(logprobs[place], 4)])
-        print(printable(f"{key} ||| {text} ||| {scores} ||| {total[place]:.4f}"))
+        print(for_output(f"{key} ||| {text} ||| {scores} ||| {total[place]:.4f}"))
     if tied := [entries[first].key for first, *others in groups if total[first] in [total[i] for i in others]]:
         warn(f"{len(tied)} of {len(groups)} ids have several best hypotheses, {tied[0]} the first: they stand in the "
              "order of the list")  # fmt: skip

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output, check_tokenize, open_run, text_file, warn, warn_of
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, counted, printable, printable_json
+from lmzoo.core.errors import UserError, counted, for_output, printable_json
 from lmzoo.core.files import write_output
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
@@ -168,7 +168,7 @@ def _table(
         for position, (word, known, surprisal, entropy, rank, frequency, *matched) in enumerate(rows, start=1):
             figures = f"{surprisal:.4f}", f"{entropy:.4f}", f"{rank:.0f}", f"{frequency:.4f}"
             further = (f"{n:.0f}" for n in matched)
-            yield str(number), str(position), printable(word), str(known).lower(), *figures, *further
+            yield str(number), str(position), for_output(word), str(known).lower(), *figures, *further
 
 
 _ROWS = ("%s\t%.4f\tunknown\n", "%s\t%.4f\tknown\n", "%s\t%.4f\tknown\n\n")
@@ -199,7 +199,7 @@ def _shown(texts: list[str]) -> list[str]:
     every = "".join(texts)
     if every.isprintable() and '"' not in every:
         return texts
-    return [tab_lines([["", printable(text)]])[1:-1] for text in texts]
+    return [tab_lines([["", for_output(text)]])[1:-1] for text in texts]
 
 
 def _as_json(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:

@@ -1,12 +1,11 @@
 """Label a text with a trained run: ``lmzoo tag RUN [FILE]``."""
 
-import sys
 from itertools import chain
 from pathlib import Path
 
 from lmzoo.cli.command import CommandParser, check_output, text_file, warn
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, printable, printable_json
+from lmzoo.core.errors import UserError, for_output, printable_json
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
 from lmzoo.labels.formats import Sentence
@@ -44,7 +43,7 @@ def main() -> int:
     if arguments.best is None:
         labels = [task.plain(predicted) for predicted in labeller.label(text.sentences)]
         written = text.written(labels).decode()
-        print(printable(written, "\n\t") if sys.stdout.isatty() else written, end="")
+        print(for_output(written, "\n\t"), end="")
         if arguments.plot:
             right = [label for sentence in text.sentences for label in sentence.labels]
             drawn = shares(right, list(chain.from_iterable(labels)))

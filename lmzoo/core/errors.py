@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
@@ -109,6 +110,11 @@ _CONTROLS = re.compile(
 def printable(text: str, kept: str = "") -> str:
     """A text with escapes for what would control a terminal, or turn its lines around, but for characters ``kept``."""
     return _CONTROLS.sub(lambda c: c[0] if c[0] in kept else c[0].encode("unicode_escape").decode(), text)
+
+
+def for_output(text: str, kept: str = "") -> str:
+    """Text for standard output: `printable` on a terminal; in a file or a pipe, which programs read, as it is."""
+    return printable(text, kept) if sys.stdout.isatty() else text
 
 
 def printable_json(value: Any) -> str:

@@ -253,6 +253,14 @@ def read_lines(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in read_text(path).decode().removesuffix("\n").split("\n")]
 
 
+def own_lines(data: bytes) -> list[str]:
+    """The lines of a file that this package writes, each exactly as it was written; a ValueError for no UTF-8.
+
+    A byte order mark or a carriage return is a part of a line here, unlike in a text of the user's.
+    """
+    return data.decode().removesuffix("\n").split("\n")
+
+
 @contextlib.contextmanager
 def atomic_stream(path: Path) -> Iterator[BinaryIO]:
     """A stream into a file, which can be read again, that is there whole or not at all, whoever else writes it.

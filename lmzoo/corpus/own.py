@@ -1,5 +1,6 @@
 """Files of the user's: texts in one file or several, and vocabularies."""
 
+import codecs
 import glob
 import json
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Any, cast
 
 from lmzoo.core.configs import saved
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import read_lines, unpacked_name
+from lmzoo.core.files import checked_text, own_lines, text_bytes, unpacked_name
 from lmzoo.corpus.form import Form
 from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK, Vocabulary
@@ -73,7 +74,7 @@ def words_file(source: str) -> Path:
 def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.vocabulary") -> Vocabulary:  # noqa: B008 - it is frozen
     """The words of a run's folder, with its conditions, of a file with a word a line, or of an ARPA file.
 
-    Where `<eos>` is not the first word, it is put there.
+    Where `<eos>` is not the first word, it is put there. See `_listed`.
 
     Args:
         form: of the text that is read with these words.
@@ -89,24 +90,47 @@ def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.voca
         words_alone = f", or set corpus.vocabulary={path / 'vocabulary.txt'} to take the words alone"
         raise UserError(f"{option}: {problem}", f"repeat its option{'' if form.of_pieces else words_alone}")
     file = words_file(source)
-    words = _arpa_words(read_lines(file))
+    words = _listed(_checked_bytes(file))
     if (line := next((i for i, word in enumerate(words, 1) if word.split() != [word]), None)) is not None:
         raise UserError(f"{option}: {file}: line {line} is not one word", "write a word a line, nothing else")
-    conditions = read_lines(path / CONDITIONS) if (path / CONDITIONS).exists() else []
+    conditions = own_lines(_checked_bytes(path / CONDITIONS)) if (path / CONDITIONS).exists() else []
+    scores = own_lines(_checked_bytes(path / SCORES)) if form.of_pieces else []
     try:
         if form.of_pieces:
-            form = form.cut_by(Subwords.of(cast(Kind, form.unit), words, read_lines(path / SCORES)))
-        return Vocabulary(words if words[0] == EOS else [EOS, *words], form, conditions)
+            form = form.cut_by(Subwords.of(cast(Kind, form.unit), words, scores))
+        return Vocabulary(words if words[:1] == [EOS] else [EOS, *words], form, conditions)
     except ValueError as error:
         raise UserError(f"{option}: {file}: {error}", "name a run, or a file with a word a line") from None
 
 
-def _arpa_words(lines: Sequence[str]) -> Sequence[str]:
-    """The unigrams of an ARPA file's lines, but for those in `ADDED`; other lines as they are."""
-    head, begin = "\\data\\", "\\1-grams:"
-    stripped = [line.strip() for line in lines]
-    if head not in stripped or begin not in stripped:
-        return lines
-    unigrams = takewhile(lambda line: not line.startswith("\\"), stripped[stripped.index(begin) + 1 :])
-    words = [line.split()[1] for line in unigrams if len(line.split()) > 1]
-    return [UNK if word == "<UNK>" else word for word in words if word not in ADDED]
+def _checked_bytes(file: Path) -> bytes:
+    """The contents of a file with all its byte order marks; a UserError for what is no text."""
+    data = text_bytes(file)
+    checked_text(data, str(file))
+    return data
+
+
+def _listed(data: bytes) -> list[str]:
+    """The words of a file: exactly its lines where the first is `<eos>`, as in a run; those of an ARPA file; else the
+    lines of a user's list, which may begin with a byte order mark, and end with carriage returns.
+    """
+    if data.startswith(f"{EOS}\n".encode()):
+        return own_lines(data)
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if (words := _arpa_words(data)) is None:
+        return [line.removesuffix("\r") for line in own_lines(data)]
+    return words
+
+
+def _arpa_words(data: bytes) -> list[str] | None:
+    """The unigrams of an ARPA file that a text can have; None for another file.
+
+    No list of words has the line ``ngram 1=N``, which an ARPA file has below ``\\data\\``.
+    """
+    rows = map(bytes.split, data.split(b"\n"))
+    is_arpa = [b"\\data\\"] in rows and next(filter(None, rows), [])[0:1] == [b"ngram"] and [b"\\1-grams:"] in rows
+    if not is_arpa:
+        return None
+    unigrams = takewhile(lambda row: not (row and row[0].startswith(b"\\")), rows)
+    words = [row[1].decode() for row in unigrams if len(row) > 1]
+    return [UNK if word == "<UNK>" else word for word in words if word not in ADDED and word.split() == [word]]

@@ -35,6 +35,9 @@ _STANDS_FOR_BEGIN = "\n"
 UNKNOWN_PENALTY = 10.0
 """A character without a piece costs so much more than the least likely piece in the search for the best pieces."""
 
+_NO_TEXT = bytes.maketrans(b"\0\n\r", b"\xff\xff\xff")
+"""Bytes that no line of words has, as one that no UTF-8 has."""
+
 REMEMBERED = 1 << 18
 """So many words are cut once alone."""
 
@@ -139,9 +142,9 @@ class Subwords:
 
 
 def joined(pieces: Iterable[str]) -> str:
-    """The words of some pieces, a space between them."""
+    """The words of some pieces, a space between them; the sign � for bytes of no UTF-8, and those that no line has."""
     parts = (_BYTE.get(piece) or piece.replace(BEGIN, " ").encode("utf-8", "surrogatepass") for piece in pieces)
-    return b"".join(parts).decode(errors="replace").removeprefix(" ")
+    return b"".join(parts).translate(_NO_TEXT).decode(errors="replace").removeprefix(" ")
 
 
 def learnt(lines: Iterable[str], kind: Kind, size: int) -> Subwords:

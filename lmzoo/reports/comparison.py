@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo.core.errors import UserError, one_line, plain, printable
-from lmzoo.core.files import read_lines, sha256
+from lmzoo.core.files import sha256
 from lmzoo.reports.table import aligned, csv_bytes, markdown_table
 from lmzoo.runs.directory import Run
 from lmzoo.runs.identity import decisive
@@ -91,7 +91,7 @@ class Entry:
         if results is None:
             return None
         options = decisive(config, steps=results.get("checks") != [])
-        words, checksums = read_lines(run.path / "vocabulary.txt"), run.trained_on()["sha256"]
+        words, checksums = run.lines("vocabulary.txt"), run.trained_on()["sha256"]
         if kind_of(results) is LABELS:
             of_task = [options.get(f"task.{key}") for key in ("label", "folds", "seed")]
             texts = [checksums.get(split) for split in ("valid", "test")]

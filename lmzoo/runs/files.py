@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from lmzoo.core.configs import LARGEST
 from lmzoo.core.errors import UserError, out_of_memory, own_place
-from lmzoo.core.files import atomic_stream, read_bytes
+from lmzoo.core.files import atomic_stream, own_lines, read_bytes
 from lmzoo.core.seals import MOST_BYTES
 from lmzoo.runs.listing import CONFIG
 
@@ -44,7 +44,7 @@ class Files:
     def lines(self, name: str) -> list[str]:
         """The lines of a file of the run."""
         with self.damaged(name):
-            return self.read(name).decode().removesuffix("\n").split("\n")
+            return own_lines(self.read(name))
 
     def read(self, name: str) -> bytes:
         """A file of the run; a UserError where it is larger than a run writes it, or cannot be read."""

@@ -1,16 +1,13 @@
 """What words, names and labels do to a terminal: nothing, in whatever command prints them."""
 
-import io
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from command_line import MODELS, QUICK, command
 
-from lmzoo.cli.ending import run_command
 from lmzoo.commands import (
     cluster,
     compare,
@@ -119,7 +116,7 @@ def test_nothing_that_is_printed_controls_a_terminal(
     if main is map_command.main:
         pytest.importorskip("matplotlib")
         monkeypatch.setattr("lmzoo.reports.map.tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())
-    done = command(*line, main=main)
+    done = command(*line, main=main, terminal=True)
     assert done.code == 0, done
     check(done.out + done.err)
 
@@ -152,17 +149,30 @@ def test_json_and_the_form_of_a_text_hold_what_was_read(place: Path, monkeypatch
 
 
 def test_a_terminal_gets_the_labels_of_a_text_escaped(place: Path, monkeypatch: pytest.MonkeyPatch):
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.chdir(place)
-    monkeypatch.setattr(sys, "argv", ["lmzoo", CRF, "columns"])
-    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
-    with pytest.raises(SystemExit):
-        run_command(tag.main)
-    check(terminal.getvalue())
-    assert "\\x1b[31mred\t" in terminal.getvalue()
+    done = command(CRF, "columns", main=tag.main, terminal=True)
+    check(done.out)
+    assert "\\x1b[31mred\t" in done.out
+
+
+def test_a_pipe_gets_words_as_they_are(place: Path, monkeypatch: pytest.MonkeyPatch):
+    """An n-best list and a text are read again, and rows of a table are joined with others by their words."""
+    monkeypatch.chdir(place)
+    reranked = command(NGRAM, "best", main=rerank.main).out
+    assert sorted(row.split(" ||| ")[1] for row in reranked.splitlines()) == sorted([f"{TITLE} the", BACK])
+    Path("again").write_text(reranked)
+    again = command(NGRAM, "again", "--weights", "1", "1", "0", main=rerank.main).out
+    assert [row.split(" ||| ")[:2] for row in again.splitlines()] == [
+        row.split(" ||| ")[:2] for row in reranked.splitlines()
+    ]
+    drawn = command(NGRAM, "--tokens", "300", main=generate.main).out
+    assert {*EVIL, "the"} == {*drawn.replace("…", "").split()}
+    words = {line.split("\t")[0] for line in command(NGRAM, NAME, main=score.main).out.splitlines()[1:] if line}
+    assert words == {*EVIL, "the", "<eos>"}
+    rows = [line.split("\t") for line in command(NGRAM, NAME, "--table", main=score.main).out.splitlines()]
+    assert {row[2] for row in rows[1:]} == words
+    sums = command(NGRAM, NAME, "--sums", main=score.main).out.splitlines()
+    assert [row.split("\t")[-1] for row in sums[1:]] == Path(NAME).read_text().splitlines()
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\r", "\x7f", "\x9b", "\u202e", "\u2067", "\u061c", "\u2028", "\ud800", "\0"])

@@ -30,7 +30,12 @@ def encoded(vectors: WordVectors, form: Format) -> bytes:
 
     Those of word2vec begin with a line "V d". In ``word2vec-text`` and ``glove`` a line is a word and d numbers. In
     ``word2vec`` a word and a space come before d little-endian float32.
+
+    Raises: UserError where GloVe's format would begin with a byte order mark, which readers drop.
     """
+    if form == "glove" and vectors.words[0].startswith("\ufeff"):
+        raise UserError("GloVe's format: the first word begins with a byte order mark, which readers would drop",
+                        "choose another --format")  # fmt: skip
     matrix = vectors.matrix.float().cpu().numpy().astype("<f4", copy=False)
     header = b"" if form == "glove" else f"{len(matrix)} {matrix.shape[1]}\n".encode()
     words = (word.encode("utf-8", "surrogatepass") for word in vectors.words)
@@ -48,9 +53,11 @@ def read_vectors(path: Path) -> WordVectors:
     if path.is_dir() and not file.exists():
         advice = "lmzoo vectors makes one; with method=type, of a language model"
         raise UserError(f"{path}: has no {VECTORS}", advice)
-    data = text_bytes(file, of_words=False).removeprefix(codecs.BOM_UTF8)
-    if path.is_dir():
+    data, own = text_bytes(file, of_words=False), path.is_dir()
+    if own:
         check_recorded(file, data)
+    else:
+        data = data.removeprefix(codecs.BOM_UTF8)
     head = data.partition(b"\n")[0].split()
     try:
         if data.startswith(FASTTEXT):
@@ -59,7 +66,8 @@ def read_vectors(path: Path) -> WordVectors:
             return _text(data, None)
         shape = int(head[0]), int(head[1])
         body = data[data.index(b"\n") + 1 :]
-        return _text(body, shape) if _numeric(body.partition(b"\n")[0], shape[1]) else _binary(body, shape)
+        as_text = not own and _numeric(body.partition(b"\n")[0], shape[1])
+        return _text(body, shape) if as_text else _binary(body, shape)
     except (ValueError, IndexError, OverflowError) as error:
         form, advice = foreign(data)
         known = advice if form else "word2vec's formats, GloVe's text and fastText's models can be read"
