@@ -71,6 +71,10 @@ def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
     clashing = {BOS, EOS}.intersection(words[1:])
     if clashing:
         raise UserError(f"the vocabulary has the word {clashing.pop()}, which ARPA files keep for sentence boundaries")
+    if {UNK, CAPITAL_UNK.decode()} <= {*words}:
+        raise UserError(
+            f"the vocabulary has both <UNK> and {UNK}, which are one word in ARPA files", "write <unk> in the texts"
+        )
     with output_stream(path) as stream:
         file = TextIOWrapper(stream, encoding="utf-8")
         _write(file, table, words)

@@ -526,6 +526,10 @@ def test_packed_or_not_and_without_its_byte_order_mark_a_file_is_read(name: str,
 
 
 def test_a_file_with_both_spellings_of_unk_is_refused(tmp_path: Path):
+    table = NGramTable(3, torch.zeros(0, dtype=torch.int64), torch.full((3,), -1.1), torch.zeros(0))
+    with pytest.raises(UserError, match="the vocabulary has both <UNK> and <unk>, which are one word in ARPA files"):
+        write_arpa(tmp_path / "written", table, ["</s>", "<UNK>", "<unk>"])
+    assert not (tmp_path / "written").exists()
     (tmp_path / "both").write_text(OWN_WORDS.replace("dog", "<UNK>"))
     with pytest.raises(UserError, match="line 11: expected another 1-gram, found '<unk>' again"):
         read_arpa(tmp_path / "both")
