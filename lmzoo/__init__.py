@@ -4,7 +4,14 @@ import importlib
 import os
 import sys
 
-if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and __path__[0] != f"{sys.path[0]}{os.sep}lmzoo":
+if (
+    sys.argv[:1] == ["-m"]
+    and not sys.flags.safe_path
+    and __path__[0] != f"{sys.path[0]}{os.sep}lmzoo"
+    # the module that Python was told to run, perhaps behind flags, as in -Bmlmzoo; another program keeps its own folder
+    and (_run.partition("m")[2] if (_run := sys.orig_argv[-len(sys.argv)])[:1] == "-" else _run).split(".")[0]
+    == __name__
+):
     del sys.path[0]  # python -m searches the current folder first, which may be a stranger's; see lmzoo/core/plugins.py
 
 from typing import TYPE_CHECKING, Any

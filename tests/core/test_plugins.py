@@ -200,6 +200,21 @@ def test_the_current_folder_replaces_no_module(own: Path, monkeypatch: pytest.Mo
     assert not any(place in ("", str(own)) for place in sys.path)
 
 
+@pytest.mark.parametrize("name", ["program", "lmzoo_program"])
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_program_that_imports_the_package_keeps_its_own_folder(name: str, joined: bool, tmp_path: Path):
+    """Python imports the package of ``python -m PROGRAM.main`` before it has named the module in sys.argv."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("import lmzoo")
+    (tmp_path / name / "main.py").write_text("import beside, sys; print(sys.path[0])")
+    (tmp_path / "beside.py").touch()
+    start = [f"-m{name}.main"] if joined else ["-m", f"{name}.main"]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, *start, "-m", "lmzoo"], cwd=tmp_path, env=surroundings,
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout == f"{tmp_path}\n"
+
+
 LATER = ["yaml", "signal", "json", "numpy", "torch", "tqdm", "tensorflow", "zstandard", "hydra", "re", "pathlib"]
 """Modules that a command imports, and some that a library tries to."""
 
