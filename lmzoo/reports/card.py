@@ -1,6 +1,7 @@
 """The card of a run: what whoever gets its folder should know, as Markdown with the header of Hugging Face's cards."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from lmzoo.core.errors import UserError, printable
 from lmzoo.core.sentences import purpose
 from lmzoo.core.version import __version__
 from lmzoo.corpus.vocabulary import UNK
-from lmzoo.reports.table import markdown_table
+from lmzoo.reports.table import code_block, code_span, markdown_table, plain_markdown
 from lmzoo.runs.directory import FILES, LABELLED, Run
 from lmzoo.runs.identity import unlike_defaults
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of, summary
@@ -57,10 +58,10 @@ TASKS = {"classify": "text-classification", "trees": "text-classification"}
 """Hugging Face's names of tasks; those of other labels are token-classification."""
 
 USE = {
-    LANGUAGE_MODEL: '```python\nimport lmzoo\n\nlm = lmzoo.load("{folder}")\nprint(lm.perplexity("test"))\n'
+    LANGUAGE_MODEL: '```python\nimport lmzoo\n\nlm = lmzoo.load({python})\nprint(lm.perplexity("test"))\n'
     "print(lm.sample(tokens=60, seed=0)[0])\n```",
-    LABELS: "```sh\nlmzoo tag {folder} FILE\n```",
-    WORD_VECTORS: "```sh\nlmzoo probe {folder} --neighbours WORD\n```\n\n`vectors.bin` is in word2vec's binary format, "
+    LABELS: "```sh\nlmzoo tag {shell} FILE\n```",
+    WORD_VECTORS: "```sh\nlmzoo probe {shell} --neighbours WORD\n```\n\n`vectors.bin` is in word2vec's binary format, "
     "which gensim reads, too.",
 }
 
@@ -79,16 +80,17 @@ def card(run: Run) -> str:
     learner, text, words = results[kind.learner], results[kind.text], run.lines("vocabulary.txt")
     name = f"{learner} on {text}"
     unlike, folder = unlike_defaults(config), run.path.resolve().name
-    version = run.starts()[0].get("versions", {}).get("lmzoo", __version__)
+    in_shell = shlex.quote(printable(f"./{folder}" if folder.startswith("-") else folder))
+    version = plain_markdown(run.starts()[0].get("versions", {}).get("lmzoo", __version__))
     noun = "A labeller" if kind is LABELS else kind.noun.capitalize()
     unknown = f" and reads every other one as `{UNK}`" if UNK in words else ""
     files = [file for file in FILES if file in run.names() and file not in ("last.pt", "train.log", *LABELLED)]
     parts = [
         f"---\n{yaml.safe_dump(_header(kind, name, results), sort_keys=False, allow_unicode=True)}---",
-        f"# {_plain(name)}",
-        f"{noun} made by lmzoo {version}: `{learner}`. {purpose(kind.learner, learner)}".strip(),
+        f"# {plain_markdown(name)}",
+        f"{noun} made by lmzoo {version}: {code_span(learner)}. {purpose(kind.learner, learner)}".strip(),
         "## Figures",
-        f"```\n{summary(results)}\n```",
+        code_block(summary(results)),
         " ".join(_protocol(kind, results)),
         "## Data",
         _data(kind, config, text, unlike),
@@ -100,8 +102,8 @@ def card(run: Run) -> str:
         "## Limits",
         f"It knows {len(words):,} words{unknown}. {LIMITS[kind]}",
         "## How to load it",
-        f"It takes lmzoo {version} or later, and a folder `{folder}` with `{'`, `'.join(files)}`.",
-        USE[kind].format(folder=folder),
+        f"It takes lmzoo {version} or later, and a folder {code_span(folder)} with `{'`, `'.join(files)}`.",
+        USE[kind].format(python=repr(folder), shell=in_shell),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -143,35 +145,32 @@ def _data(kind: Kind, config: Mapping[str, Any], text: str, unlike: Mapping[str,
     """What the text is, with its licence where that is known."""
     own = any(key in unlike for key in ("task.train", "task.valid", "task.test"))
     known = None if own else LICENCES.get(config[kind.text]["name"])
-    return f"{_plain(text)}: {known or 'lmzoo does not know its licence; whoever publishes the run says it here'}."
+    return (
+        f"{plain_markdown(text)}: {known or 'lmzoo does not know its licence; whoever publishes the run says it here'}."
+    )
 
 
 def _splits(results: Mapping[str, Any], begun_with: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     counts = results.get("tokens") or results.get("words")
     counts = counts if isinstance(counts, Mapping) else {}
-    return [(split, f"{counts[split]:,}" if split in counts else "", f"`{checksum}`")
+    return [(plain_markdown(split), f"{counts[split]:,}" if split in counts else "", code_span(checksum))
             for split, checksum in begun_with["sha256"].items()]  # fmt: skip
 
 
 def _options(unlike: Mapping[str, Any]) -> str:
     if not unlike:
         return "All options have lmzoo's defaults."
-    shown = [(f"`{key}`", f"`{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}`")
+    shown = [(code_span(key), code_span(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
              for key, value in unlike.items()]  # fmt: skip
     return _table(("option unlike the default", "value"), *shown)
 
 
 def _made_from(run: Run) -> list[str]:
     """What the run started from, or was made of."""
-    rows = [(f"`{option}`", f"`{name}`", f"`{checksum}`")
+    rows = [(code_span(option), code_span(name), code_span(checksum))
             for option, sources in run.made_from().items() for name, checksum in sources.items()]  # fmt: skip
     return ["It is made from:", _table(("option", "what it names", "SHA-256"), *rows)] if rows else []
 
 
 def _table(*rows: tuple[str, ...]) -> str:
-    return "\n".join(markdown_table([[_plain(cell) for cell in row] for row in rows]))
-
-
-def _plain(text: str) -> str:
-    """A text of a run, which may be anybody's, in one line of Markdown."""
-    return printable(" ".join(text.split()))
+    return "\n".join(markdown_table(rows))

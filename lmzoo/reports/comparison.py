@@ -12,7 +12,7 @@ from typing import Any
 
 from lmzoo.core.errors import UserError, one_line, plain, printable
 from lmzoo.core.files import sha256
-from lmzoo.reports.table import aligned, csv_bytes, markdown_table
+from lmzoo.reports.table import aligned, csv_bytes, markdown_table, plain_markdown
 from lmzoo.runs.directory import Run
 from lmzoo.runs.identity import decisive
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
@@ -258,12 +258,13 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
         options = [_values(row, key) for key in shown]
         figures = [_shown(row, name) for name in columns]
         cells.append([*options, *([str(len(row.entries))] if several else []), *figures, _runs(row)])
-    cells = [[printable(cell) for cell in line] for line in cells]
     if markdown:
-        lines = [f"**{group.title}**", "", *markdown_table(cells)]
+        cells = [[plain_markdown(cell) for cell in line] for line in cells]
+        lines = [f"**{plain_markdown(group.title)}**", "", *markdown_table(cells)]
     else:
+        cells = [[printable(cell) for cell in line] for line in cells]
         cells = [[str(begin + row - 1) if row else "#", *line] for row, line in enumerate(cells)]
-        lines = [group.title, *aligned(cells, left=[len(header)])]
+        lines = [printable(group.title), *aligned(cells, left=[len(header)])]
     if more := len(group.options) - len(shown):
         lines += [*([""] if markdown else []), f"{more} more options differ; --csv FILE has them all"]
     return "\n".join(lines)

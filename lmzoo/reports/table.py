@@ -2,8 +2,11 @@
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
+
+from lmzoo.core.errors import printable
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
@@ -14,8 +17,30 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list
     return ["  ".join(row).rstrip() for row in cells]
 
 
+def plain_markdown(text: str) -> str:
+    """Any text as one line of Markdown in which no sign starts markup, HTML or an entity."""
+    return re.sub(r"[\\`*<&]|\](?=[(\[])", r"\\\g<0>", printable(" ".join(text.split())))
+
+
+def code_span(text: str) -> str:
+    """Any text as one line of code in Markdown."""
+    text, marks = printable(" ".join(text.split())), _backticks(text, 1)
+    return f"{marks} {text} {marks}" if text.strip("`") != text else f"{marks}{text}{marks}"
+
+
+def code_block(text: str) -> str:
+    """Any lines as a block of code in Markdown."""
+    marks = _backticks(text, 3)
+    return f"{marks}\n{text}\n{marks}"
+
+
+def _backticks(text: str, least: int) -> str:
+    """More backticks than a text has side by side."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
 def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A line of Markdown for each row, the first of which is the header."""
+    """A line for each row of cells in Markdown, the first of which is the header."""
     header, *lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return [header, "|---" * len(rows[0]) + "|", *lines]
 

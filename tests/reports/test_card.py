@@ -1,8 +1,12 @@
 """Cards of runs: what they say is what the files of a run say."""
 
 import hashlib
+import html
 import json
+import re
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,8 +21,8 @@ from lmzoo.runs.directory import Run
 
 def parted(text: str) -> tuple[dict, str]:
     """The header of a card, and the rest."""
-    empty, header, rest = text.split("---\n", 2)
-    assert not empty
+    header, rest = text.removeprefix("---\n").split("\n---\n", 1)
+    assert text.startswith("---\n")
     return yaml.safe_load(header), rest
 
 
@@ -45,7 +49,7 @@ def test_a_card_has_data_options_figures_and_how_to_load_the_run(folder: Path):
     assert "Hochreiter & Schmidhuber (1997)" in body
     named = body.split("a folder `run` with `")[1].split("`.")[0].split("`, `")
     shutil.copytree("a/run", "other", ignore=lambda _, names: set(names) - set(named))
-    program = body.split("```python\n")[1].split("```")[0].replace('"run"', '"other"')
+    program = body.split("```python\n")[1].split("```")[0].replace("'run'", "'other'")
     exec(compile(program, "card", "exec"), {})
 
 
@@ -79,6 +83,50 @@ def test_signs_of_a_table_and_ends_of_lines_in_an_option_stay_in_its_cell(folder
     done = command(*own, "model=ngram", "model.order=1", "run_dir=n")
     assert done.code == 0, done
     assert "`a\\|b.txt`" in card(Run(Path("n")))
+
+
+NAMES = [
+    'a"); open("executed", "w")#',
+    "a'b $(touch executed);`touch executed`",
+    "-x",
+    "<b>&amp;[a](b)```",
+    "a\n```\n# b",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_of_any_name_is_a_word_of_code_and_no_markup(name: str, folder: Path):
+    assert command(*TEXT, *MODELS["ngram"], "run_dir=n").code == 0
+    options = ["method=ppmi", "method.dim=4", "method.min_count=1", "run_dir=words"]
+    assert command(*TEXT, *options, main=vectors.main).code == 0
+    shutil.move("n", f"./{name}")
+    shutil.copytree("words", "w" + name)
+    _, body = parted(card(Run(Path(f"./{name}"))))
+    (program,) = re.findall("```python\n(.*?)\n```", body, re.DOTALL)
+    exec(compile(program, "card", "exec"), {})
+    (line,) = re.findall("```sh\n(.*?)\n```", parted(card(Run(Path("w" + name))))[1], re.DOTALL)
+    assert "\n" in name or shlex.split(line)[2] == "w" + name
+    if "\n" not in name:
+        told = subprocess.run(["sh", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, check=True)
+        assert told.stdout.split("\n")[2] == "w" + name
+    assert not Path("executed").exists()
+    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
+    shown = markdown.render(body)
+    assert not re.search("<b>|href|<h1>b", shown)
+    assert f"a folder <code>{' '.join(name.split())}</code> with" in html.unescape(shown)
+
+
+def test_words_of_a_card_that_anybody_wrote_are_no_markup(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    assert command(*TEXT, *MODELS["ngram"], "run_dir=n").code == 0
+    bad = "x\n---\n```\n<img src=y>[a](http://b)`c`*d*"
+    results = Run.results
+
+    monkeypatch.setattr(Run, "results", lambda run: {**results(run), "corpus": bad, "warnings": [bad]})
+    header, body = parted(card(Run(Path("n"))))
+    assert header["datasets"] == [bad]
+    shown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table").render(body)
+    assert not re.search("<img|href|<em>|<hr", shown)
+    assert f"<h1>{html.escape(' '.join(f'ngram on {bad}'.split()))}</h1>" in shown
 
 
 def test_a_run_without_figures_has_no_card(folder: Path):
