@@ -5,6 +5,7 @@ import contextlib
 import errno
 import gzip
 import hashlib
+import io
 import itertools
 import os
 import re
@@ -30,6 +31,9 @@ LONGEST_WORD = 1 << 20
 
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """The first bytes of files that are unpacked as they are read."""
+
+INFLATED, SMALL = 50, 1 << 22
+"""A packed file that gives more than so many times its own bytes, and more than a small file, is no text of words."""
 
 FOREIGN = {
     **{sign: (f"{form} once more", "unpack it, and pack it once") for sign, form in PACKED.items()},
@@ -123,25 +127,60 @@ def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: boo
             yield block
 
 
+class _Counted(io.RawIOBase):
+    """A stream that counts the bytes that are read from it."""
+
+    def __init__(self, stream: Any):
+        self.stream, self.count = stream, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = self.stream.readinto(buffer)
+        self.count += size
+        return size
+
+
+class _Unpacked(_Counted):
+    """The contents of a packed stream; a UserError where they are out of proportion to it, see `INFLATED`."""
+
+    def __init__(self, contents: Any, packed: _Counted, path: Path):
+        super().__init__(contents)
+        self.packed, self.path = packed, path
+
+    def readinto(self, buffer: Any) -> int:
+        size = super().readinto(buffer)
+        if self.count > INFLATED * self.packed.count + SMALL:
+            problem = f"{self.path}: more than {INFLATED} times as large once it is unpacked, as no text of words is"
+            raise UserError(problem, "unpack it first, if it is meant to be so large")
+        return size
+
+
 @contextlib.contextmanager
-def unpacked(stream: BufferedReader, path: Path) -> Iterator[BinaryIO]:
-    """What gzip or zstd has packed, as its first bytes show, else a stream as it is; a UserError if its name lies."""
-    unpack: Callable[..., Any] = contextlib.nullcontext
-    damaged: tuple[type[Exception], ...] = ()
+def unpacked(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
+    """What gzip or zstd has packed, as its first bytes show, else a stream as it is.
+
+    Raises: UserError if its name says otherwise, and as `_Unpacked` does.
+    """
     begin = stream.peek(4)
     form = next((form for sign, form in PACKED.items() if begin.startswith(sign)), None)
     named = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower(), form)
     if begin and form != named:
         own = form or foreign(begin)[0]
         raise UserError(f"{path}: is no {named}, as its name says" + (f", but {own}" if own else ""), "rename it")
-    if form == "gzip":
-        unpack, damaged = gzip.open, (EOFError, gzip.BadGzipFile, zlib.error)
-    elif form:
+    if form is None:
+        yield stream
+        return
+    unpack: Callable[..., Any] = gzip.open
+    damaged: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error)
+    if form == "zstd":
         zstd = needed("backports.zstd", f"{path}, a file of zstd,", "backports.zstd", "'lmzoo-torch[zstd]'")
         unpack, damaged = zstd.open, (EOFError, zstd.ZstdError)
+    packed = _Counted(stream)
     try:
-        with unpack(stream) as contents:
-            yield contents
+        with unpack(packed) as contents:
+            yield BufferedReader(_Unpacked(contents, packed, path))
     except damaged:
         raise UserError(f"{path}: no whole file of {form}", "pack it again") from None
 

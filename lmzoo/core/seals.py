@@ -1,12 +1,13 @@
 """Checksums of what a run has written, kept with it: a change by a hand or a disk is noticed, of whatever kind."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.files import read_bytes, sha256
+from lmzoo.core.files import input_stream, read_bytes, sha256
 
 SEAL = "sha256"
 """The entry that holds the checksum of all other entries."""
@@ -34,7 +35,7 @@ def broken(entries: Mapping[str, Any]) -> bool:
     return SEAL in entries and entries[SEAL] != _checksum(entries)
 
 
-def check_recorded(file: Path, data: bytes) -> None:
+def check_recorded(file: Path) -> None:
     """Raise a UserError where a finished run keeps another checksum of one of its files. Older runs keep none."""
     results = file.with_name(RESULTS)
     if not results.exists():
@@ -46,5 +47,7 @@ def check_recorded(file: Path, data: bytes) -> None:
         raise UserError(f"{results}: damaged") from None
     if broken(entries):
         raise UserError(f"{results}: {NOT_AS_WRITTEN}")
-    if kept not in (None, sha256(data)):
+    with input_stream(file) as stream:
+        now = hashlib.file_digest(stream, "sha256").hexdigest()
+    if kept not in (None, now):
         raise UserError(f"{file}: not as the run wrote it", "its checksum in results.json is another; make it again")

@@ -3,15 +3,18 @@
 import codecs
 import dataclasses
 import struct
+from io import BufferedReader
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError, shortened
-from lmzoo.core.files import NUMBER, foreign, text_bytes
+from lmzoo.core.files import NUMBER, foreign, input_stream, unpacked
+from lmzoo.core.memory import total
 from lmzoo.core.seals import check_recorded
 from lmzoo.words.vectors.fasttext import buckets_of
 from lmzoo.words.vectors.word_vectors import WordVectors
@@ -21,6 +24,18 @@ VECTORS = "vectors.bin"
 
 FASTTEXT = struct.pack("<i", 793712314)
 """The first bytes of a model of fastText."""
+
+MOST_NUMBERS = 1 << 14
+"""The most numbers of a vector that is read."""
+
+LONGEST_WORD, LONGEST_NGRAM = 1 << 16, 1 << 6
+"""The most bytes of a word, and characters of an n-gram of fastText: a word has their product of n-grams."""
+
+LONGEST_LINE = LONGEST_WORD + 32 * MOST_NUMBERS
+"""In bytes."""
+
+BLOCK = 1 << 20
+"""Bytes read at a time."""
 
 Format = Literal["word2vec", "word2vec-text", "glove"]
 
@@ -53,25 +68,75 @@ def read_vectors(path: Path) -> WordVectors:
     if path.is_dir() and not file.exists():
         advice = "lmzoo vectors makes one; with method=type, of a language model"
         raise UserError(f"{path}: has no {VECTORS}", advice)
-    data, own = text_bytes(file, of_words=False), path.is_dir()
+    own = path.is_dir()
     if own:
-        check_recorded(file, data)
-    else:
-        data = data.removeprefix(codecs.BOM_UTF8)
-    head = data.partition(b"\n")[0].split()
-    try:
-        if data.startswith(FASTTEXT):
-            return _fasttext(data)
-        if len(head) != 2 or not (head[0] + head[1]).isdigit():
-            return _text(data, None)
-        shape = int(head[0]), int(head[1])
-        body = data[data.index(b"\n") + 1 :]
-        as_text = not own and _numeric(body.partition(b"\n")[0], shape[1])
-        return _text(body, shape) if as_text else _binary(body, shape)
-    except (ValueError, IndexError, OverflowError) as error:
-        form, advice = foreign(data)
-        known = advice if form else "word2vec's formats, GloVe's text and fastText's models can be read"
-        raise UserError(f"{file}: no file of word vectors ({form or shortened(error)})", known) from None
+        check_recorded(file)
+    with input_stream(file) as stream, unpacked(stream, file) as data:
+        source = _Source(data)
+        begin = source.ahead(4)
+        try:
+            if begin.startswith(codecs.BOM_UTF8) and not own:
+                source.exactly(len(codecs.BOM_UTF8))
+            return _vectors(source, own)
+        except (ValueError, OverflowError) as error:
+            if isinstance(error, UserError):
+                raise
+            form, advice = foreign(begin)
+            known = advice if form else "word2vec's formats, GloVe's text and fastText's models can be read"
+            raise UserError(f"{file}: no file of word vectors ({form or shortened(error)})", known) from None
+
+
+class _Source:
+    """The bytes of a stream, of which a few blocks are in memory, whatever they say of those to come."""
+
+    def __init__(self, stream: BufferedReader):
+        self.stream, self.held, self.place = stream, b"", 0
+
+    def ahead(self, size: int) -> bytes:
+        """The next bytes, which stay; fewer at the end."""
+        while len(self.held) - self.place < size and (block := self.stream.read(BLOCK)):
+            self.held, self.place = self.held[self.place :] + block, 0
+        return self.held[self.place : self.place + size]
+
+    def exactly(self, size: int) -> bytes:
+        """The next bytes; a ValueError where there are fewer."""
+        part = self.ahead(size)
+        if len(part) < size:
+            raise ValueError("it is cut")
+        self.place += size
+        return part
+
+    def until(self, end: bytes, most: int) -> bytes:
+        """What comes before a byte, which is left out, or before the end; a ValueError for more than so many bytes."""
+        found = self.held.find(end, self.place)
+        if found < 0:
+            found = self.place + len(self.ahead(most + 1).partition(end)[0])
+        if found - self.place > most:
+            raise ValueError(f"a word or a line has more than {most:,} bytes")
+        part, self.place = self.held[self.place : found], min(found + 1, len(self.held))
+        return part
+
+
+def _vectors(source: _Source, own: bool) -> WordVectors:
+    """The vectors of a file in any of the formats; a ValueError for another one. Those of a run are binary."""
+    if source.ahead(len(FASTTEXT)) == FASTTEXT:
+        return _fasttext(source)
+    head = source.ahead(LONGEST_LINE).partition(b"\n")[0].split()
+    if len(head) != 2 or not (head[0] + head[1]).isdigit():
+        return _text(source, None)
+    source.until(b"\n", LONGEST_LINE)
+    shape = int(head[0]), int(head[1])
+    _check_shape(*shape)
+    numeric = not own and _numeric(source.ahead(LONGEST_LINE).partition(b"\n")[0], shape[1])
+    return _text(source, shape) if numeric else _binary(source, shape)
+
+
+def _check_shape(size: int, width: int) -> None:
+    """Raise a ValueError for a matrix that is too large."""
+    if width > MOST_NUMBERS:
+        raise ValueError(f"a vector has {width:,} numbers, and at most {MOST_NUMBERS:,} are read")
+    if 4 * size * width > total():
+        raise ValueError(f"{size:,} vectors of {width:,} numbers need more than the memory of this machine")
 
 
 def _numeric(line: bytes, width: int) -> bool:
@@ -83,80 +148,86 @@ def _numeric(line: bytes, width: int) -> bool:
     return bool(numbers)
 
 
-def _text(data: bytes, shape: tuple[int, int] | None) -> WordVectors:
+def _text(source: _Source, shape: tuple[int, int] | None) -> WordVectors:
     """Lines of a word and its numbers; a word may have spaces, and no numbers behind them."""
-    lines = data.replace(b"\t", b" ").decode(errors="replace").rstrip("\n").split("\n")
-    width = len(lines[0].rstrip().split(" ")) - 1 if shape is None else shape[1]
-    if width < 1:
-        raise ValueError("line 1 has no numbers")
-    if shape is not None and len(lines) != shape[0]:
-        raise ValueError(f"{len(lines):,} vectors where line 1 says {shape[0]:,}")
-    if 2 * len(lines) * width > len(data):  # each is a digit and a space
-        raise ValueError(f"there are not {width:,} numbers in each line")
-    words, matrix = [], np.empty((len(lines), width), np.float32)
-    for number, line in enumerate(lines):
-        word, *numbers = line.rstrip().rsplit(" ", width)
-        if len(numbers) != width or any(NUMBER.fullmatch(part) for part in word.split(" ")[1:]):
-            raise ValueError(f"vector {number + 1} has not {width} numbers")
+    words, numbers, blank = [], bytearray(), False
+    width = shape[1] if shape else 0
+    while source.ahead(1):
+        line = source.until(b"\n", LONGEST_LINE)
+        if not line:
+            blank = True  # at the end of the file, unless a line follows
+            continue
+        text = line.replace(b"\t", b" ").decode(errors="replace").rstrip()
+        if not words and shape is None:
+            width = len(text.split(" ")) - 1
+            _check_shape(1, width)
+        if width < 1:
+            raise ValueError("line 1 has no numbers")
+        word, *row = text.rsplit(" ", width)
+        if blank or len(row) != width or any(NUMBER.fullmatch(part) for part in word.split(" ")[1:]):
+            raise ValueError(f"vector {len(words) + 1} has not {width} numbers")
         words.append(word)
-        matrix[number] = [float(value) for value in numbers]
-    return _checked(words, matrix)
+        numbers += np.array([float(value) for value in row], "<f4").tobytes()
+    if shape is not None and len(words) != shape[0]:
+        raise ValueError(f"{len(words):,} vectors where line 1 says {shape[0]:,}")
+    return _checked(words, _matrix(numbers, width))
 
 
-def _binary(body: bytes, shape: tuple[int, int]) -> WordVectors:
-    size, place = 4 * shape[1], 0
-    if len(body) < shape[0] * (size + 2):  # each is a letter and a space before its numbers
-        raise ValueError(
-            f"it is cut, as {shape[0]:,} vectors of {shape[1]:,} numbers need more than its {len(body):,} bytes"
-        )
-    words, matrix = [], np.empty(shape, np.float32)
+def _binary(source: _Source, shape: tuple[int, int]) -> WordVectors:
+    words, numbers = [], bytearray()
     for number in range(shape[0]):
-        space = body.index(b" ", place)
-        word = body[place:space].lstrip(b"\n")
+        word = source.until(b" ", LONGEST_WORD).lstrip(b"\n")
         if b"\n" in word:
             raise ValueError(f"vector {number} does not end where it should; a word of a binary file holds no space")
         words.append(_decoded(word))
-        matrix[number] = np.frombuffer(body, "<f4", shape[1], space + 1)
-        place = space + 1 + size
-    if body[place:].strip(b"\n"):
-        raise ValueError("it goes on after its last vector; a word of a binary file holds no space")
-    return _checked(words, matrix)
+        numbers += source.exactly(4 * shape[1])
+    while rest := source.ahead(BLOCK):
+        if source.exactly(len(rest)).strip(b"\n"):
+            raise ValueError("it goes on after its last vector; a word of a binary file holds no space")
+    return _checked(words, _matrix(numbers, shape[1]))
 
 
-def _fasttext(data: bytes) -> WordVectors:
+def _matrix(numbers: bytearray, width: int) -> np.ndarray:
+    """(N, width) little-endian float32."""
+    return np.frombuffer(numbers, "<f4").reshape(-1, max(1, width))
+
+
+def _fasttext(source: _Source) -> WordVectors:
     """The words of a model of fastText, version 12, and the means of their vectors and those of their n-grams.
 
     Little-endian: two int32, twelve int32 and a double of options, the dictionary, whether the matrix is quantised, its
     shape as int64, and its float32: a row for each word, then for each bucket of n-grams. What follows is not read.
     """
-    try:
-        version, dim, *_, buckets, shortest, longest, _, _ = struct.unpack_from("<13id", data, 4)
-        entries, _, _, _, pruned = struct.unpack_from("<3i2q", data, 64)
-        place, names = 92, []
-        for _ in range(entries):
-            end = data.index(b"\0", place)
-            if data[end + 9] == 0:  # a word, no label
-                names.append(data[place:end])
-            place = end + 10
-        quantised, rows, width = struct.unpack_from("<?2q", data, place)
-    except (ValueError, IndexError, struct.error):
-        raise ValueError("fastText's model is cut") from None
+    header, names = source.exactly(92), []
+    version, dim, *_, buckets, shortest, longest, _, _ = struct.unpack_from("<13id", header, 4)
+    entries, _, _, _, pruned = struct.unpack_from("<3i2q", header, 64)
     if version != 12:
         raise ValueError(f"fastText's version {version}, not 12")
+    if longest > LONGEST_NGRAM:
+        raise ValueError(f"fastText's n-grams have {longest:,} characters, and at most {LONGEST_NGRAM} are read")
+    for _ in range(entries):
+        name = source.until(b"\0", LONGEST_WORD)
+        if not name:
+            raise ValueError("a word of fastText's model is empty")
+        if source.exactly(9)[8] == 0:  # a word, no label
+            names.append(name)
+    quantised, rows, width = struct.unpack("<?2q", source.exactly(17))
     if quantised or pruned > 0:
         raise ValueError("fastText's model is quantised, and only one that is not can be read")
     if (rows, width) != (len(names) + buckets, dim) or dim < 1 or buckets < (longest > 0):
         raise ValueError(f"fastText's matrix has {rows:,} x {width:,} numbers")
-    if len(data) < place + 17 + 4 * rows * width:
-        raise ValueError("fastText's model is cut")
-    matrix = np.frombuffer(data, "<f4", rows * width, place + 17).reshape(rows, width)
-    if not np.isfinite(matrix).all():
+    _check_shape(rows, width)
+    numbers, size = bytearray(), 4 * rows * width
+    while len(numbers) < size:
+        numbers += source.exactly(min(BLOCK, size - len(numbers)))
+    matrix = torch.from_numpy(_matrix(numbers, width))
+    if not matrix.isfinite().all():
         raise ValueError("a number is not finite")
 
     def mean(word: str | bytes, *own: int) -> Tensor | None:
-        parts = [] if word == b"</s>" else buckets_of(word, shortest, longest, buckets)
+        parts = [] if word == b"</s>" or len(word) > LONGEST_WORD else buckets_of(word, shortest, longest, buckets)
         where = [*own, *(len(names) + number for number in parts)]
-        return torch.from_numpy(matrix[where].mean(0)) if where else None
+        return F.embedding_bag(torch.tensor([where]), matrix, mode="mean")[0] if where else None
 
     vectors = np.empty((len(names), dim), np.float32)
     for row, name in enumerate(names):
