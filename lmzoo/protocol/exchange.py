@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.lib.npyio import NpzFile
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
@@ -15,6 +16,9 @@ from lmzoo.core.files import input_stream, sha256
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import turned
 from lmzoo.protocol.perplexity import fault
+
+MOST_BYTES, HEADER = 16, 1 << 16
+"""The most bytes of a number, and of what comes before numbers; a checksum is shorter."""
 
 _DAMAGED = (
     *(ValueError, TypeError, AttributeError, EOFError, KeyError, MemoryError, SyntaxError, RuntimeError),
@@ -49,9 +53,13 @@ def read_logprobs(path: Path, split: str, tokens: Tensor, vocabulary: Vocabulary
     """
     name = f"{split}_sha256"
     try:
-        with input_stream(path) as stream, np.load(stream, allow_pickle=False) as file:
+        with input_stream(path) as stream, NpzFile(stream, own_fid=False, allow_pickle=False) as file:
             if not {split, name} <= set(file.files):
                 raise UserError(f"{path}: has no arrays {split} and {name}", "write both, or choose another --split")
+            for array, most in ((split, MOST_BYTES * len(tokens)), (name, 0)):
+                if file.zip.getinfo(f"{array}.npy").file_size > most + HEADER:
+                    raise UserError(f"{path}: {array} has more bytes than the {len(tokens):,} tokens of the run need",
+                                    "count each word and one <eos> a line, and name a run of that text")  # fmt: skip
             values, checksum = file[split], str(file[name].astype(str))
     except UserError:
         raise
