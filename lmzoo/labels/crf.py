@@ -16,6 +16,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import LexicalChain
 from lmzoo.labels.model import StateDict, labellers
 from lmzoo.numerics.owlqn import Search
+from lmzoo.protocol.state_dict import shaped
 
 BATCH = 8192
 """Words and padding of which log Z is computed at once."""
@@ -131,7 +132,8 @@ class Crf(LexicalChain):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         super().load_state_dict(state)
         self.dense.load_state_dict(state)
-        self.dense_weights = state.get("dense", torch.zeros(0, len(self.labels)))
+        none = {"dense": torch.zeros(0, len(self.labels))}
+        self.dense_weights = shaped({**none, **state}, "dense", self.dense.width, len(self.labels))
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
         return super().emission(sentences) + self.dense.rows(sentences) @ self.dense_weights

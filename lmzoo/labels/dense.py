@@ -21,7 +21,7 @@ from lmzoo.labels.model import Opener, StateDict, packed, under, unpacked
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models
-from lmzoo.protocol.state_dict import restored
+from lmzoo.protocol.state_dict import restored, shaped
 from lmzoo.words.vectors.formats import read_vectors
 
 NONE = Idle(("labeller.vectors", None), ("labeller.encoder", None, []))
@@ -176,10 +176,13 @@ class Dense:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Make the features that another one made which has this state."""
-        self.scales = state.get("scales", torch.ones(0))
+        kinds = (self.vectors is not None) + len(self.names)
+        self.scales = shaped(state, "scales", kinds) if kinds else torch.ones(0)
         if self.vectors is not None:
-            self.matrix = state["vectors.matrix"]
-            self.table = dict(zip(unpacked(state["vectors.words"]), state["vectors.rows"].tolist(), strict=True))
+            self.matrix = shaped(state, "vectors.matrix", -1, -1)
+            rows = state["vectors.rows"]
+            self.matrix[rows]  # an IndexError for a row that it has not
+            self.table = dict(zip(unpacked(state["vectors.words"]), rows.tolist(), strict=True))
         self.encoders = [WordEncoder.from_state(name, under(prefix, state)) for prefix, name in self.names.items()]
 
     @property

@@ -12,6 +12,7 @@ from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Depth, Size
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import FEWER, Labeller, StateDict, labellers, packed, unpacked
+from lmzoo.protocol.state_dict import shaped
 
 LEAST = 1e-3
 """A tag of an unknown word is not tried where another one is so much more probable (Brants's beam)."""
@@ -157,8 +158,9 @@ class HmmTagger(Labeller):
         states = [*zip(unpacked(state["labels"]), state["capitals"].tolist(), strict=True)]
         words = unpacked(state["words"])
         table = np.zeros((len(words), len(states)))
-        table[state["word"].numpy(), state["state"].numpy()] = state["count"].numpy()
-        self._learn(states, dict(zip(words, table, strict=True)), state["scores"].numpy())
+        table[state["word"].numpy(), state["state"].numpy()] = shaped(state, "count", len(state["word"])).numpy()
+        scores = shaped(state, "scores", *[len(states) + 1] * 3).numpy()
+        self._learn(states, dict(zip(words, table, strict=True)), scores)
 
     def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The states of a word, and log p(word | state) but for a constant, from counts or shares (K,) of states."""

@@ -15,6 +15,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
 from lmzoo.labels.model import FEWER, Labeller, StateDict, numbered, packed, unpacked
 from lmzoo.numerics.sparse import SparseRows
+from lmzoo.protocol.state_dict import shaped
 
 BATCH = 4096
 """Words and padding whose labels are sought at once."""
@@ -89,8 +90,8 @@ class LexicalChain(ChainLabeller):
         self.labels = unpacked(state["labels"])
         F, K = len(self.lexical.numbers), len(self.labels)
         table = torch.zeros(F * K)
-        table[state["place"]] = state["weight"]
-        self.weights = table.view(F, K), state["moves"], state["start"]
+        table[state["place"]] = shaped(state, "weight", len(state["place"]))
+        self.weights = table.view(F, K), shaped(state, "moves", K, K), shaped(state, "start", K)
 
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
         _, moves, start = self.weights

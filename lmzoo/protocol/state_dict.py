@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from lmzoo.core.errors import UserError
+
 Built = TypeVar("Built")
 
 
@@ -40,6 +42,16 @@ def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) ->
                 tensor.data = value if same else tensor.new_empty(value.shape)
 
     module.register_load_state_dict_pre_hook(take_sizes)
+
+
+def shaped(saved: Mapping[str, Tensor], name: str, *shape: int) -> Tensor:
+    """A tensor of a checkpoint, of floating-point numbers; a UserError for another shape; -1 stands for any size."""
+    tensor = saved[name]
+    fits = tensor.ndim == len(shape) and all(size in (-1, own) for size, own in zip(shape, tensor.shape, strict=True))
+    if not fits or not tensor.is_floating_point():
+        found, asked = (" x ".join(map(str, sizes)) or "one number" for sizes in (tensor.shape, shape))
+        raise UserError(f"{name} has the shape {found} of {tensor.dtype}, not {asked} of floating-point numbers")
+    return tensor
 
 
 class _Unfilled(TorchFunctionMode):
