@@ -169,8 +169,8 @@ class Run(Files):
         """Whether it is the run's own files that cannot be written."""
         if not isinstance(error, OSError):
             return False
-        file = Path(str(error.filename or os.devnull))
-        return error.errno in _NO_ROOM or self.path in (file, *file.parents) or file in self.path.parents
+        file, own = Path(str(error.filename or os.devnull)).absolute(), self.path.absolute()  # logging names it so
+        return error.errno in _NO_ROOM or own in (file, *file.parents) or file in own.parents
 
     def begin(self, config: Mapping[str, Any], corpus: Corpus, made_from: Origins) -> None:
         """Write what a run has from its start, or note that it goes on. Call it inside `alone`."""

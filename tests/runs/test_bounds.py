@@ -68,6 +68,18 @@ def test_a_log_that_is_a_pipe_is_not_waited_for(run: Path):
     assert "train.log: cannot be written" in command(*SMALL, f"run_dir={run}").refused()
 
 
+@pytest.mark.parametrize("kind", ["link", "folder"])
+def test_a_log_that_cannot_be_written_in_a_folder_named_from_here(
+    kind: str, run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A relative run_dir: logging names its file by the absolute path."""
+    (run / "train.log").unlink()
+    (run / "train.log").symlink_to(run / "elsewhere") if kind == "link" else (run / "train.log").mkdir()
+    monkeypatch.chdir(run.parent)
+    assert "train.log: cannot be written" in command(*SMALL, f"run_dir={run.name}").refused()
+    assert not (run / "elsewhere").exists()
+
+
 def rezipped(file: Path, compression: int, copies: int = 1) -> None:
     """Write a checkpoint anew, compressed, and the directory of the archive with entries more than once."""
     with zipfile.ZipFile(io.BytesIO(file.read_bytes())) as old, zipfile.ZipFile(file, "w", compression) as new:
