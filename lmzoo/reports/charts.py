@@ -73,6 +73,12 @@ def rendered(figure: Any, file: Path, about: str | None = None) -> bytes:
     return stream.getvalue()
 
 
+def as_written(legend: Any) -> None:
+    """Show the names of a legend as they are, dollars too, between which Matplotlib expects formulas."""
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
 def told(value: float) -> str:
     """A number beside a tick: 0.05, 80, 2,000, 50k, 3M."""
     for least, size, sign in ((1e9, 1e9, "bn"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):

@@ -16,7 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.extras import needed
 from lmzoo.corpus import Corpus
-from lmzoo.reports.charts import charts, rendered
+from lmzoo.reports.charts import as_written, charts, rendered
 from lmzoo.runs.directory import Run
 from lmzoo.words.brown import cached_brown_clusters
 from lmzoo.words.vectors.formats import VECTORS
@@ -74,8 +74,7 @@ class Map:
             legend = axes.legend(
                 loc="upper left", bbox_to_anchor=(1, 1), markerscale=2, title="Brown clusters", alignment="left"
             )
-            for text in legend.get_texts():
-                text.set_parse_math(False)
+            as_written(legend)
             return rendered(figure, Path("map.png"))
 
     def members(self) -> dict[int, list[int]]:

@@ -57,3 +57,10 @@ def test_a_long_sentence_stands_in_rows_of_about_the_same_length(panels: list):
     rings = [line.get_xydata().tolist() for line in panels[0].lines if line.get_markerfacecolor() == "white"]
     assert rings == [[[2, 2]], []]
     assert panels[0].get_ylim()[0] == 0
+
+
+def test_names_with_dollars_are_no_formulas(panels: list):
+    bands = [FrequencyBand(1, 3, 1, -0.5, -0.75, -0.25)]
+    assert picture_of_bands(bands, r"$\a$", r"$\b$", "title", Path("a.svg"))
+    assert [text.get_text() for text in panels[0].get_legend().get_texts()] == [r"$\a$ is better", r"$\b$ is better"]
+    assert picture_of_sentence(["$\\c$"], [Surprisals(r"$\d$", [1.0], [True])], Path("a.svg"))
