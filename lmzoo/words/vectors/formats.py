@@ -108,9 +108,9 @@ class _Source:
 
     def until(self, end: bytes, most: int) -> bytes:
         """What comes before a byte, which is left out, or before the end; a ValueError for more than so many bytes."""
-        found = self.held.find(end, self.place)
-        if found < 0:
-            found = self.place + len(self.ahead(most + 1).partition(end)[0])
+        if (found := self.held.find(end, self.place)) < 0:
+            part = self.ahead(most + 1).partition(end)[0]  # this moves the place
+            found = self.place + len(part)
         if found - self.place > most:
             raise ValueError(f"a word or a line has more than {most:,} bytes")
         part, self.place = self.held[self.place : found], min(found + 1, len(self.held))
