@@ -1,36 +1,31 @@
 """The page itself: tabs and fields made with Gradio, and its server on this machine."""
 
 import importlib
+import json
 import logging
 import os
-import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
-from urllib.parse import unquote, urlsplit
+from typing import Annotated, Any, Literal
 
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.core.extras import needed
 from lmzoo.core.options import Bounds, unfit
 from lmzoo.page import drawn, shown
 from lmzoo.page.examples import Example, example
+from lmzoo.page.guard import HOST, SESSIONS, limited
 from lmzoo.page.zoo import Zoo
 from lmzoo.protocol.decoding import Decoding
-
-HOST = "127.0.0.1"
 
 NEXT, NEAR, ANSWERS = 12, 8, 6
 """How many next words, nearest words or tokens, and answers are shown."""
 
-POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:"
-"""The header Content-Security-Policy: a browser asks nobody but this server."""
-
 ANY = "any"
 """The choice of no label."""
 
-MOST_SIGNS = 2000
+MOST_CHARACTERS = 2000
 """That a field takes."""
 
 SURPRISAL = (
@@ -101,7 +96,6 @@ def serve(zoo: Zoo, port: int | None = None) -> Demo:
     check_port(port)
     blocks = build(zoo)
     folder = Path(__file__).parent
-    middleware = importlib.import_module("starlette.middleware").Middleware(_guarded)
     direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     if HOST not in direct.split(","):
         os.environ["no_proxy"] = ",".join(filter(None, [direct, HOST]))  # Gradio asks its own server
@@ -110,7 +104,8 @@ def serve(zoo: Zoo, port: int | None = None) -> Demo:
             server_name=HOST, server_port=port, share=False, root_path="", ssr_mode=False, mcp_server=False, pwa=False,
             prevent_thread_lock=True, quiet=True, enable_monitoring=False, footer_links=[], height=800,
             _frontend=False,  # or Gradio gives up where its own server needs more than 3 seconds for an answer
-            app_kwargs={"middleware": [middleware]}, js=(folder / "script.js").read_text(encoding="utf-8"),
+            app_kwargs={"lifespan": limited(blocks)}, state_session_capacity=SESSIONS, run_history=False,
+            js=(folder / "script.js").read_text(encoding="utf-8"),
             css=(folder / "style.css").read_text(encoding="utf-8"), theme=_theme(gradio),
         )  # fmt: skip
     except OSError as error:
@@ -146,41 +141,6 @@ def check_port(port: int | None) -> None:
             raise UserError(what, "choose another, or none for the first free one") from None
 
 
-CLOSED = re.compile(r"/(upload|file=https?:|proxy=)", re.IGNORECASE)
-"""Paths of Gradio's that the page does not need: they write files here, or ask other machines."""
-
-
-def _guarded(app: Callable[..., Any]) -> Callable[..., Any]:
-    """An ASGI application that answers this machine's own page alone, with the header that has `POLICY`.
-
-    A page of another site may send requests here, too, and may give its own name this machine's address (DNS
-    rebinding). Its requests have another ``Host`` or ``Origin`` than ours, and are refused.
-    """
-
-    async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and not _is_ours(scope):
-            await send({"type": "http.response.start", "status": 403, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
-            return
-
-        async def with_policy(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"content-security-policy", POLICY.encode())]
-            await send(message)
-
-        await app(scope, receive, with_policy)
-
-    return guarded
-
-
-def _is_ours(scope: Mapping[str, Any]) -> bool:
-    """Whether a request is for an address of this machine, and of no other site's page."""
-    headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
-    host, origin = headers.get(b"host", ""), headers.get(b"origin")
-    local = urlsplit(f"//{host}").hostname in (HOST, "localhost")
-    return local and (origin is None or urlsplit(origin).netloc == host) and not CLOSED.search(unquote(scope["path"]))
-
-
 def build(zoo: Zoo) -> Any:
     """The page as a `gradio.Blocks`, which no server serves yet."""
     gradio = imported()
@@ -206,6 +166,12 @@ class _Page:
 
     def __init__(self, gradio: Any, zoo: Zoo, first: Example, opened: Any):
         self.gradio, self.zoo, self.first, self.opened = gradio, zoo, first, opened
+        self.forms: dict[int, Any] = {}
+
+    def takes(self, field: Any, form: Any) -> Any:
+        """A field, whose values must have a form: a browser sends others while one types, and a program any."""
+        self.forms[field._id] = form
+        return field
 
     def html(self, value: str = "") -> Any:
         """A part of the page in which nothing is typed."""
@@ -213,19 +179,27 @@ class _Page:
 
     def field(self, label: str, value: str, **options: Any) -> Any:
         """A field for text."""
-        return self.gradio.Textbox(value, label=label, max_length=MOST_SIGNS, **options)
+        return self.takes(self.gradio.Textbox(value, label=label, max_length=MOST_CHARACTERS, **options), str)
+
+    def number(self, field: Any) -> Any:
+        """A field for a number within its bounds."""
+        kind = int if field.step >= 1 else float
+        return self.takes(field, Annotated[kind, Bounds(field.minimum, field.maximum)])
 
     def choice(self, label: str, choices: Sequence[str]) -> Any:
         """One of several names; where there is one alone, nothing is to be seen."""
-        return self.gradio.Radio(list(choices), value=next(iter(choices)), label=label, visible=len(choices) > 1)
+        field = self.gradio.Radio(list(choices), value=choices[0], label=label, visible=len(choices) > 1)
+        return self.takes(field, Literal[tuple(choices)])
 
     def label(self) -> Any:
         """The label of the lines, where the runs know labels."""
         return self.choice("label of the lines", [ANY, *self.zoo.vocabulary.conditions])
 
     def examples(self, values: Sequence[Sequence[str]], *fields: Any) -> None:
-        """Values that a click puts into fields."""
-        self.gradio.Examples([list(row) for row in values], list(fields), label="try")
+        """Values that a click puts into fields, which the server is not asked for."""
+        rows = [list(row) for row in values]
+        choices = self.gradio.Dataset(components=list(fields), samples=rows, type="index", label="try")
+        choices.click(None, choices, list(fields), js=f"(row) => {json.dumps(rows)}[row]", show_progress="hidden")
 
     def on(
         self,
@@ -238,18 +212,37 @@ class _Page:
         """Draw the values of fields at each of the triggers; of several that wait, the last one alone.
 
         Args:
+            output: where, or a list of this and of fields that get new bounds, which a mistake leaves as they are.
             queue: draws one thing at a time, while others draw on.
         """
+        unchanged = [self.gradio.skip()] * (len(output) - 1) if isinstance(output, list) else []
         self.gradio.on(
-            list(triggers), draw, list(fields), output, trigger_mode="always_last", show_progress="hidden",
-            concurrency_limit=1, concurrency_id=queue, api_visibility="private",
+            list(triggers), self.checked(draw, fields, unchanged), list(fields), output, trigger_mode="always_last",
+            show_progress="hidden", concurrency_limit=1, concurrency_id=queue, api_visibility="private",
             preprocess=False,  # or Gradio raises where a number is none, or out of its bounds, while one types it
         )  # fmt: skip
 
+    def checked(self, draw: Callable[..., Any], fields: Sequence[Any], unchanged: Sequence[Any] = ()) -> Any:
+        """The same function, but a mistake in a value is drawn, such as a number that its field cannot have."""
+        forms = [(field.label.partition(":")[0], self.forms[field._id]) for field in fields]
+
+        def drawing(*values: Any) -> Any:
+            try:
+                for (label, form), value in zip(forms, values, strict=True):
+                    if wrong := unfit(value, form):
+                        raise UserError(f"{label}: must be {wrong}")
+                    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+                        raise UserError(f"{label}: has {len(value):,} characters, at most {MOST_CHARACTERS:,} are read")
+                return draw(*values)
+            except UserError as error:
+                note = drawn.note(one_line(error))
+                return (note, *unchanged) if unchanged else note
+
+        return drawing
+
     def shows(self, draw: Callable[..., str], *fields: Any) -> None:
         """What is drawn of the values of fields, at first and whenever one of them changes."""
-        draw = _told(draw, fields)
-        output = self.html(draw(*(field.value for field in fields)))
+        output = self.html(self.checked(draw, fields)(*(field.value for field in fields)))
         self.on([field.change for field in fields], draw, fields, output)
 
     def surprisal(self) -> None:
@@ -286,12 +279,16 @@ class _Page:
             with gradio.Row():
                 with gradio.Column(scale=1, min_width=280):
                     model, prompt = self.choice("model", [*self.zoo.models]), self.field("prompt", self.first.begun)
-                    temperature = gradio.Slider(0.1, 2, 1, step=0.05, label="temperature")
-                    top_k = gradio.Slider(0, 100, 0, step=1, label="top-k: from the k likeliest words; 0 is all")
-                    top_p = gradio.Slider(0.05, 1, 1, step=0.05, label="top-p: from the likeliest with this share")
-                    tokens = gradio.Slider(5, 100, 30, step=5, label="words")
-                    number = gradio.Slider(1, 8, 3, step=1, label="samples")
-                    seed = gradio.Number(0, label="seed", precision=0, minimum=0, maximum=2**31 - 1)
+                    temperature = self.number(gradio.Slider(0.1, 2, 1, step=0.05, label="temperature"))
+                    top_k = self.number(
+                        gradio.Slider(0, 100, 0, step=1, label="top-k: from the k likeliest words; 0 is all")
+                    )
+                    top_p = self.number(
+                        gradio.Slider(0.05, 1, 1, step=0.05, label="top-p: from the likeliest with this share")
+                    )
+                    tokens = self.number(gradio.Slider(5, 100, 30, step=5, label="words"))
+                    number = self.number(gradio.Slider(1, 8, 3, step=1, label="samples"))
+                    seed = self.number(gradio.Number(0, label="seed", precision=0, minimum=0, maximum=2**31 - 1))
                     label = self.label()
                 with gradio.Column(scale=2, min_width=280):
 
@@ -314,17 +311,17 @@ class _Page:
             model = self.choice("model", [*self.zoo.hmms])
             text = self.field("sentence", self.first.text)
             longest = len(self.zoo.vocabulary.form.words(self.first.text)) + 1
-            known = gradio.Slider(1, longest, longest, step=1, label="words read, the end of the sentence included")
+            slider = gradio.Slider(1, longest, longest, step=1, label="words read, the end of the sentence included")
+            known = self.takes(slider, Annotated[int, Bounds(1, shown.LONGEST + 1)])
 
-            @_told
-            def draw(model: str, text: str, known: int | None) -> str:
-                return drawn.sentence(shown.states(self.zoo.hmms[model], text, None if known is None else int(known)))
+            def draw(model: str, text: str, known: int | None = None) -> str:
+                return drawn.sentence(shown.states(self.zoo.hmms[model], text, known))
 
             def anew(model: str, text: str) -> tuple[str, Any]:
                 words = max(1, len(self.zoo.vocabulary.form.words(text))) + 1
-                return draw(model, text, None), gradio.Slider(1, words, words)
+                return draw(model, text), gradio.Slider(1, words, words)
 
-            output = self.html(draw(model.value, text.value, None))
+            output = self.html(self.checked(draw, [model, text])(model.value, text.value))
             self.on([model.change, text.change], anew, [model, text], [output, known])
             self.on([known.input], draw, [model, text, known], output)
 
@@ -338,7 +335,6 @@ class _Page:
                 text = self.field("lines with the word", lines, lines=2, max_lines=6, scale=3)
                 word = self.field("word", sought, scale=1, min_width=160)
 
-            @_told
             def draw(model: str, text: str, word: str) -> str:
                 return drawn.occurrences(shown.in_context(self.zoo.systems[model], text, word, NEAR))
 
@@ -374,9 +370,8 @@ class _Page:
 
                     self.shows(answers, a, a_star, b)
                     self.examples(self.first.analogies, a, a_star, b)
-            wanted = gradio.Checkbox(False, label="draw the map, which takes some seconds")
+            wanted = self.takes(gradio.Checkbox(False, label="draw the map, which takes some seconds"), bool)
 
-            @_told
             def places(wanted: bool, word: str) -> str:
                 if not wanted:
                     return ""
@@ -389,23 +384,6 @@ class _Page:
     def near(self, word: str) -> dict[str, shown.Ranked]:
         """The nearest words under each of the vectors."""
         return {name: shown.neighbours(run.words, word, NEAR) for name, run in self.zoo.vectors.items()}
-
-
-def _told(draw: Callable[..., str], fields: Sequence[Any] = ()) -> Callable[..., str]:
-    """The same, but a mistake in what is typed is drawn, and so is a number that one of the fields cannot have."""
-
-    def drawing(*values: Any) -> str:
-        try:
-            for field, value in zip(fields, values, strict=bool(fields)):
-                if hasattr(field, "minimum"):
-                    form = Annotated[int if field.step >= 1 else float, Bounds(field.minimum, field.maximum)]
-                    if wrong := unfit(value, form):
-                        raise UserError(f"{field.label.partition(':')[0]}: must be {wrong}")
-            return draw(*values)
-        except UserError as error:
-            return drawn.note(one_line(error))
-
-    return drawing
 
 
 def _condition(label: str) -> str | None:

@@ -52,17 +52,21 @@ def card(name: str, told: str, content: str) -> str:
 
 def header(zoo: Zoo) -> str:
     """What the page is about, and the runs."""
-    runs, apart = [], told_apart({name: lm.run.config() for name, lm in zoo.models.items()})
+    runs, contexts, apart = [], set(), told_apart({name: lm.run.config() for name, lm in zoo.models.items()})
     for name, lm in zoo.models.items():
         measured = (lm.results or {}).get("perplexity", {})
         split = next((split for split in ("test", "valid") if split in measured), None)
-        figure = f", perplexity of {split} {measured[split]:,.1f}" if split and measured[split] is not None else ""
+        figure = ""
+        if split and measured[split] is not None:
+            figure = f", perplexity of {split} {measured[split]:,.1f} (context {lm.context})"
+            contexts.add(lm.context)
         runs.append((name, f"{apart[name]}{figure}"))
     for name, vectors in zoo.vectors.items():
         dimensions = vectors.words.matrix.shape[1]
         runs.append((name, f"method={vectors.run.config()['method']['name']}, {dimensions} dimensions"))
     chips = "".join(f"<li><b>{escape(name)}</b> {escape(told)}</li>" for name, told in runs)
-    notes = "".join(map(note, zoo.notes))
+    mixed = "perplexities with context stream and context sentence cannot be compared"
+    notes = "".join(map(note, [*zoo.notes, mixed] if len(contexts) > 1 else zoo.notes))
     words = f"{len(zoo.vocabulary):,} words"
     return f'<h1>lmzoo demo</h1><ul class="runs" aria-label="runs of {words}">{chips}</ul>{notes}'
 

@@ -1,5 +1,6 @@
 """The HTML of the page: the figures that it holds, and texts that would be markup or templates."""
 
+import dataclasses
 import math
 import re
 from html import unescape
@@ -131,8 +132,17 @@ def test_the_header_names_the_runs_with_their_figures(zoo: Zoo):
     for name, lm in zoo.models.items():
         assert lm.results is not None
         kind = lm.run.config()["model"]["name"]
-        assert f"{name} model={kind}, perplexity of valid {lm.results['perplexity']['valid']:,.1f}" in text
+        figure = f"{lm.results['perplexity']['valid']:,.1f}"
+        assert f"{name} model={kind}, perplexity of valid {figure} (context sentence)" in text
     assert "ppmi method=ppmi, 4 dimensions" in text
+    assert "cannot be compared" not in text
+
+
+def test_perplexities_of_stream_and_sentence_runs_are_told_apart(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(zoo.models, "lstm", dataclasses.replace(zoo.models["lstm"], context="stream"))
+    text = re.sub(r"<.*?>", "", drawn.header(zoo))
+    assert re.findall(r"\(context (\w+)\)", text) == ["sentence", "stream", "sentence", "sentence", "sentence"]
+    assert "perplexities with context stream and context sentence cannot be compared" in text
 
 
 def test_runs_of_one_model_are_told_apart_by_their_options():
