@@ -54,9 +54,13 @@ class RefusalError(Exception):
 
 
 def limited(blocks: Any) -> Callable[[Any], AbstractAsyncContextManager[None]]:
-    """Limit what Gradio stores of a page; the ``lifespan`` of its application, which guards it before it answers."""
+    """Limit what Gradio stores of a page; the ``lifespan`` of its application, which guards it before it answers.
+
+    `SESSIONS` is its ``state_session_capacity``, too: a session holds all that was drawn for it last, some 0.1 MB.
+    """
     blocks.queue(max_size=SESSIONS)
-    blocks._queue.pending_messages_per_session.max_size = SESSIONS
+    blocks._queue.pending_messages_per_session.max_size = SESSIONS  # each has the drawings nobody has fetched
+    blocks._queue.ANALYTICS_MAX_EVENTS = SESSIONS  # of all of which Gradio computes statistics after each event
     values = {number: len(made.inputs) for number, made in blocks.fns.items() if made.fn}
 
     @asynccontextmanager

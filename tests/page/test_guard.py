@@ -1,12 +1,21 @@
 """Which requests are answered, by an application of a few lines and by the server itself."""
 
 import asyncio
+import gc
+import http.client
 import json
 import logging
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from command_line import ROOT
 
 from lmzoo.page import app, guard
 from lmzoo.page.zoo import Zoo
@@ -190,3 +199,60 @@ def test_a_failure_of_gradio_is_one_short_line(caplog: pytest.LogCaptureFixture)
     assert (record.levelno, record.exc_info) == (logging.ERROR, None)
     assert record.getMessage().startswith("/assets/x.js: long long")
     assert len(record.getMessage()) < 400
+
+
+def requests(address: str, number: int) -> None:
+    """Ask for drawings under new names each time; every second one is never fetched."""
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+    for place in range(number):
+        body = JOIN | {"session_hash": f"s{place}", "data": ["the bank of england", "any"]}
+        connection.request("POST", guard.JOIN, json.dumps(body), {"content-type": "application/json"})
+        answer = connection.getresponse()
+        assert (answer.status, b"event_id" in answer.read()) == (200, True)
+        if place % 2 == 0 or place % 50 == 49:  # fetched, or the queue would be full
+            connection.request("GET", f"{guard.DATA}?session_hash=s{place}")
+            assert b'"success":true' in connection.getresponse().read()
+
+
+@pytest.fixture
+def served(folder_of_runs: Path) -> Iterator[Any]:
+    pytest.importorskip("gradio")
+    page = app.serve(Zoo([folder_of_runs / "ngram"]))
+    yield page
+    page.close()
+    gc.collect()
+
+
+def test_few_sessions_are_stored(served: Any):
+    requests(served.address, guard.SESSIONS + 20)
+    queue = served._blocks._queue
+    stored = [served._blocks.state_holder.session_data, queue.pending_messages_per_session, queue.event_analytics]
+    assert all(0 < len(each) <= guard.SESSIONS for each in stored)
+
+
+@pytest.mark.slow
+def test_two_thousand_sessions_take_less_than_50_megabytes(folder_of_runs: Path):
+    """In a process of its own; the first requests are not counted, which import what draws."""
+    pytest.importorskip("gradio")
+    if not Path("/proc/self/status").exists():
+        pytest.skip("has no /proc/self/status")
+    script = f"import lmzoo; print(lmzoo.demo({str(folder_of_runs / 'ngram')!r}).address, flush=True); input()"
+    server = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert server.stdin is not None
+    assert server.stdout is not None
+
+    def megabytes() -> float:
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1000
+
+    try:
+        address = server.stdout.readline().strip()
+        requests(address, 200)
+        before = megabytes()
+        requests(address, 2000)
+        assert megabytes() - before < 50
+    finally:
+        server.communicate("\n", timeout=60)
