@@ -15,7 +15,7 @@ from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Count, unfit
 from lmzoo.core.plugins import load_plugins
-from lmzoo.corpus import Context, Vocabulary
+from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.vocabulary import turned
@@ -29,6 +29,7 @@ from lmzoo.protocol.lines import (
     known_words,
     scored,
     scored_parts,
+    stream_warning,
     unknown_warning,
 )
 from lmzoo.protocol.model import LanguageModel, evaluating
@@ -89,7 +90,7 @@ class Loaded:
     def score(self, text: list[str], condition: str | None = None) -> list[float]: ...
 
     def score(self, text: str | list[str], condition: str | None = None) -> float | list[float]:
-        """log p in nats of a line that stands alone, `<eos>` included; of each of several, which are read together.
+        """log p in nats of a line that stands alone, `<eos>` included; of several lines, of each by itself.
 
         Args:
             condition: its label, where the run's lines have labels; without it p(x) = Σ_c p(c) p(x | c). So it is in
@@ -181,13 +182,21 @@ class Loaded:
         return [(self.vocabulary.decode([*first, *sentence.tokens]), sentence.logprob) for sentence in found]
 
     def perplexity(self, text: str | Path = "test", context: Context | None = None) -> float:
-        """The perplexity of ``train``, ``valid`` or ``test``, or of a file of sentences, given labels if any."""
-        parts = [self.run.split(str(text))] if str(text) in SPLITS else file_parts(self.vocabulary, Path(text))
-        score, unknown, is_known = Score(), 0, known_words(self.model, self.vocabulary)
+        """The perplexity of ``train``, ``valid`` or ``test``, or of a file of sentences, given labels if any.
+
+        Args:
+            context: as in `lmzoo.corpus.Context`; None takes the run's own.
+        """
+        of_split = str(text) in SPLITS
+        parts = [self.run.split(str(text))] if of_split else file_parts(self.vocabulary, Path(text))
+        score, lines, unknown, is_known = Score(), 0, 0, known_words(self.model, self.vocabulary)
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
             score.add(checked(logprobs, self.run.path))
+            lines += int((part.tokens == EOS_ID).sum())
             unknown += int((~is_known[part.tokens]).sum())
         _warn(unknown_warning(unknown, score.tokens, str(text)))
+        if self.context == "stream" and not (context or of_split):
+            _warn(stream_warning(self.model, lines, 'context="sentence"'))
         return score.perplexity
 
     def line(self, text: str, condition: str | None = None) -> Line:

@@ -22,7 +22,7 @@ from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import EOS_ID, turned
 from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.exchange import encoded
-from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups
+from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
 from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
@@ -94,16 +94,18 @@ def main() -> int:
     sums = Sums()
     if arguments.table:
         print(tab_lines(_table(run, model, vocabulary, list(parts), context, arguments.text, sums)), end="")
-        print(sums.told("bits"), file=sys.stderr)
-        return 0
-    written = _as_json if arguments.json else _as_sums if arguments.sums else _as_words
-    for lines in scored_groups(model, vocabulary, parts, context, arguments.text):
-        if not sums.lines and not arguments.json:
-            print("\t".join(SUMS if arguments.sums else WORDS))
-        sums.add(lines)
-        for text in written(lines, arguments):
-            sys.stdout.write(text)
-    print(sums.told(arguments.unit), file=sys.stderr)
+    else:
+        written = _as_json if arguments.json else _as_sums if arguments.sums else _as_words
+        for lines in scored_groups(model, vocabulary, parts, context, arguments.text):
+            if not sums.lines and not arguments.json:
+                print("\t".join(SUMS if arguments.sums else WORDS))
+            sums.add(lines)
+            for text in written(lines, arguments):
+                sys.stdout.write(text)
+    if context == "stream" and not (arguments.context or of_split):
+        advice = stream_warning(model, sums.lines, "--context sentence")
+        warn(advice and f"warning: {advice}")
+    print(sums.told("bits" if arguments.table else arguments.unit), file=sys.stderr)
     return 0
 
 

@@ -78,6 +78,13 @@ def unknown_warning(unknown: int, tokens: int, where: str) -> str | None:
     return f"{where}: {unknown:,} of {tokens:,} tokens are unknown words, which the model reads as {UNK}"
 
 
+def stream_warning(model: LanguageModel, lines: int, option: str) -> str | None:
+    """That several lines are scored as one stream, unless ``option`` is given; None where that changes nothing."""
+    if lines < 2 or model.forgets_at_eos:
+        return None
+    return f"lines are scored as one stream; {option} scores each by itself"
+
+
 def encode_prompt(
     model: LanguageModel, vocabulary: Vocabulary, text: str, where: str
 ) -> tuple[Tensor | None, str | None]:

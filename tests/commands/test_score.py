@@ -204,6 +204,29 @@ def test_a_line_is_read_alone_or_after_those_before_it(runs: list[str], tmp_path
     assert alone[0] == alone[1] == after[0] != after[1]
 
 
+def test_lines_that_are_scored_as_one_stream_have_a_warning(runs: list[str], run: Path, tmp_path: Path, caplog):
+    """Once, and only where a line was given the one before it without being asked for."""
+    advice = "lines are scored as one stream; {} scores each by itself"
+    two, one, simple = (tmp_path / name for name in ("two", "one", "simple"))
+    words = lmzoo.load(runs[1]).vocabulary.words
+    two.write_text(f"{words[1]} {words[2]}\n{words[2]}\n")
+    one.write_text(f"{words[1]}\n")
+    simple.write_text("the dog\na cat\n")
+    for form in ([], ["--sums"], ["--table"], ["--json"]):
+        warning = f"warning: {advice.format('--context sentence')}\n"
+        assert command(runs[1], str(two), *form, main=score.main).err.count(warning) == 1
+        for given in ([runs[1], str(two), "--context", "sentence"], [runs[1], str(two), "--context", "stream"],
+                      [runs[1], str(one)], [runs[1], "test"], [str(run), str(simple)]):  # fmt: skip
+            assert "as one stream" not in command(*given, *form, main=score.main).err
+    for lm, text, context in (
+        (runs[1], two, "stream"), (runs[1], two, "sentence"), (runs[1], one, None), (runs[1], "test", None),
+        (str(run), simple, None), (runs[1], two, None),
+    ):  # fmt: skip
+        assert not caplog.messages
+        lmzoo.load(lm).perplexity(text, context)
+    assert caplog.messages == [advice.format('context="sentence"')]
+
+
 def test_an_impossible_word_is_null_in_json(tmp_path: Path, run: Path):
     (tmp_path / "text").write_text(TRAIN)
     files = [f"corpus.{split}={tmp_path / 'text'}" for split in ("train", "valid", "test")]
