@@ -13,13 +13,26 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.corpus.tokenizer import TOKENIZERS
-from lmzoo.reports.reading import Gain, Surprisal, Times, compared, doubts, gain, picture, rarity, read_times, surprisal
+from lmzoo.reports.reading import (
+    Gain,
+    Surprisal,
+    Times,
+    compared,
+    doubts,
+    edges_of,
+    gain,
+    picture,
+    rarity,
+    read_times,
+    surprisal,
+)
 from lmzoo.reports.table import aligned, csv_bytes, tab_lines
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import so_far
 
-COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "slope")
-"""Words are those whose times are compared, and perplexity is per word as shown; gains are in thousandths of a nat."""
+COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "difference", "lower", "higher", "slope")
+"""Words are those whose times are compared, and perplexity is per word as shown; gains are in thousandths of a nat, and
+a difference is to the gain of the first run."""
 
 
 def main() -> int:
@@ -27,8 +40,8 @@ def main() -> int:
     parser = CommandParser(
         prog="lmzoo reading",
         description=f"{COMMANDS['reading']}: for each run the gain in log-likelihood of held-out times over word "
-        "length and frequency, in thousandths of a nat per word, with its 95% interval; and how much longer a word is "
-        "read for each bit.",
+        "length and frequency, in thousandths of a nat per word, with its 95% interval; by how much it exceeds that of "
+        "the first run, compared word by word; and how much longer a word is read for each bit.",
         epilog="example: lmzoo reading outputs/ptb/ngram outputs/ptb/lstm processed_wordinfo.tsv --tokenize ptb",
     )
     parser.add_argument("runs", action=RunFolder, nargs="+", metavar="RUN", help="run directories of language models")
@@ -39,6 +52,8 @@ def main() -> int:
     parser.add_argument("--story", default="item", metavar="COLUMN", help="the text that a word is from (item)")
     parser.add_argument("--place", default="zone", metavar="COLUMN", help="the place of a word in its text (zone)")
     parser.add_argument("--sentence", metavar="COLUMN", help="its sentence; where not given, sentences end with . ? !")
+    about = "compare the first and last words of sentences, too, which are left out as in Oh & Schuler (2023)"
+    parser.add_argument("--edges", action="store_true", help=about)
     parser.add_tokenize()
     about = "write each word with its ids and time, the bits of its share of train, and those of each run, as TSV"
     parser.add_file("--words", about)
@@ -94,14 +109,17 @@ def compare_readers(
     if len(texts) > 1:
         warn(f"the runs have learnt from different texts; frequencies are those of {frequencies_of}")
     known = np.logical_and.reduce([known for _, (_, known) in read.values()])
-    rows = compared(times, known)
+    rows = compared(times, known, arguments.edges)
     for folder, (_, (bits, _)) in read.items():
         if impossible := int(np.isinf(bits[known]).sum()):
             raise UserError(f"{folder}: {impossible:,} of the words that it knows have probability 0", "smooth it")
-    warn(
-        f"{rows.sum():,} of {len(rows):,} words are compared; of the others {(~known).sum():,} are not known to every "
-        f"model, {(known & ~rows).sum():,} have no time or follow such a word or the beginning of a text"
-    )
+    left = [(~known, "are not known to every model")]
+    if not arguments.edges:
+        left.append((known & edges_of(times), "are the first or last of a sentence"))
+    rest = ~np.logical_or.reduce([rows, *(words for words, _ in left)])
+    left.append((rest, "have no time or follow such a word or the beginning of a text"))
+    counts = ", ".join(f"{words.sum():,} {what}" for words, what in left)
+    warn(f"{rows.sum():,} of {len(rows):,} words are compared; of the others {counts}")
     stories, places = zip(*times.ids, strict=True)
     columns = {
         arguments.story: stories, arguments.place: places, arguments.word: times.words, arguments.time: times.times,
@@ -113,9 +131,10 @@ def compare_readers(
     for folder, (name, (bits, _)) in read.items():
         added = gain(times, rare, bits, rows)  # before the mean, as there may be no rows
         perplexity = math.exp2(bits[rows].mean())
+        beyond = added.beyond(points[0][2]) if points else None
         points.append((name, perplexity, added))
-        figures = perplexity, 1000 * added.nats, 1000 * added.low, 1000 * added.high, added.slope
-        cells = [f"{value:.2f}" for value in figures]
+        gains = [f"{1000 * nats:.2f}" for nats in (added.nats, added.low, added.high, *(beyond or ()))]
+        cells = [f"{perplexity:.2f}", *gains, *([] if beyond else [""] * 3), f"{added.slope:.2f}"]
         table.append([printable(str(folder)), printable(name), str(rows.sum()), *cells])
     return table, points, columns
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, counted, nearest, shortened
-from lmzoo.core.files import read_lines, text_ending
+from lmzoo.core.files import NUMBER, read_lines, text_ending
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.form import NAMES
 from lmzoo.corpus.lines import log2_shares
@@ -90,7 +90,7 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
             raise UserError(f"{file}: {several}", "name each once" if column in header else nearest(column, header))
     columns = {column: [row[header.index(column)] for row in rows] for column in asked}
     places, times = _numbers(columns[place], place, file), _numbers(columns[time], time, file, missing=("", "NA"))
-    names = {name: number for number, name in enumerate(dict.fromkeys(columns[story]))}
+    names = {name: number for number, name in enumerate(sorted({*columns[story]}, key=_by_size))}
     stories = np.array([names[name] for name in columns[story]])
     order = np.lexsort((places, stories))
     stories, places, words = stories[order], places[order], [columns[word][i] for i in order]
@@ -119,6 +119,11 @@ def doubts(times: Times) -> Iterator[str]:
         yield f"words are left out {where}, so that models read a text without them"
     if count := int((times.times <= 0).sum()):
         yield f"{count:,} times are not above 0 and count as they are; leave them empty where a word was not read"
+
+
+def _by_size(name: str) -> tuple[float, str]:
+    """A key to sort names by: numbers by their size, then the others."""
+    return (float(name) if NUMBER.fullmatch(name) else math.inf), name
 
 
 def _rows(file: Path) -> list[list[str]]:
@@ -231,20 +236,39 @@ class Gain(NamedTuple):
         nats: mean gain in log-likelihood of a word's reading time, on stories that the regression has not seen.
         low, high: the ends of its 95% confidence interval.
         slope: how much longer a word is read for each bit, in the unit of the times; by the regression on all stories.
+        each: (m,) the gain of each word.
     """
 
     nats: float
     low: float
     high: float
     slope: float
+    each: np.ndarray
+
+    def beyond(self, other: "Gain", seed: int = 0) -> tuple[float, float, float]:
+        """The mean by which this exceeds another gain of the same words, and the ends of its 95% interval; paired."""
+        more = self.each - other.each
+        return more.mean(), *_interval(more, seed)
 
 
-def compared(times: Times, known: np.ndarray) -> np.ndarray:
-    """(n,) bool: the words whose times are compared. They and those of `SPILLOVER` are known and of one text."""
+def edges_of(times: Times) -> np.ndarray:
+    """(n,) bool: the first and the last words of sentences."""
+    new = times.sentences[1:] != times.sentences[:-1]
+    return np.append(True, new) | np.append(new, True)
+
+
+def compared(times: Times, known: np.ndarray, edges: bool = False) -> np.ndarray:
+    """(n,) bool: the words whose times are compared. They and those of `SPILLOVER` are known and of one text.
+
+    Args:
+        edges: whether the first and last words of sentences are among them, which Oh & Schuler (2023), "Why does
+            surprisal from larger transformer-based language models provide a poorer fit to human reading times?", leave
+            out.
+    """
     timed, same = np.isfinite(times.times), np.ones(len(known), dtype=bool)
     for lag in range(SPILLOVER + 1):
         same &= _before(known, lag, False) & (_before(times.stories, lag, -1) == times.stories)
-    return timed & same
+    return timed & same & (edges | ~edges_of(times))
 
 
 def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, seed: int = 0) -> Gain:
@@ -273,7 +297,7 @@ def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, s
         seen, new = folds != fold, folds == fold
         gains[new] = _held_out(whole, y, seen, new) - _held_out(baseline, y, seen, new)
     slope = np.linalg.lstsq(whole, y, rcond=None)[0][-1 - SPILLOVER]
-    return Gain(gains.mean(), *_interval(gains, seed), slope)
+    return Gain(gains.mean(), *_interval(gains, seed), slope, gains)
 
 
 def _before(values: np.ndarray, lag: int, missing: float) -> np.ndarray:

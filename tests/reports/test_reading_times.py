@@ -48,6 +48,17 @@ def test_words_come_in_the_order_of_reading_and_sentences_end_with_their_signs(t
     np.testing.assert_equal(found.times, [10, 20, 30, np.nan, np.nan, 40, 50])
 
 
+def test_the_order_of_the_rows_does_not_matter(tmp_path: Path):
+    """Texts are in the order of their names, numbers by size, so that folds and blocks of words are the same."""
+    rows = [(f"w{story}.{place}", place, story, 10 * story + place) for story in (1, 2, 10) for place in (1, 2, 10)]
+    for order in ([*range(9)], [8, 3, 0, 5, 1, 7, 2, 6, 4]):
+        found = read_times(table(tmp_path / "t.tsv", [rows[i] for i in order]), **NAMES)
+        assert found.words == [row[0] for row in rows]
+        assert found.stories.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    rows = [("b", 1, "x2", 1), ("c", 1, "x10", 1), ("a", 1, "7", 1)]
+    assert read_times(table(tmp_path / "t.tsv", rows), **NAMES).words == ["a", "c", "b"]
+
+
 def test_cells_may_be_in_quotes(tmp_path: Path):
     (tmp_path / "t.csv").write_text('word,zone,item,meanItemRT\r\n"so,",1,1,9\r\n"""I",2,1,8\r\nam"\'s,3,1,7\r\n')
     assert read_times(tmp_path / "t.csv", **NAMES).words == ["so,", '"I', "am\"'s"]
@@ -253,7 +264,7 @@ def made_up(stories: int = 12, words: int = 150) -> tuple[Times, np.ndarray, np.
 
 def test_the_gain_is_that_of_regressions_written_out():
     times, rare, bits = made_up()
-    rows = compared(times, np.ones(len(bits), dtype=bool))
+    rows = compared(times, np.ones(len(bits), dtype=bool), edges=True)
     found = gain(times, rare, bits, rows)
     length, gains = [len(word) for word in times.words], []
     places = [i for i in range(len(bits)) if i % 150 >= 2]
@@ -281,7 +292,7 @@ def test_the_gain_is_that_of_regressions_written_out():
 
 def test_the_interval_is_as_wide_as_the_gains_vary():
     times, rare, bits = made_up()
-    rows = compared(times, np.ones(len(bits), dtype=bool))
+    rows = compared(times, np.ones(len(bits), dtype=bool), edges=True)
     nothing = gain(times, rare, np.random.default_rng(5).gamma(3, 2, len(bits)), rows)
     assert nothing.low < 0 < nothing.high
     assert abs(nothing.nats) < 0.01
@@ -290,7 +301,7 @@ def test_the_interval_is_as_wide_as_the_gains_vary():
 
 def test_words_after_one_that_is_not_known_are_left_out():
     times = Times(list("abcdefg"), np.array([0, 0, 0, 0, 0, 1, 1]), np.zeros(7), np.array([1, 1, 1, np.nan, 1, 1, 1]))
-    assert compared(times, np.array([1, 1, 1, 1, 1, 1, 1], dtype=bool)).tolist() == [
+    assert compared(times, np.array([1, 1, 1, 1, 1, 1, 1], dtype=bool), edges=True).tolist() == [
         False,
         False,
         True,
@@ -299,7 +310,30 @@ def test_words_after_one_that_is_not_known_are_left_out():
         False,
         False,
     ]
-    assert compared(times, np.array([1, 0, 1, 1, 1, 1, 1], dtype=bool)).tolist() == [False] * 4 + [True, False, False]
+    known = np.array([1, 0, 1, 1, 1, 1, 1], dtype=bool)
+    assert compared(times, known, edges=True).tolist() == [False] * 4 + [True, False, False]
+
+
+def test_first_and_last_words_of_sentences_are_left_out_unless_asked_for():
+    times = times_of([["a", "b", "c", "d"], ["e"], ["f", "g", "h"]], [["i", "j", "k"]])
+    known = np.ones(11, dtype=bool)
+    assert [times.words[i] for i in np.flatnonzero(compared(times, known))] == ["c", "g"]
+    assert [times.words[i] for i in np.flatnonzero(compared(times, known, edges=True))] == [*"cdefgh", "k"]
+
+
+def test_gains_are_compared_word_by_word():
+    """Of independent words the interval is that of the normal distribution; of models that agree it is narrow."""
+    times, rare, bits = made_up()
+    rows = compared(times, np.ones(len(bits), dtype=bool), edges=True)
+    random = np.random.default_rng(3)
+    noisy, noisier = (gain(times, rare, bits + random.normal(0, scale, len(bits)), rows) for scale in (1, 2))
+    found, low, high = noisy.beyond(noisier)
+    each = noisy.each - noisier.each
+    assert found == pytest.approx(noisy.nats - noisier.nats) == pytest.approx(each.mean())
+    assert [low, high] == pytest.approx(norm.interval(0.95, found, each.std() / math.sqrt(len(each))), rel=0.1)
+    assert low > 0
+    assert high - low < noisy.high - noisy.low
+    assert noisier.beyond(noisy) == pytest.approx((-found, -high, -low))
 
 
 def test_rarity_is_the_share_of_a_text(words: api.Loaded):
@@ -335,15 +369,29 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
     )
     assert outcome.code == 0, outcome
     lines = outcome.out.splitlines()
-    assert lines[0].split() == ["run", "model", "words", "perplexity", "gain", "low", "high", "slope"]
+    columns = ["run", "model", "words", "perplexity", "gain", "low", "high", "difference", "lower", "higher", "slope"]
+    assert lines[0].split() == columns
+    with written.open() as each:
+        first, second = csv.DictReader(each)
+    assert [line.split() for line in lines[1:]] == [[cell for cell in row.values() if cell] for row in (first, second)]
+    assert (first["difference"], first["lower"], first["higher"]) == ("", "", "")
+    assert float(second["difference"]) == pytest.approx(float(second["gain"]) - float(first["gain"]), abs=0.011)
+    assert float(second["lower"]) < float(second["difference"]) < float(second["higher"])
     assert [line.split()[:2] for line in lines[1:]] == [
         [run, model] for run, model in zip(runs, ("2-gram", "3-gram"), strict=True)
     ]
-    known = sum(all(rows[i - lag][0] != '"c' for lag in range(3)) for i in range(len(rows)) if i % 120 >= 2)
+    known = sum(all(rows[i - lag][0] != '"c' for lag in range(3)) for i in range(len(rows)) if 2 <= i % 120 < 119)
     assert [line.split()[2] for line in lines[1:]] == [str(known)] * 2
     assert "the runs have learnt from different texts" in outcome.err
-    assert f"{known} of 480 words are compared" in outcome.err
-    assert written.read_text().splitlines()[1].split(",") == lines[1].split()
+    unknown, edges = ([row for row in rows if (row[0] == '"c') == it] for it in (True, False))
+    edges = [row for row in edges if row[1] in (0, 119)]
+    left = f"{len(unknown)} are not known to every model, {len(edges)} are the first or last of a sentence,"
+    assert f"{known} of 480 words are compared; of the others {left}" in outcome.err
+    with_edges = command(*runs, str(file), "--edges", main=reading.main)
+    more = sum(all(rows[i - lag][0] != '"c' for lag in range(3)) for i in range(len(rows)) if i % 120 >= 2)
+    assert more > known
+    assert [line.split()[2] for line in with_edges.out.splitlines()[1:]] == [str(more)] * 2
+    assert "of a sentence" not in with_edges.err
     header, *each = csv.reader((tmp_path / "words").read_text().splitlines(), delimiter="\t")
     assert header == ["item", "zone", "word", "meanItemRT", "compared", "rarity", *runs]
     assert [[row[2], row[1], row[0], f"{float(row[3]):.1f}"] for row in each] == [[*map(str, row)] for row in rows]
@@ -370,7 +418,7 @@ def test_a_run_that_has_read_less_of_the_same_text_is_told(folder: Path):
 def test_a_table_of_few_words_and_a_run_without_words_are_refused(
     words: api.Loaded, characters: api.Loaded, tmp_path: Path
 ):
-    file = str(table(tmp_path / "t.tsv", [("a", 1, 1, 1), ("b", 2, 1, 1), ("a", 3, 1, 1)]))
+    file = str(table(tmp_path / "t.tsv", [("a", 1, 1, 1), ("b", 2, 1, 1), ("a", 3, 1, 1), ("b", 4, 1, 1)]))
     refused = command(str(words.run.path), file, main=reading.main)
     assert refused.code == 2
     assert "error: 1 word of 1 text: too few for a regression" in refused.err
