@@ -40,8 +40,8 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
         impossible (tokens of probability zero), seconds, device; where words are unknown, impossible_unknown (how many
         of these are impossible), and perplexity_of_known, that of all other tokens; where words are characters,
         bits_per_character; where they are characters or pieces, perplexity_per_word, by the words that white space
-        parts and the ends of lines, and words, their number; where the file is one that the run was trained on, or
-        its results have another figure, warning.
+        parts and the ends of lines (of pieces, under one segmentation), and words, their number; where the file is one
+        that the run was trained on, or its results have another figure, warning.
 
     Raises: UserError where the folder is no trained run or the text cannot be read.
     """
@@ -135,7 +135,8 @@ def main() -> int:
         f"{figures['perplexity']:.2f}{bits} over {figures['tokens']:,} tokens in {figures['seconds']:.1f} s"
     ]
     if "perplexity_per_word" in figures:
-        summary.append(f"per word: perplexity {figures['perplexity_per_word']:.2f} over {figures['words']:,} words")
+        label = "per word" if bits else "per word, of one segmentation"
+        summary.append(f"{label}: perplexity {figures['perplexity_per_word']:.2f} over {figures['words']:,} words")
     if "perplexity_without_condition" in figures:
         summary.append(f"without the labels of the lines: perplexity {figures['perplexity_without_condition']:.2f}")
     if figures["unknown"]:

@@ -46,10 +46,13 @@ _HEADINGS = {
     "best_epoch": "best epoch", "tokens_per_second": "tokens/s",
 }  # fmt: skip
 
-_OF_TRAIN = (
-    "train: of the words between the last two checks, as they were learnt from, with dropout; "
-    "valid and test: of the best weights, without"
-)
+_NOTES = {
+    "train": "train: of the words between the last two checks, as they were learnt from, with dropout; "
+    "valid and test: of the best weights, without",
+    "valid_per_word": "per word: of subwords, perplexity under one segmentation of each word; "
+    "under all together it is lower",
+}
+"""What is said below tables that have a figure."""
 
 
 @dataclass(frozen=True)
@@ -241,10 +244,11 @@ def number(tables: Sequence[Group]) -> str | None:
 
 def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
     """Tables for the terminal, with the numbers of the rows, or in Markdown."""
-    learnt = any(row.figures["train"] is not None for group in tables for row in group.rows)
+    rows = [row for group in tables for row in group.rows]
+    notes = [note for name, note in _NOTES.items() if any(row.figures[name] is not None for row in rows)]
     begins = itertools.accumulate((len(group.rows) for group in tables), initial=1)
     shown = [_table(group, markdown, begin) for group, begin in zip(tables, begins, strict=False)]
-    return "\n\n".join([*shown, *([_OF_TRAIN] if learnt else [])])
+    return "\n\n".join([*shown, *notes])
 
 
 def _table(group: Group, markdown: bool, begin: int) -> str:

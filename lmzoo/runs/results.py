@@ -173,7 +173,9 @@ def language_model(results: Mapping[str, Any]) -> str:
         bits = {split: math.log2(value) for split, value in perplexity.items()}
         lines.insert(1, _each(bits, "bits per character", 4))
     if results.get("perplexity_per_word"):
-        lines.insert(1, f"per word: {_each(perplexities(results, 'perplexity_per_word'), 'perplexity', 2)}")
+        of_pieces = ", of one segmentation" * ("bits_per_character" not in results)
+        per_word = _each(perplexities(results, "perplexity_per_word"), "perplexity", 2)
+        lines.insert(1, f"per word{of_pieces}: {per_word}")
     if log_z := results.get("log_z"):
         errors = ", ".join(
             f"{split} ± {value:.2f}" for split, value in perplexities(results, "perplexity_error").items()

@@ -21,6 +21,7 @@ from lmzoo.corpus.own import read_vocabulary
 from lmzoo.corpus.pydoc import pydoc_lines
 from lmzoo.corpus.subwords import _NO_PIECES, BYTES, Kind, Subwords, joined, learnt
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK
+from lmzoo.runs.kinds import summary
 
 sentencepiece = pytest.importorskip("sentencepiece")
 
@@ -151,7 +152,11 @@ def test_a_run_reads_and_writes_text_as_it_was_trained(runs: dict[str, Path], un
     whole = len(f"the statement {STRANGE}".split()) + 1
     assert measured["words"] == whole
     assert measured["perplexity_per_word"] == pytest.approx(math.exp(-measured["logprob"] / whole))
+    label = f"per word, of one segmentation: perplexity {measured['perplexity_per_word']:.2f} over {whole} words"
+    assert label in command(str(run), str(file), "--context", "sentence", main=evaluate.main).out
     assert lm.results is not None
+    per_word = lm.results["perplexity_per_word"]["valid"]
+    assert f"per word, of one segmentation: valid perplexity {per_word:.2f}" in summary(lm.results)
     assert lm.results["words"]["valid"] == sum(len(line.split()) + 1 for line in pydoc_lines()["valid"][:60])
     assert lm.score("the class") == pytest.approx(
         sum(-0.6931471805599453 * bits for _, bits in lm.surprisal("the class"))

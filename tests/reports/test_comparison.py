@@ -119,6 +119,9 @@ def test_perplexity_per_word_stands_beside_that_of_pieces(tmp_path: Path):
     header, line = as_text(tables(run)).splitlines()[1:3]
     assert header.split()[4:10] == ["valid", "per", "word", "test", "per", "word"]
     assert line.split()[4:6] == ["64.25", "inf"]
+    assert as_text(tables(run)).endswith(
+        "per word: of subwords, perplexity under one segmentation of each word; under all together it is lower"
+    )
     assert "per word" not in as_text(tables(keep(tmp_path / "b", 8.0)))
 
 
