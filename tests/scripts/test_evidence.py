@@ -123,6 +123,32 @@ def test_a_published_figure_is_that_of_a_source(page: str, row: dict[str, str]):
                 assert set(figures) <= set(told), (key, figures)
 
 
+def strongest(row: dict[str, str], column: str) -> float:
+    """The lowest figure in a column of published ones, or in that of comparable ones; infinite where there is none."""
+    cells = {header.removeprefix("published: "): cell for header, cell in row.items()}
+    cell = cells["comparable" if cells[column].startswith(("the same", "none found; over")) else column]
+    return min(map(float, re.findall(r"\d+(?:\.\d+)?", re.sub(r"\(.*?\)|\[.*?\]|± \S+", "", cell))), default=math.inf)
+
+
+@pytest.mark.parametrize("column", ["comparable", "best of the kind"])
+def test_the_strongest_published_figure_stands_everywhere(column: str):
+    """README has that of the rows of results, for each model; the picture is compared with README elsewhere."""
+    readme = {row["`model=`"].strip("`"): strongest(row, column) for page, row in PUBLISHED if page == "README"}
+    for page, row in PUBLISHED:
+        if page == "README" or "published: best of the kind" not in row:
+            continue
+        for kept in linked(RESULTS, row):
+            model = kept.runs[0].config["model"]["name"]
+            assert readme[model] <= strongest(row, column), (model, row)
+
+
+def test_seconds_of_whole_sentences_are_those_of_the_evidence():
+    page = (evidence.DOCS / "whole_sentence.md").read_text(encoding="utf-8").partition("## Penn Treebank")[2]
+    shown = re.findall(r"([\d,]+)(?: and ([\d,]+))? s\b", page.partition("## Limits")[0])
+    kept = [f"{run.seconds:,.0f}" for each in KEPT if each.path.name.startswith("whole_sentence") for run in each.runs]
+    assert sorted(filter(None, sum(shown, ()))) == sorted(kept)
+
+
 def test_the_best_of_the_literature_stands_beside_our_best():
     """Nobody shall think that an LSTM of ours beats it."""
     for page, row in PUBLISHED:
