@@ -133,7 +133,8 @@ class Group:
     """Runs that can be compared, the best first.
 
     Attributes:
-        options: the keys of the options that differ among these runs, and their short names.
+        options: the keys of the options that a table shows, the model or labeller and those that differ among these
+            runs, and their short names.
     """
 
     title: str
@@ -175,7 +176,7 @@ def groups(entries: Sequence[Entry], seeds: bool = False) -> list[Group]:
         rows = [Row.of(alike) for alike in ([[entry] for entry in members] if seeds else _alike(members))]
         rows.sort(key=lambda row: row.figures["valid"] or 0, reverse=members[0].kind.higher)
         title = titles[text] if times[titles[text]] == 1 else f"{titles[text]}, text {text[:6]}"
-        tables.append(Group(title, _differing(members, seeds), rows))
+        tables.append(Group(title, _shown_options(members, seeds), rows))
     return tables
 
 
@@ -200,17 +201,18 @@ def _alike(members: Sequence[Entry]) -> list[list[Entry]]:
     return list(alike.values())
 
 
-def _differing(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
-    """The options with several values among runs that have them: the most common options first."""
+def _shown_options(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
+    """The learner, then the options with several values among runs that have them: the most common options first."""
     values: dict[str, list[str]] = defaultdict(list)
     for entry in members:
         for key, value in entry.options.items():
             values[key].append(json.dumps(value))
+    learner = f"{members[0].kind.learner}.name"
     differing = [key for key in values if len(set(values[key])) > 1 and (seeds or key not in _REPEATED)]
     names = {key: key if name in FIGURES else name for key, name in short_names(values).items()}
     names |= {key: key.removesuffix(".name") for key in values if key.endswith(".name")}
-    learner = f"{members[0].kind.learner}.name"
-    return {key: names[key] for key in sorted(differing, key=lambda key: (key != learner, -len(values[key])))}
+    differing.sort(key=lambda key: -len(values[key]))
+    return {key: names[key] for key in dict.fromkeys([learner, *differing])}
 
 
 def _figure(entry: Entry, name: str) -> Any:

@@ -74,6 +74,14 @@ def test_runs_are_ranked_by_valid_and_show_what_differs(tmp_path: Path):
     assert markdown[4].startswith("| tiny | 0.003 | 5.00 | 10.00 |")
 
 
+def test_a_table_always_names_the_model(tmp_path: Path):
+    alone = keep(tmp_path / "a", 8.0)
+    header, line = as_text(tables(alone)).splitlines()[1:3]
+    assert (header.split()[:2], line.split()[:2]) == (["#", "model"], ["1", "toy"])
+    alike = as_text(tables(alone, keep(tmp_path / "b", 9.0, optimizer__lr=0.01)), markdown=True).splitlines()
+    assert [line.split(" | ")[0] for line in alike[2:6]] == ["| model", "|---" * 11 + "|", "| toy", "| toy"]
+
+
 def test_runs_alike_but_for_the_seed_are_a_row(tmp_path: Path):
     seeds = [keep(tmp_path / f"{seed}", 10.0 + seed**2, seed=seed) for seed in range(3)]
     again = keep(tmp_path / "again", 90.0, seed=1)
@@ -88,7 +96,7 @@ def test_runs_alike_but_for_the_seed_are_a_row(tmp_path: Path):
     assert "seed " not in as_text([group])
     (group,) = tables(*seeds, again, other, seeds=True)
     assert [row.figures["valid"] for row in group.rows] == [10, 11, 11, 14, 90]
-    assert list(group.options.values()) == ["seed", "hidden"]
+    assert list(group.options.values()) == ["model", "seed", "hidden"]
 
 
 def test_runs_on_characters_have_bits(tmp_path: Path):
@@ -117,8 +125,8 @@ def test_perplexity_per_word_stands_beside_that_of_pieces(tmp_path: Path):
     results = json.loads((run / "results.json").read_text()) | {"perplexity_per_word": {"valid": 64.25, "test": None}}
     (run / "results.json").write_text(json.dumps(results))
     header, line = as_text(tables(run)).splitlines()[1:3]
-    assert header.split()[4:10] == ["valid", "per", "word", "test", "per", "word"]
-    assert line.split()[4:6] == ["64.25", "inf"]
+    assert header.split()[5:11] == ["valid", "per", "word", "test", "per", "word"]
+    assert line.split()[5:7] == ["64.25", "inf"]
     assert as_text(tables(run)).endswith(
         "per word: of subwords, perplexity under one segmentation of each word; under all together it is lower"
     )
@@ -172,7 +180,7 @@ def test_runs_of_different_texts_are_not_ranked_together(unlike, tmp_path: Path)
 
 def test_texts_to_learn_from_may_differ(tmp_path: Path):
     (group,) = tables(*(keep(tmp_path / f"{size}", 10.0, corpus__train=size) for size in (100, 200)))
-    assert list(group.options.values()) == ["corpus.train"]  # beside the figure of train
+    assert list(group.options.values()) == ["model", "corpus.train"]  # beside the figure of train
 
 
 def test_files_have_every_option_that_differs(tmp_path: Path):
@@ -182,7 +190,7 @@ def test_files_have_every_option_that_differs(tmp_path: Path):
         keep(tmp_path / "three", 9.0, context="sentence", seed=3),
     )  # fmt: skip
     text = as_text(found, markdown=True)
-    assert "2 more options differ" in text
+    assert "3 more options differ" in text
     assert "a\\|b" in text
     rows = list(csv.DictReader(as_csv(found).decode().splitlines()))
     assert [row["run"] for row in rows] == [str(tmp_path / name) for name in ("three", "two", "one")]
