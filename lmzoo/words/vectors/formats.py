@@ -2,6 +2,7 @@
 
 import codecs
 import dataclasses
+import logging
 import struct
 from io import BufferedReader
 from pathlib import Path
@@ -12,12 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.errors import UserError, counted, printable, shortened
 from lmzoo.core.files import NUMBER, foreign, input_stream, unpacked
 from lmzoo.core.memory import total
 from lmzoo.core.seals import check_recorded
 from lmzoo.words.vectors.fasttext import buckets_of
 from lmzoo.words.vectors.word_vectors import WordVectors
+
+log = logging.getLogger(__name__)
 
 VECTORS = "vectors.bin"
 """The file of a run of ``lmzoo vectors``, in word2vec's binary format."""
@@ -61,8 +64,9 @@ def encoded(vectors: WordVectors, form: Format) -> bytes:
 def read_vectors(path: Path) -> WordVectors:
     """The vectors of a run's folder, or of a file in any of the formats, packed or not; a UserError for none.
 
-    Signs � stand for bytes that are not UTF-8. word2vec writes such where it has cut a long word inside a letter. Of
-    words that are the same then, the first counts.
+    Of a word that is there again, the first vector counts; a warning says so. Signs � stand for bytes that are not
+    UTF-8. word2vec writes such where it has cut a long word inside a letter, and then words may be the same without a
+    warning.
     """
     file = path / VECTORS if path.is_dir() else path
     if path.is_dir() and not file.exists():
@@ -77,7 +81,7 @@ def read_vectors(path: Path) -> WordVectors:
         try:
             if begin.startswith(codecs.BOM_UTF8) and not own:
                 source.exactly(len(codecs.BOM_UTF8))
-            return _vectors(source, own)
+            return _without_repeats(_vectors(source, own), file)
         except (ValueError, OverflowError) as error:
             if isinstance(error, UserError):
                 raise
@@ -137,6 +141,21 @@ def _check_shape(size: int, width: int) -> None:
         raise ValueError(f"a vector has {width:,} numbers, and at most {MOST_NUMBERS:,} are read")
     if 4 * size * width > total():
         raise ValueError(f"{size:,} vectors of {width:,} numbers need more than the memory of this machine")
+
+
+def _without_repeats(vectors: WordVectors, file: Path) -> WordVectors:
+    """The first vector of each word; the log has a warning of words that are there again, but broken ones."""
+    rows = {word: row for row, word in reversed([*enumerate(vectors.words)])}  # the first of each
+    if len(rows) == len(vectors.words):
+        return vectors
+    repeated = [row for row, word in enumerate(vectors.words) if rows[word] != row and "\ufffd" not in word]
+    if repeated:
+        word, more = printable(shortened(vectors.words[repeated[0]])), len(repeated) - 1
+        others = f", and {counted(more, 'other word')} later" if more else ""
+        log.warning("%s, vector %s: '%s' is there again%s; the first vector of a word counts",
+                    file, f"{repeated[0] + 1:,}", word, others)  # fmt: skip
+    kept = sorted(rows.values())
+    return dataclasses.replace(vectors, words=[vectors.words[row] for row in kept], matrix=vectors.matrix[kept])
 
 
 def _numeric(line: bytes, width: int) -> bool:
@@ -245,12 +264,6 @@ def _decoded(word: bytes) -> str:
 def _checked(words: list[str], matrix: np.ndarray) -> WordVectors:
     if not words:
         raise ValueError("it has no vectors")
-    first = {word: row for row, word in reversed([*enumerate(words)])}
-    if any("\ufffd" not in word for row, word in enumerate(words) if first[word] != row):
-        raise ValueError("a word is there twice")
-    if len(first) < len(words):
-        rows = sorted(first.values())
-        words, matrix = [words[row] for row in rows], matrix[rows]
     if not np.isfinite(matrix).all():
         raise ValueError("a number is not finite")
     return WordVectors(words, torch.from_numpy(matrix))

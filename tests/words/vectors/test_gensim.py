@@ -65,3 +65,16 @@ def test_neighbours_are_those_of_gensim(matrix: torch.Tensor):
     theirs, ours = vectors.most_similar("naïve", topn=3), WordVectors(WORDS, matrix).neighbours(1, 3)
     assert [word for word, _ in ours] == [word for word, _ in theirs]
     assert [cosine for _, cosine in ours] == pytest.approx([cosine for _, cosine in theirs], abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # as above
+@pytest.mark.parametrize(("form", "options"), FORMATS)
+def test_the_first_vector_of_a_word_counts_as_in_gensim(
+    form: Format, options: dict[str, bool], matrix: torch.Tensor, tmp_path: Path
+):
+    data = encoded(WordVectors(["the", "king1", "queen", "king2", "a"], matrix), form)
+    (tmp_path / "v").write_bytes(data.replace(b"king1", b"king").replace(b"king2", b"king"))
+    theirs = keyedvectors.KeyedVectors.load_word2vec_format(str(tmp_path / "v"), **options)
+    ours = read_vectors(tmp_path / "v")
+    assert ours.words == theirs.index_to_key[:4] == ["the", "king", "queen", "a"]
+    assert np.array_equal(ours.matrix.numpy(), theirs.vectors[:4])

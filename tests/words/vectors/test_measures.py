@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import math
+import struct
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,6 @@ def test_words_that_are_cut_inside_a_letter_are_read(form: Format, tmp_path: Pat
         (b"2 1\na 1 2\nb 1 2\n", "vector 1 has not 1 numbers"),
         (b"0 2\n", "it has no vectors"),
         (b"3 2\na 1 2\nb 3 4\n", "2 vectors where line 1 says 3"),
-        (b"a 1 2\na 3 4\n", "a word is there twice"),
         (b"a 1 nan\n", "a number is not finite"),
         (b"a 1 x\n", "could not convert"),
         (b"2 2\na \0\0\0\0\0\0\0\0b \0", "it is cut"),
@@ -159,6 +159,27 @@ def test_other_files_are_refused(data: bytes, message: str, tmp_path: Path):
     (tmp_path / "v").write_bytes(data)
     with pytest.raises(UserError, match=message):
         read_vectors(tmp_path / "v")
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (b"a 1 2\nb 3 4\na 5 6\nc 7 8\n", 3),
+        (b"4 2\na 1 2\nb 3 4\na 5 6\nc 7 8\n", 3),
+        (b"5 2\n" + b"".join(word + struct.pack("<2f", *row) for word, row in zip(
+            (b"a ", b"b ", b"b ", b"a ", b"c "), ((1, 2), (3, 4), (0, 0), (5, 6), (7, 8)), strict=True)), 3),
+    ],
+)  # fmt: skip
+def test_the_first_vector_of_a_word_counts(data: bytes, number: int, tmp_path: Path, caplog):
+    (tmp_path / "v").write_bytes(data)
+    found = read_vectors(tmp_path / "v")
+    assert found.words == ["a", "b", "c"]
+    assert found.matrix.tolist() == [[1, 2], [3, 4], [7, 8]]
+    (warning,) = [record.getMessage() for record in caplog.records if record.name.startswith("lmzoo")]
+    word, others = ("b", ", and 1 other word later") if data.startswith(b"5") else ("a", "")
+    assert (
+        warning == f"{tmp_path}/v, vector {number}: '{word}' is there again{others}; the first vector of a word counts"
+    )
 
 
 def test_vectors_are_read_behind_a_byte_order_mark_and_packed(tmp_path: Path):
