@@ -99,6 +99,9 @@ def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index
     queries = read_records(arguments.queries, judged)
     index = Index.unpacked(_packed(arguments.documents, [sorted(stop), arguments.stem], words))
     if not len(index.tokens):
+        unstopped = analysis((), str)
+        if not any(map(unstopped, read_records(arguments.documents).values())):
+            raise UserError(f"{arguments.documents}: no document has a word")
         raise UserError(f"{arguments.documents}: has stop words alone", "ask for --stop none")
     return index, {name: index.numbers(words(text)) for name, text in queries.items()}
 

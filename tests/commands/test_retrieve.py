@@ -181,14 +181,20 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
         (["docs", "queries", "--run", "docs"], "docs: is the text to be read"),
         (["docs", "queries", "--run", "prior", "--prior", "prior"], "prior: is the text to be read"),
         (["docs", "queries", "--run", "no/run"], "cannot be written"),
-        (["stop", "queries"], "stop: has stop words alone"),
+        (["stop", "queries"], "stop: has stop words alone; ask for --stop none"),
+        (["blank", "queries"], "blank: no document has a word"),
+        (["blank", "queries", "--stop", "none"], "blank: no document has a word"),
     ],
 )
 def test_mistakes_are_told_in_one_line(files: Path, options: list[str], message: str):
     (files / "stop").write_text("1\tof the\n")
+    (files / "blank").write_text("1\t\n2\t \n")
     done = command(*options, main=main)
     assert message in done.refused()
-    assert {path.name: path.read_text() for path in files.iterdir()} == FILES | {"stop": "1\tof the\n"}
+    assert {path.name: path.read_text() for path in files.iterdir()} == FILES | {
+        "stop": "1\tof the\n",
+        "blank": "1\t\n2\t \n",
+    }
 
 
 @pytest.fixture
