@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import os
 import re
 import sys
@@ -94,6 +95,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
             return None
 
     sys.argv = [line[0], *flags, *(along.get(override, override) for override in arguments.overrides)]
+    logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_unprinted)
     OmegaConf.register_new_resolver("lmzoo_about", lambda: about, replace=True)
     OmegaConf.register_new_resolver("lmzoo_options", options_help, replace=True)
     try:
@@ -101,15 +103,28 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     except BrokenPipeError:  # of --help | head
         raise
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
-        lacking = re.search("Could not (find|load) 'hydra/(launcher|sweeper)/", str(error))
-        advice = "other launchers and sweepers come with pip install 'lmzoo-torch[sweep]'" if lacking else None
-        raise UserError(hydra_message(error), advice) from None
+        if not stop:  # else it comes of the job that stopped
+            raise _refusal(error) from None
     finally:
         sys.argv = before
     if stop and isinstance(stop[0], OmegaConfBaseException):  # an interpolation that leads nowhere
         raise UserError(str(stop[0]))
     if stop:
         raise stop[0]
+
+
+def _refusal(error: Exception) -> UserError:
+    """What a user is told of an exception of Hydra's, or of its plugins'."""
+    if str(error) == "No trials are completed yet.":  # Optuna's
+        return UserError("the search has no best run, as all its runs failed")
+    lacking = re.search("Could not (find|load) 'hydra/(launcher|sweeper)/", str(error))
+    advice = "other launchers and sweepers come with pip install 'lmzoo-torch[sweep]'" if lacking else None
+    return UserError(hydra_message(error), advice)
+
+
+def _unprinted(record: logging.LogRecord) -> bool:
+    """Whether Optuna's sweeper reports something else than a failed run, whose own error is printed already."""
+    return "float-castable. Got 'None'" not in record.getMessage()
 
 
 def _stages(config: DictConfig) -> list[dict[str, Any]]:

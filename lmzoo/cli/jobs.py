@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
+
 from lmzoo.cli.hydra import run_hydra
 from lmzoo.cli.start import INTERRUPTED, leaving_at_once
-from lmzoo.core.errors import Interrupted, one_line, printable
+from lmzoo.core.errors import Interrupted, UserError, one_line, printable
 from lmzoo.core.files import write_output
 from lmzoo.runs.log import log_failure
 
@@ -40,7 +42,12 @@ def run_jobs(command: str, about: str) -> int:
         if number is not None:
             notes.mkdir(exist_ok=True)
             (notes / f"{number}.json").write_text(json.dumps([options["run_dir"], results is not None]), "utf-8")
-        return kind_of(options).objective(results) if results else None
+        figure = kind_of(options).objective(results) if results else None
+        searching = number is not None and HydraConfig.get().runtime.choices["hydra/sweeper"] != "basic"
+        if searching and results and figure is None:
+            problem = f"{options['run_dir']}: has no figure on valid, by which a search chooses"
+            raise UserError(problem, "name a valid text")
+        return figure
 
     try:
         run_hydra(job, command, about)

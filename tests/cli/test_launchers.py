@@ -13,6 +13,7 @@ import yaml
 from command_line import ROOT, TEXT, command
 from joblib import cpu_count
 
+from lmzoo.commands import label
 from lmzoo.core.configs import CONFIGS
 
 NGRAM = [*TEXT, "model=ngram", "model.order=2", "model.discount_fallback=true"]
@@ -66,6 +67,20 @@ def test_a_search_follows_valid_perplexity_and_finds_its_runs_again(folder: Path
     assert first.code == again.code == 0
     assert (folder / "outputs/markov/sweep.csv").read_text() == table
     assert again.out.count("already finished") == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_whose_runs_fail_says_so_once(folder: Path):
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    search = ["-m", "hydra/sweeper=search", "hydra.sweeper.n_trials=2"]
+    failed = command(*search, *NGRAM, "model.pseudocount=interval(-2,-1)")
+    assert failed.err.count("failed: model.pseudocount=") == 2
+    assert failed.err.splitlines()[-1] == "error: the search has no best run, as all its runs failed"
+    assert "float-castable" not in failed.err + failed.out
+    (folder / "labels").write_text("a\tx y\nb\ty z\n")
+    files = ["task=classify", "task.train=labels", "task.test=labels"]
+    blind = command(*search, *files, "labeller=nbsvm", "seed=range(0,3)", main=label.main).refused()
+    assert blind.endswith(": has no figure on valid, by which a search chooses; name a valid text")
 
 
 @pytest.mark.parametrize("preset", ["launcher/local", "launcher/slurm", "sweeper/search"])
