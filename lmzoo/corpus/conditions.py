@@ -12,6 +12,9 @@ from lmzoo.corpus.vocabulary import Vocabulary, utf8
 SHOWN = 100
 """Characters of a message that name the labels there are."""
 
+MANY_LINES = 20
+"""Of labels, among which one that only the first line has is rather the name of a column."""
+
 NamedTexts = Mapping[str, Sequence[tuple[str, bytes]]]
 """Of each split: texts in UTF-8, every line closed, each with its name."""
 
@@ -73,6 +76,18 @@ def without_labels(texts: NamedTexts, labels: Sequence[str]) -> tuple[NamedTexts
         for split, named in parts.items()
     }
     return plain, labels, conditions
+
+
+def label_counts(counts: Counter[str]) -> str:
+    """How often each label is in train, the most frequent first, for the log."""
+    return f"labels of train: {shortened(', '.join(f'{label} {n:,}' for label, n in counts.most_common()), 200)}"
+
+
+def header_warning(first: str, counts: Counter[str]) -> str | None:
+    """A warning where only the first line of train has its label."""
+    if counts[first] > 1 or counts.total() < MANY_LINES:
+        return None
+    return f"train has the label '{shortened(first, 40)}' in its first line alone; is that line a header?"
 
 
 def label_numbers(of_lines: Sequence[str], labels: Sequence[str], where: str) -> Tensor:

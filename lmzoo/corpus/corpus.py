@@ -1,12 +1,15 @@
 """A corpus: three token streams over one vocabulary."""
 
 import itertools
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.corpus.conditions import header_warning
 from lmzoo.corpus.vocabulary import EOS_ID, Vocabulary
 
 SPLITS = ("train", "valid", "test")
@@ -80,7 +83,13 @@ class Corpus:
         files = self.of_files.get("train", [])
         if repeated := len(files) - len({*files}):
             found.append(f"{repeated} of the files of train have the text of another, which counts once more")
+        if labels := self.labels("train"):
+            found += filter(None, [header_warning(labels[0], Counter(labels))])
         return found + (self.vocabulary.warnings if self.vocabulary.form.of_words else [])
+
+    def labels(self, split: str) -> list[str]:
+        """The label of each line of a split; none where lines have no labels."""
+        return [self.vocabulary.conditions[number] for number in self.conditions.get(split, torch.empty(0)).tolist()]
 
     def truncated(self, tokens: int) -> "Corpus":
         """The first whole lines of each split, of at most so many tokens; at least one line. The name tells it."""

@@ -16,6 +16,7 @@ from lmzoo.core.files import sha256, text_bytes
 from lmzoo.core.options import Bounds, Count, Idle, Seed
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import EOS, Corpus, Vocabulary
+from lmzoo.corpus.conditions import header_warning, label_counts
 from lmzoo.corpus.sources import data_folders
 from lmzoo.corpus.vocabulary import in_another_form
 from lmzoo.labels.columns import Columns, ColumnText
@@ -33,9 +34,6 @@ STDIN = Path("/dev/stdin")
 
 FEW_LABELS = 10
 """However many of the labels of a text are different, there may be so many."""
-
-MANY_PLACES = 20
-"""Of labels, among which one that only the first line has is rather the name of a column."""
 
 tasks = Registry("task")
 
@@ -134,6 +132,8 @@ def load_task(
             raise UserError(f"task.{split}={path}: a pipe can be read only once", "write its text into a file")
     texts = task.texts(paths)
     counts = Counter(word for sentence in texts["train"].sentences for word in sentence.words)
+    if task.kind == "text":
+        task.notes.append(label_counts(Counter(s.labels[0] for s in texts["train"].sentences)))
     task.notes += odd_labels(texts, of_entities=task.measure == "f1")
     for split, text in texts.items():
         others = {word for sentence in text.sentences for word in sentence.words if word not in counts}
@@ -167,9 +167,8 @@ def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator
         yield f"train has no other label than '{shortened(next(iter(train)), 40)}'"
     elif len(train) > max(FEW_LABELS, train.total() // 2):
         yield f"train has {len(train):,} different labels in {train.total():,} places; are they in another column?"
-    first = texts["train"].sentences[0].labels[0]
-    if train[first] == 1 and train.total() >= MANY_PLACES:
-        yield f"train has the label '{shortened(first, 40)}' in its first line alone; is that line a header?"
+    if doubt := header_warning(texts["train"].sentences[0].labels[0], train):
+        yield doubt
     spelt = {"".join(unicodedata.normalize("NFKC", label).casefold().split()): label for label in train}
     kept = {*spelt.values()}
     if twice := [label for label in train if label not in kept]:

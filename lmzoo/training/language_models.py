@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from lmzoo.core import ranks
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import call, check, sources
 from lmzoo.corpus import Corpus
+from lmzoo.corpus.conditions import label_counts
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.protocol.abilities import HasLogZ
 from lmzoo.protocol.model import LanguageModel, learnt_numbers, models
@@ -140,6 +142,8 @@ def described(corpus: Corpus) -> str:
     """The size of a text, and the share of `<unk>` in it: the larger that share, the lower perplexity is."""
     size = f"{len(corpus.splits['train']):,} tokens of {len(corpus.vocabulary):,} words"
     unknown = corpus.vocabulary.index.get(UNK)
+    if labels := corpus.labels("train"):
+        size += f"; {label_counts(Counter(labels))}"
     size += "".join(f"; {split} is {note}" for split, note in corpus.notes.items() if split in corpus.splits)
     if unknown is None:
         return size

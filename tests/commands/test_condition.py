@@ -14,6 +14,7 @@ from command_line import Outcome, command, stop_at
 
 from lmzoo.api import Loaded, load
 from lmzoo.commands import compare, embed, evaluate, generate, pairs, score
+from lmzoo.commands import label as label_command
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.corpus import Vocabulary, load_corpus
@@ -51,6 +52,25 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def given(texts: Path) -> str:
     """A run that knows the labels."""
     return trained(*CONDITION, *files(texts), f"run_dir={texts / 'given'}")
+
+
+def test_the_log_counts_labels_and_doubts_a_header(texts: Path, tmp_path: Path):
+    lines = (texts / "train").read_text()
+    (tmp_path / "train").write_text(f"label\ttext\n{lines}")
+    split = files(texts, "valid", "test")
+    outcome = command(*CONDITION, *files(tmp_path, "train"), *split, f"run_dir={tmp_path / 'run'}", *QUICK)
+    counts = [lines.count(f" {label}\t") for label in WORDS]
+    sizes = f"labels of train: sport {counts[0]}, the economy {counts[1]}, label 1"
+    log = (tmp_path / "run/train.log").read_text()
+    assert sizes in log
+    assert "warning: train has the label 'label' in its first line alone; is that line a header?" in log
+    assert outcome.code == 0
+    options = ["task=classify", f"task.train={tmp_path / 'train'}", f"task.test={texts / 'test'}", "labeller=nbsvm"]
+    labelled = command(*options, f"run_dir={tmp_path / 'labels'}", main=label_command.main)
+    assert labelled.code == 0
+    log = (tmp_path / "labels/train.log").read_text()
+    assert sizes in log
+    assert "in its first line alone; is that line a header?" in log
 
 
 @pytest.fixture(scope="module")
