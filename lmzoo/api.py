@@ -4,7 +4,8 @@ import logging
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from inspect import signature
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.cli.hydra import run_hydra
-from lmzoo.core.errors import UserError
+from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Count, unfit
 from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
@@ -148,6 +149,10 @@ class Loaded:
             decoding: ``temperature``, ``top_k``, ``top_p``, ``typical``, ``repetition``; see
                 `lmzoo.protocol.decoding.Decoding`.
         """
+        names = {field.name for field in fields(Decoding)}
+        if unfamiliar := sorted(decoding.keys() - names):
+            others = signature(self.sample).parameters.keys() - {"decoding"}
+            raise UserError(f"{unfamiliar[0]}: no such option of sample", nearest(unfamiliar[0], names | others))
         prefix = self._encode_prompt(prompt)
         drawn = sample(
             self.model, 60 if tokens is None and sentences is None else tokens, seed,
@@ -270,7 +275,7 @@ def train(*overrides: str) -> Loaded:
 
     def job(options: dict[str, Any], number: int | None, _: list[str], given: list[str]) -> dict[str, Any]:
         if number is not None:
-            raise UserError("a sweep has more than one model", "call this for each, or sweep from a shell")
+            raise UserError("a sweep has more than one model", "call this for each, or sweep by lmzoo train -m")
         folders.append(options["run_dir"])
         return session.train(options, given)
 

@@ -142,10 +142,20 @@ def test_a_model_is_trained_as_from_the_shell(run: Path, tmp_path: Path, monkeyp
         lmzoo.train("model.hiden=3")
     with pytest.raises(UserError, match="a sweep has more than one model"):
         lmzoo.train("-m", *SMALL, "seed=1,2")
+    with pytest.raises(UserError, match="model=ngram,hmm: several values make a sweep, which lmzoo train -m does"):
+        lmzoo.train("model=ngram,hmm")
 
 
 def test_mistakes(run: Path):
     lm = lmzoo.load(run)
+    with pytest.raises(UserError, match=r"topk: no such option of sample; did you mean 'top_k'\?"):
+        lm.sample(topk=10)
+    with pytest.raises(UserError, match=r"sentence: no such option of sample; did you mean 'sentences'\?"):
+        lm.sample(sentence=1)
+    with pytest.raises(UserError, match="temperature='hot': must be a number"):
+        lm.sample(temperature="hot")
+    with pytest.raises(UserError, match="must be positive and finite; top_k=1 draws the likeliest word"):
+        lm.sample(temperature=0)
     with pytest.raises(UserError, match="is not in the vocabulary"):
         lm.score("nowhere")
     for wrong in ("a\nb", ["a", "b"], 3):

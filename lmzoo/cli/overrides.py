@@ -37,7 +37,7 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
     overrides = [parse(argument) for argument in arguments]
     for override in overrides:
         if override.is_sweep_override() and not sweep:
-            problem = f"{override.input_line}: several values make a sweep, which needs -m before it"
+            problem = f"{override.input_line}: several values make a sweep, which lmzoo {config_name} -m does"
             key, _, values = str(override.input_line).partition("=")
             written = f"a list is '{key}=[{values}]', a name with a comma \"{key}='{values}'\""
             raise UserError(problem, written if key.startswith("corpus.") else None)

@@ -91,8 +91,9 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
     options = parser.parse_args()
     try:
         decoding = Decoding(**{field.name: getattr(options, field.name) for field in fields(Decoding)})
-    except ValueError as error:
-        raise UserError(f"--{error}".replace("_", "-", 1)) from None
+    except UserError as error:
+        advice = error.advice and error.advice.replace("top_k=1", "--top-k 1")
+        raise UserError(f"--{error.problem}".replace("_", "-", 1), advice) from None
     if options.beam and (decoding != Decoding() or options.samples > 1 or options.sentences):
         left_out = "--samples, --sentences, --temperature, --top-k, --top-p, --typical and --repetition"
         raise UserError("--beam draws nothing", f"leave out {left_out}")

@@ -1,10 +1,13 @@
 """Which of the next words may be drawn, and how often."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
+
+from lmzoo.core.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,7 @@ class Decoding:
         repetition: log p of a word that the text has already is multiplied by this, 1 or more (after Keskar et al.
             2019); `<eos>` is left as it is, and with ``context="sentence"`` only the sentence counts.
 
-    Raises: ValueError for a value that cannot be.
+    Raises: UserError for a value that cannot be.
     """
 
     temperature: float = 1.0
@@ -32,15 +35,20 @@ class Decoding:
     repetition: float = 1.0
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value, whole = getattr(self, field.name), field.name == "top_k"
+            if not isinstance(value, Integral if whole else Real) and not (whole and value is None):
+                raise UserError(f"{field.name}={value!r}: must be a {'whole ' * whole}number")
         if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature={self.temperature}: must be positive and finite")
+            advice = None if self.temperature else "top_k=1 draws the likeliest word"
+            raise UserError(f"temperature={self.temperature}: must be positive and finite", advice)
         if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k={self.top_k}: must be at least 1")
+            raise UserError(f"top_k={self.top_k}: must be at least 1")
         if not 1 <= self.repetition < math.inf:
-            raise ValueError(f"repetition={self.repetition}: must be at least 1 and finite")
+            raise UserError(f"repetition={self.repetition}: must be at least 1 and finite")
         for name in ("top_p", "typical"):
             if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)}: must be above 0 and at most 1")
+                raise UserError(f"{name}={getattr(self, name)}: must be above 0 and at most 1")
 
     def weights(self, logprobs: Tensor, said: Tensor | None = None) -> Tensor:
         """(B, V) log-probabilities in nats -> (B, V), in proportion to how often each word is drawn; float64 where a

@@ -69,7 +69,7 @@ from command_line import SMALL, command
         ("--learning-rate=3", "unrecognized arguments: --learning-rate=3; did you mean 'optimizer.lr'?"),
         ("optimizer.learning_rate=3", "optimizer.learning_rate: no such option; did you mean 'optimizer.lr'?"),
         ("learning_rate=3", "learning_rate: no such option; did you mean 'optimizer.lr'?"),
-        ("model=rnn,lstm", "model=rnn,lstm: several values make a sweep, which needs -m before it"),
+        ("model=rnn,lstm", "model=rnn,lstm: several values make a sweep, which lmzoo train -m does"),
         ("-m optimizer.lr=interval(0,1)", "optimizer.lr=interval(0,1): an interval needs a search; add hydra/sweeper"),
         ("-m optimizer.lr=tag(log,interval(1,2))", ": an interval needs a search; add hydra/sweeper=search"),
         (
