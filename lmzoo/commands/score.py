@@ -173,7 +173,7 @@ def _table(
             yield str(number), str(position), for_output(word), str(known).lower(), *figures, *further
 
 
-_ROWS = ("%s\t%.4f\tunknown\n", "%s\t%.4f\tknown\n", "%s\t%.4f\tknown\n\n")
+_ROWS = ("%s\t%.4f\tfalse\n", "%s\t%.4f\ttrue\n", "%s\t%.4f\ttrue\n\n")
 """Of an unknown word, a known one, and the last of a line."""
 
 

@@ -55,7 +55,7 @@ def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str
     for block, line in zip(blocks, lines, strict=True):
         expected = [nat * value for value in by_hand(run, line)]
         assert [float(value) for _, value, _ in block] == pytest.approx(expected, abs=1e-4)
-    assert [known for _, _, known in blocks[0]] == ["known", "unknown", "unknown", "known"]
+    assert [known for _, _, known in blocks[0]] == ["true", "false", "false", "true"]
     total = sum(sum(by_hand(run, line)) for line in lines)
     known = total - sum(by_hand(run, "the zebra ran")[1:3])
     assert f"8 tokens in 3 lines: log p {total * nat:.4f}" in done.err
