@@ -5,7 +5,7 @@ from typing import Annotated
 
 from lmzoo.cli.command import CommandParser, check_output
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import printable
+from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.reports.map import PROJECTED, of_run, projector
@@ -30,6 +30,9 @@ def main() -> int:
     parser.add_number("--seed", Seed, "of t-SNE", 0)
     parser.add_argument("--out", type=Path, help="where map.png and map.html go (the run)")
     options = parser.parse_args()
+    if options.run.is_file():
+        needs = "a map needs the run that made them, with its text for frequencies and Brown clusters"
+        raise UserError(f"{options.run}: is a file of vectors", needs)
     run = Run(options.run)
     run.config()  # what is no run is told first
     vectors = read_vectors(run.path)

@@ -104,6 +104,13 @@ def test_mistakes_are_told_in_a_line(run: str, arguments: list[str], message: st
     assert message in command(*arguments, main=map_command.main).refused()
 
 
+def test_a_file_of_vectors_has_no_map(tmp_path: Path):
+    (tmp_path / "glove.txt").write_text("a 1 0\nb 0 1\n")
+    refused = command(str(tmp_path / "glove.txt"), main=map_command.main).refused()
+    needs = "a map needs the run that made them, with its text for frequencies and Brown clusters"
+    assert refused.endswith(f"glove.txt: is a file of vectors; {needs}")
+
+
 def test_a_run_of_a_language_model_has_no_map(runs: list[str]):
     refused = command(runs[0], main=map_command.main).refused()
     assert "has no vectors.bin; lmzoo vectors makes one; with method=type" in refused
