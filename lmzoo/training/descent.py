@@ -98,14 +98,16 @@ class Descent:
                 raise NotFinite(f"the {what} is {value}")
         if length > self.clip:
             clip_grads_with_norm_(self.parameters, self.clip, norm)
-        (group,) = self.optimizer.param_groups
-        rate = group["lr"]
-        if self.bptt:  # Merity et al. (2018), section 5.1: in proportion to a length of a window that is random
-            group["lr"] = rate * tokens.shape[1] / self.bptt
+        groups = self.optimizer.param_groups
+        rates = [group["lr"] for group in groups]
         try:
+            if self.bptt:  # Merity et al. (2018), section 5.1: in proportion to a length of a window that is random
+                for group in groups:
+                    group["lr"] = group["lr"] * tokens.shape[1] / self.bptt
             self.optimizer.step()
         finally:
-            group["lr"] = rate
+            for group, rate in zip(groups, rates, strict=True):
+                group["lr"] = rate
         if not isinstance(self.schedule, ReduceLROnPlateau):
             self.schedule.step()
         # contiguous, as it comes back from a checkpoint: the layout decides the order in which sums are rounded;
@@ -113,7 +115,7 @@ class Descent:
         self.state = tuple(own_copy(part) for part in state)
         return {
             "perplexity/train": math.exp(min(loss, 700)),
-            "train/learning_rate": rate,
+            "train/learning_rate": rates[0],
             "train/gradient_norm": length,
         }
 
@@ -170,10 +172,7 @@ class Descent:
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on from `state_dict`."""
         self.state = tuple(part[ranks.rank() :: ranks.world_size()].to(self.model.device) for part in saved["state"])
-        here = self.optimizer.state_dict()["param_groups"]
-        there = saved["optimizer"]["param_groups"]
-        groups = [old | {"fused": new["fused"]} for old, new in zip(there, here, strict=True)]  # as the device can
-        self.optimizer.load_state_dict({**saved["optimizer"], "param_groups": groups})
+        self.optimizer.load_state_dict(saved["optimizer"])
         self.schedule.load_state_dict(saved["schedule"])
         if "average" in saved:  # checkpoints of before have none
             self.average.load_state_dict(saved["average"])

@@ -1,7 +1,8 @@
 """Optimizers and learning-rate schedules that configuration can name, all of them PyTorch's."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch.nn import Parameter
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
@@ -27,7 +28,7 @@ def adam(
         weight_decay: so much of each weight is added to its gradient, as an L2 penalty.
     """
     betas = (float(beta1), float(beta2))
-    return Adam(parameters, lr=float(lr), betas=betas, weight_decay=weight_decay, fused=_fused(parameters))
+    return _fused(Adam, parameters, lr=float(lr), betas=betas, weight_decay=weight_decay)
 
 
 @optimizers.register("adamw")
@@ -41,7 +42,7 @@ def adamw(
         weight_decay: a step takes lr times so much of each weight off it, whatever its gradient.
     """
     betas = (float(beta1), float(beta2))
-    return AdamW(parameters, lr=float(lr), betas=betas, weight_decay=weight_decay, fused=_fused(parameters))
+    return _fused(AdamW, parameters, lr=float(lr), betas=betas, weight_decay=weight_decay)
 
 
 @optimizers.register("sgd")
@@ -54,7 +55,7 @@ def sgd(
         lr, weight_decay: see `adam`.
         momentum: the decay of the sum of the gradients that a step follows; 0: it follows the gradient.
     """
-    return SGD(parameters, lr=float(lr), momentum=momentum, weight_decay=weight_decay, fused=_fused(parameters))
+    return _fused(SGD, parameters, lr=float(lr), momentum=momentum, weight_decay=weight_decay)
 
 
 @optimizers.register("adagrad")
@@ -64,7 +65,7 @@ def adagrad(*, parameters: Sequence[Parameter], lr: NonNegative, weight_decay: N
     Args:
         lr, weight_decay: see `adam`.
     """
-    return Adagrad(parameters, lr=float(lr), weight_decay=weight_decay, fused=_fused(parameters, on=["cpu"]))
+    return _fused(Adagrad, parameters, on=["cpu"], lr=float(lr), weight_decay=weight_decay)
 
 
 @schedules.register("constant")
@@ -123,6 +124,13 @@ def _warm(step: int, warmup: int) -> float:
     return min(1.0, (step + 1) / (warmup + 1))
 
 
-def _fused(parameters: Sequence[Parameter], on: Sequence[str] = ("cpu", "cuda")) -> bool:
-    """Whether a step can be one pass over the weights: on these devices, since PyTorch 2.6 or before."""
-    return all(parameter.device.type in on for parameter in parameters)
+def _fused(
+    make: Callable[..., Optimizer], parameters: Sequence[Parameter], on: Sequence[str] = ("cpu", "cuda"), **options: Any
+) -> Optimizer:
+    """An optimizer whose step is one pass over the weights on these devices, wherever a checkpoint comes from."""
+    fused = all(parameter.device.type in on for parameter in parameters)
+    optimizer = make(parameters, fused=fused, **options)
+    optimizer.register_load_state_dict_pre_hook(
+        lambda _, saved: {**saved, "param_groups": [{**group, "fused": fused} for group in saved["param_groups"]]}
+    )
+    return optimizer

@@ -72,6 +72,69 @@ def test_a_checkpoint_whose_steps_were_not_fused_goes_on(optimizer: str):
     torch.testing.assert_close(resumed.model.state_dict(), whole.model.state_dict())
 
 
+class TwoRates(torch.optim.Optimizer):
+    """Plain descent, all parameters but the first having half the rate."""
+
+    def __init__(self, parameters: Sequence[torch.nn.Parameter], lr: float):
+        first, *others = parameters
+        super().__init__([{"params": [first]}, {"params": others, "lr": lr / 2}], {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                steps = self.state[parameter].setdefault("steps", torch.zeros(()))
+                steps += 1
+                if parameter.grad is not None:
+                    parameter -= group["lr"] / steps * parameter.grad
+
+
+class Shifted(Unigram):
+    """p(x_t) = softmax(w + v)."""
+
+    def __init__(self, vocabulary_size: int):
+        super().__init__(vocabulary_size)
+        self.v = torch.nn.Parameter(torch.zeros(vocabulary_size))
+
+    def forward(self, tokens: torch.Tensor, state: Any) -> Any:
+        _, state = super().forward(tokens, state)
+        return (self.w + self.v).log_softmax(0)[tokens], state
+
+
+@pytest.mark.parametrize("random_bptt", [False, True])
+def test_an_optimizer_of_one_s_own_with_two_groups_trains_and_goes_on(
+    random_bptt: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """All that is known of it is what `torch.optim.Optimizer` promises: groups with rates, and a state."""
+
+    def own(*, parameters: Sequence[torch.nn.Parameter], lr: float) -> torch.optim.Optimizer:
+        return TwoRates(parameters, lr)
+
+    monkeypatch.setitem(optimizers.entries, "own", own)
+    options: dict[str, Any] = {
+        "optimizer": {"name": "own", "lr": 1.0}, "schedule": {"name": "step", "hold_epochs": 1, "factor": 0.5},
+    }  # fmt: skip
+    text, chosen = corpus_of([1, 2, 3, 1, 0] * 4), trainer_options(random_bptt=random_bptt, epochs=2)
+    whole, begun, resumed = (Descent(Shifted(4), text, chosen, seed=0, **options) for _ in range(3))
+    windows = [window for epoch in range(2) for window in whole.windows.epoch(epoch)]
+    w, v = torch.zeros(4), torch.zeros(4)
+    for number, window in enumerate(windows, 1):
+        shares = window.tokens.flatten().bincount(minlength=4) / window.tokens.numel()
+        gradient = (w + v).softmax(0) - shares
+        rate = (1.0 if number <= len(windows) // 2 else 0.5) / number
+        rate *= window.tokens.shape[1] / 4 if random_bptt else 1
+        w, v = w - rate * gradient, v - rate / 2 * gradient
+        assert whole.step(window)["train/learning_rate"] == (1.0 if number <= len(windows) // 2 else 0.5)
+    torch.testing.assert_close(whole.model.state_dict(), {"w": w, "v": v})
+    for window in windows[:3]:
+        begun.step(window)
+    resumed.model.load_state_dict(begun.model.state_dict())
+    resumed.load_state_dict(begun.state_dict())
+    for window in windows[3:]:
+        resumed.step(window)
+    torch.testing.assert_close(resumed.model.state_dict(), whole.model.state_dict(), rtol=0, atol=0)
+
+
 def steps_of(name: str, gradients: Sequence[float], start: float, **options: float) -> list[float]:
     """A single weight after each of some steps."""
     weight = torch.nn.Parameter(torch.tensor([start], dtype=torch.float64))
