@@ -88,7 +88,7 @@ def subject(build: Callable[[], LanguageModel], corpus: Corpus, seed: int = 0) -
 
     Raises: UserError where the corpus has no valid, or a short one; and what the model raises.
     """
-    valid = corpus.tokens("valid")[: ROWS * COLUMNS].long()
+    valid = corpus.splits["valid"][: ROWS * COLUMNS].long()
     if len(valid) < ROWS * COLUMNS:
         raise UserError(f"valid of {corpus.name} has {len(valid)} tokens", f"take one of {ROWS * COLUMNS} or more")
     torch.manual_seed(seed)

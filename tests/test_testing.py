@@ -160,6 +160,6 @@ def test_a_backoff_after_the_end_breaks_the_rule_of_forgetting(length: int | Non
 
 
 def test_a_short_text_is_refused(corpus: Corpus):
-    short = replace(corpus, name="short", splits={**corpus.splits, "valid": corpus.train[:9]})
+    short = replace(corpus, name="short", splits={**corpus.splits, "valid": corpus.splits["train"][:9]})
     with pytest.raises(UserError, match="valid of short has 9 tokens; take one of 60 or more"):
         check_model(partial(Elman, hidden=8), short)

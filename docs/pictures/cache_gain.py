@@ -64,7 +64,7 @@ def main() -> int:
     if not isinstance(model, Cache):
         raise UserError(f"{arguments.run}: no run of model=cache")
     corpus = Run(arguments.run).corpus()
-    valid = corpus.tokens("valid")
+    valid = corpus.splits["valid"]
     of_cache, alone = (text_logprobs(each, valid, corpus.context).cpu() for each in (model, model.inner))
     rows = gains(distances(valid), of_cache - alone)
     print("| distance | gain, nats | share |\n|---|---|---|")

@@ -79,6 +79,6 @@ def main() -> int:
         tokens = vocabulary.encode(text, str(options.text))
     else:
         corpus = load_corpus(defaults("corpus", options.corpus))
-        vocabulary, tokens = corpus.vocabulary, corpus.train
+        vocabulary, tokens = corpus.vocabulary, corpus.splits["train"]
     cluster(vocabulary, tokens, options.clusters, options.out, options.paths)
     return 0

@@ -65,7 +65,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     Raises: UserError as `_all_scored` does, and where one of them gives a token no probability.
     """
     models, text = _all_scored(paths, [split], device, f"--plot {plot}" if plot else None)
-    tokens = text.tokens(split)
+    tokens = text.splits[split]
     lines = []
     for name, model in zip("AB", models, strict=True):
         measured, beside = Score(model.logprobs[split]), model.context
@@ -85,7 +85,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
     if any(model.whole_sentences for model in models):
         return "\n".join(lines)
     a, b = a / math.log(2), b / math.log(2)
-    bands = by_frequency(a, b, tokens, text.train.bincount(minlength=len(text.vocabulary)), SAMPLES, seed)
+    bands = by_frequency(a, b, tokens, text.splits["train"].bincount(minlength=len(text.vocabulary)), SAMPLES, seed)
     if plot:
         write_output(plot, picture_of_bands(bands, str(paths[0]), str(paths[1]), f"{text.name}, {split}", plot))
     return "\n".join(lines + _frequencies(bands, text.name) + _words(a, b, tokens, text.vocabulary.words))
@@ -159,18 +159,18 @@ def _all_scored(
         for split in splits:
             if text.sha256.get(split) != texts[path].sha256.get(split) or vocabulary.words != words.words:
                 raise UserError(f"{path}: is of another text, or other words, than {first}", "name those of one text")
-            if len(text.tokens(split)) != len(texts[path].tokens(split)):
+            if len(text.splits[split]) != len(texts[path].splits[split]):
                 advice = "name those with the same trainer.first_tokens"
                 raise UserError(f"{path}: reads more or less of {split} than {first}", advice)
     found = {
-        path: _Scored(path, {split: read_logprobs(path, split, text.tokens(split), vocabulary) for split in splits})
+        path: _Scored(path, {split: read_logprobs(path, split, text.splits[split], vocabulary) for split in splits})
         for path in paths if path not in runs
     }  # fmt: skip
     for path, (run, model, _) in runs.items():
         warn(run.unfinished())
         context, logprobs = run.config()["corpus"]["context"], {}
         for split in splits:
-            each = text_logprobs(model, text.tokens(split), context, texts[path].conditions.get(split))
+            each = text_logprobs(model, text.splits[split], context, texts[path].conditions.get(split))
             logprobs[split] = checked(each, path).cpu().double()
         known = known_words(model, vocabulary)
         found[path] = _Scored(path, logprobs, f" (context {context})", known, model.whole_sentences)

@@ -141,11 +141,11 @@ def main() -> int:
     with model.frozen():
         if not options.state and not options.sentence:
             split, corpus = options.split or "valid", run.corpus()
-            tokens = corpus.tokens(split)
+            tokens = corpus.splits[split]
             visits = expected_visits(model, tokens)
             print("\n".join(inspector.usage(tokens, visits, split)))
             if options.plot:
-                frequency = corpus.train.bincount(minlength=len(vocabulary))
+                frequency = corpus.splits["train"].bincount(minlength=len(vocabulary))
                 drawn = transitions(model, vocabulary, frequency, visits)
                 write_output(options.plot, picture_of_states(*drawn, visits, f"{split} of {corpus.name}", options.plot))
         for z in options.state:

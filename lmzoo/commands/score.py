@@ -124,7 +124,7 @@ def _export(arguments: argparse.Namespace) -> int:
     corpus, context = run.corpus(), arguments.context or run.config()["corpus"]["context"]
     splits: dict[str, tuple[Tensor, Tensor]] = {}
     for split in [name for name in ("valid", "test") if name in corpus.splits]:
-        tokens = corpus.tokens(split)
+        tokens = corpus.splits[split]
         logprobs = text_logprobs(model, tokens, context, corpus.conditions.get(split))
         splits[split] = tokens, checked(logprobs, run.path)
         print(f"{split}: {len(tokens):,} tokens, perplexity {Score(logprobs).perplexity:.2f} (context {context})")

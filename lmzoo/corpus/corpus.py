@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -25,15 +26,25 @@ SAY_LESS = {
 """What figures of a later split mean that has text of this one."""
 
 
+class Splits(dict[str, Tensor]):
+    """The tokens of each split; a UserError for one that the corpus does not have."""
+
+    def __init__(self, corpus: str, splits: Mapping[str, Tensor]):
+        super().__init__(splits)
+        self.corpus = corpus
+
+    def __missing__(self, split: str) -> Tensor:
+        raise UserError(f"corpus {self.corpus} has no {split} split", f"there are: {', '.join(self)}")
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Three splits of one text, of which test may be absent.
 
     Attributes:
         name: what it is called: its name in the configuration, or the label of a text of one's own.
-        splits: ``train``, ``valid`` and ``test``, each (N,) int64, or int32 where they are mapped from a file; what
-            needs int64 of the whole text takes `tokens` or `train`. Every line is closed by `<eos>` (word 0), so N
-            counts every word and one `<eos>` per line.
+        splits: ``train``, ``valid`` and ``test``, each (N,) int64, or int32 where they are mapped from a file. Every
+            line is closed by `<eos>` (word 0), so N counts every word and one `<eos>` per line.
         context: see `Context`. Every reported figure records it.
         sha256: the SHA-256 of each split's text. A result records the text that it was measured on by it.
         true_perplexity: the perplexities of valid and test under the source of the text, where that is known.
@@ -55,16 +66,8 @@ class Corpus:
     of_files: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def train(self) -> Tensor:
-        """(N,) int64 training tokens."""
-        return self.tokens("train")
-
-    def tokens(self, split: str) -> Tensor:
-        """(N,) int64 tokens of a split; a UserError where the corpus does not have it."""
-        if split not in self.splits:
-            raise UserError(f"corpus {self.name} has no {split} split", f"there are: {', '.join(self.splits)}")
-        return self.splits[split].long()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "splits", Splits(self.name, self.splits))
 
     @property
     def texts(self) -> dict[str, set[str]]:

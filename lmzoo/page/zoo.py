@@ -44,7 +44,7 @@ class Vectors:
 def text_of(system: Loaded) -> EmbeddedText:
     """The first lines that a linear system was trained on; a UserError where they are not on this machine."""
     assert isinstance(system.model, LinearDynamicalSystem)
-    tokens = system.run.corpus(downloaded=False).truncated(TEXT_TOKENS).train
+    tokens = system.run.corpus(downloaded=False).truncated(TEXT_TOKENS).splits["train"]
     inside = tokens != EOS_ID
     words = [system.vocabulary.words[token] for token in tokens[inside].tolist()]
     return EmbeddedText(words, line_numbers(tokens)[inside], embed_lines(system.model, tokens)[inside])

@@ -110,7 +110,7 @@ class LanguageModel(nn.Module, ABC):
         """Take what is needed of the runs that `starts_from` names, in their order; called before `estimate`."""
 
     def estimate(self, corpus: Corpus) -> None:
-        """Set what is not learnt by gradient from ``corpus.train``: counts, clusters, closed forms."""
+        """Set what is not learnt by gradient from ``corpus.splits["train"]``: counts, clusters, closed forms."""
 
     def penalty(self) -> Tensor | float:
         """A regulariser in nats per token, added to the training loss and never to perplexity."""

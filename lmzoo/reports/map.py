@@ -178,9 +178,9 @@ def of_run(
     if absent := [word for word in shown if word not in corpus.vocabulary.index]:
         raise run.unusable(VECTORS, f"'{shortened(absent[0])}' is no word of corpus {corpus.name}")
     rows = [corpus.vocabulary.index[word] for word in shown]
-    counts = corpus.train.bincount(minlength=len(corpus.vocabulary))[rows].tolist()
+    counts = corpus.splits["train"].bincount(minlength=len(corpus.vocabulary))[rows].tolist()
     places = tsne(vectors.matrix[:words], perplexity, seed)
-    of_word = cached_brown_clusters(corpus.train, len(corpus.vocabulary), clusters, "--clusters")
+    of_word = cached_brown_clusters(corpus.splits["train"], len(corpus.vocabulary), clusters, "--clusters")
     title = f"{run.config()['method']['name']} on {corpus.name}"
     return Map(title, shown, places, counts, of_word[rows].tolist())
 

@@ -263,7 +263,7 @@ class Run(Files):
     def split(self, name: str) -> Part:
         """A split of `corpus`, with the conditions of its lines, if any."""
         corpus = self.corpus()
-        return Part(None, corpus.tokens(name), corpus.conditions.get(name))
+        return Part(None, corpus.splits[name].long(), corpus.conditions.get(name))
 
     def results(self) -> dict[str, Any] | None:
         """The results of a finished run, without the checksums of its files, which are compared; None before."""

@@ -49,7 +49,7 @@ class Learning(SteppedLearner[Method]):
 
     def described(self) -> Iterator[str]:
         yield from super().described()
-        yield f"{len(self.model.words):,} words of {len(self.corpus.train):,} tokens"
+        yield f"{len(self.model.words):,} words of {len(self.corpus.splits['train']):,} tokens"
 
     def measure(self) -> dict[str, Any]:
         matrix = self.model.vectors().cpu()

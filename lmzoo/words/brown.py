@@ -138,7 +138,7 @@ def brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: 
     """Cluster words by the clusters of their neighbours; the same text always has the same clusters.
 
     Args:
-        tokens: (N,) int64 text, each line closed by `<eos>` (word 0).
+        tokens: (N,) text, each line closed by `<eos>` (word 0).
         vocabulary_size: V.
         clusters: C; no cluster is empty.
         option: the name of C in an error.
@@ -152,7 +152,7 @@ def brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: 
     different = len(tokens.unique())
     if not 1 <= clusters <= different:
         raise UserError(f"{option}={clusters}: must be 1 to {different}, the number of different words in the text")
-    exchange = Exchange(tokens.cpu().numpy(), vocabulary_size, clusters)
+    exchange = Exchange(tokens.cpu().long().numpy(), vocabulary_size, clusters)
     exchange.anneal(np.random.default_rng(0))
     cluster = exchange.cluster
     cluster[exchange.word_counts == 0] = cluster[EOS_ID]
@@ -174,6 +174,7 @@ def average_mutual_information(tokens: Tensor, cluster: Tensor) -> float:
 
 def cached_brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: str = "clusters") -> Tensor:
     """`brown_clusters`, kept on disk as `kept` does."""
+    tokens = tokens.long()  # words times words exceed int32
     key = f"{VERSION} {vocabulary_size} {clusters} ".encode() + tokens.cpu().numpy().tobytes()
 
     def compute() -> bytes:

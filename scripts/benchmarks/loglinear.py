@@ -56,7 +56,7 @@ def optimum(sizes: list[int], types: list[int]) -> None:
         for N in sizes:
             source = {"states": 20, "words": V - 1, "sentence_length": 15, "concentration": 0.3, "seed": 1}
             corpus = {"name": "markov", "context": "sentence", "train": N, "valid": 100, "test": 100}
-            y = load_corpus(corpus | source).train
+            y = load_corpus(corpus | source).splits["train"]
             if len(y.unique()) < V:  # scikit-learn knows only the words that the text has
                 continue
             x = contexts(y, 2)[:, 0]
@@ -118,7 +118,7 @@ CASES = {
 def train(case: str, steps: int) -> None:
     """A median step of one case: prints its tokens a second and the process's peak beyond its start."""
     corpus = load_corpus(OmegaConf.to_container(OmegaConf.load(CONFIGS / "corpus" / "ptb.yaml")))
-    V, tokens = len(corpus.vocabulary), corpus.train
+    V, tokens = len(corpus.vocabulary), corpus.splits["train"]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     order, training = CASES[case]
     options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "loglinear.yaml"))

@@ -81,7 +81,7 @@ def test_two_models_are_compared_word_by_word(runs: list[str]):
     assert f"{counts[EOS_ID]:,} sentences" in between
     assert len(words) == 2 * compare.SHOWN
     assert all(counts[corpus.vocabulary.index[word]] == count for word, (_, count) in words.items())
-    a, b = (text_logprobs(load(Path(run), "cpu")[0], corpus.tokens("test"), corpus.context) for run in runs)
+    a, b = (text_logprobs(load(Path(run), "cpu")[0], corpus.splits["test"], corpus.context) for run in runs)
     for word, (bits, _) in words.items():
         gained = (a - b)[corpus.splits["test"] == corpus.vocabulary.index[word]].sum() / math.log(2)
         assert bits == pytest.approx(abs(float(gained)), abs=0.06)

@@ -112,7 +112,7 @@ def test_what_a_run_read_of_its_text_is_what_it_is_measured_on(tmp_path: Path, c
         told = command("--tokens", str(run), str(run), "--split", split, main=compare.main).out
         assert told.startswith(f"A  {results['perplexity'][split]:.2f}  ")
         assert "by occurrences in train of markov, first 50 tokens, A gains" in told
-    assert len(Run(run).corpus().train) <= 50
+    assert len(Run(run).corpus().splits["train"]) <= 50
     train(configuration(other, *SMALL))
     refused = command("--tokens", str(run), str(other), main=compare.main).refused()
     assert f"{other}: reads more or less of test than {run}" in refused

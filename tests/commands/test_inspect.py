@@ -152,7 +152,7 @@ def test_the_picture_is_of_transitions_between_clusters_with_all_states(run):
     assert lines < 1000  # all of them are read
     expected = model.cluster_transitions(expected_visits(model, corpus.splits["valid"]))
     torch.testing.assert_close(matrix**2, expected)
-    counts = Counter(corpus.train.tolist())
+    counts = Counter(corpus.splits["train"].tolist())
     cluster = dict(zip(corpus.vocabulary.words, model.cluster.tolist(), strict=True))
     assert [cluster[label] for label in labels] == list(range(6))
     for label in labels:

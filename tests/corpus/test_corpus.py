@@ -67,7 +67,7 @@ def test_text_files_become_three_splits(tmp_path):
     (tmp_path / "train").write_text("a b\n\nb b\nd")
     corpus = text(min_count=2, max_size=None, **paths)
     assert corpus.vocabulary.words == ["<eos>", "<unk>", "b"]
-    assert corpus.train.tolist() == [1, 2, 0, 0, 2, 2, 0, 1, 0]
+    assert corpus.splits["train"].tolist() == [1, 2, 0, 0, 2, 2, 0, 1, 0]
     assert corpus.splits["test"].tolist() == [2, 1, 0]
     assert corpus.sha256["valid"] == hashlib.sha256(b"a\n").hexdigest()
     limited = text(min_count=1, max_size=3, **paths)
@@ -80,7 +80,7 @@ def test_a_line_ends_with_a_line_feed_alone_and_empty_lines_count(tmp_path):
     paths = dict.fromkeys(("train", "valid", "test"), str(tmp_path / "text"))
     corpus = text(min_count=1, max_size=None, **paths)
     a, b = (corpus.vocabulary.index[word] for word in "ab")
-    assert corpus.train.tolist() == [0, 0, a, b, a, 0, b, a, b, 0, 0, 0]
+    assert corpus.splits["train"].tolist() == [0, 0, a, b, a, 0, b, a, b, 0, 0, 0]
 
 
 def test_eos_inside_a_line_is_refused():
@@ -191,5 +191,5 @@ def test_the_beginning_of_a_corpus_has_whole_lines():
     assert not truncated.true_perplexity
     assert truncated.name == "text, first 5 tokens"
     assert corpus.truncated(8) is corpus  # nothing is cut
-    assert corpus.truncated(7).train.tolist() == [1, 2, 0, 3, 0]
-    assert corpus.truncated(8).train.tolist() == splits["train"]
+    assert corpus.truncated(7).splits["train"].tolist() == [1, 2, 0, 3, 0]
+    assert corpus.truncated(8).splits["train"].tolist() == splits["train"]

@@ -72,7 +72,7 @@ def in_memory(options: dict[str, Any]) -> Corpus:
 
 
 def same(found: Corpus, expected: Corpus) -> bool:
-    alike = all(torch.equal(found.tokens(split), expected.splits[split]) for split in expected.splits)
+    alike = all(torch.equal(found.splits[split], expected.splits[split]) for split in expected.splits)
     names = ("sha256", "files")
     words = found.vocabulary.words == expected.vocabulary.words and found.vocabulary.form == expected.vocabulary.form
     return alike and words and all(getattr(found, name) == getattr(expected, name) for name in names)
@@ -125,9 +125,9 @@ def test_a_later_start_reads_no_text(kept: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("kept")
 def test_each_form_of_a_text_has_numbers_of_its_own():
     Path("train").write_text("A a\n")
-    assert load().train.tolist() == [1, 2, 0]
-    assert load(lower=True).train.tolist() == [1, 1, 0]
-    assert load(unit="char").train.tolist() == [1, 2, 3, 0]
+    assert load().splits["train"].tolist() == [1, 2, 0]
+    assert load(lower=True).splits["train"].tolist() == [1, 1, 0]
+    assert load(unit="char").splits["train"].tolist() == [1, 2, 3, 0]
 
 
 def test_a_forward_text_has_the_file_that_it_had_before_texts_could_be_read_backwards(kept: Path):
@@ -135,9 +135,9 @@ def test_a_forward_text_has_the_file_that_it_had_before_texts_could_be_read_back
     digest, form = hashlib.sha256(b"a b\n").hexdigest(), {"unit": "word", "lower": False, "tokenizer": None}
     key = json.dumps([6, [digest, [digest]], form, [], [1, None, False]])
     name = f"text-{hashlib.sha256(key.encode()).hexdigest()}"
-    assert load(reverse=True).train.tolist() == [1, 2, 0]
+    assert load(reverse=True).splits["train"].tolist() == [1, 2, 0]
     assert not (kept / name).exists()
-    assert load().train.tolist() == [1, 2, 0]
+    assert load().splits["train"].tolist() == [1, 2, 0]
     assert (kept / name).exists()
 
 
@@ -149,7 +149,7 @@ def test_a_changed_file_is_noticed_whatever_its_size_and_time():
     os.utime("train", ns=(before.st_atime_ns, before.st_mtime_ns))
     changed = load()
     assert changed.vocabulary.words == ["<eos>", "b", "a"] != first.vocabulary.words
-    assert first.train.tolist() == [2, 1, 0, 1, 0]  # as it was
+    assert first.splits["train"].tolist() == [2, 1, 0, 1, 0]  # as it was
 
 
 def test_a_file_of_a_moment_ago_is_read_again(kept: Path, monkeypatch: pytest.MonkeyPatch):
@@ -165,7 +165,7 @@ def test_another_file_with_the_same_text_is_not_encoded_again(kept: Path, monkey
     load()
     Path("copy").write_text("b a\na\n")
     monkeypatch.setattr(encoded, "read_pieces", lambda *_: pytest.fail("encoded again"))
-    assert load(train="copy").train.tolist() == [2, 1, 0, 1, 0]
+    assert load(train="copy").splits["train"].tolist() == [2, 1, 0, 1, 0]
 
 
 @pytest.mark.usefixtures("kept")
@@ -237,13 +237,13 @@ def test_a_full_disk_is_told_and_leaves_nothing(kept: Path, writes: int, monkeyp
     room = "cannot be written (No space left on device), and the encoded text takes about 0.00016 GB"
     assert str(told.value) == f"{kept}: {room}; set LMZOO_CACHE to a folder with more room"
     assert not [path for path in kept.iterdir() if "text-" in path.name and path.suffix != ".lock"]
-    assert load().train[:5].tolist() == [2, 1, 0, 1, 0]
+    assert load().splits["train"][:5].tolist() == [2, 1, 0, 1, 0]
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(kept: Path, caplog: pytest.LogCaptureFixture):
     Path("train").write_text("b a\na\n")
     kept.write_text("not a folder")
-    assert load().train.tolist() == [2, 1, 0, 1, 0]
+    assert load().splits["train"].tolist() == [2, 1, 0, 1, 0]
     assert "LMZOO_CACHE can name another folder" in caplog.text
 
 
@@ -301,7 +301,7 @@ def test_a_pipe_is_read_once():
     read, write = os.pipe()
     os.write(write, b"b a\na")
     os.close(write)
-    assert load(train=f"/dev/fd/{read}", valid="valid").train.tolist() == [2, 1, 0, 1, 0]
+    assert load(train=f"/dev/fd/{read}", valid="valid").splits["train"].tolist() == [2, 1, 0, 1, 0]
     os.close(read)
 
 

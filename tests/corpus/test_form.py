@@ -71,12 +71,12 @@ def test_several_files_packed_or_not_are_one_text(tmp_path: Path):
     assert corpus.name == "b"
     assert own(train=a, valid=a).name == "a"
     assert own(train=f"{tmp_path}/*.txt", valid=b).name == tmp_path.name
-    assert corpus.vocabulary.decode(corpus.train.tolist()) == "b <eos>\nc <eos>\na b <eos>"
+    assert corpus.vocabulary.decode(corpus.splits["train"].tolist()) == "b <eos>\nc <eos>\na b <eos>"
     assert corpus.vocabulary.decode(corpus.splits["valid"].tolist()) == "a b <eos>\nb <eos>\nc <eos>"
     assert corpus.splits.keys() == corpus.sha256.keys() == {"train", "valid"}
     assert corpus.sha256["valid"] == hashlib.sha256(b"a b\nb\nc").hexdigest()  # what was packed, not how
     with pytest.raises(UserError, match=r"^corpus b has no test split; there are: train, valid$"):
-        corpus.tokens("test")
+        corpus.splits["test"]
     with pytest.raises(UserError, match=rf"^{re.escape(a)}, line 1: 'b' is not in the vocabulary"):
         own(train=_only(tmp_path, "a"), valid=[a])
     with pytest.raises(UserError, match=r"none\*: no file matches it"):
@@ -107,7 +107,7 @@ def test_a_file_of_zstd_is_unpacked_if_it_is_whole(tmp_path: Path, monkeypatch: 
     cut.write_bytes(zstd.compress(b"a b\n" * 999)[:-3])
     other.write_bytes(b"no zstd")
     corpus = own(train=[str(whole)], valid=str(whole))
-    assert corpus.vocabulary.decode(corpus.train[:3].tolist()) == "a b <eos>"
+    assert corpus.vocabulary.decode(corpus.splits["train"][:3].tolist()) == "a b <eos>"
     for file, told in (
         (cut, "no whole file of zstd; pack it again"),
         (other, "is no zstd, as its name says; rename it"),
@@ -132,10 +132,10 @@ def test_unknown_adds_a_word_and_a_vocabulary_is_taken_as_it_is(tmp_path: Path):
     (tmp_path / "words").write_text("c\r\n<unk>\r\nb\r\n")
     given = own(**paths, vocabulary=str(tmp_path / "words"))
     assert given.vocabulary.words == ["<eos>", "c", "<unk>", "b"]
-    assert given.train.tolist() == [3, 2, 3, 0]
+    assert given.splits["train"].tolist() == [3, 2, 3, 0]
     assert given.sha256["vocabulary"] == hashlib.sha256(b"<eos>\nc\n<unk>\nb").hexdigest()
     pydoc = load_corpus(defaults("corpus", "pydoc") | {"vocabulary": str(tmp_path / "words")})
-    assert set(pydoc.train.tolist()) >= {0, 2}
+    assert set(pydoc.splits["train"].tolist()) >= {0, 2}
     assert len(pydoc.vocabulary) == 4
     (tmp_path / "words").write_text("c\nb\n")
     with pytest.raises(UserError, match=r"text, line 1: 'a' is not in the vocabulary, which has no <unk>"):

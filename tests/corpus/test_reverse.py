@@ -162,7 +162,7 @@ def test_a_line_is_turned_as_a_whole_however_long_it_is(folder: Path):
     files = [f"corpus.{split}=long.txt" for split in ("train", "valid")]
     assert command("corpus=text", *files, "corpus.reverse=true", *MODELS["ngram"], "run_dir=a").code == 0
     corpus = Run(Path("a")).corpus()
-    assert [corpus.vocabulary.words[token] for token in corpus.train.tolist()] == [
+    assert [corpus.vocabulary.words[token] for token in corpus.splits["train"].tolist()] == [
         *reversed(words), "<eos>", "c", "b", "<eos>"
     ]  # fmt: skip
 

@@ -195,12 +195,12 @@ def test_the_tokens_nearest_to_a_word_in_its_context(zoo: Zoo):
     assert [occurrence.passage for occurrence in found] == [
         (["the"], "bank", ["of", "england"]), (["a", "river", "and", "a"], "bank", []),
     ]  # fmt: skip
-    ends = (zoo.models["lds"].run.corpus().train == 0).nonzero()[:-1, 0] + 1
+    ends = (zoo.models["lds"].run.corpus().splits["train"] == 0).nonzero()[:-1, 0] + 1
     for occurrence, line, place in zip(found, ("the bank of england", "a river and a bank"), (1, 4), strict=True):
         tokens = zoo.vocabulary.encode([line])[None]
         own = system.model.embed(tokens)[0, place]
         best: dict[str, float] = {}
-        for line in zoo.models["lds"].run.corpus().train.tensor_split(ends):
+        for line in zoo.models["lds"].run.corpus().splits["train"].tensor_split(ends):
             for token, vector in zip(line.tolist(), system.model.embed(line[None])[0], strict=True):
                 word = zoo.vocabulary.words[token]
                 best[word] = max(best.get(word, -1), float(vector @ own))

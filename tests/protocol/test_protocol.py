@@ -208,7 +208,7 @@ def test_no_trained_model_beats_the_source_of_the_text(model: LanguageModel, cor
         pytest.skip("has nothing to train")
     optimizer = torch.optim.Adam(parameters, lr=0.01)
     before = score(model, corpus.splits["test"][None])
-    for window in StreamWindows(corpus.train, batch_size=10, bptt=30).epoch(0):
+    for window in StreamWindows(corpus.splits["train"], batch_size=10, bptt=30).epoch(0):
         scores, _ = learner(window.tokens, learner.initial_state(10))
         optimizer.zero_grad()
         (-scores.mean() + learner.penalty()).backward()

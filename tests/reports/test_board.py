@@ -251,7 +251,7 @@ class Killed(BaseException):
 def test_steps_are_tokens_seen_and_a_killed_run_leaves_no_point_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("lmzoo.training.language_models.STEPS_PER_POINT", 1)
     config, folder = configuration(tmp_path / "run", *SMALL), tmp_path / "run"
-    length = len(load_corpus(config["corpus"]).train) // 4  # tokens of each of the four rows
+    length = len(load_corpus(config["corpus"]).splits["train"]) // 4  # tokens of each of the four rows
     ends = [4 * min(20 * (window + 1), length) for window in range(-(-length // 20))]
     expected = ends + [4 * length + end for end in ends]
     take = Trainer._step

@@ -96,19 +96,19 @@ def test_valid_has_stalled_where_it_is_worse_than_before_the_last_checks(perplex
 
 
 def test_random_windows_are_the_whole_text_in_order(corpus: Corpus):
-    windows = StreamWindows(corpus.train, 4, 20, seed=3)
+    windows = StreamWindows(corpus.splits["train"], 4, 20, seed=3)
     lengths = []
     for epoch in range(40):
         cut = list(windows.epoch(epoch))
         assert torch.equal(torch.cat([window.tokens for window in cut], 1), windows.rows)
-        assert torch.equal(corpus.train[cut[5].positions], cut[5].tokens)
+        assert torch.equal(corpus.splits["train"][cut[5].positions], cut[5].tokens)
         assert [window.starts for window in cut] == [True] + [False] * (len(windows) - 1)
         lengths.append([window.tokens.shape[1] for window in cut])
     assert lengths[0] != lengths[1]
     drawn = torch.tensor(lengths).flatten().double()
     assert 4 < drawn.std() < 7
     assert 0.02 < (drawn < 11).double().mean() < 0.15
-    again = [window.tokens.shape[1] for window in StreamWindows(corpus.train, 4, 20, seed=3).epoch(7, skip=2)]
+    again = [window.tokens.shape[1] for window in StreamWindows(corpus.splits["train"], 4, 20, seed=3).epoch(7, skip=2)]
     assert again == lengths[7][2:]
     short = StreamWindows(torch.arange(7), 1, 1, seed=0)
     assert [window.tokens.shape[1] for window in short.epoch(0)] == [1] * 7

@@ -186,9 +186,12 @@ def test_penn_treebank_clusters_beat_the_published_ones():
     if not all(file.exists() for file in [data / "ptb" / "ptb.train.txt", *files]):
         pytest.skip("needs LMZOO_DATA with ptb and brown-clusters")
     corpus = load_corpus({"name": "ptb", "context": "sentence", "vocabulary": None, "urls": []})
-    ours = average_mutual_information(corpus.train, brown_clusters(corpus.train, len(corpus.vocabulary), 128))
+    ours = average_mutual_information(
+        corpus.splits["train"], brown_clusters(corpus.splits["train"], len(corpus.vocabulary), 128)
+    )
     published = [
-        average_mutual_information(corpus.train, reference_clusters(file, corpus.vocabulary.index)) for file in files
+        average_mutual_information(corpus.splits["train"], reference_clusters(file, corpus.vocabulary.index))
+        for file in files
     ]
     assert published == pytest.approx([0.9476706683402595, 0.9575592096816635], abs=1e-9)
     assert ours > 0.99

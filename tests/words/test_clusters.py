@@ -30,7 +30,7 @@ def test_uniform_clusters_are_equal_and_drawn_from_the_seed(corpus):
     draws = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        draws.append(word_clusters("uniform", corpus.train, V, 7))
+        draws.append(word_clusters("uniform", corpus.splits["train"], V, 7))
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
     assert set(draws[0].bincount(minlength=7).tolist()) <= {V // 7, V // 7 + 1}

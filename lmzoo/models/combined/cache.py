@@ -57,7 +57,7 @@ class Cache(OfOneRun):
         if self.theta and not isinstance(self.inner, HasVectors):
             name = self.component_options[0]["name"]
             raise UserError(f"model.theta={self.theta}: {name} has no hidden vectors", "set model.theta=0")
-        text, columns = corpus.tokens("valid"), []
+        text, columns = corpus.splits["valid"], []
         for weight in (0.0, 1.0):  # the model alone, the cache alone
             self.weight.fill_(weight)
             columns.append(text_logprobs(self, text, corpus.context).cpu().double())

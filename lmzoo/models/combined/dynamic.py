@@ -94,7 +94,7 @@ class Dynamic(WithTables[Rule], OfOneRun):
             raise UserError(f"model.run: {name} learns from the text already", "choose a run without dynamic")
         if self.rule == "sgd":
             return
-        text = corpus.train
+        text = corpus.splits["train"]
         windows = StreamWindows(text, min(ROWS, len(text)), self.segment)
         weights = self._trained()
         sums = torch.zeros_like(weights)

@@ -70,7 +70,7 @@ class Mixture(OfTrained):
     def estimate(self, corpus: Corpus) -> None:
         if not self.component_options:
             raise UserError("model.runs=[]: a mixture needs trained runs", "set 'model.runs=[FOLDER,FOLDER]'")
-        text = corpus.tokens("valid")
+        text = corpus.splits["valid"]
         columns = [text_logprobs(model, text, corpus.context) for model in self.components]
         table = torch.stack([logprobs.cpu().double() for logprobs in columns], 1)  # (N, K)
         if self.per == "sentence":

@@ -108,7 +108,8 @@ class WholeSentence(OfOneRun):
         return LogZ(value, error, effective, int(samples))
 
     def estimate(self, corpus: Corpus) -> None:
-        p_0, train, valid, device = self.inner, corpus.train.cpu(), corpus.tokens("valid").cpu(), self.device
+        p_0, device = self.inner, self.device
+        train, valid = (corpus.splits[split].to("cpu", torch.int64) for split in ("train", "valid"))
         for of_word, number in zip(self.classes, self.clusters, strict=True):
             of_word.copy_(cached_brown_clusters(train, self.vocabulary_size, number, "model.clusters"))
         features = self.features  # before samples are drawn, as it refuses what is too much

@@ -111,7 +111,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         """The last three of `BlockTables`, as if there were only these (M, K) states, in whole groups of `together`."""
 
     def estimate(self, corpus: Corpus) -> None:
-        self.cluster.copy_(word_clusters(self.clustering, corpus.train, self.vocabulary_size, self.clusters))
+        self.cluster.copy_(word_clusters(self.clustering, corpus.splits["train"], self.vocabulary_size, self.clusters))
 
     def initial_state(self, batch_size: int) -> State:
         belief = next(self.parameters()).new_full((batch_size, self.size), -math.log(self.size))
@@ -181,12 +181,12 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
 
     @torch.no_grad()
     def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
-        text = corpus.tokens("valid")
+        text = corpus.splits["valid"]
         last = (text == EOS_ID).nonzero()[:LINES_READ][-1]
         with evaluating(self):
             visits = expected_visits(self, text[: int(last) + 1])
             matrix = self.cluster_transitions(visits)
-        counts = corpus.train.bincount(minlength=self.vocabulary_size)
+        counts = corpus.splits["train"].bincount(minlength=self.vocabulary_size)
         frequent = [int(torch.where(self.cluster.cpu() == c, counts, -1).argmax()) for c in range(self.clusters)]
         return {"transitions/clusters": (matrix.sqrt(), [corpus.vocabulary.words[word] for word in frequent])}
 

@@ -71,17 +71,19 @@ class HMM(DenseHMM):
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:
-        tokens, V = corpus.train.to(self.device), self.vocabulary_size
+        tokens, V = corpus.splits["train"].to(self.device, torch.int64), self.vocabulary_size
         if self.begin == "clusters":
-            cluster = cached_brown_clusters(corpus.train, V, self.states, "model.states").to(self.device)
+            cluster = cached_brown_clusters(tokens, V, self.states, "model.states")
             tables = baum_welch.cluster_start(tokens, cluster, self.states)
         else:
             tables = baum_welch.random_start(tokens, V, self.states)
         tables = baum_welch.Parameters(*(table.to(self.start) for table in tables))
         if corpus.context == "sentence":
-            windows = SentenceWindows(corpus.train, WINDOW_TOKENS, seed=None)
+            windows = SentenceWindows(corpus.splits["train"], WINDOW_TOKENS, seed=None)
         else:
-            windows = StreamWindows(corpus.train, max(1, min(WINDOW_TOKENS, len(tokens)) // ROW_TOKENS), ROW_TOKENS)
+            windows = StreamWindows(
+                corpus.splits["train"], max(1, min(WINDOW_TOKENS, len(tokens)) // ROW_TOKENS), ROW_TOKENS
+            )
 
         def state_dict() -> StateDict:
             return tables._asdict()

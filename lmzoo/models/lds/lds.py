@@ -52,7 +52,7 @@ class LDSOptions(TypedDict):
 
 
 def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
-    """`fit` a system to ``corpus.train``, on the model's device, but on the CPU in place of MPS, which has no float64.
+    """`fit` a system to the training text on the model's device, but on the CPU in place of MPS, which has no float64.
 
     Raises: UserError where the options do not suit the text.
     """
@@ -69,10 +69,10 @@ def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
             raise UserError(
                 f"model.hidden={hidden}: the vectors of {source} have {d} dimensions", f"set it to {d} or less"
             )
-    if len(corpus.train) < lags:
-        raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.train)} tokens")
+    if len(corpus.splits["train"]) < lags:
+        raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.splits['train'])} tokens")
     device = torch.device("cpu") if model.device.type == "mps" else model.device
-    counts = Counts.of(corpus.train.to(device), V, lags)
+    counts = Counts.of(corpus.splits["train"].to(device), V, lags)
     if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
         raise UserError("model.pseudocount=0: some words never occur in train", "set model.pseudocount above 0")
     return fit(counts, hidden, blocks, options["lags"], options["pseudocount"], options["iterations"], vectors)

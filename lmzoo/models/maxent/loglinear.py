@@ -82,7 +82,7 @@ class LogLinear(WindowModel):
         return words.new_full((len(words), 2 * self.order), self.vocabulary_size), words
 
     def estimate(self, corpus: Corpus) -> None:
-        tokens = corpus.train.to(self.device)
+        tokens = corpus.splits["train"].to(self.device, torch.int64)
         if self.classes:
             self.word_class = cached_brown_clusters(tokens, self.vocabulary_size, self.classes, "model.classes")
         events = self._attributes(contexts(tokens, self.order)), tokens

@@ -95,7 +95,7 @@ class ModelM(WindowModel):
         return x, words
 
     def estimate(self, corpus: Corpus) -> None:
-        tokens = corpus.train.to(self.device)
+        tokens = corpus.splits["train"].to(self.device, torch.int64)
         self.word_class = cached_brown_clusters(tokens, self.vocabulary_size, self.classes, "model.classes")
         context, c = contexts(tokens, self.order), self.word_class[tokens]
         self.class_model.fit((self._attributes(context), c), self._possible_classes(), **self.search)

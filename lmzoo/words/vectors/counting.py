@@ -155,7 +155,7 @@ class LSA(Factorised):
         return ends.cumsum(0) // self.together
 
     def counts(self) -> Tensor:
-        document = self.documents_of(self.corpus.train.cpu())[self.text.places]
+        document = self.documents_of(self.corpus.splits["train"].cpu())[self.text.places]
         document = document.unique_consecutive(return_inverse=True)[1]  # without those that have no word
         n = int(document[-1]) + 1
         codes, count = torch.unique(self.text.tokens * n + document, return_counts=True)

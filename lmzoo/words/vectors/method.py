@@ -47,7 +47,7 @@ class Method:
         self.min_count = min_count
 
     def start(self, corpus: Corpus, seed: int) -> None:
-        """Read ``corpus.train``, and be ready for the first step; a UserError where options do not suit the text."""
+        """Read the training text, and be ready for the first step; a UserError where options do not suit the text."""
         self.text = WordText.of(corpus, self.min_count)
         self.words = self.text.words
 

@@ -23,7 +23,7 @@ class WordText:
         tokens: (N,) int64 below V.
         lines: (N,) int64, ascending: no word is a neighbour of another line's. The number of each token's line, or 0
             throughout where the corpus is read as a stream.
-        places: (N,) int64 places of the tokens in ``corpus.train``.
+        places: (N,) int64 places of the tokens in ``corpus.splits["train"]``.
     """
 
     words: list[str]
@@ -34,8 +34,8 @@ class WordText:
 
     @classmethod
     def of(cls, corpus: Corpus, min_count: int) -> "WordText":
-        """The words that ``corpus.train`` has ``min_count`` times or more; a UserError for fewer than two."""
-        read = corpus.train.cpu()
+        """The words that ``corpus.splits["train"]`` has ``min_count`` times or more; a UserError for fewer than two."""
+        read = corpus.splits["train"].cpu()
         counts = read.bincount(minlength=len(corpus.vocabulary))
         kept = counts >= min_count
         kept[EOS_ID] = False

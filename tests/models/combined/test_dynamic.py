@@ -69,7 +69,7 @@ def test_each_segment_is_scored_and_then_learnt_from(rule: str, rate: float, run
     text, (learner, _) = corpus.splits["valid"][:43], load(runs[1])
     roots = {}
     if rule == "rms":
-        windows, squares = list(StreamWindows(corpus.train, 100, SEGMENT).epoch(0)), {}
+        windows, squares = list(StreamWindows(corpus.splits["train"], 100, SEGMENT).epoch(0)), {}
         state = learner.initial_state(100)
         for window in windows:
             logprobs, state = learner(window.tokens, tuple(part.detach() for part in state))

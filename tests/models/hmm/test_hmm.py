@@ -23,9 +23,13 @@ def test_estimate_counts_its_text_and_adds_its_pseudocount(corpus: Corpus, conte
     options = {"name": "hmm", "states": 1, "begin": "random", "iterations": 1, "gradient": False}
     model = models.build(options | {"pseudocount": 2.5}, vocabulary_size=150)
     model.estimate(dataclasses.replace(corpus, context=context))
-    rows = len(corpus.train) // ROW_TOKENS
-    read = corpus.train[: len(corpus.train) // rows * rows] if context == "stream" else corpus.train
-    assert len(read) < len(corpus.train) or context == "sentence"
+    rows = len(corpus.splits["train"]) // ROW_TOKENS
+    read = (
+        corpus.splits["train"][: len(corpus.splits["train"]) // rows * rows]
+        if context == "stream"
+        else corpus.splits["train"]
+    )
+    assert len(read) < len(corpus.splits["train"]) or context == "sentence"
     counts = torch.bincount(read, minlength=150) + 2.5
     torch.testing.assert_close(model.tables().emission[:, 0].exp(), counts / counts.sum())
 
@@ -38,9 +42,9 @@ def test_em_begins_as_asked_for(corpus: Corpus, begin):
     model.estimate(corpus)
     torch.manual_seed(0)
     if begin == "random":
-        expected = random_start(corpus.train, 150, 4)
+        expected = random_start(corpus.splits["train"], 150, 4)
     else:
-        expected = cluster_start(corpus.train, cached_brown_clusters(corpus.train, 150, 4), 4)
+        expected = cluster_start(corpus.splits["train"], cached_brown_clusters(corpus.splits["train"], 150, 4), 4)
     for name, table in expected._asdict().items():
         torch.testing.assert_close(model.get_buffer(name), table)
 
@@ -60,7 +64,7 @@ def test_em_learns_from_a_text_and_reports_it(corpus: Corpus, begin, context, ca
     assert reported.diff().min() >= 0
     assert reported[-1] - reported[0] > 0.05
     if context == "sentence":  # in which EM and `score` begin at the same places
-        assert score(model, corpus.train, context).perplexity < math.exp(-float(reported[-1]))
+        assert score(model, corpus.splits["train"], context).perplexity < math.exp(-float(reported[-1]))
 
 
 def test_gradient_training_starts_where_em_stops(corpus: Corpus):

@@ -35,7 +35,9 @@ def system(corpus: Corpus, **changed: Any) -> LinearDynamicalSystem:
 
 
 def test_before_training_a_system_predicts_frequencies(hmm_corpus: Corpus):
-    frequency = (hmm_corpus.train.bincount(minlength=20) + 30.0) / (len(hmm_corpus.train) + 20 * 30.0)
+    frequency = (hmm_corpus.splits["train"].bincount(minlength=20) + 30.0) / (
+        len(hmm_corpus.splits["train"]) + 20 * 30.0
+    )
     for classes in (None, 4):
         model = system(hmm_corpus, classes=classes, pseudocount=30.0)
         torch.testing.assert_close(
@@ -52,7 +54,7 @@ def test_classes_start_from_their_words_frequencies(hmm_corpus: Corpus):
 
 def test_whitened_means_are_white_over_the_text(hmm_corpus: Corpus):
     model = system(hmm_corpus)
-    white = model.filter(hmm_corpus.train[None], model.initial_state(1))[0] @ model.whitener
+    white = model.filter(hmm_corpus.splits["train"][None], model.initial_state(1))[0] @ model.whitener
     torch.testing.assert_close(white.mT @ white / len(white), torch.eye(3).double(), atol=0.02, rtol=0)
 
 
@@ -113,14 +115,14 @@ def test_the_state_goes_on_from_window_to_window(hmm_corpus: Corpus):
 
 def test_smoothed_means_are_spherical_over_the_text(hmm_corpus: Corpus):
     model = system(hmm_corpus)
-    filtered = model.filter(hmm_corpus.train[None], model.initial_state(1))
+    filtered = model.filter(hmm_corpus.splits["train"][None], model.initial_state(1))
     spherical = smooth(model.J, model.A, filtered)[0] @ model.spherical
     torch.testing.assert_close(spherical.mT @ spherical / spherical.shape[0], torch.eye(3).double(), atol=0.02, rtol=0)
 
 
 def test_em_sees_its_own_lags_and_a_dimension_less_than_words(hmm_corpus: Corpus):
     """One-hot words lie in V - 1 dimensions; identification has counted seven lags."""
-    counts = Counts.of(hmm_corpus.train, 20, 7)
+    counts = Counts.of(hmm_corpus.splits["train"], 20, 7)
     fitted = fit(counts, hidden=3, blocks=4, lags=2, pseudocount=1.0, iterations=1)
     seen = e_step(whiten(counts, 1.0)[1][:2], fitted.lds, fitted.steady, 19)
     assert fitted.expectations.log_density == pytest.approx(seen.log_density, rel=1e-9)
@@ -129,7 +131,7 @@ def test_em_sees_its_own_lags_and_a_dimension_less_than_words(hmm_corpus: Corpus
 
 
 def test_embeddings_of_tokens_see_both_sides_and_no_padding(hmm_corpus: Corpus):
-    model, tokens = system(hmm_corpus), hmm_corpus.train[:20].view(2, 10)
+    model, tokens = system(hmm_corpus), hmm_corpus.splits["train"][:20].view(2, 10)
     mask = torch.arange(10) < torch.tensor([10, 6])[:, None]
     embedded = model.embed(tokens, mask)
     torch.testing.assert_close(embedded.norm(dim=2), torch.ones(2, 10).double())
@@ -176,7 +178,7 @@ def test_the_log_names_its_density(
     ],
 )
 def test_what_cannot_be_fitted_is_said(hmm_corpus: Corpus, changed: dict, message: str):
-    short = dataclasses.replace(hmm_corpus, splits={"train": hmm_corpus.train[:20]})
+    short = dataclasses.replace(hmm_corpus, splits={"train": hmm_corpus.splits["train"][:20]})
     with pytest.raises(UserError, match=message):
         LinearDynamicalSystem(vocabulary_size=20, **SMALL | changed).estimate(short)
 
@@ -211,7 +213,7 @@ def test_options_of_the_system_are_checked_in_both_models(name: str, changed: di
 
 
 def test_under_autocast_the_filter_stays_in_single_precision(hmm_corpus: Corpus):
-    model, tokens = system(hmm_corpus).float(), hmm_corpus.train[None, :300]
+    model, tokens = system(hmm_corpus).float(), hmm_corpus.splits["train"][None, :300]
     _, (exact,) = model(tokens, model.initial_state(1))
     with torch.autocast("cpu", torch.bfloat16):
         _, (state,) = model(tokens, model.initial_state(1))

@@ -37,7 +37,7 @@ def network(corpus: Corpus, dynamics: bool = True, input: bool = True, head: int
 
 def test_without_tanh_the_network_is_the_kalman_filter(hmm_corpus: Corpus):
     filtering, model = system(hmm_corpus), network(hmm_corpus)
-    tokens = hmm_corpus.train[None, :500]
+    tokens = hmm_corpus.splits["train"][None, :500]
     f = filtering.filter(tokens, (torch.zeros(1, 3).double(),))[0]
     layer, h, states = model.recurrent, torch.zeros(3).double(), []
     for x in model.embedding(tokens[0]):
@@ -48,7 +48,7 @@ def test_without_tanh_the_network_is_the_kalman_filter(hmm_corpus: Corpus):
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_with_gates_wide_open_or_shut_a_cell_is_the_rnn(hmm_corpus: Corpus, cell: Literal["gru", "lstm"]):
-    plain, tokens = network(hmm_corpus), hmm_corpus.train[None, :200]
+    plain, tokens = network(hmm_corpus), hmm_corpus.splits["train"][None, :200]
     torch.manual_seed(0)
     gated = LDSRNN(vocabulary_size=20, dynamics=True, input=True, head=0, **NETWORK | SYSTEM | {"cell": cell}).double()
     gated.gates = tuple(bias and 20 * bias for bias in gated.gates)
@@ -82,7 +82,7 @@ def test_each_part_starts_from_the_system_or_as_in_an_rnn(hmm_corpus: Corpus, dy
 
 def test_the_vector_of_a_rare_word_is_cut(hmm_corpus: Corpus):
     """The last word occurs once: what the filter takes from it is far beyond tanh."""
-    text = hmm_corpus.train.clamp(max=18)
+    text = hmm_corpus.splits["train"].clamp(max=18)
     text[1000] = 19
     corpus = dataclasses.replace(hmm_corpus, splits={"train": text})
     filtering, model = (make(corpus, hidden=8, pseudocount=0.0) for make in (system, network))
@@ -134,7 +134,7 @@ def test_the_head_is_learnt_with_the_memory_of_the_text_before(hmm_corpus: Corpu
     assert torch.equal(calls[0][1][1], model.initial_state(20)[1])
     for (_, _, after), (_, before, _) in itertools.pairwise(calls):
         assert all(map(torch.equal, before, after))
-    rows = hmm_corpus.train[: len(hmm_corpus.train) // 20 * 20].view(20, -1)
+    rows = hmm_corpus.splits["train"][: len(hmm_corpus.splits["train"]) // 20 * 20].view(20, -1)
     assert torch.equal(torch.cat([tokens for tokens, _, _ in calls], 1), rows[:, :105])
 
 

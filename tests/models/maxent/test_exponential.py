@@ -41,7 +41,7 @@ def test_distributions_over_contexts_never_seen_are_the_dense_softmax_s(
     ],
 )
 def test_the_optimum_is_scipy_s(corpus: Corpus, base: list[str], templates: list[str], l2: float, l1: float):
-    tokens = torch.cat([corpus.train[:200] % V, torch.tensor([0])])
+    tokens = torch.cat([corpus.splits["train"][:200] % V, torch.tensor([0])])
     dense = Dense(tokens, base, templates)
     scorer, observed, K = dense.scorer(tokens), dense.observed(tokens)[:, None], len(dense.index)
 

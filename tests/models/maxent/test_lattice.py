@@ -32,7 +32,7 @@ def test_likelihood_and_gradient_are_the_dense_softmax_s(
 
 
 def test_gradient_is_the_finite_difference(corpus: Corpus):
-    tokens, types = corpus.train, len(corpus.vocabulary)
+    tokens, types = corpus.splits["train"], len(corpus.vocabulary)
     x = attributes(contexts(tokens, 4), types)
     templates = coarse_to_fine([(), *(columns(text.split()) for text in [*NGRAMS, "w2"])])
     features, counts, _ = collect(x, tokens, templates, types + 1, types)

@@ -57,7 +57,7 @@ def test_classes_are_the_brown_clusters_of_the_text(corpus: Corpus):
     changed = {"order": 2, "templates": ["c1"], "classes": 3, "max_iterations": 1}
     model = LogLinear(vocabulary_size=150, **OPTIONS | changed)
     model.estimate(corpus)
-    assert torch.equal(model.word_class, cached_brown_clusters(corpus.train, 150, 3))
+    assert torch.equal(model.word_class, cached_brown_clusters(corpus.splits["train"], 150, 3))
 
 
 def test_a_word_that_the_text_lacks_is_possible():
@@ -119,7 +119,7 @@ def test_minibatches_reach_the_optimum(tmp_path: Path):
         config = minibatches(tmp_path / training, f"model.training={training}", "trainer.epochs=60")
         train(config)
         model, _ = lmzoo.load(tmp_path / training)
-        tokens = load_corpus(config["corpus"]).train
+        tokens = load_corpus(config["corpus"]).splits["train"]
         logprobs, _ = model(tokens[None], model.initial_state(1))
         ends.append(float((model.exponential.penalty() - logprobs.double().mean()).detach()))
         assert len(list(model.parameters())) == (training == "minibatch")
@@ -163,4 +163,4 @@ def test_gradient_descent_alone_adds_the_penalty_to_its_loss(corpus: Corpus):
             model.exponential.weights.fill_(2.0)
             penalties.append(float(model.penalty()))
     of_all = 0.5 * 2.0**2 / 2 * len(model.exponential.weights)
-    assert penalties == [pytest.approx(of_all / len(corpus.train)), 0.0]
+    assert penalties == [pytest.approx(of_all / len(corpus.splits["train"])), 0.0]

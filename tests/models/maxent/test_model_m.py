@@ -42,7 +42,7 @@ def test_templates_and_classes_are_those_asked_for(model: ModelM, corpus: Corpus
     c0, c1, c2, w2 = 0, 2, 4, 5
     assert {(w2,), (c1, w2)} <= set(model.class_model.templates)
     assert {(c0, w2), (c0, c1, c2)} <= set(model.word_model.templates)
-    assert torch.equal(model.word_class, cached_brown_clusters(corpus.train, 150, 7))
+    assert torch.equal(model.word_class, cached_brown_clusters(corpus.splits["train"], 150, 7))
 
 
 def test_each_factor_has_strengths_of_its_own():

@@ -148,7 +148,7 @@ def test_every_model_with_classes_finds_them_in_its_text(name: str, corpus: Corp
     small = {"hidden": 4, "iterations": 1} if name.startswith("lds") else {}
     model = models.build(defaults("model", name) | small | {"classes": 4}, vocabulary_size=150)
     model.estimate(corpus)
-    assert torch.equal(model.output.classes.word_class, cached_brown_clusters(corpus.train, 150, 4))
+    assert torch.equal(model.output.classes.word_class, cached_brown_clusters(corpus.splits["train"], 150, 4))
 
 
 def test_biases_start_at_the_frequencies_of_words_and_classes():

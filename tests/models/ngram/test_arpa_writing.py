@@ -86,7 +86,7 @@ def test_lmplz_estimates_as_we_do(file: str, order: int, changed: dict):
 def test_an_unknown_word_of_a_closed_text_has_the_share_of_lmplz():
     text = str(FOLDER / "text.txt")
     corpus = load_corpus(defaults("corpus", "text") | {"train": text, "valid": text, "unknown": True})
-    ours = estimate(corpus.train, vocabulary_size=len(corpus.vocabulary), order=3, **DEFAULTS)
+    ours = estimate(corpus.splits["train"], vocabulary_size=len(corpus.vocabulary), order=3, **DEFAULTS)
     words, theirs = read_arpa(FOLDER / "trigram.arpa")
     place = [words.index("</s>" if word == "<eos>" else word) for word in corpus.vocabulary.words]
     unigrams = theirs.logprob[torch.tensor(place)]

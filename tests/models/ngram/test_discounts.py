@@ -125,10 +125,10 @@ def test_fallback_only_for_the_orders_that_need_it(caplog: pytest.LogCaptureFixt
 
 
 def test_penn_treebank_as_kenlm_counts_it(ptb: Corpus):
-    orders = count_ngrams(ptb.train, len(ptb.vocabulary), 5)
+    orders = count_ngrams(ptb.splits["train"], len(ptb.vocabulary), 5)
     assert [len(grams.keys) for grams in orders] == [10_000, 264_990, 586_558, 717_733, 737_952]
     counts = adjusted_counts(orders)
-    D = discounts(ptb.train, len(ptb.vocabulary), counts, "modified_kneser_ney", fallback=False)
+    D = discounts(ptb.splits["train"], len(ptb.vocabulary), counts, "modified_kneser_ney", fallback=False)
     expected = [
         [0.25656, 0.82888, 1.26492],
         [0.727802, 1.09876, 1.47130],

@@ -89,7 +89,7 @@ def test_a_model_counted_in_files_is_the_same_one(corpus: Corpus, smoothing: str
     options = DEFAULTS | {"smoothing": smoothing, "prune": [0, 0, 1]}
     models = [
         NGram(vocabulary_size=len(corpus.vocabulary), order=3, unknown=True, **options | {"memory": memory})
-        for memory in (None, gib(len(corpus.train) // 3))
+        for memory in (None, gib(len(corpus.splits["train"]) // 3))
     ]
     for model in models:
         model.estimate(corpus)

@@ -74,7 +74,7 @@ def test_ranks_are_those_of_the_words_before(text: list[int]):
 def test_a_text_of_train_is_certain_once_its_context_is_alone(corpus: Corpus):
     model = InfiniGram(vocabulary_size=len(corpus.vocabulary))
     model.estimate(corpus)
-    text = corpus.train[None, :300]
+    text = corpus.splits["train"][None, :300]
     scores, (first, end, length) = model(text, model.initial_state(1))
     assert (int(end - first), int(length)) == (1, 301)
     assert (scores[0, 50:] == 0).all()

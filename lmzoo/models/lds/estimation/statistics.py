@@ -26,7 +26,8 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, tokens: Tensor, size: int, lags: int) -> "Counts":
-        """Count (N,) int64 tokens below V = ``size``, and pairs for K = ``lags`` lags, K at most N."""
+        """Count (N,) tokens below V = ``size``, and pairs for K = ``lags`` lags, K at most N."""
+        tokens = tokens.long()
         codes = (tokens.roll(-k) * size + tokens for k in range(1, lags + 1))
         return cls(tokens.bincount(minlength=size), tuple(torch.unique(code, return_counts=True) for code in codes))
 
