@@ -55,8 +55,11 @@ class Taught(NamedTuple):
 class Imitates(Protocol):
     """Learns from the predictions of another model beside the text: knowledge distillation."""
 
-    def imitate(self, teacher: LanguageModel, weight: float) -> None:
-        """Add to the loss, in training, the cross-entropy with a teacher so many times.
+    teacher: str | None
+    """The folder of the run to imitate, the option ``model.teacher``."""
+
+    def imitate(self, teacher: LanguageModel) -> None:
+        """Add to the loss, in training, the cross-entropy with the teacher, which reads each sentence by itself.
 
         Raises: UserError where the teacher's predictions cannot be had.
         """

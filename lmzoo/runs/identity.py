@@ -14,7 +14,7 @@ from lmzoo.corpus.entries import corpora
 from lmzoo.protocol.model import models
 from lmzoo.protocol.state_dict import without_numbers
 from lmzoo.runs.kinds import kind_of
-from lmzoo.runs.settings import TRAINED_RUNS, flatten
+from lmzoo.runs.settings import flatten
 from lmzoo.runs.trainer_options import TrainerOptions
 
 FREE_TO_CHANGE = {
@@ -65,7 +65,7 @@ def without_effect(config: Mapping[str, Any]) -> dict[str, str]:
     learns = _learns(json.dumps(config["model"], default=str)) if "model" in config else None
     if learns and not learns.by_steps:
         reason = written("model", options["model.name"])
-        refused = {key for key in TRAINED_RUNS if options.get(key) is not None}  # when it begins
+        refused = {"trainer.from"} - {key for key, value in options.items() if value is None}  # when it begins
         steps = {key for key in options if of_steps(key)} - FREE_TO_CHANGE - refused
         idle |= dict.fromkeys(steps, f"{reason}, which takes no steps of gradient descent")
         if not learns.at_random:

@@ -92,20 +92,19 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mappi
         Conditioned.estimate(model, corpus)  # p(c) is that of the text here
 
 
-def let_imitate(model: LanguageModel, corpus: Corpus, folder: str, weight: float) -> None:
-    """Let a model imitate the model of a run of the same text; see `Imitates`.
-
-    Raises: UserError as `load` does, and where one of the two cannot.
-    """
-    if not isinstance(model, Imitates) or corpus.context != "sentence":
-        able = "only twolevel_hmm with corpus.context=sentence learns from a teacher"
-        raise UserError(f"trainer.teacher={folder}: {able}", "leave it out")
+def hand_over_teacher(model: LanguageModel, corpus: Corpus) -> None:
+    """Give a model that `Imitates` the run that it names, if any; errors as `trained` has them, and where it cannot."""
+    if not isinstance(model, Imitates) or model.teacher is None:
+        return
+    option = f"model.teacher={model.teacher}"
+    if corpus.context != "sentence":
+        raise UserError(f"{option}: needs corpus.context=sentence", "set that, or leave it out")
     if ranks.world_size() > 1:
-        raise UserError(f"trainer.teacher={folder}: needs a single process", "start it without torchrun")
+        raise UserError(f"{option}: needs a single process", "start it without torchrun")
     with torch.random.fork_rng(devices=[]):  # a run that goes on draws as one that was never interrupted
-        teacher = trained(folder, corpus, "trainer.teacher").model
-    with named_by(f"trainer.teacher={folder}", "choose another run"):
-        model.imitate(teacher.to(model.device).requires_grad_(False), weight)
+        teacher = trained(model.teacher, corpus, "model.teacher").model
+    with named_by(option, "choose another run"):
+        model.imitate(teacher.to(model.device).requires_grad_(False))
 
 
 def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:

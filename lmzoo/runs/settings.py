@@ -4,9 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-TRAINED_RUNS = ("trainer.from", "trainer.teacher")
-"""The options of the trainer that name a run."""
-
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
     """A nested configuration as ``{"model.hidden": 200, …}``."""

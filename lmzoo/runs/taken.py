@@ -10,7 +10,7 @@ from lmzoo.core.options import renamed_value
 from lmzoo.corpus.own import form_of_run
 from lmzoo.protocol.model import models
 from lmzoo.runs.identity import registries
-from lmzoo.runs.settings import TRAINED_RUNS, flatten
+from lmzoo.runs.settings import flatten
 
 
 def renamed(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def renamed(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, 
     learner = config[registry.kind]
     if learner.get("name") in registry.entries:
         groups[registry.kind] = registry.renamed(learner, name)
-    for group, option in (key.split(".") for key in (*TRAINED_RUNS, "corpus.vocabulary")):
+    for group, option in (("trainer", "from"), ("corpus", "vocabulary")):
         if option in groups.get(group, {}):
             groups[group] = groups[group] | {option: renamed_value(groups[group][option], name)}
     return groups

@@ -14,9 +14,6 @@ class TrainerOptions:
 
     Args:
         from_: a trained run whose weights training starts from; optimizer and schedule begin anew. None: none.
-        teacher: a recurrent run whose predictions the model imitates beside learning from the text: knowledge
-            distillation, Hinton et al. (2015); only twolevel_hmm by sentences. None: none.
-        teacher_weight: of the cross-entropy with the teacher, that with the text having 1.
         first_tokens: tokens of each split that are read, up to the end of a line, also when the run is measured again;
             None: all.
         batch_size: rows of a stream.
@@ -38,8 +35,6 @@ class TrainerOptions:
     """
 
     from_: Source | None
-    teacher: Source | None
-    teacher_weight: Annotated[NonNegative, Idle(("trainer.teacher", None))]
     first_tokens: Size | None
     batch_size: Annotated[Size, OfStream]
     bptt: Annotated[Size, OfStream]

@@ -19,7 +19,7 @@ from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
-from lmzoo.runs.loading import hand_over, let_imitate, start_from
+from lmzoo.runs.loading import hand_over, hand_over_teacher, start_from
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent, NotFinite
 from lmzoo.training.precision import settled
@@ -64,6 +64,9 @@ class Trainer(Keeper):
             self.descent = Descent(model, corpus, options, optimizer=optimizer, schedule=schedule, seed=seed)
         if options.from_ is not None and self.descent is None:
             raise UserError(f"trainer.from={options.from_}: needs a model that learns by gradient", "leave it out")
+        if options.from_ is not None and model.starts_from is not None:
+            problem = f"trainer.from={options.from_}: is where the model starts, and so is {model.starts_from[0]}"
+            raise UserError(problem, "leave one out")
         self.resumed = self.iterating = False
         self.loops: dict[int, tuple[int, StateDict]] = {}  # of an estimation that is not over
         self.stopped: Callable[[], bool] = lambda: False
@@ -77,8 +80,8 @@ class Trainer(Keeper):
         """
         self.started = time.monotonic() - self.progress.seconds
         try:
-            if self.options.teacher is not None and not self.progress.finished:
-                let_imitate(self.model, self.corpus, self.options.teacher, self.options.teacher_weight)
+            if not self.progress.finished:
+                hand_over_teacher(self.model, self.corpus)
             if not self.resumed:
                 self._estimate()  # but for its iterations there is nothing to save, so a signal ends it at once
             if self.descent is not None:

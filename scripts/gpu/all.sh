@@ -43,7 +43,7 @@ fi
 row teacher experiment=lstm_sentences_ptb
 [ ! -e "$outputs/teacher/results.json" ] ||
     row twolevel_hmm-taught experiment=twolevel_hmm_ptb model.states=65536 model.temperature=0.9 trainer.epochs=18 \
-        trainer.teacher="$outputs/teacher" trainer.teacher_weight=2
+        model.teacher="$outputs/teacher" model.teacher_weight=2
 row vlhmm-wikitext2 experiment=vlhmm_ptb corpus=wikitext2 model.states=32768 model.state_dropout=0.5
 recurrent zaremba_small
 recurrent zaremba_medium

@@ -54,7 +54,7 @@ CASES = {
     "neural_hmm": ["model=neural_hmm", "model.states=8", "corpus.context=sentence"],
     "nnlm": ["model=nnlm"],
     "twolevel_hmm": ["model=twolevel_hmm", *BLOCKS],
-    "twolevel_hmm with a teacher": ["model=twolevel_hmm", *BLOCKS, "trainer.teacher=base/lstm"],
+    "twolevel_hmm with a teacher": ["model=twolevel_hmm", *BLOCKS, "model.teacher=base/lstm"],
     "vlhmm": ["model=vlhmm", *BLOCKS],
     "vlhmm in a stream": ["model=vlhmm", *BLOCKS[:-1], "corpus.context=stream"],
     "vlhmm as a table": ["model=vlhmm", *BLOCKS, "model.parameterisation=table"],

@@ -204,12 +204,9 @@ def notes(outcome: Outcome) -> list[str]:
     return [line for line in outcome.out.splitlines() if line.startswith("no effect")]
 
 
-@pytest.mark.parametrize("option", ["from", "teacher"])
-def test_a_run_that_a_model_without_steps_starts_from_is_refused_and_not_called_idle(
-    option: str, place: Path, folder: Path
-):
-    told = command(*NGRAM, f"trainer.{option}={place / 'base'}")
-    assert f"trainer.{option}={place / 'base'}: " in told.refused()
+def test_a_run_that_a_model_without_steps_starts_from_is_refused_and_not_called_idle(place: Path, folder: Path):
+    told = command(*NGRAM, f"trainer.from={place / 'base'}")
+    assert f"trainer.from={place / 'base'}: " in told.refused()
     assert "no effect" not in told.out
 
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds
+from lmzoo.core.options import Bounds, Idle, NonNegative, Source
 from lmzoo.models.hmm.block_hmm import BlockTables
 from lmzoo.models.hmm.inference.imitation import Course, cross_entropy
 from lmzoo.models.hmm.inference.paths import Chain
@@ -49,15 +49,18 @@ class TwoLevelHMM(NeuralBlockHMM):
     tiles as it has different pairs of consecutive clusters, no matter how many other clusters there are. The
     factorisation is that of class-based models (Goodman, "Classes for fast maximum entropy training", 2001).
 
-    With ``trainer.teacher`` it imitates the predictions of another model in training: see `cross_entropy`.
+    With a teacher it imitates the predictions of another model in training: see `cross_entropy`.
 
     Args:
         temperature: τ, which divides the scores of p(j | c, i) outside training (Guo et al., "On calibration of modern
             neural networks", ICML 2017). Below 1 where training hid states: each then had fewer rivals.
+        teacher: a recurrent run of the same text, whose predictions the model imitates beside learning from sentences:
+            knowledge distillation, Hinton et al. (2015). None: none.
+        teacher_weight: of the cross-entropy with the teacher, that with the text having 1.
     """
 
-    lesson: tuple[HasVectors, float] | None = None
-    """The teacher, and the weight of the cross-entropy with it."""
+    lesson: HasVectors | None = None
+    """The model of the teacher."""
     imitation: Tensor | float = 0.0
     """That cross-entropy in the last window of training."""
 
@@ -66,10 +69,12 @@ class TwoLevelHMM(NeuralBlockHMM):
         *,
         vocabulary_size: int,
         temperature: Annotated[float, Bounds(low=0.01, high=100)],
+        teacher: Source | None,
+        teacher_weight: Annotated[NonNegative, Idle(("model.teacher", None))],
         **options: Unpack[NeuralBlockHMMOptions],
     ):
         super().__init__(vocabulary_size=vocabulary_size, **options)
-        self.temperature = temperature
+        self.temperature, self.teacher, self.teacher_weight = temperature, teacher, teacher_weight
 
     def add_start(self) -> None:
         self.boundary = nn.Parameter(0.1 * torch.randn(self.dim))
@@ -105,15 +110,15 @@ class TwoLevelHMM(NeuralBlockHMM):
         """(…, d) e -> (…, d) the vectors of the states as origin."""
         return self.transition(e) if self.training else self.transition(e) / self.temperature
 
-    def imitate(self, teacher: LanguageModel, weight: float) -> None:
+    def imitate(self, teacher: LanguageModel) -> None:
         if not (isinstance(teacher, HasVectors) and hasattr(teacher.output, "predict_clusters")):
             raise UserError("only an rnn, gru or lstm teaches", "name a recurrent run")
-        self.lesson = teacher, weight
+        self.lesson = teacher
 
     def note(self, tokens: Tensor, state: State, tables: BlockTables, chain: Chain, beliefs: Tensor) -> None:
         if self.lesson is None:
             return
-        teacher, transitions = self.lesson[0], tables.transitions
+        teacher, transitions = self.lesson, tables.transitions
         assert isinstance(teacher, LanguageModel)
         assert isinstance(transitions, TwoLevel)
         with torch.no_grad():
@@ -127,4 +132,4 @@ class TwoLevelHMM(NeuralBlockHMM):
     def penalty(self) -> Tensor | float:
         """The weighted cross-entropy with the teacher in the last window, where there is one."""
         imitation, self.imitation = self.imitation, 0.0
-        return imitation if self.lesson is None else self.lesson[1] * imitation
+        return imitation if self.lesson is None else self.teacher_weight * imitation

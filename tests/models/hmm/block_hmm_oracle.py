@@ -25,7 +25,7 @@ OPTIONS = {
 }
 OF_MODEL = {
     "vlhmm": {"parameterisation": "neural"},
-    "twolevel_hmm": {"temperature": 0.8},
+    "twolevel_hmm": {"temperature": 0.8, "teacher": None, "teacher_weight": 1.0},
     "lowrank_hmm": {"features": 4, "feature_map": "exp", "block_features": False},
     "lowrank_hmm, features in clusters": {"feature_map": "softmax", "block_features": True},
 }

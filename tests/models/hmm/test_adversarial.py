@@ -15,7 +15,7 @@ MODELS = {
     "hmm": {},
     "neural_hmm": {},
     "vlhmm": {},
-    "twolevel_hmm": {"temperature": 0.8},
+    "twolevel_hmm": {"temperature": 0.8, "teacher": None, "teacher_weight": 1.0},
     "lowrank_hmm": {},
     "lowrank_hmm, softmax kernel": {"feature_map": "softmax_kernel"},
     "lowrank_hmm, softmaxes": {"feature_map": "softmax"},
