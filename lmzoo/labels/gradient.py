@@ -1,16 +1,13 @@
 """What labellers that are networks have in common: gradient descent, and the word vectors that they start from."""
 
 from abc import abstractmethod
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
+from contextlib import contextmanager
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_
-from torch.optim import SGD, Adagrad, Adam, Optimizer
 
 from lmzoo.core.options import BelowOne, NonNegative, Size
 from lmzoo.corpus import Vocabulary
@@ -18,11 +15,9 @@ from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, StateDict, under
 from lmzoo.models.neural.pretrained import Pretrained
-from lmzoo.numerics.averaging import Average
 from lmzoo.protocol.state_dict import restored
 
 PREFIX = "network."
-AVERAGE = "average"
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -33,39 +28,36 @@ class DescentOptions(TypedDict):
     Args:
         epochs: how often train is read.
         batch: sentences of a step.
-        optimizer: what takes the steps, with PyTorch's options but for the rate.
-        lr: the optimizer's rate in the first step, from which it falls to 0 in a straight line.
+        optimizer: what takes the steps, an entry of `lmzoo train optimizer=` with its defaults but for the rate.
+        lr: the optimizer's rate.
+        schedule: how the rate changes, an entry of `lmzoo train schedule=` with its defaults.
         average: the decay of the exponential average of the weights that labels; None: the weights label themselves.
     """
 
     epochs: Size
     batch: Size
-    optimizer: Literal["adagrad", "adam", "sgd"]
+    optimizer: str
     lr: NonNegative
+    schedule: str
     average: BelowOne | None
 
 
 class NetworkLabeller(Labeller, Generic[N]):
-    """A network that learns by gradient descent; a step is a batch.
+    """A network that is learned by gradient descent, a batch a step: see `lmzoo.training.labels.NetworkDescent`.
 
     The random numbers of a step depend on the seed and its number alone.
 
     Attributes:
-        falling: whether the rate falls to 0 in a straight line; else it stays.
         clip: the largest norm of a gradient; None: any.
         network: set by `start` and `load_state_dict`.
-        optimizer, seed: set by `start`.
+        seed: set by `start`.
         order: an epoch, and its batches.
-        average: of the weights over the steps, which labels in their place; None: they label themselves.
     """
 
     checked = True
     any_device = True
-    falling: bool = True
     clip: float | None = None
-    average: Average | None = None
     network: N
-    optimizer: Optimizer
     seed: int
     order: tuple[int, Sequence[Any]]
 
@@ -109,11 +101,6 @@ class NetworkLabeller(Labeller, Generic[N]):
         self.order = 0, self.batches_of(0)
         self.epoch = len(self.order[1])
         self.steps = self.options["epochs"] * self.epoch
-        make = {"adagrad": Adagrad, "adam": Adam, "sgd": SGD}[self.options["optimizer"]]
-        fused = {"fused": self.device.type == "cpu"} if make is Adagrad else {}
-        self.optimizer = make(self.parameter_groups(), **fused)
-        decay = self.options["average"]
-        self.average = None if decay is None else Average(self.learnt(), decay)
 
     def learnt(self) -> list[nn.Parameter]:
         """The parameters of the network that change."""
@@ -123,69 +110,30 @@ class NetworkLabeller(Labeller, Generic[N]):
         """The `batches` of an epoch."""
         return self.batches(np.random.default_rng([self.seed, epoch]))
 
-    def step(self, number: int) -> dict[str, float]:
+    def loss_at(self, number: int) -> tuple[Tensor, int]:
+        """The `loss` of the batch of a step, the first being 0."""
         epoch, place = divmod(number, self.epoch)
         if self.order[0] != epoch:
             self.order = epoch, self.batches_of(epoch)
         torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
         self.network.train()
-        loss, terms = self.loss(self.order[1][place])
-        self.optimizer.zero_grad()
-        loss.backward()
-        metrics = {"train/loss": float(loss.detach()) / terms}
-        if self.clip is not None:
-            metrics["train/gradient_norm"] = float(clip_grad_norm_(self.learnt(), self.clip))
-        if self.falling:
-            rate = self.lr * (1 - number / self.steps)
-            self.optimizer.param_groups[0]["lr"] = metrics["train/learning_rate"] = rate
-        self.optimizer.step()
-        if self.average is not None:
-            self.average.note()
-        return metrics
+        return self.loss(self.order[1][place])
 
     @contextmanager
     def labelling(self) -> Iterator[None]:
-        """A context in which the network is what labels: without dropout, with averaged weights where there are."""
+        """A context in which the network labels: without dropout, and without gradients."""
         self.network.eval()
-        with nullcontext() if self.average is None else self.average.in_place(), torch.no_grad():
+        with torch.no_grad():
             yield
 
     def state_dict(self) -> StateDict:
-        with self.labelling():
-            return self.vocabularies() | self._weights()
-
-    def _weights(self) -> StateDict:
-        return {PREFIX + name: value.detach().clone() for name, value in self.network.state_dict().items()}
+        weights = {PREFIX + name: value.detach().clone() for name, value in self.network.state_dict().items()}
+        return self.vocabularies() | weights
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.average = None
         self.load_vocabularies(state)
         weights = under(PREFIX, state)
         self.network = restored(self.build, lambda network: network.load_state_dict(weights)).to(self.device)
-
-    def progress(self) -> StateDict:
-        sums = {
-            f"{name}.{i}": value
-            for i, kept in self.optimizer.state_dict()["state"].items()
-            for name, value in kept.items()
-        }
-        if self.average is not None:
-            sums[AVERAGE] = torch.tensor(self.average.steps)
-            sums |= {f"{AVERAGE}{i}": value.clone() for i, value in enumerate(self.average.values)}
-        return self._weights() | sums
-
-    def resume(self, progress: Mapping[str, Tensor]) -> None:
-        self.network.load_state_dict(under(PREFIX, progress))
-        if self.average is not None:
-            steps = int(progress[AVERAGE])
-            values = [progress[f"{AVERAGE}{i}"] for i in range(len(self.average.weights) if steps else 0)]
-            self.average.load_state_dict({"steps": steps, "values": values})
-        sums: dict[int, StateDict] = defaultdict(dict)
-        for key, value in progress.items():
-            name, _, parameter = key.rpartition(".")
-            if parameter.isdecimal() and not key.startswith(PREFIX):
-                sums[int(parameter)][name] = value
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": sums})
 
 
 def placed(value: Any, device: torch.device) -> Any:

@@ -39,7 +39,6 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
     """
 
     kind = "tree"
-    falling = False
     cell: type[Recursive] | type[TreeLSTM]
 
     def __init__(

@@ -7,31 +7,24 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
-from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
-from lmzoo.numerics.averaging import Average
 from lmzoo.numerics.waiting import Trust, own_copy, sent, trusting
 from lmzoo.protocol.condition import initial_state
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.runs.trainer_options import TrainerOptions
-from lmzoo.training.optimization import optimizers, schedules
+from lmzoo.training.optimization import Optimization
 from lmzoo.training.progress import random_state, set_random_state
 
 CAUTIOUS = 100
 """How many steps do not trust, after one that was wrong to."""
 
 
-class NotFinite(Exception):  # noqa: N818 - the trainer makes it a user's error
-    """A loss or a gradient is infinite or no number. The weights are as they were before the step."""
-
-
 class Descent:
-    """The part of training that only a model with parameters needs: windows, optimizer, schedule, carried state.
+    """Gradient descent of a language model: the windows of a text, the state carried on between them, and their steps.
 
     Args:
         optimizer, schedule: the options of the groups of these names.
@@ -51,9 +44,7 @@ class Descent:
         seed: int,
     ):
         self.model = model
-        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.precision = options.precision
-        self.clip = math.inf if options.clip is None else options.clip
+        self.precision, self.clip = options.precision, options.clip
         self.windows = _windows(corpus, options, seed)
         self.bptt = options.bptt if options.random_bptt and corpus.context == "stream" else None
         self.average_decay = options.average_decay if options.average == "ema" else None
@@ -66,12 +57,10 @@ class Descent:
 
     def begin(self) -> None:
         """Build optimizer and schedule. After estimation this is done again, since it may resize parameters."""
-        optimizer, schedule = self.options
-        self.average = Average(self.parameters, self.average_decay)
-        self.optimizer = optimizers.build(optimizer, parameters=self.parameters)
-        self.schedule = schedules.build(
-            schedule, optimizer=self.optimizer, steps_per_epoch=len(self.windows), steps=self.steps
-        )
+        self.optimization = Optimization(
+            [parameter for parameter in self.model.parameters() if parameter.requires_grad], *self.options,
+            steps_per_epoch=len(self.windows), steps=self.steps, clip=self.clip, average_decay=self.average_decay,
+        )  # fmt: skip
 
     def share(self) -> None:
         """Let all ranks begin with the weights of rank 0, and follow the mean of their gradients."""
@@ -93,31 +82,13 @@ class Descent:
         if window.starts:
             self.state = initial_state(self.model, len(tokens), part.conditions)
         loss, length, norm, state = self._checked_gradient(part, tokens, share)
-        for what, value in (("loss", loss), ("gradient", length)):
-            if not math.isfinite(value):
-                raise NotFinite(f"the {what} is {value}")
-        if length > self.clip:
-            clip_grads_with_norm_(self.parameters, self.clip, norm)
-        groups = self.optimizer.param_groups
-        rates = [group["lr"] for group in groups]
-        try:
-            if self.bptt:  # Merity et al. (2018), section 5.1: in proportion to a length of a window that is random
-                for group in groups:
-                    group["lr"] = group["lr"] * tokens.shape[1] / self.bptt
-            self.optimizer.step()
-        finally:
-            for group, rate in zip(groups, rates, strict=True):
-                group["lr"] = rate
-        if not isinstance(self.schedule, ReduceLROnPlateau):
-            self.schedule.step()
+        # Merity et al. (2018), section 5.1: where the length of a window is random, a rate in proportion to it
+        of_rate = (tokens.shape[1], self.bptt) if self.bptt else (1, 1)
+        metrics = self.optimization.step(loss, norm, length, of_rate)
         # contiguous, as it comes back from a checkpoint: the layout decides the order in which sums are rounded;
         # and a copy, as a view would be saved together with the tensor that it is a view of
         self.state = tuple(own_copy(part) for part in state)
-        return {
-            "perplexity/train": math.exp(min(loss, 700)),
-            "train/learning_rate": rates[0],
-            "train/gradient_norm": length,
-        }
+        return {"perplexity/train": math.exp(min(loss, 700)), **metrics}
 
     def _checked_gradient(self, part: Window, tokens: Tensor, share: float) -> tuple[float, float, Tensor, State]:
         """`_gradient`, and its first two as numbers. Here alone a step waits for a GPU, for what it trusted in, too.
@@ -149,33 +120,16 @@ class Descent:
             logprobs = part.unpadded(logprobs)
         own = -logprobs.mean() * share
         loss = ranks.all_reduce(own.detach() / ranks.world_size())
-        self.optimizer.zero_grad(set_to_none=True)
-        with ranks.waiting():
-            (own + self.model.penalty()).backward()
-        norm = get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
-        return loss, norm, state
-
-    def note_validation(self, perplexity: float) -> None:
-        """Let the schedule know of a check."""
-        if isinstance(self.schedule, ReduceLROnPlateau):
-            self.schedule.step(perplexity)
+        return loss, self.optimization.backward(own + self.model.penalty()), state
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps of it. All ranks have to call it."""
-        return {
-            "state": self._whole_state(),
-            "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.state_dict(),
-            "average": self.average.state_dict(),
-        }
+        return {"state": self._whole_state(), **self.optimization.state_dict()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on from `state_dict`."""
         self.state = tuple(part[ranks.rank() :: ranks.world_size()].to(self.model.device) for part in saved["state"])
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.schedule.load_state_dict(saved["schedule"])
-        if "average" in saved:  # checkpoints of before have none
-            self.average.load_state_dict(saved["average"])
+        self.optimization.load_state_dict(saved)
 
     def _whole_state(self) -> State:
         """The state of all rows of a stream."""

@@ -2,20 +2,25 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import lmzoo.labels  # noqa: F401 - its import registers the models
+from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError, named_by, plain
 from lmzoo.corpus import Vocabulary
+from lmzoo.labels.gradient import NetworkLabeller
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
 from lmzoo.labels.tasks import load_task
 from lmzoo.protocol.model import Trained
+from lmzoo.runs.checkpoint import require_numbers
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, restore
 from lmzoo.runs.loading import load, so_far
+from lmzoo.training.optimization import Optimization, optimizers, schedules
 from lmzoo.training.session import log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
@@ -28,51 +33,107 @@ class Options(SteppedOptions):
     labeller: dict
 
 
+class NetworkDescent:
+    """Gradient descent of a labeller that is a network, after its `start`."""
+
+    def __init__(self, labeller: NetworkLabeller):
+        self.labeller = labeller
+        self.optimization = Optimization(
+            labeller.parameter_groups(), *groups_of(labeller), steps_per_epoch=labeller.epoch, steps=labeller.steps,
+            clip=labeller.clip, average_decay=labeller.options["average"],
+        )  # fmt: skip
+
+    def step(self, number: int) -> dict[str, float]:
+        """Take a step, the first being 0. Returns: figures by their tags in TensorBoard. Raises: NotFinite."""
+        loss, terms = self.labeller.loss_at(number)
+        norm = self.optimization.backward(loss)
+        value = float(loss.detach())
+        metrics = {"train/loss": value / terms, **self.optimization.step(value, norm, float(norm))}
+        if self.labeller.options["average"] is not None:
+            self.optimization.average.note()
+        return metrics
+
+    def progress(self) -> dict[str, Any]:
+        """All that later steps depend on."""
+        return {"network": self.labeller.network.state_dict(), **self.optimization.state_dict()}
+
+    def resume(self, progress: Mapping[str, Any]) -> None:
+        """Go on from `progress`."""
+        require_numbers(progress["network"])
+        self.labeller.network.load_state_dict(progress["network"])
+        self.optimization.load_state_dict(progress)
+
+
+def learner_of(labeller: Labeller) -> Labeller | NetworkDescent:
+    """What takes the steps of a labeller, after its `start`."""
+    return NetworkDescent(labeller) if isinstance(labeller, NetworkLabeller) else labeller
+
+
+def groups_of(labeller: NetworkLabeller) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of its optimizer and its schedule, as `lmzoo train` has them; a UserError for unknown ones."""
+    optimizer = completed({"name": labeller.options["optimizer"], "lr": labeller.lr}, "optimizer")
+    schedule = completed({"name": labeller.options["schedule"]}, "schedule")
+    with named_by("labeller"):
+        optimizers.check(optimizer, "parameters")
+        schedules.check(schedule, "optimizer", "steps_per_epoch", "steps")
+    return optimizer, schedule
+
+
 class Learning(SteppedLearner[Labeller]):
     """A labeller. Where it asks for that it is measured on valid after each epoch, and the best one is kept."""
 
-    needed = ("best", "progress")
+    needed = ("learner",)
 
     options: Options
 
     def __init__(self, options: Options, run: Run):
         super().__init__(options, run, labellers, options.labeller)
+        if isinstance(self.model, NetworkLabeller):
+            groups_of(self.model)
         self.task, self.texts, self.corpus = load_task(options.task, self.model, self.name)
         self.train = self.texts["train"].sentences
         self.known_words = {word for sentence in self.train for word in sentence.words}
-        self.text_tokens, self.best = sum(len(sentence.words) for sentence in self.train), -math.inf
+        self.text_tokens = sum(len(sentence.words) for sentence in self.train)
 
     def start(self) -> None:
         self.model.opener = RunOpener(self.options)
         coded = [replace(sentence, labels=self.task.coded(sentence.labels)) for sentence in self.train]
         self.model.start(coded, self.options.seed)
+        self.learner = learner_of(self.model)
 
     def begin(self) -> None:
         self.model.begin()
 
     def state(self) -> dict[str, Any]:
-        return {"best": self.best, "progress": self.model.progress()}
+        return {"learner": self.learner.progress()}
 
     def go_on(self, saved: dict[str, Any]) -> None:
-        restore(self.run, "last.pt", saved["progress"], self.model.resume)
-        self.best = saved["best"]
+        restore(self.run, "last.pt", saved["learner"], self.learner.resume)
 
     def described(self) -> Iterator[str]:
         yield from super().described()
         yield from dict.fromkeys(self.task.notes)
 
     def take_step(self, number: int) -> dict[str, float]:
-        metrics = super().take_step(number)
+        metrics = self.learner.step(number)
         finite = all(map(math.isfinite, metrics.values()))
         if finite and self.model.checked and "valid" in self.texts and (number + 1) % self.model.epoch == 0:
-            figures, _ = self.measured("valid")
-            figure = figures[self.task.measure]
-            metrics[f"{self.task.measure}/valid"] = figure
-            log.info("epoch %d: valid %s %.2f", (number + 1) // self.model.epoch, self.task.measure, 100 * figure)
-            if figure > self.best:
-                self.best = figure
-                self.keep()
+            with self.averaged():
+                figures, _ = self.measured("valid")
+                figure = figures[self.task.measure]
+                metrics[f"{self.task.measure}/valid"] = figure
+                log.info("epoch %d: valid %s %.2f", (number + 1) // self.model.epoch, self.task.measure, 100 * figure)
+                if -figure < self.progress.best:
+                    self.progress.best = -figure
+                    self.keep()
+            if isinstance(self.learner, NetworkDescent):
+                self.learner.optimization.note_validation(-figure)
         return metrics
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """A context in which the weights are the averaged ones, where there are any."""
+        learner = self.learner
+        return learner.optimization.average.in_place() if isinstance(learner, NetworkDescent) else nullcontext()
 
     def keep(self) -> None:
         """Let the labeller of now be the best one."""
@@ -88,8 +149,9 @@ class Learning(SteppedLearner[Labeller]):
 
     def measure(self) -> dict[str, Any]:
         """The figures of the best labeller, which the other commands load. Its labels are written."""
-        if self.best == -math.inf:
-            self.keep()
+        if self.progress.best == math.inf:
+            with self.averaged():
+                self.keep()
         checkpoint = self.run.restore("best.pt", "state")
         assert checkpoint is not None
         restore(self.run, "best.pt", checkpoint["state"], self.model.load_state_dict)
@@ -104,7 +166,7 @@ class Learning(SteppedLearner[Labeller]):
             "figures": {split: figures[self.task.measure] for split, figures in measured.items()},
             "details": measured,
             "words": {split: sum(len(s.words) for s in text.sentences) for split, text in self.texts.items()},
-            "seconds": round(self.position.seconds, 3),
+            "seconds": round(self.progress.seconds, 3),
             "labelling_seconds": round(time.monotonic() - started, 3),
             "device": str(self.device),
         }

@@ -1,15 +1,22 @@
-"""Optimizers and learning-rate schedules that configuration can name, all of them PyTorch's."""
+"""Optimizers and learning-rate schedules that configuration can name, all of them PyTorch's, and their steps."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
 from torch.nn import Parameter
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
+from lmzoo.core import ranks
 from lmzoo.core.options import BelowOne, Count, NonNegative, Probability
 from lmzoo.core.registry import Registry
+from lmzoo.numerics.averaging import Average
+
+Parameters = Sequence[Parameter] | Sequence[dict[str, Any]]
+"""Parameters, or groups of them with options of their own, as `torch.optim.Optimizer` takes them."""
 
 optimizers = Registry("optimizer")
 schedules = Registry("schedule")
@@ -17,7 +24,7 @@ schedules = Registry("schedule")
 
 @optimizers.register("adam")
 def adam(
-    *, parameters: Sequence[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
+    *, parameters: Parameters, lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
     """Kingma & Ba (2015).
 
@@ -33,7 +40,7 @@ def adam(
 
 @optimizers.register("adamw")
 def adamw(
-    *, parameters: Sequence[Parameter], lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
+    *, parameters: Parameters, lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
 ) -> Optimizer:
     """Loshchilov & Hutter (2019).
 
@@ -46,9 +53,7 @@ def adamw(
 
 
 @optimizers.register("sgd")
-def sgd(
-    *, parameters: Sequence[Parameter], lr: NonNegative, momentum: BelowOne, weight_decay: NonNegative
-) -> Optimizer:
+def sgd(*, parameters: Parameters, lr: NonNegative, momentum: BelowOne, weight_decay: NonNegative) -> Optimizer:
     """Stochastic gradient descent, with Polyak's momentum where it is above 0.
 
     Args:
@@ -59,7 +64,7 @@ def sgd(
 
 
 @optimizers.register("adagrad")
-def adagrad(*, parameters: Sequence[Parameter], lr: NonNegative, weight_decay: NonNegative) -> Optimizer:
+def adagrad(*, parameters: Parameters, lr: NonNegative, weight_decay: NonNegative) -> Optimizer:
     """Duchi, Hazan & Singer (2011): each weight's rate falls with the gradients it has had.
 
     Args:
@@ -76,6 +81,12 @@ def constant(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: 
         warmup: steps at the beginning in which the rate grows linearly.
     """
     return LambdaLR(optimizer, lambda step: _warm(step, warmup))
+
+
+@schedules.register("linear")
+def linear(*, optimizer: Optimizer, steps_per_epoch: int, steps: int) -> LRScheduler:
+    """The optimizer's rate falls to 0 in a straight line, which it reaches after the last step."""
+    return LambdaLR(optimizer, lambda step: 1 - step / steps)
 
 
 @schedules.register("step")
@@ -125,12 +136,94 @@ def _warm(step: int, warmup: int) -> float:
 
 
 def _fused(
-    make: Callable[..., Optimizer], parameters: Sequence[Parameter], on: Sequence[str] = ("cpu", "cuda"), **options: Any
+    make: Callable[..., Optimizer], parameters: Parameters, on: Sequence[str] = ("cpu", "cuda"), **options: Any
 ) -> Optimizer:
     """An optimizer whose step is one pass over the weights on these devices, wherever a checkpoint comes from."""
-    fused = all(parameter.device.type in on for parameter in parameters)
+    groups = [part["params"] if isinstance(part, dict) else [part] for part in parameters]
+    fused = all(parameter.device.type in on for group in groups for parameter in group)
     optimizer = make(parameters, fused=fused, **options)
     optimizer.register_load_state_dict_pre_hook(
         lambda _, saved: {**saved, "param_groups": [{**group, "fused": fused} for group in saved["param_groups"]]}
     )
     return optimizer
+
+
+class NotFinite(Exception):  # noqa: N818 - the trainer makes it a user's error
+    """A loss or a gradient is infinite or no number. The weights are as they were before the step."""
+
+
+class Optimization:
+    """Steps down a gradient: an optimizer, its schedule, and an average of the weights.
+
+    Args:
+        parameters: those that are learned, or groups of them.
+        optimizer, schedule: the options of the groups of these names.
+        clip: the largest norm of a gradient; None: any.
+        average_decay: see `Average`.
+
+    Attributes:
+        parameters: all that the optimizer changes.
+    """
+
+    def __init__(
+        self, parameters: Parameters, optimizer: Mapping[str, Any], schedule: Mapping[str, Any], *,
+        steps_per_epoch: int, steps: int, clip: float | None, average_decay: float | None,
+    ):  # fmt: skip
+        self.clip = math.inf if clip is None else clip
+        self.optimizer: Optimizer = optimizers.build(optimizer, parameters=parameters)
+        self.parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        self.schedule = schedules.build(
+            schedule, optimizer=self.optimizer, steps_per_epoch=steps_per_epoch, steps=steps
+        )
+        self.average = Average(self.parameters, average_decay)
+
+    def backward(self, loss: Tensor) -> Tensor:
+        """Compute the gradient of a loss. Returns: its norm."""
+        self.optimizer.zero_grad(set_to_none=True)
+        with ranks.waiting():
+            loss.backward()
+        return get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
+
+    def step(self, loss: float, norm: Tensor, length: float, share: tuple[int, int] = (1, 1)) -> dict[str, float]:
+        """Take a step down the gradient that `backward` computed.
+
+        Args:
+            loss: its value.
+            norm, length: what `backward` returned, and its value.
+            share: numerator and denominator of the part of its rate with which the step is taken.
+
+        Returns: learning rate and gradient norm, by their tags in TensorBoard.
+
+        Raises: NotFinite, before any weight has changed.
+        """
+        for what, value in (("loss", loss), ("gradient", length)):
+            if not math.isfinite(value):
+                raise NotFinite(f"the {what} is {value}")
+        if length > self.clip:
+            clip_grads_with_norm_(self.parameters, self.clip, norm)
+        groups = self.optimizer.param_groups
+        rates = [group["lr"] for group in groups]
+        try:
+            for group in groups:
+                group["lr"] = group["lr"] * share[0] / share[1]
+            self.optimizer.step()
+        finally:
+            for group, rate in zip(groups, rates, strict=True):
+                group["lr"] = rate
+        if not isinstance(self.schedule, ReduceLROnPlateau):
+            self.schedule.step()
+        return {"train/learning_rate": float(rates[0]), "train/gradient_norm": length}
+
+    def note_validation(self, loss: float) -> None:
+        """Tell the schedule what a check has measured; less is better."""
+        if isinstance(self.schedule, ReduceLROnPlateau):
+            self.schedule.step(loss)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that later steps depend on, beside the weights."""
+        return {name: getattr(self, name).state_dict() for name in ("optimizer", "schedule", "average")}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Go on from `state_dict`."""
+        for name in ("optimizer", "schedule", "average"):
+            getattr(self, name).load_state_dict(saved[name])

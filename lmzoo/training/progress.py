@@ -17,7 +17,7 @@ class Progress:
         window: windows of the current epoch that are done.
         step: windows of all epochs that are done.
         tokens: tokens seen so far.
-        best: the best validation perplexity so far.
+        best: the best validation perplexity so far; of labels the best measure, negative.
         stale: checks since the best one.
         seconds: wall-clock time of training, checks included.
         step_seconds: wall-clock time of estimation and steps alone.
@@ -25,6 +25,7 @@ class Progress:
         nats, trained: −Σ log p of the tokens trained on since the last check, and their number.
         checks: at every check in the descent: epoch, tokens and seconds so far, and the perplexities of train (over the
             tokens since the check before, as they were learnt from) and valid.
+        metrics: of labels and vectors, the figures of the last step by their tags in TensorBoard.
     """
 
     epoch: int = 0
@@ -39,6 +40,7 @@ class Progress:
     nats: float = 0.0
     trained: int = 0
     checks: list[dict[str, float]] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
 
     @property
     def best_epoch(self) -> float | None:

@@ -1,31 +1,25 @@
 """Learning by steps, where a step knows nothing of runs: word vectors, labels."""
 
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
-from lmzoo.core.errors import Interrupted, UserError
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative
 from lmzoo.core.progress import Bar
 from lmzoo.core.registry import Registry
 from lmzoo.reports.board import Board
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
+from lmzoo.training.loop import Loop
+from lmzoo.training.optimization import NotFinite
+from lmzoo.training.progress import Progress
 from lmzoo.training.session import Learner, RunOptions
-from lmzoo.training.signals import stop_signals
-
-
-@dataclass
-class Position:
-    """How far a run has come, beside what is learnt."""
-
-    step: int = 0
-    seconds: float = 0.0
-    metrics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +47,7 @@ class Stepped(Protocol):
 M = TypeVar("M", bound=Stepped)
 
 
-class SteppedLearner(Learner, Generic[M]):
+class SteppedLearner(Learner, Loop, Generic[M]):
     """Learns a model by steps, and is saved between two of them.
 
     Args:
@@ -72,12 +66,13 @@ class SteppedLearner(Learner, Generic[M]):
     text_tokens: int
 
     def __init__(self, options: SteppedOptions, run: Run, registry: Registry, chosen: Mapping[str, Any]):
-        self.run, self.options, self.position = run, options, Position()
+        Loop.__init__(self, run, options.checkpoint_seconds)
+        self.options = options
         self.kind, self.name = registry.kind, chosen["name"]
         self.model, self.sources = registry.build(chosen), registry.sources(chosen)
 
     def so_far(self) -> tuple[int, float, int]:
-        return self.position.step, self.position.seconds, self.tokens_after(self.position.step)
+        return self.progress.step, self.progress.seconds, self.tokens_after(self.progress.step)
 
     def tokens_after(self, number: int) -> int:
         """How many tokens have been read after so many steps."""
@@ -90,10 +85,6 @@ class SteppedLearner(Learner, Generic[M]):
     @abstractmethod
     def start(self) -> None:
         """Read the text, and be ready for the first step."""
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """What ``last.pt`` holds beside the position."""
 
     @abstractmethod
     def go_on(self, saved: dict[str, Any]) -> None:
@@ -115,42 +106,40 @@ class SteppedLearner(Learner, Generic[M]):
         yield f"{self.name} on {self.corpus.name}, {self.device}: {self.run.path}"
 
     def restore(self) -> None:
-        started = time.monotonic()
+        self.started = time.monotonic()
         self.start()
-        saved = self.run.restore("last.pt", "position", *self.needed)
+        saved = self.run.restore("last.pt", "progress", *self.needed)
         self.resumed = saved is not None
         if saved is None:
             self.begin()
-            self.position.seconds = time.monotonic() - started
+            self.progress.seconds = time.monotonic() - self.started
             return
         with self.run.reading("last.pt"):
             self.go_on(saved)
-            self.position = Position(**saved["position"])
-
-    def save(self) -> None:
-        """Write ``last.pt``."""
-        self.run.save("last.pt", {"position": vars(self.position), **self.state()})
+            self.progress = Progress(**saved["progress"])
+        self.started = time.monotonic() - self.progress.seconds
 
     def fit(self) -> None:
-        """The steps that are left, saved at times, at a signal and at the end; a UserError for an infinite figure."""
-        position, saved = self.position, time.monotonic()
-        with stop_signals() as stopped, Bar(self.model.steps, "step", done=position.step) as bar:
-            while position.step < self.model.steps:
-                started = time.monotonic()
-                position.metrics = self.take_step(position.step)
-                if wrong := [name for name, value in position.metrics.items() if value - value != 0]:
-                    raise UserError(f"{wrong[0]} is not finite at step {position.step + 1}", self.advice)
-                position.step += 1
-                took = time.monotonic() - started
-                position.seconds += took
-                tokens = self.tokens_after(position.step)
-                speed = (tokens - self.tokens_after(position.step - 1)) / max(took, 1e-9)
-                self.board.scalars(position.metrics | {"train/tokens_per_second": speed}, tokens)
-                bar.update(*(f"{name} {value:.4g}" for name, value in position.metrics.items()))
-                if stopped() and position.step < self.model.steps:
-                    self.save()
-                    raise Interrupted
-                if time.monotonic() - saved >= self.options.checkpoint_seconds:
-                    self.save()
-                    saved = time.monotonic()
-        self.save()
+        """The steps that are left; a UserError for an infinite figure."""
+        self.go(self.model.steps)
+
+    def take_steps(self, bar: Bar) -> Iterator[bool]:
+        progress = self.progress
+        while progress.step < self.model.steps:
+            begun = time.monotonic()
+            try:
+                progress.metrics = self.take_step(progress.step)
+                if wrong := [name for name, value in progress.metrics.items() if not math.isfinite(value)]:
+                    raise NotFinite(f"{wrong[0]} is not finite")
+            except NotFinite as error:
+                raise UserError(f"{error} at step {progress.step + 1}", self.advice) from None
+            progress.step += 1
+            now = time.monotonic()
+            progress.seconds = now - self.started
+            tokens = self.tokens_after(progress.step)
+            speed = (tokens - self.tokens_after(progress.step - 1)) / max(now - begun, 1e-9)
+            self.board.scalars(progress.metrics | {"train/tokens_per_second": speed}, tokens)
+            bar.update(*(f"{name} {value:.4g}" for name, value in progress.metrics.items()))
+            yield progress.step == self.model.steps
+        if not self.model.steps:
+            self.save()

@@ -3,9 +3,8 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -21,7 +20,9 @@ from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import hand_over, hand_over_teacher, start_from
 from lmzoo.runs.trainer_options import TrainerOptions
-from lmzoo.training.descent import Descent, NotFinite
+from lmzoo.training.descent import Descent
+from lmzoo.training.loop import Loop
+from lmzoo.training.optimization import NotFinite
 from lmzoo.training.precision import settled
 from lmzoo.training.progress import Progress, random_state, set_random_state
 from lmzoo.training.signals import stop_signals
@@ -29,8 +30,8 @@ from lmzoo.training.signals import stop_signals
 log = logging.getLogger(__name__)
 
 
-class Trainer(Keeper):
-    """Fits one model to one corpus in one run directory; a UserError for a bad option.
+class Trainer(Loop, Keeper):
+    """Fits one language model to one corpus in one run directory; a UserError for a bad option.
 
     After every step ``observe(progress, metrics)`` is called with scalars tagged ``train/…``; after every check with
     ``perplexity/valid``.
@@ -49,8 +50,10 @@ class Trainer(Keeper):
         observe: Callable[[Progress, dict[str, float]], None],
     ):
         options = settled(options, model, run)
-        self.model, self.corpus, self.run, self.options, self.observe = model, corpus, run, options, observe
-        self.progress = Progress()
+        super().__init__(run, options.checkpoint_seconds)
+        self.model, self.corpus, self.options, self.observe = model, corpus, options, observe
+        self.loops: dict[int, tuple[int, StateDict]] = {}  # of an estimation that is not over
+        self.iterating = False
         self.descent: Descent | None = None
         if any(parameter.requires_grad for parameter in model.parameters()):
             if options.precision == "bfloat16" and not model.autocast:
@@ -67,10 +70,6 @@ class Trainer(Keeper):
         if options.from_ is not None and model.starts_from is not None:
             problem = f"trainer.from={options.from_}: is where the model starts, and so is {model.starts_from[0]}"
             raise UserError(problem, "leave one out")
-        self.resumed = self.iterating = False
-        self.loops: dict[int, tuple[int, StateDict]] = {}  # of an estimation that is not over
-        self.stopped: Callable[[], bool] = lambda: False
-        self.started = self.saved_at = time.monotonic()
 
     def fit(self) -> None:
         """Estimate, unless `restore` has found a checkpoint. Then descend until the last epoch, or until patience ends.
@@ -85,7 +84,9 @@ class Trainer(Keeper):
             if not self.resumed:
                 self._estimate()  # but for its iterations there is nothing to save, so a signal ends it at once
             if self.descent is not None:
-                self._descend(self.descent)
+                self.descent.share()
+                self.model.train()
+                self.go(self.descent.steps)
         except NotFinite as error:
             raise UserError(
                 str(error),
@@ -93,31 +94,25 @@ class Trainer(Keeper):
                 "lower optimizer.lr or trainer.clip and choose another run_dir",
             ) from None
 
-    def _descend(self, descent: Descent) -> None:
-        progress, windows, per_epoch = self.progress, descent.windows, self.options.checks_per_epoch
+    def take_steps(self, bar: Bar) -> Iterator[bool]:
+        descent, progress, per_epoch = self.descent, self.progress, self.options.checks_per_epoch
+        assert descent is not None
+        windows = descent.windows
         checks = {len(windows) * number // per_epoch for number in range(1, per_epoch + 1)}
-        descent.share()
-        self.model.train()
-        with stop_signals() as stopped, Bar(descent.steps, "step", done=progress.step) as bar:
-            while not progress.finished:
-                for window in windows.epoch(progress.epoch, skip=progress.window):
-                    metrics = self._step(descent, window)
-                    bar.update(*_notes(progress, metrics))
-                    if check := progress.window in checks:
-                        valid = self._check()
-                        if progress.window == len(windows):
-                            progress.epoch, progress.window = progress.epoch + 1, 0
-                        progress.note_check(round(progress.epoch + progress.window / len(windows), 3), valid)
-                        stalled = self.options.patience is not None and progress.stale >= self.options.patience
-                        progress.finished = stalled or progress.epoch >= self.options.epochs
-                    late = time.monotonic() - self.saved_at >= self.options.checkpoint_seconds
-                    save, stop = ranks.any_rank(check or late, stopped())
-                    if save or stop:
-                        self.save()
-                    if stop:
-                        raise Interrupted
-                    if progress.finished:
-                        break
+        while not progress.finished:
+            for window in windows.epoch(progress.epoch, skip=progress.window):
+                metrics = self._step(descent, window)
+                bar.update(*_notes(progress, metrics))
+                if check := progress.window in checks:
+                    valid = self._check()
+                    if progress.window == len(windows):
+                        progress.epoch, progress.window = progress.epoch + 1, 0
+                    progress.note_check(round(progress.epoch + progress.window / len(windows), 3), valid)
+                    stalled = self.options.patience is not None and progress.stale >= self.options.patience
+                    progress.finished = stalled or progress.epoch >= self.options.epochs
+                yield check
+                if progress.finished:
+                    break
 
     def _step(self, descent: Descent, window: Window) -> dict[str, float]:
         """Take a step and note it. Returns: figures by their tags in TensorBoard."""
@@ -127,7 +122,7 @@ class Trainer(Keeper):
         except NotFinite as error:
             raise NotFinite(f"{error} at step {progress.step + 1}") from None
         if self._averages(descent):
-            descent.average.note()
+            descent.optimization.average.note()
         elapsed = time.monotonic() - begun
         progress.note_step(window.count, metrics["perplexity/train"], elapsed)
         progress.seconds = time.monotonic() - self.started
@@ -138,13 +133,15 @@ class Trainer(Keeper):
         """Whether the step just taken is one of those that are averaged."""
         kind, after = self.options.average, self.options.average_after
         if kind == "nt":
-            return descent.average.steps > 0 or has_stalled([check["valid"] for check in self.progress.checks], after)
+            return descent.optimization.average.steps > 0 or has_stalled(
+                [check["valid"] for check in self.progress.checks], after
+            )
         return kind == "ema" or (kind == "tail" and self.progress.epoch >= after)
 
     def _check(self) -> float:
         """Validation perplexity; the best weights are kept. Both are of the averaged weights, where there are any."""
         progress, corpus, descent = self.progress, self.corpus, self.descent
-        with nullcontext() if descent is None else descent.average.in_place():
+        with nullcontext() if descent is None else descent.optimization.average.in_place():
             found = score(self.model, corpus.splits["valid"], corpus.context, corpus.conditions.get("valid"))
             valid = ranks.broadcast(found.perplexity)
             if descent is not None and not math.isfinite(valid):
@@ -155,7 +152,7 @@ class Trainer(Keeper):
                 if ranks.is_main():
                     self.run.save("best.pt", {"model": self.model.state_dict()})
             if descent is not None:
-                descent.note_validation(valid)
+                descent.optimization.note_validation(valid)
                 progress.seconds = time.monotonic() - self.started
             self.observe(progress, {"perplexity/valid": valid})
         return valid
@@ -165,10 +162,7 @@ class Trainer(Keeper):
             start_from(self.model, self.corpus, self.options.from_, self.run.config()["model"])
         else:
             hand_over(self.model, self.corpus)
-            with ExitStack() as stack:
-                if ranks.world_size() == 1:  # several may not iterate alike, so none of them saves iterations
-                    self.stopped = stack.enter_context(stop_signals(lambda: self.iterating))
-                    stack.enter_context(kept_by(self))
+            with self.keeping():
                 self.model.estimate(self.corpus)
         stopped = self.stopped()
         self.progress.step_seconds = self.progress.seconds = time.monotonic() - self.started
@@ -188,6 +182,15 @@ class Trainer(Keeper):
         if stopped:
             raise Interrupted
 
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """A context in which iterations are saved; a signal ends it at once where there are none."""
+        if ranks.world_size() > 1:  # several may not iterate alike, so none of them saves iterations
+            yield
+            return
+        with stop_signals(lambda: self.iterating) as self.stopped, kept_by(self):
+            yield
+
     def begin(self, loop: int, start: Callable[[], None], load_state_dict: Callable[[StateDict], None]) -> int:
         """Start a loop of the estimation, or let it go on where it was saved; see `lmzoo.core.iterations.Keeper`."""
         if self.stopped():  # in the last iteration of the loop before, which is done again
@@ -204,34 +207,25 @@ class Trainer(Keeper):
 
     def note(self, loop: int, done: int, state_dict: Callable[[], StateDict]) -> None:
         """An iteration of the estimation is done. Raises: Interrupted after a signal, when it is saved."""
-        stop = self.stopped()
-        if stop or time.monotonic() - self.saved_at >= self.options.checkpoint_seconds:
-            self.loops[loop] = done, state_dict()
-            self.progress.seconds = time.monotonic() - self.started
-            self.save()
-        if stop:
-            raise Interrupted
+        self.progress.seconds = time.monotonic() - self.started
+        self.save_if(False, lambda: self.loops.update({loop: (done, state_dict())}))
 
     def end(self) -> None:
         """A loop of the estimation has ended."""
         self.iterating = False
 
-    def save(self) -> None:
-        """Write ``last.pt``, without the weights where those of ``best.pt`` are the last. All ranks have to call it."""
+    def state(self) -> dict[str, Any]:
+        """What goes on, without the weights where those of ``best.pt`` are the last."""
         random, *others = ranks.all_gather(random_state(self.model.device))
-        descent = {"state": ()} if self.descent is None or self.loops else self.descent.state_dict()
-        checkpoint = {"progress": asdict(self.progress), "random": random}
+        state = {"state": ()} if self.descent is None or self.loops else self.descent.state_dict()
+        state["random"] = random
         if self.descent is not None or self.loops:
-            checkpoint["model"] = self.model.state_dict()
+            state["model"] = self.model.state_dict()
         if others:
-            checkpoint["other_ranks_random"] = tuple(others)
+            state["other_ranks_random"] = tuple(others)
         if self.loops:
-            checkpoint["estimation"] = {
-                str(loop): {"done": done, **state} for loop, (done, state) in self.loops.items()
-            }
-        if ranks.is_main():
-            self.run.save("last.pt", checkpoint | descent)
-        self.saved_at = time.monotonic()
+            state["estimation"] = {str(loop): {"done": done, **of} for loop, (done, of) in self.loops.items()}
+        return state
 
     def restore(self) -> None:
         """Go on from ``last.pt`` where there is one; a UserError for a damaged one. Call it inside `Run.alone`."""

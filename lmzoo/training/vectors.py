@@ -62,7 +62,7 @@ class Learning(SteppedLearner[Method]):
             "context": self.corpus.context,
             "words": len(self.model.words),
             "dimensions": matrix.shape[1],
-            "loss": self.position.metrics.get("train/loss"),
+            "loss": self.progress.metrics.get("train/loss"),
             "seconds": round(seconds, 3),
             "tokens_per_second": round(tokens / max(seconds, 1e-9), 1),
             "device": str(self.device),

@@ -169,7 +169,7 @@ def test_the_picture_weights_states_by_their_visits_in_the_first_lines(model, mo
         for visits in (*(expected_visits(model, torch.cat(some)) for some in (lines[:2], lines)), torch.ones(6))
     )
     text, words = torch.cat(lines), Vocabulary(["<eos>", *"abcde"])
-    corpus = SimpleNamespace(tokens={"valid": text}.get, train=text, vocabulary=words)
+    corpus = SimpleNamespace(splits={"valid": text, "train": text}, vocabulary=words)
     picture = model.images(corpus)["transitions/clusters"][0]
     torch.testing.assert_close(picture**2, few)
     assert not torch.allclose(few, all_lines, rtol=1e-3)

@@ -1,6 +1,7 @@
 """What every labeller has to do: learn, go on where it stopped, and label with what another one has learnt."""
 
-import tracemalloc
+import math
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from lmzoo.core import memory
 from lmzoo.core.configs import CONFIGS, defaults
-from lmzoo.core.errors import UserError, one_line
+from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers, packed, unpacked
 from lmzoo.labels.trees import Tree, parsed
-from lmzoo.runs.directory import Run
-from lmzoo.runs.labellers import restore
+from lmzoo.training.labels import NetworkDescent, learner_of
 
 ALL = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
 NAMES = [name for name in ALL if labellers.entries[name].kind != "tree"]
@@ -79,8 +78,9 @@ def begun(name: str) -> Labeller:
 @cache
 def learnt(name: str) -> Labeller:
     labeller, number = begun(name), 0
+    learner = learner_of(labeller)
     while number < labeller.steps:
-        metrics = labeller.step(number)
+        metrics = learner.step(number)
         assert all(isinstance(value, float) for value in metrics.values())
         number += 1
     return labeller
@@ -133,19 +133,20 @@ def test_those_that_learn_at_once_take_no_steps():
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*AT_ONCE}))
 def test_learning_goes_on_bit_for_bit(name: str):
-    first, second = begun(name), begun(name)
+    resumed = begun(name)
+    first, second = learner_of(begun(name)), learner_of(resumed)
     for number in range(2):
         first.step(number)
-    second.resume({key: value.clone() for key, value in first.progress().items()})
+    second.resume(deepcopy(first.progress()))
     torch.manual_seed(8)  # another process has other random numbers
     for number in range(2, learnt(name).steps):
         second.step(number)
     for key, value in learnt(name).state_dict().items():
-        assert torch.equal(second.state_dict()[key], value), key
+        assert torch.equal(resumed.state_dict()[key], value), key
 
 
 NETWORKS = [("birnn", SENTENCES), ("local", SENTENCES), ("treelstm", TREES)]
-OPTIMIZERS = ("adagrad", "adam", "sgd")
+OPTIMIZERS = ("adagrad", "adam", "adamw", "sgd")
 
 
 def network(name: str, sentences: list[Sentence], optimizer: str, **chosen: object) -> Any:
@@ -167,13 +168,14 @@ def test_each_optimizer_takes_the_step_of_its_paper(name: str, sentences: list[S
     parameters = dict(labeller.network.named_parameters())
     gradients = {key: parameter.grad for key, parameter in parameters.items() if parameter.grad is not None}
     norm = torch.cat([g.flatten() for g in gradients.values()]).norm()
-    labeller.step(0)
+    learner_of(labeller).step(0)
     for key, gradient in gradients.items():
         g = gradient * min(1, labeller.clip / norm) if labeller.clip else gradient
         words = key == "embedding.weight" and name == "treelstm"
-        if name == "treelstm" and not words:
+        if name == "treelstm" and not words and optimizer != "adamw":
             g = g + labeller.l2 * weights[key]
-        direction = {"sgd": g, "adam": g / (g.abs() + 1e-8), "adagrad": g / (g.abs() + 1e-10)}[optimizer]
+        adam = g / (g.abs() + 1e-8)
+        direction = {"sgd": g, "adam": adam, "adamw": adam, "adagrad": g / (g.abs() + 1e-10)}[optimizer]
         expected = weights[key] - (labeller.lr_words if words else labeller.lr) * direction
         torch.testing.assert_close(parameters[key], expected, rtol=1e-4, atol=1e-5)
     assert any(gradient.any() for gradient in gradients.values())
@@ -182,21 +184,30 @@ def test_each_optimizer_takes_the_step_of_its_paper(name: str, sentences: list[S
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(("name", "sentences"), NETWORKS)
 def test_each_optimizer_goes_on_bit_for_bit(name: str, sentences: list[Sentence], optimizer: str):
-    first, second = (network(name, sentences, optimizer, average=0.5) for _ in range(2))
+    labellers = [network(name, sentences, optimizer, average=0.5) for _ in range(2)]
+    first, second = map(NetworkDescent, labellers)
     for number in range(6):
         first.step(number)
         if number == 2:
-            second.resume({key: value.clone() for key, value in first.progress().items()})
+            second.resume(deepcopy(first.progress()))
         if number > 2:
             second.step(number)
-    for key, value in first.state_dict().items():
-        assert torch.equal(second.state_dict()[key], value), key
+    one, other = (labeller.state_dict() for labeller in labellers)
+    torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", ["birnn", "local", "rntn"])
-def test_an_optimizer_that_is_not_there_is_refused(name: str):
-    with pytest.raises(UserError, match=r"labeller.optimizer=lbfgs: must be one of adagrad, adam, sgd"):
-        labellers.build(options(name) | {"optimizer": "lbfgs"})
+@pytest.mark.parametrize("option", ["optimizer", "schedule"])
+def test_an_optimizer_or_schedule_that_is_not_there_is_refused(option: str):
+    labeller = network("birnn", SENTENCES, **{"optimizer": "adam", option: "lbfgs"})
+    with pytest.raises(UserError, match=rf"labeller: {option}.name=lbfgs: no such {option}"):
+        NetworkDescent(labeller)
+
+
+def test_the_rate_follows_its_schedule():
+    labeller = network("birnn", SENTENCES, "sgd", schedule="cosine", lr=0.5)
+    descent = NetworkDescent(labeller)
+    rates = [descent.step(number)["train/learning_rate"] for number in range(labeller.steps)]
+    assert rates == pytest.approx([(1 + math.cos(math.pi * n / len(rates))) / 4 for n in range(len(rates))])
 
 
 def test_texts_are_packed():
@@ -217,78 +228,23 @@ def test_averaged_weights_label_and_are_kept_and_learning_goes_on_from_its_own(n
         return labeller
 
     plain, model, resumed = begun(None), begun(0.6), begun(0.6)
+    descents = [NetworkDescent(labeller) for labeller in (plain, model, resumed)]
     expected: dict[str, torch.Tensor] = {}
     for number in range(15):
-        for labeller in (plain, model):
-            labeller.step(number)
+        for descent in descents[:2]:
+            descent.step(number)
         decay = min(0.6, (number + 1) / (number + 10))
         for key, value in plain.network.state_dict().items():
             expected[key] = decay * expected.get(key, value) + (1 - decay) * value
         if number == 5:
-            resumed.resume({key: value.clone() for key, value in model.progress().items()})
+            descents[2].resume(deepcopy(descents[1].progress()))
         if number > 5:
-            resumed.step(number)
-    kept = {
-        key.removeprefix("network."): value for key, value in model.state_dict().items() if key in plain.state_dict()
-    }
-    for key, value in expected.items():
-        torch.testing.assert_close(kept[key], value)
-        assert torch.equal(model.network.state_dict()[key], plain.network.state_dict()[key])
-        assert torch.equal(resumed.state_dict()[f"network.{key}"], kept[key])
+            descents[2].step(number)
+    torch.testing.assert_close(model.network.state_dict(), plain.network.state_dict(), rtol=0, atol=0)
+    with descents[1].optimization.average.in_place(), descents[2].optimization.average.in_place():
+        kept = model.state_dict()
+        torch.testing.assert_close(dict(model.network.state_dict()), expected)
+        torch.testing.assert_close(resumed.state_dict(), kept, rtol=0, atol=0)
     averaged = begun(None)
-    averaged.load_state_dict(model.state_dict())
-    torch.testing.assert_close(averaged.network.state_dict(), expected)
-    assert averaged.label(sentences) == model.label(sentences)
-    seen = []
-    model.network.register_forward_pre_hook(
-        lambda network, _: seen.append({key: value.clone() for key, value in network.state_dict().items()})
-    )
-    model.label(sentences)
-    torch.testing.assert_close(seen[0], expected)
-    model.load_state_dict(averaged.state_dict())
-    assert model.average is None
-
-
-@pytest.mark.parametrize(
-    ("name", "key", "value", "message"),
-    [
-        ("crf", "moves", torch.full((5, 5), torch.nan), "weights of moves are no numbers"),
-        ("crf", "place", torch.tensor([10**9]), "shape mismatch"),
-        ("hmm_tagger", "words", packed(["a", "a"]), "out of bounds"),
-        ("majority", "labels", packed(["N"]), r"zip\(\) argument 2 is shorter"),
-        ("majority", "labels", torch.full((9,), 200, dtype=torch.uint8), "UnicodeDecodeError"),
-        ("birnn", "network.output.bias", None, 'Missing key.s. in state_dict: "output.bias"'),
-    ],
-)
-def test_what_another_labeller_has_saved_is_refused(name: str, key: str, value: torch.Tensor | None, message: str):
-    saved = {k: v for k, v in (dict(learnt(name).state_dict()) | {key: value}).items() if v is not None}
-    with pytest.raises(UserError, match=message) as refused:
-        restore(Run(Path("r")), "best.pt", saved, built(name).load_state_dict)
-    assert len(one_line(refused.value)) <= 300
-
-
-def test_scores_that_are_infinite_give_no_labels():
-    """Or the best labels would be any."""
-    saved = dict(learnt("birnn").state_dict())
-    model = built("birnn")
-    model.load_state_dict(saved | {"network.output.bias": torch.full_like(saved["network.output.bias"], torch.inf)})
-    with pytest.raises(UserError, match="scores of labels are no numbers"):
-        model.label(SENTENCES)
-
-
-@pytest.mark.parametrize("name", ["hmm_tagger", "crf", "perceptron", "birnn"])
-def test_tables_that_the_machine_cannot_hold_are_refused_with_their_size(name: str, monkeypatch: pytest.MonkeyPatch):
-    """As where words were taken for labels."""
-    words = [f"w{i}" for i in range(2000)]
-    sentence = Sentence(words, [f"L{i}" for i in range(2000)], [[] for _ in words])
-    monkeypatch.setattr(memory, "total", lambda: 1 << 25)
-    tracemalloc.start()
-    try:
-        with pytest.raises(
-            UserError, match=r"(2,000 labels|2,000 states).* need [\d,.]+ GiB, and the machine has 0.0; is task.label"
-        ):
-            built(name).start([sentence], 0)
-        assert tracemalloc.get_traced_memory()[1] < 1 << 27
-    finally:
-        tracemalloc.stop()
-    built(name).start(SENTENCES, 0)
+    averaged.load_state_dict(kept)
+    torch.testing.assert_close(dict(averaged.network.state_dict()), expected)

@@ -25,7 +25,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[list[torch
 
     def noted(self: Descent, window: Any) -> dict[str, float]:
         metrics = step(self, window)
-        steps.append(self.parameters[0].detach().clone())
+        steps.append(self.optimization.parameters[0].detach().clone())
         return metrics
 
     monkeypatch.setattr(Descent, "step", noted)
@@ -128,4 +128,4 @@ def test_the_rate_is_in_proportion_to_a_random_length(monkeypatch: pytest.Monkey
     metrics = descent.step(window)
     gradient = torch.full((4,), 0.25) - torch.tensor([0, 1.0, 0, 0])
     torch.testing.assert_close(model.w.detach(), -gradient * 2 / 4)
-    assert metrics["train/learning_rate"] == descent.optimizer.param_groups[0]["lr"] == 1.0
+    assert metrics["train/learning_rate"] == descent.optimization.optimizer.param_groups[0]["lr"] == 1.0

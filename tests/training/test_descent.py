@@ -10,7 +10,8 @@ from toy_model import CONSTANT, SGD, Unigram, corpus_of, trainer_options
 
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import Window
-from lmzoo.training.descent import Descent, NotFinite
+from lmzoo.training.descent import Descent
+from lmzoo.training.optimization import NotFinite
 
 LINES = [1, 2, 0, 3, 3, 1, 0, 2, 0]
 """Three sentences of 3, 4 and 2 tokens."""
@@ -87,14 +88,14 @@ def test_a_gradient_longer_than_the_limit_is_shortened_to_it(clip: float | None,
 
 def test_a_step_that_fails_leaves_the_rate_as_it_was(monkeypatch: pytest.MonkeyPatch):
     descent = descent_of(Unigram(4), corpus_of([1, 2, 3, 0] * 9), batch_size=1, bptt=9, random_bptt=True)
-    (group,) = descent.optimizer.param_groups
+    (group,) = descent.optimization.optimizer.param_groups
     rates = []
 
     def fail() -> None:
         rates.append(group["lr"])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(descent.optimizer, "step", fail)
+    monkeypatch.setattr(descent.optimization.optimizer, "step", fail)
     window = next(descent.windows.epoch(0))
     with pytest.raises(KeyboardInterrupt):
         descent.step(window)

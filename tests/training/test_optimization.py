@@ -19,6 +19,7 @@ OPTIMIZERS = {
 }
 SCHEDULES = {
     "constant": {"warmup": 5},
+    "linear": {},
     "step": {"hold_epochs": 150, "factor": 0.9},
     "cosine": {"warmup": 5, "floor": 0.1},
     "plateau": {"factor": 0.5, "patience": 20},
@@ -47,7 +48,7 @@ def test_the_optimum_of_a_convex_problem_is_found(optimizer: str, schedule: str)
     for epoch in range(STEPS):
         for window in descent.windows.epoch(epoch):
             perplexity = descent.step(window)["perplexity/train"]
-        descent.note_validation(perplexity)
+        descent.optimization.note_validation(perplexity)
     shares = [text.count(word) / len(text) for word in range(4)]
     assert perplexity == pytest.approx(math.exp(-sum(p * math.log(p) for p in shares)), rel=1e-5)
 
@@ -61,14 +62,14 @@ def test_a_checkpoint_whose_steps_were_not_fused_goes_on(optimizer: str):
     windows = list(whole.windows.epoch(0))
     for window in windows:
         whole.step(window)
-    begun.optimizer.param_groups[0]["fused"] = False
+    begun.optimization.optimizer.param_groups[0]["fused"] = False
     for window in windows[:2]:
         begun.step(window)
     resumed.model.load_state_dict(begun.model.state_dict())
     resumed.load_state_dict(begun.state_dict())
     for window in windows[2:]:
         resumed.step(window)
-    assert resumed.optimizer.param_groups[0]["fused"] is True
+    assert resumed.optimization.optimizer.param_groups[0]["fused"] is True
     torch.testing.assert_close(resumed.model.state_dict(), whole.model.state_dict())
 
 
@@ -218,6 +219,10 @@ def rates(schedule: Mapping[str, Any], after: Sequence[float | None] = (None,) *
 def test_the_constant_rate_grows_to_its_height():
     assert rates(CONSTANT) == [2.0] * 12
     assert rates({"name": "constant", "warmup": 3}) == [0.5, 1.0, 1.5] + [2.0] * 9
+
+
+def test_the_line_falls_to_0():
+    assert rates({"name": "linear"}) == pytest.approx([2 - step / 6 for step in range(12)])
 
 
 def test_steps_begin_after_the_epochs_that_hold():

@@ -105,7 +105,7 @@ def test_frozen_tables_score_alike_and_thaw(build):
 def test_words_are_put_into_the_clusters_of_the_text(clustering):
     text, model = words(100), make("vlhmm", clustering=clustering)
     before = model.cluster.clone()
-    model.estimate(SimpleNamespace(train=text))
+    model.estimate(SimpleNamespace(splits={"train": text}))
     assert model.cluster.equal(word_clusters(clustering, text, V, 3))
     assert not model.cluster.equal(before)
 

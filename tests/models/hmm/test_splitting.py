@@ -41,7 +41,7 @@ def test_split_states_emit_and_lead_on_as_their_parents(name, options, monkeypat
     logprobs, _ = child.eval()(tokens, child.initial_state(6))
     assert (logprobs - expected).abs().max() > 1e-6
     child.parent = "parent"
-    child.estimate(SimpleNamespace(train=words(100)))
+    child.estimate(SimpleNamespace(splits={"train": words(100)}))
     assert child.cluster.equal(parent.cluster)  # with which its weights were learnt
     twins = vectors(child.origin).view(12, 4, -1)
     assert (twins[:, 0] - twins[:, 1]).norm() < 0.3 * twins[:, 0].norm()

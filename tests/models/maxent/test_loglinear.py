@@ -62,7 +62,7 @@ def test_classes_are_the_brown_clusters_of_the_text(corpus: Corpus):
 
 def test_a_word_that_the_text_lacks_is_possible():
     model = LogLinear(vocabulary_size=V, **OPTIONS)
-    model.estimate(SimpleNamespace(train=torch.tensor([1, 2, 0])))
+    model.estimate(SimpleNamespace(splits={"train": torch.tensor([1, 2, 0])}))
     assert bool(torch.isfinite(model.predict(model.initial_state(1))).all())
 
 
@@ -92,7 +92,7 @@ def test_templates_help_where_they_are_the_source_s(corpus: Corpus):
     for _ in range(4000):
         words.append(int(torch.multinomial(table[words[-2]], 1, generator=chance)))
     words = [word + 1 for word in words]  # one long line
-    text = SimpleNamespace(train=torch.tensor([*words[:3000], 0]))
+    text = SimpleNamespace(splits={"train": torch.tensor([*words[:3000], 0])})
     plain, skipping = (
         LogLinear(vocabulary_size=21, **OPTIONS | {"order": 3, "l2": [0.1, 2.0], "templates": templates})
         for templates in ([], ["w2"])
