@@ -217,7 +217,7 @@ class Trainer(Loop, Keeper):
     def state(self) -> dict[str, Any]:
         """What goes on, without the weights where those of ``best.pt`` are the last."""
         random, *others = ranks.all_gather(random_state(self.model.device))
-        state = {"state": ()} if self.descent is None or self.loops else self.descent.state_dict()
+        state: dict[str, Any] = {"state": ()} if self.descent is None or self.loops else self.descent.state_dict()
         state["random"] = random
         if self.descent is not None or self.loops:
             state["model"] = self.model.state_dict()
