@@ -1,42 +1,40 @@
-"""Iterations of an estimation, such as EM: they are saved, and a run goes on from the last one."""
+"""Iterations of an estimation, such as EM: a run saves them, and goes on from the last one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import count
 from typing import Any
 
 from lmzoo.core.progress import Bar
 
 StateDict = Mapping[str, Any]
 
-
-class Keeper:
-    """Saves the iterations of an estimation, whose loops are numbered 0, 1, … in their order. This class saves none."""
-
-    def begin(self, loop: int, start: Callable[[], None], load_state_dict: Callable[[StateDict], None]) -> int:
-        """Start a loop, or load its saved state, and hold signals back until `end`; returns the iterations done."""
-        start()
-        return 0
-
-    def note(self, loop: int, done: int, state_dict: Callable[[], StateDict]) -> None:
-        """An iteration is done; may save, and end the loop by an exception."""
-
-    def end(self) -> None:
-        """A loop has ended, of itself or by an exception."""
+Iterate = Callable[
+    [int, str, Callable[[], StateDict], Callable[[StateDict], None], Callable[[], None], Callable[[], Sequence[str]]],
+    Iterator[int],
+]
+"""Has the arguments of `iterations`, in their order."""
 
 
-_keeping: ContextVar[tuple[Keeper, Iterator[int]]] = ContextVar("keeping", default=(Keeper(), count()))
+def _unsaved(total: int, what: str, _: Any, __: Any, start: Callable[[], None], notes: Any) -> Iterator[int]:
+    start()
+    with Bar(total, "iteration", what) as bar:
+        for number in range(total):
+            yield number
+            bar.update(*notes())
+
+
+_iterate: ContextVar[Iterate] = ContextVar("iterate", default=_unsaved)
 
 
 @contextmanager
-def kept_by(keeper: Keeper) -> Iterator[None]:
-    """A context in which a keeper saves the loops of `iterations`."""
-    token = _keeping.set((keeper, count()))
+def iterated_by(iterate: Iterate) -> Iterator[None]:
+    """A context in which this does the loops of `iterations`, to save them."""
+    token = _iterate.set(iterate)
     try:
         yield
     finally:
-        _keeping.reset(token)
+        _iterate.reset(token)
 
 
 def iterations(
@@ -57,14 +55,4 @@ def iterations(
         start: does what comes before the first iteration, which is not done again where the loop goes on.
         notes: what a line of the log has beside the number of iterations.
     """
-    keeper, numbers = _keeping.get()
-    loop = next(numbers)
-    begun = keeper.begin(loop, start, load_state_dict)
-    try:
-        with Bar(total, "iteration", what, begun) as bar:
-            for number in range(begun, total):
-                yield number
-                bar.update(*notes())
-                keeper.note(loop, number + 1, state_dict)
-    finally:
-        keeper.end()
+    return _iterate.get()(total, what, state_dict, load_state_dict, start, notes)

@@ -1,17 +1,18 @@
 """The loop that trains any model."""
 
+import itertools
 import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import Interrupted, UserError
-from lmzoo.core.iterations import Keeper, StateDict, kept_by
+from lmzoo.core.iterations import StateDict, iterated_by
 from lmzoo.core.progress import Bar
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import Window
@@ -30,7 +31,7 @@ from lmzoo.training.signals import stop_signals
 log = logging.getLogger(__name__)
 
 
-class Trainer(Loop, Keeper):
+class Trainer(Loop):
     """Fits one language model to one corpus in one run directory; a UserError for a bad option.
 
     After every step ``observe(progress, metrics)`` is called with scalars tagged ``train/…``; after every check with
@@ -53,7 +54,7 @@ class Trainer(Loop, Keeper):
         super().__init__(run, options.checkpoint_seconds)
         self.model, self.corpus, self.options, self.observe = model, corpus, options, observe
         self.loops: dict[int, tuple[int, StateDict]] = {}  # of an estimation that is not over
-        self.iterating = False
+        self.iterating, self.numbers = False, itertools.count()  # of the loops
         self.descent: Descent | None = None
         if any(parameter.requires_grad for parameter in model.parameters()):
             if options.precision == "bfloat16" and not model.autocast:
@@ -162,7 +163,10 @@ class Trainer(Loop, Keeper):
             start_from(self.model, self.corpus, self.options.from_, self.run.config()["model"])
         else:
             hand_over(self.model, self.corpus)
-            with self.keeping():
+            with ExitStack() as stack:
+                if ranks.world_size() == 1:  # several may not iterate alike, so none of them saves iterations
+                    self.stopped = stack.enter_context(stop_signals(lambda: self.iterating))
+                    stack.enter_context(iterated_by(self.iterate))
                 self.model.estimate(self.corpus)
         stopped = self.stopped()
         self.progress.step_seconds = self.progress.seconds = time.monotonic() - self.started
@@ -182,37 +186,36 @@ class Trainer(Loop, Keeper):
         if stopped:
             raise Interrupted
 
-    @contextmanager
-    def keeping(self) -> Iterator[None]:
-        """A context in which iterations are saved; a signal ends it at once where there are none."""
-        if ranks.world_size() > 1:  # several may not iterate alike, so none of them saves iterations
-            yield
-            return
-        with stop_signals(lambda: self.iterating) as self.stopped, kept_by(self):
-            yield
-
-    def begin(self, loop: int, start: Callable[[], None], load_state_dict: Callable[[StateDict], None]) -> int:
-        """Start a loop of the estimation, or let it go on where it was saved; see `lmzoo.core.iterations.Keeper`."""
+    def iterate(
+        self,
+        total: int,
+        what: str,
+        state_dict: Callable[[], StateDict],
+        load_state_dict: Callable[[StateDict], None],
+        start: Callable[[], None],
+        notes: Callable[[], Sequence[str]],
+    ) -> Iterator[int]:
+        """A loop of the estimation, saved as steps are; see `lmzoo.core.iterations.iterations`."""
         if self.stopped():  # in the last iteration of the loop before, which is done again
             raise Interrupted
-        done, state = self.loops.get(loop, (0, {}))
-        if done:
-            log.info("the estimation goes on after iteration %d", done)
+        loop = next(self.numbers)
+        begun, state = self.loops.get(loop, (0, {}))
+        if begun:
+            log.info("the estimation goes on after iteration %d", begun)
             with self.run.reading("last.pt"):
                 load_state_dict(state)
         else:
             start()
         self.iterating = True
-        return done
-
-    def note(self, loop: int, done: int, state_dict: Callable[[], StateDict]) -> None:
-        """An iteration of the estimation is done. Raises: Interrupted after a signal, when it is saved."""
-        self.progress.seconds = time.monotonic() - self.started
-        self.save_if(False, lambda: self.loops.update({loop: (done, state_dict())}))
-
-    def end(self) -> None:
-        """A loop of the estimation has ended."""
-        self.iterating = False
+        try:
+            with Bar(total, "iteration", what, begun) as bar:
+                for done in range(begun + 1, total + 1):
+                    yield done - 1
+                    bar.update(*notes())
+                    self.progress.seconds = time.monotonic() - self.started
+                    self.save_if(False, lambda done=done: self.loops.update({loop: (done, state_dict())}))
+        finally:
+            self.iterating = False
 
     def state(self) -> dict[str, Any]:
         """What goes on, without the weights where those of ``best.pt`` are the last."""
