@@ -72,10 +72,6 @@ class Learning(Learner):
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
         self.sources = models.sources(options.model) | sources(TrainerOptions, options.trainer, "trainer.")
 
-    def so_far(self) -> tuple[int, float, int]:
-        progress = self.trainer.progress
-        return progress.step, progress.seconds, progress.tokens
-
     def prepare(self, board: Board) -> dict[str, Any]:
         options = self.options
         device = resolve_device(options.device)
@@ -108,7 +104,7 @@ class Learning(Learner):
 
     def restore(self) -> None:
         self.trainer.restore()
-        self.resumed = self.trainer.resumed
+        self.resumed, self.progress = self.trainer.resumed, self.trainer.progress
 
     def described(self) -> Iterator[str]:
         device = f"{self.trainer.model.device}"

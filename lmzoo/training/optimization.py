@@ -185,16 +185,10 @@ class Optimization:
         return get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
 
     def step(self, loss: float, norm: Tensor, length: float, share: tuple[int, int] = (1, 1)) -> dict[str, float]:
-        """Take a step down the gradient that `backward` computed.
+        """Step down the gradient of `backward`, whose ``norm`` has this ``length``, with a ``share`` of the rate.
 
-        Args:
-            loss: its value.
-            norm, length: what `backward` returned, and its value.
-            share: numerator and denominator of the part of its rate with which the step is taken.
-
-        Returns: learning rate and gradient norm, by their tags in TensorBoard.
-
-        Raises: NotFinite, before any weight has changed.
+        Returns: learning rate and gradient norm, by their tags in TensorBoard. Raises: NotFinite, before any weight has
+        changed.
         """
         for what, value in (("loss", loss), ("gradient", length)):
             if not math.isfinite(value):

@@ -25,6 +25,7 @@ from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import logging_to
 from lmzoo.runs.made_from import foreknown
 from lmzoo.runs.provenance import origins
+from lmzoo.training.progress import Progress
 
 log = logging.getLogger(__name__)
 
@@ -57,19 +58,17 @@ class Learner(ABC):
 
     Attributes:
         corpus: the text; of labelled texts its words.
+        progress: how far it has come, known after `restore`.
         sources: what its options name it to be made from; see `lmzoo.core.options.sources`.
         resumed: whether `restore` has found a checkpoint.
         unsealed: files of what is learnt that have no checksum of their own, as checkpoints do.
     """
 
     corpus: Corpus
+    progress: Progress
     sources: Mapping[str, Sequence[str]]
     resumed: bool = False
     unsealed: Sequence[str] = ()
-
-    @abstractmethod
-    def so_far(self) -> tuple[int, float, int]:
-        """How many steps are taken, for how many seconds it has learnt, and how many tokens it has read."""
 
     @abstractmethod
     def prepare(self, board: Board) -> dict[str, Any]:
@@ -142,14 +141,14 @@ def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, A
         learner.restore()
         ranks.require_same("configuration", config)
         ranks.require_same("text", corpus.sha256)
-        step, seconds, _ = learner.so_far()
-        ranks.require_same("checkpoint", step)
+        ranks.require_same("checkpoint", learner.progress.step)
         if ranks.is_main():
             run.begin(config, corpus, made_from)
         for line in (*learner.described(), *notes, *(f"warning: {warning}" for warning in warnings)):
             log.info("%s", line)
         if learner.resumed:
-            log.info("resumed at step %d, %.1f s of training behind it", step, seconds)
+            done = learner.progress
+            log.info("resumed at step %d, %.1f s of training behind it", done.step, done.seconds)
         learner.fit()
         ranks.barrier()
         learnt = {kind.learner: config[kind.learner]["name"], "seed": options.seed, "warnings": warnings}
@@ -171,7 +170,7 @@ def _publish(kind: Kind, config: Mapping[str, Any], results: Mapping[str, Any], 
     metrics = {
         _tag(kind, name, results): value for name, value in kind.figures(results).items() if math.isfinite(value)
     }
-    _, _, tokens = learner.so_far()
+    tokens = learner.progress.tokens
     board.hyperparameters(first | options, metrics, tokens)
     for name, (matrix, labels) in learner.images().items():
         board.image(name, matrix, tokens, labels)

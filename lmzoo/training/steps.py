@@ -71,13 +71,6 @@ class SteppedLearner(Learner, Loop, Generic[M]):
         self.kind, self.name = registry.kind, chosen["name"]
         self.model, self.sources = registry.build(chosen), registry.sources(chosen)
 
-    def so_far(self) -> tuple[int, float, int]:
-        return self.progress.step, self.progress.seconds, self.tokens_after(self.progress.step)
-
-    def tokens_after(self, number: int) -> int:
-        """How many tokens have been read after so many steps."""
-        return self.text_tokens * min(number, self.model.steps) // self.model.epoch
-
     def take_step(self, number: int) -> dict[str, float]:
         """A step of the model, the first being 0. Returns: figures by their tags in TensorBoard."""
         return self.model.step(number)
@@ -136,9 +129,9 @@ class SteppedLearner(Learner, Loop, Generic[M]):
             progress.step += 1
             now = time.monotonic()
             progress.seconds = now - self.started
-            tokens = self.tokens_after(progress.step)
-            speed = (tokens - self.tokens_after(progress.step - 1)) / max(now - begun, 1e-9)
-            self.board.scalars(progress.metrics | {"train/tokens_per_second": speed}, tokens)
+            before, progress.tokens = progress.tokens, self.text_tokens * progress.step // self.model.epoch
+            speed = (progress.tokens - before) / max(now - begun, 1e-9)
+            self.board.scalars(progress.metrics | {"train/tokens_per_second": speed}, progress.tokens)
             bar.update(*(f"{name} {value:.4g}" for name, value in progress.metrics.items()))
             yield progress.step == self.model.steps
         if not self.model.steps:

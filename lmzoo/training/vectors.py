@@ -56,14 +56,13 @@ class Learning(SteppedLearner[Method]):
         if not bool(matrix.float().isfinite().all()):  # no program reads such vectors
             raise UserError("the vectors are not finite", "choose other options of the method and another run_dir")
         self.run.write(VECTORS, encoded(WordVectors(self.model.words, matrix), "word2vec"))
-        _, seconds, tokens = self.so_far()
         return {
             "corpus": self.corpus.name,
             "context": self.corpus.context,
             "words": len(self.model.words),
             "dimensions": matrix.shape[1],
             "loss": self.progress.metrics.get("train/loss"),
-            "seconds": round(seconds, 3),
-            "tokens_per_second": round(tokens / max(seconds, 1e-9), 1),
+            "seconds": round(self.progress.seconds, 3),
+            "tokens_per_second": round(self.progress.tokens / max(self.progress.seconds, 1e-9), 1),
             "device": str(self.device),
         }
