@@ -9,11 +9,8 @@ from lmzoo.core.progress import Bar
 
 StateDict = Mapping[str, Any]
 
-Iterate = Callable[
-    [int, str, Callable[[], StateDict], Callable[[StateDict], None], Callable[[], None], Callable[[], Sequence[str]]],
-    Iterator[int],
-]
-"""Has the arguments of `iterations`, in their order."""
+Iterate = Callable[..., Iterator[int]]
+"""Has the arguments of `iterations`, all by position."""
 
 
 def _unsaved(total: int, what: str, _: Any, __: Any, start: Callable[[], None], notes: Any) -> Iterator[int]:

@@ -20,7 +20,7 @@ from lmzoo.runs.checkpoint import require_numbers
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, restore
 from lmzoo.runs.loading import load, so_far
-from lmzoo.training.optimization import Optimization, optimizers, schedules
+from lmzoo.training.optimization import Optimization
 from lmzoo.training.session import log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
@@ -37,11 +37,14 @@ class NetworkDescent:
     """Gradient descent of a labeller that is a network, after its `start`."""
 
     def __init__(self, labeller: NetworkLabeller):
-        self.labeller = labeller
-        self.optimization = Optimization(
-            labeller.parameter_groups(), *groups_of(labeller), steps_per_epoch=labeller.epoch, steps=labeller.steps,
-            clip=labeller.clip, average_decay=labeller.options["average"],
-        )  # fmt: skip
+        self.labeller, options = labeller, labeller.options
+        optimizer = completed({"name": options["optimizer"], "lr": options["lr"]}, "optimizer")
+        schedule = completed({"name": options["schedule"]}, "schedule")
+        with named_by("labeller"):
+            self.optimization = Optimization(
+                labeller.parameter_groups(), optimizer, schedule, steps_per_epoch=labeller.epoch, steps=labeller.steps,
+                clip=labeller.clip, average_decay=options["average"],
+            )  # fmt: skip
 
     def step(self, number: int) -> dict[str, float]:
         """Take a step, the first being 0. Returns: figures by their tags in TensorBoard. Raises: NotFinite."""
@@ -69,16 +72,6 @@ def learner_of(labeller: Labeller) -> Labeller | NetworkDescent:
     return NetworkDescent(labeller) if isinstance(labeller, NetworkLabeller) else labeller
 
 
-def groups_of(labeller: NetworkLabeller) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of its optimizer and its schedule, as `lmzoo train` has them; a UserError for unknown ones."""
-    optimizer = completed({"name": labeller.options["optimizer"], "lr": labeller.lr}, "optimizer")
-    schedule = completed({"name": labeller.options["schedule"]}, "schedule")
-    with named_by("labeller"):
-        optimizers.check(optimizer, "parameters")
-        schedules.check(schedule, "optimizer", "steps_per_epoch", "steps")
-    return optimizer, schedule
-
-
 class Learning(SteppedLearner[Labeller]):
     """A labeller. Where it asks for that it is measured on valid after each epoch, and the best one is kept."""
 
@@ -88,8 +81,6 @@ class Learning(SteppedLearner[Labeller]):
 
     def __init__(self, options: Options, run: Run):
         super().__init__(options, run, labellers, options.labeller)
-        if isinstance(self.model, NetworkLabeller):
-            groups_of(self.model)
         self.task, self.texts, self.corpus = load_task(options.task, self.model, self.name)
         self.train = self.texts["train"].sentences
         self.known_words = {word for sentence in self.train for word in sentence.words}
@@ -100,6 +91,7 @@ class Learning(SteppedLearner[Labeller]):
         coded = [replace(sentence, labels=self.task.coded(sentence.labels)) for sentence in self.train]
         self.model.start(coded, self.options.seed)
         self.learner = learner_of(self.model)
+        self.optimization = self.learner.optimization if isinstance(self.learner, NetworkDescent) else None
 
     def begin(self) -> None:
         self.model.begin()
@@ -126,14 +118,13 @@ class Learning(SteppedLearner[Labeller]):
                 if -figure < self.progress.best:
                     self.progress.best = -figure
                     self.keep()
-            if isinstance(self.learner, NetworkDescent):
-                self.learner.optimization.note_validation(-figure)
+            if self.optimization is not None:
+                self.optimization.note_validation(-figure)
         return metrics
 
     def averaged(self) -> AbstractContextManager[None]:
         """A context in which the weights are the averaged ones, where there are any."""
-        learner = self.learner
-        return learner.optimization.average.in_place() if isinstance(learner, NetworkDescent) else nullcontext()
+        return nullcontext() if self.optimization is None else self.optimization.average.in_place()
 
     def keep(self) -> None:
         """Let the labeller of now be the best one."""

@@ -187,14 +187,9 @@ class Trainer(Loop):
             raise Interrupted
 
     def iterate(
-        self,
-        total: int,
-        what: str,
-        state_dict: Callable[[], StateDict],
-        load_state_dict: Callable[[StateDict], None],
-        start: Callable[[], None],
-        notes: Callable[[], Sequence[str]],
-    ) -> Iterator[int]:
+        self, total: int, what: str, state_dict: Callable[[], StateDict], load_state_dict: Callable[[StateDict], None],
+        start: Callable[[], None], notes: Callable[[], Sequence[str]],
+    ) -> Iterator[int]:  # fmt: skip
         """A loop of the estimation, saved as steps are; see `lmzoo.core.iterations.iterations`."""
         if self.stopped():  # in the last iteration of the loop before, which is done again
             raise Interrupted

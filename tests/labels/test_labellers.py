@@ -15,6 +15,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers, packed, unpacked
 from lmzoo.labels.trees import Tree, parsed
 from lmzoo.training.labels import NetworkDescent, learner_of
+from lmzoo.training.optimization import optimizers
 
 ALL = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
 NAMES = [name for name in ALL if labellers.entries[name].kind != "tree"]
@@ -201,6 +202,25 @@ def test_an_optimizer_or_schedule_that_is_not_there_is_refused(option: str):
     labeller = network("birnn", SENTENCES, **{"optimizer": "adam", option: "lbfgs"})
     with pytest.raises(UserError, match=rf"labeller: {option}.name=lbfgs: no such {option}"):
         NetworkDescent(labeller)
+
+
+def test_a_labeller_learns_by_an_optimizer_of_one_s_own(monkeypatch: pytest.MonkeyPatch):
+    """Groups of parameters keep their rates, and nothing but the rate has to be known of it."""
+
+    def own(*, parameters: list[dict[str, Any]], lr: float) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=lr)
+
+    monkeypatch.setitem(optimizers.entries, "own", own)
+    first, resumed, sgd = (network("treelstm", TREES, name) for name in ("own", "own", "sgd"))
+    descents = [NetworkDescent(labeller) for labeller in (first, resumed, sgd)]
+    for number in range(4):
+        assert descents[0].step(number) == pytest.approx(descents[2].step(number))
+        if number == 1:
+            descents[1].resume(deepcopy(descents[0].progress()))
+        if number > 1:
+            descents[1].step(number)
+    torch.testing.assert_close(first.state_dict(), resumed.state_dict(), rtol=0, atol=0)
+    torch.testing.assert_close(first.state_dict(), sgd.state_dict())
 
 
 def test_the_rate_follows_its_schedule():
