@@ -38,6 +38,8 @@ from lmzoo.runs.settings import flatten
 
 ROOT = Path(inspect.getfile(lmzoo)).parent.parent
 DOCS = ROOT / "docs"
+TEACHER = ("teacher", "teacher_weight")
+"""Options that were the trainer's, and are the model's."""
 KEPT = ("results.json", "config.yaml", "provenance.json", "train.log")
 AGAIN = "again.json"
 
@@ -112,7 +114,12 @@ class Kept:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        return OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml"))
+        """As the run has it, with the teacher where its options are now."""
+        config = OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml"))
+        teacher = {key: config["trainer"].pop(key) for key in TEACHER if key in config.get("trainer", {})}
+        if config.get("model", {}).get("name") == "twolevel_hmm":
+            config["model"] |= teacher
+        return config
 
     @cached_property
     def options(self) -> dict[str, Any]:
@@ -140,7 +147,7 @@ class Kept:
     @property
     def overrides(self) -> list[str]:
         """What was typed; of a run of a sweep, with the value that it has of each list, a preset's too."""
-        typed = self.last_start["argv"][1:]
+        typed = [argument.replace("trainer.teacher", "model.teacher") for argument in self.last_start["argv"][1:]]
         if "-m" not in typed:
             return typed
         values = dict(override.split("=", 1) for override in typed if override != "-m")
