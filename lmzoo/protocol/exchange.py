@@ -57,6 +57,7 @@ def read_logprobs(path: Path, split: str, tokens: Tensor, vocabulary: Vocabulary
             if not {split, name} <= set(file.files):
                 raise UserError(f"{path}: has no arrays {split} and {name}", "write both, or choose another --split")
             for array, most in ((split, MOST_BYTES * len(tokens)), (name, 0)):
+                assert file.zip is not None
                 if file.zip.getinfo(f"{array}.npy").file_size > most + HEADER:
                     raise UserError(f"{path}: {array} has more bytes than the {len(tokens):,} tokens of the run need",
                                     "count each word and one <eos> a line, and name a run of that text")  # fmt: skip
