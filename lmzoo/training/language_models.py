@@ -65,12 +65,17 @@ class Learning(Learner):
         self.options, self.run = options, run
         check(TrainerOptions, options.trainer, "trainer.")
         models.check(options.model, "vocabulary_size")
+        begun, others = options.trainer["from"], models.sources(options.model)
+        if begun is not None and (starts := others.keys() - {"model.teacher"}):  # a teacher goes with any start
+            raise UserError(
+                f"trainer.from={begun}: is where the model starts, and so is {min(starts)}", "leave one out"
+            )
         optimizers.check(options.optimizer, "parameters")
         schedules.check(options.schedule, "optimizer", "steps_per_epoch", "steps")
         self.corpus = configured_corpus({"corpus": options.corpus, "trainer": options.trainer})
         if "valid" not in self.corpus.splits:
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")
-        self.sources = models.sources(options.model) | sources(TrainerOptions, options.trainer, "trainer.")
+        self.sources = others | sources(TrainerOptions, options.trainer, "trainer.")
 
     def prepare(self, board: Board) -> dict[str, Any]:
         options = self.options

@@ -59,8 +59,8 @@ class TwoLevelHMM(NeuralBlockHMM):
         teacher_weight: of the cross-entropy with the teacher, that with the text having 1.
     """
 
-    lesson: HasVectors | None = None
-    """The model of the teacher."""
+    lesson: tuple[HasVectors] | None = None
+    """The teacher; in a tuple, as it is no part of this model."""
     imitation: Tensor | float = 0.0
     """That cross-entropy in the last window of training."""
 
@@ -113,12 +113,12 @@ class TwoLevelHMM(NeuralBlockHMM):
     def imitate(self, teacher: LanguageModel) -> None:
         if not (isinstance(teacher, HasVectors) and hasattr(teacher.output, "predict_clusters")):
             raise UserError("only an rnn, gru or lstm teaches", "name a recurrent run")
-        self.lesson = teacher
+        self.lesson = (teacher,)
 
     def note(self, tokens: Tensor, state: State, tables: BlockTables, chain: Chain, beliefs: Tensor) -> None:
         if self.lesson is None:
             return
-        teacher, transitions = self.lesson, tables.transitions
+        (teacher,), transitions = self.lesson, tables.transitions
         assert isinstance(teacher, LanguageModel)
         assert isinstance(transitions, TwoLevel)
         with torch.no_grad():
