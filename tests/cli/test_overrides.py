@@ -74,7 +74,7 @@ from command_line import SMALL, command
         ("-m optimizer.lr=tag(log,interval(1,2))", ": an interval needs a search; add hydra/sweeper=search"),
         (
             "corpus.train=a,b",
-            """before it; a list is 'corpus.train=[a,b]', a name with a comma "corpus.train='a,b'\"""",
+            """-m does; a list is 'corpus.train=[a,b]', a name with a comma "corpus.train='a,b'\"""",
         ),
         ("--run --multirun", "Only one of --run, --multirun"),
         ("run_dir=${nope}", "Interpolation key 'nope' not found"),
