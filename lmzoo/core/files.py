@@ -96,10 +96,9 @@ def input_stream(path: Path) -> Iterator[BufferedReader]:
 def read_bytes(path: Path, most: int) -> bytes:
     """The contents of a file of at most so many bytes; a UserError as `input_stream` has it, and for a larger one."""
     with input_stream(path) as stream:
-        data = stream.read(most + 1)
-    if len(data) > most:
-        raise UserError(f"{path}: damaged, as it is larger than {most:,} bytes")
-    return data
+        if os.fstat(stream.fileno()).st_size > most:
+            raise UserError(f"{path}: damaged, as it is larger than {most:,} bytes")
+        return stream.read()
 
 
 def text_bytes(path: Path, of_words: bool = True) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import QUICK, ROOT, TEXT, command
 
-from lmzoo.commands import compare, evaluate, export, generate, score
+from lmzoo.commands import compare, evaluate, export
 from lmzoo.core.errors import LONGEST_MESSAGE, UserError, one_line, printable
 
 NGRAM = ["model=ngram", "model.order=2", "model.discount_fallback=true"]
@@ -119,19 +119,9 @@ def test_a_text_without_an_end_is_refused(run: Path, text: str, tmp_path: Path):
     assert "not an ordinary file" in command(str(run), where, main=evaluate.main).refused()
 
 
-def test_words_cannot_control_the_terminal(run: Path, tmp_path: Path):
+def test_what_cannot_be_seen_is_escaped():
     assert printable("a\x1b[31m\tb\u202e") == "a\\x1b[31m\\tb\\u202e"
     assert printable("می\u200cخواهم, soft\u00adhyphen") == "می\u200cخواهم, soft\u00adhyphen"
-    vocabulary = [f"\x1b[{number}m" for number in range(40)]
-    for split in ("train", "valid", "test"):
-        (tmp_path / split).write_text("\n".join(" ".join(vocabulary[i:] + vocabulary[:i]) for i in range(40)) + "\n")
-    texts = [f"corpus.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
-    red = tmp_path / "red"
-    assert command("corpus=text", *texts, *QUICK, *NGRAM, f"run_dir={red}").code == 0
-    for main, arguments in ((generate.main, ["--tokens", "9"]), (score.main, ["test", "--sums"])):
-        out = command(str(red), *arguments, main=main).out
-        assert "\\x1b[" in out
-        assert "\x1b" not in out
 
 
 def test_a_message_is_one_line_of_bounded_length():

@@ -209,7 +209,7 @@ def kill(_: Any) -> None:
 
 NO_SOURCES = {
     "model.templates", "model.class_templates", "model.word_templates", "method.part",
-    "corpus.label", "corpus.tokenizer",
+    "corpus.label", "corpus.tokenizer", "labeller.optimizer", "labeller.schedule",
 }  # fmt: skip
 
 
