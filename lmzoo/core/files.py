@@ -261,7 +261,7 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
         line, place = line + piece.count(b"\n"), place + len(piece)
         yield piece
     if empty:
-        raise UserError(f"{where}: empty", "a split needs at least one line of text")
+        raise UserError(f"{where}: empty", "it needs at least one line of text")
 
 
 def _cut(blocks: Iterator[bytes], of_words: bool) -> Iterator[bytes]:

@@ -21,8 +21,8 @@ def text(**splits: bytes | None) -> list[str]:
     ("splits", "message"),
     [
         ({"valid": None}, "valid.txt: no such file"),
-        ({"train": b""}, "train.txt: empty; a split needs at least one line of text"),
-        ({"test": b" \n\n"}, "test.txt: empty; a split needs at least one line of text"),
+        ({"train": b""}, "train.txt: empty; it needs at least one line of text"),
+        ({"test": b" \n\n"}, "test.txt: empty; it needs at least one line of text"),
         ({"train": b"a b\nna\xefve\n"}, "train.txt: not UTF-8 (line 2, byte 6); convert it first"),
         ({"test": b"a\nc a\n"}, "test.txt, line 2: 'c' is not in the vocabulary, which has no <unk>"),
     ],

@@ -89,7 +89,7 @@ def test_lines_are_read(data: bytes, lines: list[str], tmp_path: Path):
     ("data", "message"),
     [
         (None, "text: no such file"),
-        (b" \n", "text: empty; a split needs at least one line of text"),
+        (b" \n", "text: empty; it needs at least one line of text"),
         (b"a\nb \xff\n", r"text: not UTF-8 \(line 2, byte 4\); convert it first"),
         (b"a b\rc\r", r"text: line 1 has a carriage return inside; where it ends a line, write a line feed: tr '\\r'"),
         (b"a\r\nb\rc\n", "text: line 2 has a carriage return inside"),

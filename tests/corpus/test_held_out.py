@@ -115,7 +115,7 @@ def test_mistakes(cache: Path):
     (cache / "returns").write_bytes(b"a b\rc d\r" * 9)
     (cache / "table.CSV.gz").write_bytes(gzip.compress(b"a,b\n" * 99))
     for wrong, told in (
-        ("empty", "empty: empty; a split needs at least one line of text"),
+        ("empty", "empty: empty; it needs at least one line of text"),
         ("returns", "returns: line 1 has a carriage return inside"),
         ("table.CSV.gz", r"table\.CSV\.gz: is a table, by its name"),
     ):
