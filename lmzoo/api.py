@@ -3,7 +3,7 @@
 import logging
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from inspect import signature
 from pathlib import Path
@@ -97,7 +97,9 @@ class Loaded:
             condition: its label, where the run's lines have labels; without it p(x) = Σ_c p(c) p(x | c). So it is in
                 `surprisal` and `next_words`, too.
         """
-        lines = self._lines([text] if isinstance(text, str) else text, condition)
+        if isinstance(text, bytes) or not isinstance(text, Iterable):
+            raise UserError(f"{text!r}: is neither a text nor a list of texts")
+        lines = self._lines([text] if isinstance(text, str) else list(text), condition)
         _warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "text"))
         logprobs = [line.logprob for line in lines]
         return logprobs[0] if isinstance(text, str) else logprobs
@@ -193,6 +195,8 @@ class Loaded:
             context: as in `lmzoo.corpus.Context`; None takes the run's own.
         """
         of_split = str(text) in SPLITS
+        if context is not None and (wrong := unfit(context, Context)):
+            raise UserError(f"context={context}: must be {wrong}")
         parts = [self.run.split(str(text))] if of_split else file_parts(self.vocabulary, Path(text))
         score, lines, unknown, is_known = Score(), 0, 0, known_words(self.model, self.vocabulary)
         for part, logprobs in scored_parts(self.model, self.vocabulary, parts, context or self.context):
@@ -271,6 +275,8 @@ def train(*overrides: str) -> Loaded:
         raise UserError(
             f"{wrong[0]}: is no option", 'give each as a string: lmzoo.train("model=ngram", "model.order=3")'
         )
+    if flags := [given for given in overrides if given.startswith("-") and given not in ("-m", "--multirun")]:
+        raise UserError(f"{flags[0]}: is for lmzoo train in a shell alone", "give options as key=value")
     folders: list[str] = []
 
     def job(options: dict[str, Any], number: int | None, _: list[str], given: list[str]) -> dict[str, Any]:

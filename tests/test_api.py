@@ -142,12 +142,26 @@ def test_a_model_is_trained_as_from_the_shell(run: Path, tmp_path: Path, monkeyp
         lmzoo.train("model.hiden=3")
     with pytest.raises(UserError, match="a sweep has more than one model"):
         lmzoo.train("-m", *SMALL, "seed=1,2")
+    for flag in ("--help", "--cfg"):
+        with pytest.raises(UserError, match=f"{flag}: is for lmzoo train in a shell alone"):
+            lmzoo.train(flag, "job")
     with pytest.raises(UserError, match="model=ngram,hmm: several values make a sweep, which lmzoo train -m does"):
         lmzoo.train("model=ngram,hmm")
 
 
 def test_mistakes(run: Path):
     lm = lmzoo.load(run)
+    for wrong in ({"tokens": "5"}, {"tokens": 2.5}, {"samples": "x"}, {"seed": 1.5}, {"top_k": 1.5}):
+        with pytest.raises(UserError, match=r"[=].*: must be an integer"):
+            lm.sample(**wrong)
+    for width in ("x", 2.5):
+        with pytest.raises(UserError, match=r"width=.*: must be an integer"):
+            lm.beam_search(width)
+    for text in (None, 3, b"the"):
+        with pytest.raises(UserError, match="is neither a text nor a list of texts"):
+            lm.score(text)
+    with pytest.raises(UserError, match="context=line: must be one of stream, sentence"):
+        lm.perplexity("test", "line")
     with pytest.raises(UserError, match=r"topk: no such option of sample; did you mean 'top_k'\?"):
         lm.sample(topk=10)
     with pytest.raises(UserError, match=r"sentence: no such option of sample; did you mean 'sentences'\?"):

@@ -38,7 +38,7 @@ class Decoding:
         for field in fields(self):
             value, whole = getattr(self, field.name), field.name == "top_k"
             if not isinstance(value, Integral if whole else Real) and not (whole and value is None):
-                raise UserError(f"{field.name}={value!r}: must be a {'whole ' * whole}number")
+                raise UserError(f"{field.name}={value!r}: must be {'an integer' if whole else 'a number'}")
         if not 0 < self.temperature < math.inf:
             advice = None if self.temperature else "top_k=1 draws the likeliest word"
             raise UserError(f"temperature={self.temperature}: must be positive and finite", advice)

@@ -1,6 +1,7 @@
 """Text drawn from any language model, and its likeliest sentences."""
 
 import math
+from numbers import Integral
 from typing import NamedTuple
 
 import torch
@@ -68,12 +69,12 @@ def sample(
         allowed: (V,) bool, the words that may be drawn, `<eos>` among them; their probabilities are in the ratio that
             they have in the model. None: all.
 
-    Raises: ValueError where a number is less than 1, and unless either ``tokens`` or ``sentences`` is given; UserError
-        where every next word has probability 0, and where a sentence does not end.
+    Raises: ValueError where a number is no integer or less than 1, and unless either ``tokens`` or ``sentences`` is
+        given; UserError where every next word has probability 0, and where a sentence does not end.
     """
-    for name, number in (("tokens", tokens), ("sentences", sentences), ("samples", samples)):
-        if number is not None and number < 1:
-            raise ValueError(f"{name}={number}: must be at least 1")
+    _check_sizes(tokens=tokens, sentences=sentences, samples=samples)
+    if not isinstance(seed, Integral):
+        raise UserError(f"seed={seed!r}: must be an integer")
     if (tokens is None) == (sentences is None):
         raise ValueError("give either tokens or sentences")
     decoding = decoding or Decoding()
@@ -202,12 +203,10 @@ def beam_search(
         allowed: (V,) bool, the words that sentences are made of, `<eos>` among them; None: all. Their log p is the
             model's.
 
-    Raises: ValueError where width or longest is less than 1; UserError as `sample` does, and where a condition is
-        missing.
+    Raises: ValueError where width or longest is no integer or less than 1; UserError as `sample` does, and where a
+        condition is missing.
     """
-    for name, number in (("width", width), ("longest", longest)):
-        if number < 1:
-            raise ValueError(f"{name}={number}: must be at least 1")
+    _check_sizes(width=width, longest=longest)
     if condition is None and shares(model) is not None:
         raise UserError("a beam search is for the sentences of one label", "give --condition LABEL")
     if width * model.vocabulary_size > MOST_CONTINUATIONS:
@@ -234,6 +233,15 @@ def beam_search(
             state = model.end_step(words.to(model.device), tuple(part[rows.to(part.device)] for part in step))
     cut = list(map(Candidate, begun.tolist(), scores.tolist()))
     return sorted(ended + cut, key=lambda sentence: -sentence.logprob)[:width]
+
+
+def _check_sizes(**numbers: int | None) -> None:
+    """Raise a UserError for a number that is no integer, or less than 1; None is none."""
+    for name, number in numbers.items():
+        if number is not None and (not isinstance(number, Integral) or number < 1):
+            raise UserError(
+                f"{name}={number!r}: must be {'at least 1' if isinstance(number, Integral) else 'an integer'}"
+            )
 
 
 def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: Tensor | None) -> State:
