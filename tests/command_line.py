@@ -20,6 +20,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from lmzoo.cli.ending import run_command
+from lmzoo.cli.overrides import fill_groups
 from lmzoo.commands import train
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.seals import SEAL
@@ -90,6 +91,7 @@ def configuration(run_dir: Path, *overrides: str, command: str = "train") -> dic
 
 @functools.lru_cache(50)
 def _composed(command: str, overrides: tuple[str, ...]) -> dict[str, Any]:
+    fill_groups([CONFIGS])
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         config = compose(command, [*overrides, "run_dir=unset"])  # a folder's name may hold signs that Hydra reads
     return OmegaConf.to_container(config, resolve=True)  # pyright: ignore[reportReturnType]

@@ -1,48 +1,91 @@
-"""What ``--help`` says of a command that makes runs: its groups, and the options with their values and meanings."""
+"""What ``--help`` prints of a command that makes runs: examples, groups, and options with values and meanings."""
 
-import itertools
 import shutil
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.catalogue import entries
+from lmzoo.core.configs import CONFIGS, choices
 from lmzoo.core.sentences import sentences
 
 WIDEST, INDENT = 120, 38
 """The columns of a line; where the sentence of an option begins at the latest."""
 
+SAME_AGAIN = "The same command again goes on where it was stopped (Ctrl-C saves), and reports a finished run."
+EXAMPLES = {
+    "train": f"""
+    lmzoo train                                   the default model on the default corpus
+    lmzoo train model=vlhmm corpus=ptb            another model and corpus
+    lmzoo train model.hidden=400 trainer.epochs=5 other options
+    lmzoo train -m model=ngram,lstm,vlhmm         a sweep, one run after the other
+    lmzoo train experiment=lstm_ptb               a preset
+    lmzoo train trainer=debug                     ten seconds, to see that everything works
 
-def options_help(*, _root_: DictConfig) -> str:
-    """What ``configs/hydra/help`` has between header and footer; ``$$`` stands for ``$``, as Hydra reads it."""
-    config: Any = OmegaConf.to_container(_root_)
-    hydra = config.pop("hydra")
-    choices = {group: choice for group, choice in sorted(hydra["runtime"]["choices"].items()) if "/" not in group}
+  {SAME_AGAIN}
+  Every run has a folder under outputs: results.json, train.log, best.pt, TensorBoard.""",
+    "vectors": f"""
+    lmzoo vectors corpus=ptb                        skip-gram on Penn Treebank
+    lmzoo vectors method=ppmi method.window=5       another method, other options
+    lmzoo vectors method=type method.run=RUN        the vectors of a trained language model
+    lmzoo vectors -m method=skipgram,cbow,glove     a sweep, one run after the other
+
+  corpus.context=sentence: no word is a neighbour of another line's. corpus.context=stream: lines do not matter.
+  {SAME_AGAIN}
+  Every run has a folder under outputs: vectors.bin (word2vec's format), results.json, train.log, TensorBoard.""",
+    "label": """
+    lmzoo label task=pos                               a hidden Markov model on CoNLL-2000's tags
+    lmzoo label task=upos labeller=majority            another task, another model
+    lmzoo label task=ner task.train=A task.test=B      your own files
+    lmzoo label -m labeller=majority,hmm_tagger        a sweep, one run after the other
+
+  Every run has a folder under outputs: results.json, train.log, and files with the model's labels.""",
+}
+FLAGS = """
+  --cfg job        print the configuration instead of running
+  -m, --multirun   sweep over values given with commas
+  --hydra-help     Hydra's own options"""
+THEN = {
+    "train": "\n\n  Then: lmzoo evaluate RUN [SPLIT or FILE];  lmzoo compare;  tensorboard --logdir outputs",
+    "vectors": "\n\n  Then: lmzoo probe RUN;  lmzoo map RUN;  tensorboard --logdir outputs",
+}
+
+
+def help_text(command: str, about: str, config: DictConfig, folders: Sequence[Path] = (CONFIGS,)) -> str:
+    """What ``lmzoo COMMAND --help`` prints, where ``config`` is the configuration that its other arguments make."""
+    options = options_help(command, config, folders)
+    return f"{about}.\n{EXAMPLES[command]}\n{options}\n{FLAGS}{THEN.get(command, '')}"
+
+
+def options_help(command: str, config: DictConfig, folders: Sequence[Path] = (CONFIGS,)) -> str:
+    """The groups of a command, then its options with their values and meanings."""
+    groups: Any = OmegaConf.to_container(config)
+    chosen = {
+        group: choice for group, choice in sorted(groups.pop("hydra")["runtime"]["choices"].items()) if "/" not in group
+    }
     width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
     lines = ["Groups, chosen with group=entry:", ""]
-    for group in choices:
-        if names := sorted(file.stem for file in (CONFIGS / group).glob("*.yaml")):
+    for group in chosen:
+        if names := choices(group, folders):
             lines += textwrap.wrap(f"{group}: {', '.join(names)}", width, subsequent_indent="  ")
     lines += ["", "Options, set with key=value, their values now, and what they mean:", ""]
-    single = {key: value for key, value in config.items() if not isinstance(value, dict)}
-    lines += _table(single, "", sentences(f"{hydra['job']['config_name']}.yaml"), width)
-    for group, options in config.items():
+    single = {key: value for key, value in groups.items() if not isinstance(value, dict)}
+    lines += _table(single, "", sentences(f"{command}.yaml"), width)
+    for group, options in groups.items():
         if isinstance(options, dict):
-            said = sentences(group, options.pop("name", None))
-            lines += ["", *textwrap.wrap(f"{group}={choices.get(group)}{_title(group, choices.get(group))}", width)]
+            name = options.pop("name", "default")
+            entry = entries(group).get(name)
+            title = f": {entry.title}" if entry and name == chosen.get(group) else ""
+            said = {option: each.text for option, each in entry.options.items()} if entry else {}
+            if (CONFIGS / group / f"{name}.yaml").exists():
+                said = sentences(group, name)
+            lines += ["", *textwrap.wrap(f"{group}={chosen.get(group)}{title}", width)]
             lines += _table(options, f"{group}.", said, width)
-    return "\n".join(lines).replace("$", "$$")
-
-
-def _title(group: str, choice: str | None) -> str:
-    """What the file of an entry begins with, after a colon."""
-    file = CONFIGS / group / f"{choice}.yaml"
-    lines = file.read_text("utf-8").splitlines() if file.exists() else []
-    comment = itertools.takewhile(lambda line: line.startswith("#"), lines)
-    return "".join(f"{'' if number else ':'}{line[1:]}" for number, line in enumerate(comment))
+    return "\n".join(lines)
 
 
 def _table(options: Mapping[str, Any], prefix: str, said: Mapping[str, str], width: int) -> list[str]:

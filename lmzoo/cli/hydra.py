@@ -21,12 +21,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.cli.help import options_help
-from lmzoo.cli.overrides import check_overrides, hydra_message, model_of_source, parse
+from lmzoo.cli.help import help_text
+from lmzoo.cli.overrides import check_overrides, composed, fill_groups, hydra_message, model_of_source, parse
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import sha256
+from lmzoo.core.plugins import VARIABLE, load_plugins
 from lmzoo.runs.listing import LATEST, find
 from lmzoo.runs.settings import flatten
 
@@ -53,10 +54,15 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
     arguments = read_command_line(line[1:], config_name)
     flags = [argument for argument in line[1:] if argument not in arguments.overrides]
+    folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
+    _load_plugins(arguments.overrides)
+    fill_groups(folders)
     if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
-        folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
         arguments.overrides[:0] = model_of_source(arguments.overrides, folders)
         check_overrides(arguments.overrides, config_name, arguments.multirun, folders)
+    if arguments.help:
+        print(help_text(config_name, about, composed(config_name, arguments.overrides, folders), folders))
+        return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
     along = _swept_along(arguments.overrides) if arguments.multirun else {}
     stop: list[Exception] = []
@@ -96,8 +102,6 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
 
     sys.argv = [line[0], *flags, *(along.get(override, override) for override in arguments.overrides)]
     logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_unprinted)
-    OmegaConf.register_new_resolver("lmzoo_about", lambda: about, replace=True)
-    OmegaConf.register_new_resolver("lmzoo_options", options_help, replace=True)
     try:
         hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
     except BrokenPipeError:  # of --help | head
@@ -125,6 +129,15 @@ def _refusal(error: Exception) -> UserError:
 def _unprinted(record: logging.LogRecord) -> bool:
     """Whether Optuna's sweeper reports something else than a failed run, whose own error is printed already."""
     return "float-castable. Got 'None'" not in record.getMessage()
+
+
+def _load_plugins(arguments: Sequence[str]) -> None:
+    """Import the plug-ins that a command line or the environment names, whose entries Hydra then has."""
+    given = [parse(argument).value() for argument in arguments if argument.startswith("plugins=")]
+    names = given[-1] if given and isinstance(given[-1], list) else []
+    if names or os.environ.get(VARIABLE):
+        with leaving_at_once():
+            load_plugins(map(str, names))
 
 
 def _stages(config: DictConfig) -> list[dict[str, Any]]:

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lmzoo.core.configs import CONFIGS, defaults, saved
+from lmzoo.core.catalogue import entries, groups
+from lmzoo.core.configs import choices, defaults, saved
 from lmzoo.core.errors import UserError, nearest, one_line, shortened
 from lmzoo.core.options import misplaced
+from lmzoo.core.plugins import load_plugins
 from lmzoo.runs.settings import flatten
 
 FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"}
@@ -48,13 +51,13 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
     overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
     groups = {group for entry in defaults("", config_name)["defaults"] for group in entry if isinstance(entry, dict)}
     for override in overrides:
-        if override.key_or_group not in groups and (CONFIGS / override.key_or_group).is_dir():
+        if override.key_or_group not in groups and choices(override.key_or_group):
             raise UserError(f"{override.key_or_group}: no such option of lmzoo {config_name}", "leave it out")
-    choices = {o.key_or_group: _choices(o, folders) for o in overrides if o.key_or_group in groups}
-    several = [group for group in choices if len(choices[group]) > 1]
+    chosen_of = {o.key_or_group: _choices(o, folders) for o in overrides if o.key_or_group in groups}
+    several = [group for group in chosen_of if len(chosen_of[group]) > 1]
     options: dict[str, Any] = {}
-    for combination in itertools.product(*choices.values()):
-        chosen = dict(zip(choices, combination, strict=True))
+    for combination in itertools.product(*chosen_of.values()):
+        chosen = dict(zip(chosen_of, combination, strict=True))
         config = composed(config_name, [f"{group}={choice}" for group, choice in chosen.items()], folders)
         options[" ".join(f"{group}={chosen[group]}" for group in several)] = OmegaConf.to_container(config)
     for override in overrides:
@@ -62,9 +65,21 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
             _require_key(override.key_or_group.split("."), options, groups)
 
 
+def fill_groups(folders: Sequence[Path]) -> None:
+    """Give Hydra the entries of the code, but for those that have a file in folders, which it would warn of."""
+    store = ConfigStore.instance()
+    for group in groups():
+        store.repo.pop(group, None)
+        for name, entry in entries(group).items():
+            if not any((folder / group / f"{name}.yaml").exists() for folder in folders):
+                node = {**({"name": name} if entry.named else {}), **entry.defaults}
+                store.store(name, node, group, group, provider="lmzoo")
+
+
 def composed(config_name: str, overrides: Sequence[str], folders: Sequence[Path]) -> DictConfig:
     """The configuration that Hydra makes of overrides, with its own; see `check_overrides`."""
     searched = f"hydra.searchpath={json.dumps([str(folder) for folder in folders[1:]])}"
+    fill_groups(folders)
     try:
         with initialize_config_dir(str(folders[0]), version_base="1.3"):
             return compose(config_name, [searched, *overrides], return_hydra_config=True)
@@ -82,8 +97,7 @@ def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[s
     names = source.sweep_string_iterator() if swept else [source.value()]
     begun = saved(str(overrides["run_dir"].value())) if "run_dir" in overrides else {}
     models = {str(flatten(saved(str(name).strip("\"'")) or begun).get("model.name")) for name in names}
-    entries = {path.stem for folder in folders for path in (folder / "model").glob("*.yaml")}
-    return [f"model={name}" for name in models & entries] if len(models) == 1 else []
+    return [f"model={name}" for name in models.intersection(choices("model", folders))] if len(models) == 1 else []
 
 
 def parse(argument: str) -> Override:
@@ -102,7 +116,7 @@ def parse(argument: str) -> Override:
 def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
     """The choices of a group that an override names, each of which must exist."""
     group, value = override.key_or_group, override.value()
-    available = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
+    available = choices(group, folders)
     if override.get_key_element() != group:
         raise UserError(f"{override.input_line}: every run has one {group}", f"choose it with {group}=NAME")
     if isinstance(value, Glob):
@@ -111,6 +125,9 @@ def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
         values = list(override.sweep_string_iterator())
     else:
         values = [value if isinstance(value, str) else override.get_value_string()]
+    if not {*values} <= {*available}:
+        load_plugins()  # of installed packages
+        available = choices(group, folders)
     for value in values or [override.get_value_string()]:
         if value not in available:
             raise UserError(f"{group}={value}: no such {group}", nearest(value, available))
@@ -138,7 +155,7 @@ def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError 
         return None
     nodes = node if isinstance(node, dict) else ()
     names = [".".join([*parts[:depth], str(name)]) for name in nodes if not str(name).startswith("override ")]
-    groups = {group for group in groups if (CONFIGS / group).is_dir()}
+    groups = {group for group in groups if choices(group)}
     meant = option.replace("learning_rate", "lr")  # as other programs name it
     advice = nearest(".".join([*parts[:-1], meant][: depth + 1]), {*names, *(groups if depth == 0 else ())})
     own = groups.intersection(parts[:-1])
@@ -146,7 +163,7 @@ def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError 
         if inside := [repr(f"{group}.{meant}") for group in sorted(groups) if meant in (options.get(group) or ())]:
             advice = f"did you mean {' or '.join(inside)}?"
         for group in own or (sorted(groups, reverse=True) if not inside else ()):  # model before corpus
-            holders = [file.stem for file in (CONFIGS / group).glob("*.yaml") if option in defaults(group, file.stem)]
+            holders = [name for name in choices(group) if option in defaults(group, name)]
             if refusal := misplaced(group, option, holders, str((options.get(group) or {}).get("name"))):
                 return refusal
     return UserError(f"{key}: no such option", advice)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, bounded, check_output
 from lmzoo.commands import COMMANDS
-from lmzoo.core.configs import CONFIGS, defaults
+from lmzoo.core.configs import choices, defaults
 from lmzoo.core.errors import printable
 from lmzoo.core.files import read_pieces, write_output
 from lmzoo.core.options import Size
@@ -62,7 +62,7 @@ def main() -> int:
         epilog="examples: lmzoo cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
         "lmzoo cluster --text book.txt --clusters 50 book-clusters.tsv",
     )
-    named = sorted(path.stem for path in (CONFIGS / "corpus").glob("*.yaml") if path.stem != "text")
+    named = [name for name in choices("corpus") if name != "text"]
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--corpus", choices=named, help="the training text of a corpus that lmzoo knows")
     source.add_argument("--text", type=Path, metavar="FILE", help="a sentence a line, words separated by spaces, UTF-8")

@@ -2,13 +2,14 @@
 
 import copy
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from omegaconf import OmegaConf
 
+from lmzoo.core.catalogue import entries
 from lmzoo.core.files import read_bytes
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -52,19 +53,26 @@ def saved(folder: str | Path) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
+def choices(group: str, folders: Sequence[Path] = (CONFIGS,)) -> list[str]:
+    """The names in a group of configuration: the entries of the code, and the files in folders."""
+    return sorted({*entries(group), *(path.stem for folder in folders for path in (folder / group).glob("*.yaml"))})
+
+
 def defaults(group: str, name: str) -> dict[str, Any]:
-    """The options of an entry of a group as its file has them: ``defaults("model", "lstm")``."""
-    return copy.deepcopy(_defaults(group, name))
+    """The options of an entry of a group, ``defaults("model", "lstm")``: as a file has them, else the code."""
+    if (CONFIGS / group / f"{name}.yaml").exists():
+        return copy.deepcopy(_file(group, name))
+    entry = entries(group)[name]
+    return copy.deepcopy({**({"name": name} if entry.named else {}), **entry.defaults})
 
 
 @functools.cache
-def _defaults(group: str, name: str) -> Any:
-    """`defaults`, read once."""
+def _file(group: str, name: str) -> Any:
+    """The contents of a file of configuration, read once."""
     return OmegaConf.to_container(OmegaConf.load(CONFIGS / group / f"{name}.yaml"))
 
 
 def completed(saved: Mapping[str, Any], group: str) -> dict[str, Any]:
     """The saved options of an entry of a group with those that it has got since, set to their defaults."""
     name = str(saved.get("name"))
-    entries = {path.stem for path in (CONFIGS / group).glob("*.yaml")}
-    return {**(defaults(group, name) if name in entries else {}), **saved}
+    return {**(defaults(group, name) if name in choices(group) else {}), **saved}

@@ -1,19 +1,20 @@
-"""The check of options against the signature of what takes them.
+"""Options of what a configuration can name: their types, bounds and defaults.
 
-The signature is the schema: every option is a required keyword-only argument, its annotation is its type, and
-``Annotated[..., Bounds(...)]`` is its range. Options that several classes share are the keys of a ``TypedDict``, and
-``**options: Unpack[...]`` of it stands for them all. Defaults live in YAML alone.
+The options of an entry are a subclass of `Options`: a frozen dataclass with a docstring below each field. `configured`
+turns it into keywords of a constructor or function. The keyword-only parameters of a function are its options; the
+annotation of each is its type, and ``Annotated[..., Bounds(...)]`` its range.
 """
 
 import contextlib
+import functools
 import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from keyword import iskeyword
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, dataclass_transform, overload
 
 from lmzoo.core.errors import UserError, nearest, plain, shortened
 
@@ -83,6 +84,80 @@ Source = Annotated[str, _Origin()]
 """A file, or the folder of a run, that a run is made from. Its checksum is kept with the run."""
 
 
+P = ParamSpec("P")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+O = TypeVar("O")  # noqa: E741
+R = TypeVar("R")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Options:
+    """The options of an entry: every subclass is a frozen, keyword-only dataclass whose values are checked.
+
+    A subclass inherits the fields of its bases. A field whose name is a Python keyword in configuration ends in ``_``.
+
+    Raises: UserError for a value of another type or outside its bounds.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
+        parameters = inspect.signature(cls.__init__).parameters
+        order = dict.fromkeys(name for base in cls.__mro__ for name in inspect.get_annotations(base))
+        own_first = [parameters[name] for name in order if name in parameters]
+        setattr(cls, "__signature__", inspect.Signature(own_first))  # noqa: B010 - pyright knows no such attribute
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _as_tuples(value))
+        check(type(self), {name.removesuffix("_"): value for name, value in vars(self).items()}, "")
+
+    def part(self, kind: "type[Options]") -> dict[str, Any]:
+        """The options that a base has too, by name: ``super().__init__(vocabulary_size, **options.part(Base))``."""
+        return {field.name: getattr(self, field.name) for field in fields(kind)}  # pyright: ignore[reportArgumentType]
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def _as_lists(value: Any) -> Any:
+    return list(map(_as_lists, value)) if isinstance(value, list | tuple) else value
+
+
+class _Configured(Protocol[P, O]):
+    @overload
+    def __call__(self, function: Callable[[O], R]) -> Callable[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, O], R]) -> Callable[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B, O], R]) -> Callable[Concatenate[A, B, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B, C, O], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
+
+
+def configured(options: Callable[P, O]) -> _Configured[P, O]:
+    """Give a constructor or function whose last parameter is ``options`` a keyword for each field in its place.
+
+    Type checkers know what comes before the options as positional only.
+    """
+    names = inspect.signature(options).parameters
+
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def flat(*positional: Any, **named: Any) -> Any:
+            own = {name: named.pop(name) for name in names if name in named}
+            return function(*positional, **named, options=options(**own))
+
+        *before, _ = inspect.signature(function).parameters.values()
+        flat.__signature__ = inspect.Signature([*before, *names.values()])  # pyright: ignore[reportAttributeAccessIssue]
+        return flat
+
+    return decorate
+
+
 def _describe(annotation: Any) -> str:
     if typing.get_origin(annotation) is Annotated:
         own, *extras = typing.get_args(annotation)
@@ -91,7 +166,7 @@ def _describe(annotation: Any) -> str:
         return "one of " + ", ".join(map(str, typing.get_args(annotation)))
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return " or ".join(_describe(part) for part in typing.get_args(annotation))
-    if typing.get_origin(annotation) is list:
+    if typing.get_origin(annotation) in (list, Sequence):
         return f"a list, each item {_describe(typing.get_args(annotation)[0])}"
     if typing.get_origin(annotation) is dict:
         return f"a group, each value {_describe(typing.get_args(annotation)[1])}"
@@ -129,8 +204,8 @@ def _fits(value: Any, annotation: Any) -> bool:
         return any(value == choice and type(value) is type(choice) for choice in arguments)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, part) for part in arguments)
-    if origin is list:
-        return isinstance(value, list) and all(_fits(item, arguments[0]) for item in value)
+    if origin in (list, Sequence):
+        return isinstance(value, list | tuple) and all(_fits(item, arguments[0]) for item in value)
     if typing.is_typeddict(annotation):
         return isinstance(value, dict) and misfit(value, annotation) is None
     if origin is dict:
@@ -147,8 +222,8 @@ def _violation(value: Any, annotation: Any) -> str | None:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return next((_violation(value, part) for part in arguments if _fits(value, part)), None)
-    if origin in (list, dict):
-        items = value if origin is list else value.values()
+    if origin in (list, Sequence, dict):
+        items = value.values() if origin is dict else value
         return next((wrong for item in items if (wrong := _violation(item, arguments[-1]))), None)
     if origin is Annotated:
         bounds = [extra for extra in arguments[1:] if isinstance(extra, Bounds)]
@@ -158,20 +233,30 @@ def _violation(value: Any, annotation: Any) -> str | None:
     return None
 
 
-def schema(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotation of every option that a function, or the constructor of a class, takes.
-
-    An option that Python keeps for itself, such as ``from``, is the parameter ``from_``.
-    """
-    hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
-    options: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
+@functools.cache
+def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The keyword-only parameters of a function or constructor, by option: ``from_`` is the option ``from``."""
+    options: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # **options: Unpack[Shared]
-            (shared,) = typing.get_args(hints[name])
-            options |= typing.get_type_hints(shared, include_extras=True)
-        else:
-            options[name.removesuffix("_")] = hints.get(name, Any)
+            (shared,) = typing.get_args(parameter.annotation)
+            hints = typing.get_type_hints(shared, include_extras=True)
+            options |= {key: parameter.replace(annotation=kind) for key, kind in hints.items()}
+        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            options[name.removesuffix("_")] = parameter
     return options
+
+
+def schema(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotation of every option of a function or constructor."""
+    annotations = {name: parameter.annotation for name, parameter in _keywords(function).items()}
+    return {name: Any if kind is inspect.Parameter.empty else kind for name, kind in annotations.items()}
+
+
+def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The default of every option, as YAML writes it; None for an option without one."""
+    values = {name: parameter.default for name, parameter in _keywords(function).items()}
+    return {name: None if value is inspect.Parameter.empty else _as_lists(value) for name, value in values.items()}
 
 
 def misplaced(group: str, option: str, holders: Iterable[str], chosen: str) -> UserError | None:
@@ -187,7 +272,7 @@ def sources(function: Callable[..., Any], options: Mapping[str, Any], where: str
     for name, annotation in schema(function).items():
         value = options.get(name)
         if value and is_source(annotation) and _fits(value, annotation):
-            named[f"{where}{name}"] = value if isinstance(value, list) else [value]
+            named[f"{where}{name}"] = [value] if isinstance(value, str) else list(value)
     return named
 
 
@@ -221,7 +306,7 @@ def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, *
 
 
 def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, supplied: Collection[str] = ()) -> None:
-    """Check options against a function's signature.
+    """Check options against a function's signature; those with a default may be left out.
 
     Args:
         where: the options' place in the configuration (``model.``, ``trainer.``, nothing for the top), for messages.
@@ -235,6 +320,8 @@ def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, 
             raise UserError(f"{where}{shortened(name)}: no such option", nearest(str(name), expected))
     for name, annotation in expected.items():
         if name not in options:
+            if _keywords(function)[name].default is not inspect.Parameter.empty:
+                continue
             raise UserError(f"{where}{name} is missing: it must be {_describe(annotation)}")
         value = options[name]
         if wrong := unfit(value, annotation):

@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lmzoo.core.errors import UserError, nearest, shortened
-from lmzoo.core.options import call, check, idle, is_source, misplaced, renamed_value, schema, sources
+from lmzoo.core.options import call, check, defaults_of, idle, is_source, misplaced, renamed_value, schema, sources
 
 T = TypeVar("T", bound=Callable[..., Any])
+
+REGISTRIES: dict[str, "Registry"] = {}
+"""The registries that have been imported, by their kind."""
 
 
 class Registry:
@@ -16,9 +19,14 @@ class Registry:
     def __init__(self, kind: str):
         self.kind = kind
         self.entries: dict[str, Callable[..., Any]] = {}
+        self.own: dict[str, dict[str, Any]] = {}
+        REGISTRIES[kind] = self
 
-    def register(self, name: str) -> Callable[[T], T]:
-        """Class or function decorator, ``@models.register("lstm")``; a UserError for a name that another one has."""
+    def register(self, name: str, **defaults: Any) -> Callable[[T], T]:
+        """Class or function decorator, ``@models.register("lstm")``; ``defaults`` are those unlike the entry's own.
+
+        Raises: UserError for a name that another entry has.
+        """
 
         def decorate(entry: T) -> T:
             if name in self.entries and _named(self.entries[name]) != _named(entry):
@@ -26,10 +34,14 @@ class Registry:
                 file = getattr(sys.modules.get(module), "__file__", None) or "no file"
                 problem = f"{self.kind} '{name}' is taken by {module}.{qualified} of {file}"
                 raise UserError(problem, "choose another name")
-            self.entries[name] = entry
+            self.entries[name], self.own[name] = entry, defaults
             return entry
 
         return decorate
+
+    def defaults(self, name: str) -> dict[str, Any]:
+        """The defaults of an entry, as YAML writes them."""
+        return defaults_of(self.entries[name]) | self.own[name]
 
     def build(self, options: Mapping[str, Any], **supplied: Any) -> Any:
         """Build the entry that ``options["name"]`` names from the other options, if they pass `check`."""
@@ -67,7 +79,7 @@ class Registry:
             holders = [other for other, entry in self.entries.items() if option in schema(entry)]
             if refusal := misplaced(self.kind, option, holders, name):
                 raise refusal
-        return self.entries[name], options
+        return self.entries[name], {**self.own[name], **options}
 
 
 def _named(entry: Callable[..., Any]) -> tuple[str, str]:

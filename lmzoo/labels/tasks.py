@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError, plain, shortened
 from lmzoo.core.files import sha256, text_bytes
-from lmzoo.core.options import Bounds, Count, Idle, Seed
+from lmzoo.core.options import Bounds, Count, Idle, Options, Seed, configured
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import EOS, Corpus, Vocabulary
 from lmzoo.corpus.conditions import header_warning, label_counts
@@ -38,18 +38,15 @@ FEW_LABELS = 10
 tasks = Registry("task")
 
 
-class TaskFiles(TypedDict):
-    """The files of a task.
+class TaskOptions(Options):
+    """The files of a task."""
 
-    Args:
-        train: a file, looked for as it is named, then under $LMZOO_DATA and data/. It is needed, and valid or test.
-        valid: likewise; the best epoch is chosen by it.
-        test: likewise.
-    """
-
-    train: str | None
-    valid: str | None
-    test: str | None
+    train: str | None = None
+    """a file, looked for as it is named, then under $LMZOO_DATA and data/. It is needed, and valid or test."""
+    valid: str | None = None
+    """likewise; the best epoch is chosen by it."""
+    test: str | None = None
+    """likewise."""
 
 
 class Task(ABC):
@@ -69,7 +66,9 @@ class Task(ABC):
     example: str
     layout: Layout | None = None
 
-    def __init__(self, **files: Unpack[TaskFiles]):
+    @configured(TaskOptions)
+    def __init__(self, options: TaskOptions):
+        files = {"train": options.train, "valid": options.valid, "test": options.test}
         self.files = {split: str(file) for split, file in files.items() if file}
         self.notes: list[str] = []
 
@@ -180,19 +179,34 @@ def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator
             yield f"{split}: {number} labels are none of train's: {shortened(', '.join(lacking), 80)}"
 
 
-@tasks.register("pos")
-@tasks.register("upos")
-@tasks.register("chunk")
-@tasks.register("ner")
+class LabelledWordsOptions(TaskOptions):
+    """The options of `LabelledWords`."""
+
+    word: Count = 0
+    """the column of words, the first being 0."""
+    label: Count = 1
+    """the column of labels."""
+    features: Sequence[Count] = ()
+    """columns that models may read beside the word."""
+    measure: Measure = "accuracy"
+    """accuracy is of words; f1 is of the entities that labels such as B-NP and I-NP stand for."""
+    scheme: Literal["iobes"] | None = None
+    """iobes: models learn labels that say where an entity ends, too. None: those of the text."""
+
+
+@tasks.register("pos", train="conll2000/train.txt", test="conll2000/test.txt", label=1)
+@tasks.register(
+    "upos",
+    train="ud-ewt/en_ewt-ud-train.conllu",
+    valid="ud-ewt/en_ewt-ud-dev.conllu",
+    test="ud-ewt/en_ewt-ud-test.conllu",
+    word=1,
+    label=3,
+)
+@tasks.register("chunk", train="conll2000/train.txt", test="conll2000/test.txt", label=2, features=[1], measure="f1")
+@tasks.register("ner", label=3, features=[1], measure="f1")
 class LabelledWords(Task):
     """Words with a label each, in columns; see `ColumnText`.
-
-    Args:
-        word: the column of words, the first being 0.
-        label: the column of labels.
-        features: columns that models may read beside the word.
-        measure: accuracy is of words; f1 is of the entities that labels such as B-NP and I-NP stand for.
-        scheme: iobes: models learn labels that say where an entity ends, too. None: those of the text.
 
     Raises: UserError for a scheme of labels that stand for no entities.
     """
@@ -200,22 +214,15 @@ class LabelledWords(Task):
     kind = "words"
     example = "a word and its label a line"
 
-    def __init__(
-        self,
-        *,
-        word: Count,
-        label: Count,
-        features: list[Count],
-        measure: Measure,
-        scheme: Literal["iobes"] | None,
-        **files: Unpack[TaskFiles],
-    ):
-        super().__init__(**files)
-        if scheme and measure != "f1":
+    @configured(LabelledWordsOptions)
+    def __init__(self, options: LabelledWordsOptions):
+        super().__init__(**options.part(TaskOptions))
+        if options.scheme and options.measure != "f1":
             raise UserError(
-                f"task.scheme={scheme}: labels stand for no entities", "set task.measure=f1, or leave it out"
+                f"task.scheme={options.scheme}: labels stand for no entities", "set task.measure=f1, or leave it out"
             )
-        self.columns, self.measure, self.scheme = Columns(word, label, tuple(features)), measure, scheme
+        self.columns = Columns(options.word, options.label, tuple(options.features))
+        self.measure, self.scheme = options.measure, options.scheme
 
     def read(self, path: Path, labelled: bool = True) -> ColumnText:
         name = self.files.get("train", "") if path == STDIN else path.name
@@ -292,32 +299,32 @@ class LabelledWords(Task):
         return figures
 
 
+class LabelledTextsOptions(TaskOptions):
+    """The options of `LabelledTexts`."""
+
+    folds: Folds | None = None
+    """how many parts train is dealt to, as cards are, after its lines were shuffled; one of them is test, for
+    cross-validation. None: there are files."""
+    fold: Count | None = None
+    """the part that is test, the first being 0; -m task.fold=0,1,2,3,4,5,6,7,8,9 is cross-validation of ten."""
+    valid_fold: Count | None = None
+    """another part, which is valid; None: none is."""
+    seed: Annotated[Seed, Idle(("task.folds", None))] = 0
+    """of the shuffling."""
+
+
 @tasks.register("classify")
 class LabelledTexts(Task):
-    """Texts with a label each, in lines ``label TAB text``.
-
-    Args:
-        folds: how many parts train is dealt to, as cards are, after its lines were shuffled; one of them is test, for
-            cross-validation. None: there are files.
-        fold: the part that is test, the first being 0; -m task.fold=0,1,2,3,4,5,6,7,8,9 is cross-validation of ten.
-        valid_fold: another part, which is valid; None: none is.
-        seed: of the shuffling.
-    """
+    """Texts with a label each, in lines ``label TAB text``."""
 
     kind = "text"
     example = "a label, a tab and a text a line; or task.train=FILE and task.folds=10 task.fold=0"
 
-    def __init__(
-        self,
-        *,
-        folds: Folds | None,
-        fold: Count | None,
-        valid_fold: Count | None,
-        seed: Annotated[Seed, Idle(("task.folds", None))],
-        **files: Unpack[TaskFiles],
-    ):
-        super().__init__(**files)
-        self.folds, self.seed = folds, seed
+    @configured(LabelledTextsOptions)
+    def __init__(self, options: LabelledTextsOptions):
+        super().__init__(**options.part(TaskOptions))
+        folds, fold, valid_fold = options.folds, options.fold, options.valid_fold
+        self.folds, self.seed = folds, options.seed
         self.held = {split: part for split, part in (("valid", valid_fold), ("test", fold)) if part is not None}
         if folds is None:
             if self.held:
@@ -352,7 +359,7 @@ class LabelledTexts(Task):
         return {split: whole.part(numbers.tolist()) for split, numbers in {"train": rest, **held}.items()}
 
 
-@tasks.register("trees")
+@tasks.register("trees", train="sst/train.txt", valid="sst/dev.txt", test="sst/test.txt")
 class LabelledTrees(Task):
     """Binary trees with a label at each node, a tree a line; the measure is the accuracy of roots."""
 

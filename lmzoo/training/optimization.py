@@ -11,7 +11,7 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
 from lmzoo.core import ranks
-from lmzoo.core.options import BelowOne, Count, NonNegative, Probability
+from lmzoo.core.options import BelowOne, Count, NonNegative, Options, Probability, configured
 from lmzoo.core.registry import Registry
 from lmzoo.numerics.averaging import Average
 
@@ -22,94 +22,126 @@ optimizers = Registry("optimizer")
 schedules = Registry("schedule")
 
 
-@optimizers.register("adam")
-def adam(
-    *, parameters: Parameters, lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
-) -> Optimizer:
-    """Kingma & Ba (2015).
+class OptimizerOptions(Options):
+    """The options of every optimizer."""
 
-    Args:
-        lr: the learning rate, which the schedule changes.
-        beta1: the decay of the average of the gradients.
-        beta2: the decay of the average of their squares.
-        weight_decay: so much of each weight is added to its gradient, as an L2 penalty.
-    """
-    betas = (float(beta1), float(beta2))
-    return _fused(Adam, parameters, lr=float(lr), betas=betas, weight_decay=weight_decay)
+    lr: NonNegative
+    """the learning rate, which the schedule changes."""
+    weight_decay: NonNegative = 0.0
+    """so much of each weight is added to its gradient, as an L2 penalty."""
+
+
+class AdamOptions(OptimizerOptions):
+    """The options of Adam."""
+
+    lr: NonNegative = 0.003
+    beta1: BelowOne = 0.9
+    """the decay of the average of the gradients."""
+    beta2: BelowOne = 0.999
+    """the decay of the average of their squares."""
+
+
+@optimizers.register("adam")
+@configured(AdamOptions)
+def adam(parameters: Parameters, options: AdamOptions) -> Optimizer:
+    """Adam, Kingma & Ba (2015)."""
+    betas = (float(options.beta1), float(options.beta2))
+    return _fused(Adam, parameters, lr=float(options.lr), betas=betas, weight_decay=options.weight_decay)
+
+
+class AdamWOptions(AdamOptions):
+    """The options of AdamW."""
+
+    weight_decay: NonNegative = 0.0
+    """a step takes lr times so much of each weight off it, whatever its gradient."""
 
 
 @optimizers.register("adamw")
-def adamw(
-    *, parameters: Parameters, lr: NonNegative, beta1: BelowOne, beta2: BelowOne, weight_decay: NonNegative
-) -> Optimizer:
-    """Loshchilov & Hutter (2019).
+@configured(AdamWOptions)
+def adamw(parameters: Parameters, options: AdamWOptions) -> Optimizer:
+    """Adam with decoupled weight decay, Loshchilov & Hutter (2019)."""
+    betas = (float(options.beta1), float(options.beta2))
+    return _fused(AdamW, parameters, lr=float(options.lr), betas=betas, weight_decay=options.weight_decay)
 
-    Args:
-        lr, beta1, beta2: see `adam`.
-        weight_decay: a step takes lr times so much of each weight off it, whatever its gradient.
-    """
-    betas = (float(beta1), float(beta2))
-    return _fused(AdamW, parameters, lr=float(lr), betas=betas, weight_decay=weight_decay)
+
+class SGDOptions(OptimizerOptions):
+    """The options of stochastic gradient descent."""
+
+    lr: NonNegative = 1.0
+    momentum: BelowOne = 0.0
+    """the decay of the sum of the gradients that a step follows; 0: it follows the gradient."""
 
 
 @optimizers.register("sgd")
-def sgd(*, parameters: Parameters, lr: NonNegative, momentum: BelowOne, weight_decay: NonNegative) -> Optimizer:
-    """Stochastic gradient descent, with Polyak's momentum where it is above 0.
+@configured(SGDOptions)
+def sgd(parameters: Parameters, options: SGDOptions) -> Optimizer:
+    """Stochastic gradient descent, with Polyak's momentum where it is above 0."""
+    lr, momentum, decay = float(options.lr), options.momentum, options.weight_decay
+    return _fused(SGD, parameters, lr=lr, momentum=momentum, weight_decay=decay)
 
-    Args:
-        lr, weight_decay: see `adam`.
-        momentum: the decay of the sum of the gradients that a step follows; 0: it follows the gradient.
-    """
-    return _fused(SGD, parameters, lr=float(lr), momentum=momentum, weight_decay=weight_decay)
+
+class AdagradOptions(OptimizerOptions):
+    """The options of Adagrad."""
+
+    lr: NonNegative = 0.03
 
 
 @optimizers.register("adagrad")
-def adagrad(*, parameters: Parameters, lr: NonNegative, weight_decay: NonNegative) -> Optimizer:
-    """Duchi, Hazan & Singer (2011): each weight's rate falls with the gradients it has had.
+@configured(AdagradOptions)
+def adagrad(parameters: Parameters, options: AdagradOptions) -> Optimizer:
+    """Adagrad, Duchi, Hazan & Singer (2011): each weight's rate falls with the gradients it has had."""
+    return _fused(Adagrad, parameters, on=["cpu"], lr=float(options.lr), weight_decay=options.weight_decay)
 
-    Args:
-        lr, weight_decay: see `adam`.
-    """
-    return _fused(Adagrad, parameters, on=["cpu"], lr=float(lr), weight_decay=weight_decay)
+
+class WarmupOptions(Options):
+    """The options of a schedule that begins with small steps."""
+
+    warmup: Count = 0
+    """steps at the beginning in which the rate grows linearly."""
 
 
 @schedules.register("constant")
-def constant(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Count) -> LRScheduler:
-    """The optimizer's rate throughout.
-
-    Args:
-        warmup: steps at the beginning in which the rate grows linearly.
-    """
-    return LambdaLR(optimizer, lambda step: _warm(step, warmup))
+@configured(WarmupOptions)
+def constant(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: WarmupOptions) -> LRScheduler:
+    """The optimizer's rate throughout."""
+    return LambdaLR(optimizer, lambda step: _warm(step, options.warmup))
 
 
 @schedules.register("linear")
-def linear(*, optimizer: Optimizer, steps_per_epoch: int, steps: int) -> LRScheduler:
+def linear(optimizer: Optimizer, steps_per_epoch: int, steps: int) -> LRScheduler:
     """The optimizer's rate falls to 0 in a straight line, which it reaches after the last step."""
     return LambdaLR(optimizer, lambda step: 1 - step / steps)
 
 
-@schedules.register("step")
-def step(
-    *, optimizer: Optimizer, steps_per_epoch: int, steps: int, hold_epochs: Count, factor: Probability
-) -> LRScheduler:
-    """The optimizer's rate for ``hold_epochs`` epochs, then times ``factor`` at the start of each epoch.
+class StepOptions(Options):
+    """The options of a rate that falls from epoch to epoch."""
 
-    Args:
-        hold_epochs: epochs at the full rate.
-        factor: the rate is multiplied by this at the start of each epoch after them.
-    """
-    return LambdaLR(optimizer, lambda step: factor ** max(0, step // steps_per_epoch + 1 - hold_epochs))
+    hold_epochs: Count = 4
+    """epochs at the full rate."""
+    factor: Probability = 0.5
+    """the rate is multiplied by this at the start of each epoch after them."""
+
+
+@schedules.register("step")
+@configured(StepOptions)
+def step(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: StepOptions) -> LRScheduler:
+    """The optimizer's rate for ``hold_epochs`` epochs, then times ``factor`` at the start of each epoch."""
+    hold, factor = options.hold_epochs, options.factor
+    return LambdaLR(optimizer, lambda step: factor ** max(0, step // steps_per_epoch + 1 - hold))
+
+
+class CosineOptions(WarmupOptions):
+    """The options of half a cosine."""
+
+    floor: Probability = 0.0
+    """the share of the full rate at the last step."""
 
 
 @schedules.register("cosine")
-def cosine(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Count, floor: Probability) -> LRScheduler:
-    """Half a cosine from the optimizer's rate, after ``warmup`` steps, to ``floor`` times it where training ends.
-
-    Args:
-        warmup: see `constant`.
-        floor: the share of the full rate at the last step.
-    """
+@configured(CosineOptions)
+def cosine(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: CosineOptions) -> LRScheduler:
+    """Half a cosine from the optimizer's rate, after ``warmup`` steps, to ``floor`` times it where training ends."""
+    warmup, floor = options.warmup, options.floor
 
     def rate(step: int) -> float:
         progress = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
@@ -118,17 +150,20 @@ def cosine(*, optimizer: Optimizer, steps_per_epoch: int, steps: int, warmup: Co
     return LambdaLR(optimizer, rate)
 
 
-@schedules.register("plateau")
-def plateau(
-    *, optimizer: Optimizer, steps_per_epoch: int, steps: int, factor: BelowOne, patience: Count
-) -> ReduceLROnPlateau:
-    """Times ``factor`` when validation has not improved for more than ``patience`` checks.
+class PlateauOptions(Options):
+    """The options of a rate that falls where validation stalls."""
 
-    Args:
-        factor: the rate is multiplied by this when validation has stalled.
-        patience: so many checks without improvement are allowed.
-    """
-    return ReduceLROnPlateau(optimizer, factor=factor, patience=patience, threshold=0.0)
+    factor: BelowOne = 0.25
+    """the rate is multiplied by this when validation has stalled."""
+    patience: Count = 0
+    """so many checks without improvement are allowed."""
+
+
+@schedules.register("plateau")
+@configured(PlateauOptions)
+def plateau(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: PlateauOptions) -> ReduceLROnPlateau:
+    """Times ``factor`` when validation has not improved for more than ``patience`` checks."""
+    return ReduceLROnPlateau(optimizer, factor=options.factor, patience=options.patience, threshold=0.0)
 
 
 def _warm(step: int, warmup: int) -> float:

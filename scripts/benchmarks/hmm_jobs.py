@@ -186,16 +186,15 @@ FAMILIES = {
 def family_job(name: str, batch: int, length: int, states: int, precision: str = "float32") -> Job:
     """A step of a model in training, words drawn by Zipf's law. ``precision`` is that of autocast."""
     import torch
-    from omegaconf import OmegaConf
 
     import lmzoo.models  # noqa: F401
-    from lmzoo.core.configs import CONFIGS
+    from lmzoo.core.configs import defaults
     from lmzoo.core.memory import keep_freed_memory
     from lmzoo.protocol.model import models
 
     keep_freed_memory()  # as the commands do
     torch.manual_seed(0)
-    options: dict = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"))  # pyright: ignore
+    options = defaults("model", name)
     model = models.build(options | FAMILIES[name] | {"states": states}, vocabulary_size=VOCABULARY)
     tokens = (VOCABULARY ** torch.rand(batch, length)).long() - 1
 

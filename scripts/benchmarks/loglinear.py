@@ -18,10 +18,9 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import defaults
 from lmzoo.corpus import load_corpus
 from lmzoo.models.maxent.exponential import Events, Exponential
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates
@@ -117,11 +116,11 @@ CASES = {
 
 def train(case: str, steps: int) -> None:
     """A median step of one case: prints its tokens a second and the process's peak beyond its start."""
-    corpus = load_corpus(OmegaConf.to_container(OmegaConf.load(CONFIGS / "corpus" / "ptb.yaml")))
+    corpus = load_corpus(defaults("corpus", "ptb"))
     V, tokens = len(corpus.vocabulary), corpus.splits["train"]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     order, training = CASES[case]
-    options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "loglinear.yaml"))
+    options = defaults("model", "loglinear")
     options |= {"order": order, "training": "minibatch"}
     del options["name"]
     context = contexts(tokens, order)

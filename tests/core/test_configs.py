@@ -1,28 +1,17 @@
-"""configs/: a file for every entry of every registry, and presets of options that exist."""
+"""Defaults of entries, and presets of options that exist."""
 
 import pytest
 import torch
 from command_line import configuration
 
-import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import CONFIGS, completed, defaults
 from lmzoo.core.options import call
-from lmzoo.core.registry import Registry
-from lmzoo.corpus.entries import corpora
 from lmzoo.corpus.vocabulary import Vocabulary
-from lmzoo.protocol.model import models
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.optimization import optimizers, schedules
 
 PRESETS = sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml"))
-
-
-@pytest.mark.parametrize("registry", [models, corpora, optimizers, schedules], ids=lambda registry: registry.kind)
-def test_every_entry_has_a_file_of_its_name(registry: Registry):
-    names = {path.stem for path in (CONFIGS / registry.kind).glob("*.yaml")}
-    assert names == set(registry.entries)
-    assert all(defaults(registry.kind, name)["name"] == name for name in names)
 
 
 def test_a_model_gets_the_options_that_it_lacks():

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 import lmzoo
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.hydra import read_command_line
-from lmzoo.cli.overrides import check_overrides, parse
+from lmzoo.cli.overrides import check_overrides, fill_groups, parse
 from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
@@ -178,6 +178,7 @@ def read_options(name: str, arguments: list[str]) -> None:
             chosen.append(f"{override.key_or_group}={list(override.sweep_string_iterator())[-1]}")
         elif not override.is_sweep_override():
             chosen.append(override.input_line)
+    fill_groups([CONFIGS])
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         config: Any = OmegaConf.to_container(compose(name, chosen), resolve=True)
     given = {"model": ["vocabulary_size"], "optimizer": ["parameters"],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from lmzoo.core.configs import CONFIGS, defaults
+from lmzoo.core.configs import choices, defaults
 from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers, packed, unpacked
@@ -17,7 +17,7 @@ from lmzoo.labels.trees import Tree, parsed
 from lmzoo.training.labels import NetworkDescent, learner_of
 from lmzoo.training.optimization import optimizers
 
-ALL = sorted(path.stem for path in (CONFIGS / "labeller").glob("*.yaml"))
+ALL = choices("labeller")
 NAMES = [name for name in ALL if labellers.entries[name].kind != "tree"]
 AT_ONCE = ["hmm_tagger", "logistic_regression", "majority", "naive_bayes", "nbsvm", "pool"]
 """Those that learn as they read train; a run of theirs has nothing to go on with."""

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from shapes import compared
 
 import lmzoo
 from lmzoo import testing
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import choices, defaults
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.windows import StreamWindows
@@ -25,7 +24,7 @@ from lmzoo.protocol.model import LanguageModel, State, learnt_numbers, models
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import beam_search, sample
 
-NAMES = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
+NAMES = choices("model")
 VARIANTS = {
     "nnlm, fading, in classes": {"context": "fading", "classes": 8},
     "logbilinear, diagonal, in classes": {"diagonal": True, "classes": 8},
@@ -54,8 +53,7 @@ LONG = ("logbilinear, diagonal, in classes", "gru, residual, softmaxes mixed", "
 
 
 def options(case: str) -> dict:
-    defaults = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{case.partition(',')[0]}.yaml"))
-    return defaults | VARIANTS.get(case, {})
+    return defaults("model", case.partition(",")[0]) | VARIANTS.get(case, {})
 
 
 @pytest.fixture(

@@ -15,6 +15,7 @@ from command_line import MODELS, QUICK, TEXT, command
 
 from lmzoo.commands import export, label, vectors
 from lmzoo.commands.export import main
+from lmzoo.core.configs import choices
 from lmzoo.reports.card import card
 from lmzoo.runs.directory import Run
 
@@ -137,8 +138,8 @@ def test_a_run_without_figures_has_no_card(folder: Path):
     assert not Path("new.md").exists()
 
 
-def test_every_named_corpus_has_its_licence(pytestconfig: pytest.Config):
+def test_every_named_corpus_has_its_licence():
     from lmzoo.reports.card import LICENCES
 
-    named = {file.stem for file in (pytestconfig.rootpath / "configs/corpus").glob("*.yaml")} - {"text"}
+    named = {*choices("corpus")} - {"text"}
     assert named <= LICENCES.keys()

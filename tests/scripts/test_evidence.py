@@ -18,6 +18,7 @@ from evidence import PAGES, Evidence, Page, again
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from lmzoo.cli.overrides import fill_groups
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
 from lmzoo.runs.identity import differences
@@ -168,6 +169,7 @@ def test_evidence_is_whole_and_its_configuration_composes(evidence: Evidence):
         assert {file.name for file in run.path.iterdir()} >= set(FILES)
         provenance = json.loads((run.path / "provenance.json").read_text())
         assert not any(entry["git"]["dirty"] for entry in provenance)
+    fill_groups([CONFIGS])
     with initialize_config_dir(version_base="1.3", config_dir=str(CONFIGS)):
         overrides = [*run.overrides, "run_dir=anywhere"]
         composed = OmegaConf.to_container(compose(evidence.page.command, overrides), resolve=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import NonNegative, Size, Source
+from lmzoo.core.options import NonNegative, Options, Size, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.models.combined.mixture import mixture_weights
 from lmzoo.models.combined.trained import OfOneRun
@@ -22,6 +22,18 @@ log = logging.getLogger(__name__)
 
 WINDOW = 256
 """Tokens scored at once; each is compared with all of the cache."""
+
+
+class CacheOptions(Options):
+    """The options of a cache."""
+
+    run: Source | None = None
+    """folder of a trained run, whose model is taken when training starts."""
+    size: Size = 500
+    """N, the words in the cache."""
+    theta: NonNegative = 0.0
+    """θ. 0: each word counts the same. Above 0: a word whose history had a vector like that of now counts more; the
+    model must have vectors, as recurrent networks have."""
 
 
 @models.register("cache")
@@ -36,21 +48,16 @@ class Cache(OfOneRun):
 
     The state is the (B, N) words, oldest first and -1 where there is none, their (B, N, d) vectors, and then the state
     of the model. With θ = 0, d is 0.
-
-    Args:
-        run: folder of a trained run, whose model is taken when training starts.
-        size: N, the words in the cache.
-        theta: θ. 0: each word counts the same. Above 0: a word whose history had a vector like that of now counts more;
-            the model must have vectors, as recurrent networks have.
     """
 
     learnt = ("weight",)
     weight: Tensor
     """λ, a tensor of one number; 0 before `estimate`."""
 
-    def __init__(self, *, vocabulary_size: int, run: Source | None, size: Size, theta: NonNegative):
-        super().__init__(vocabulary_size, run)
-        self.size, self.theta = size, theta
+    @configured(CacheOptions)
+    def __init__(self, vocabulary_size: int, options: CacheOptions):
+        super().__init__(vocabulary_size, options.run)
+        self.size, self.theta = options.size, options.theta
         self.register_buffer("weight", torch.zeros(()))
 
     def estimate(self, corpus: Corpus) -> None:

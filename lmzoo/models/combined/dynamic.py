@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, Idle, NonNegative, Probability, Size, Source
+from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Probability, Size, Source, configured
 from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
@@ -40,6 +40,26 @@ class Rule:
     """(P,) r + ε; None under ``sgd``."""
 
 
+class DynamicOptions(Options):
+    """The options of dynamic evaluation."""
+
+    run: Source | None = None
+    """folder of a trained run, whose model is taken when training starts. It has weights."""
+    rule: Literal["sgd", "rms"] = "rms"
+    """what a step is: with ``rms`` each weight's steps are divided by the root mean square of its gradients on
+    train, with ``sgd`` they are not."""
+    rate: NonNegative = 0.0001
+    """η of a step; sgd needs more, such as 0.3."""
+    decay: Probability = 0.005
+    """λ. sgd: the share of the way back to the trained weights that is gone at each step. rms: that of a weight
+    whose root mean square is the mean of all, and of others in proportion, 1 at most."""
+    segment: Size = 20
+    """n, the tokens in a step."""
+    epsilon: Annotated[float, Bounds(low=1e-12, high=1e30), Idle(("model.rule", "sgd"))] = 0.00001
+    """ε, which rms adds to the root mean squares. It keeps the steps small of words that are rare in train. A
+    larger rate needs more, such as 0.00005 for 0.0004."""
+
+
 @models.register("dynamic")
 class Dynamic(WithTables[Rule], OfOneRun):
     """A trained model whose weights w follow the text: after every segment of n tokens, which were scored before,
@@ -54,35 +74,16 @@ class Dynamic(WithTables[Rule], OfOneRun):
 
     The state is the (B, n − 1) tokens scored since the last step, -1 where there is none, the (B, P) weights, and then
     the state of the model where the segment began. While it is `frozen`, its inner model is not: the weights change.
-
-    Args:
-        run: folder of a trained run, whose model is taken when training starts. It has weights.
-        rule: what a step is: with ``rms`` each weight's steps are divided by the root mean square of its gradients on
-            train, with ``sgd`` they are not.
-        rate: η of a step; sgd needs more, such as 0.3.
-        decay: λ. sgd: the share of the way back to the trained weights that is gone at each step. rms: that of a weight
-            whose root mean square is the mean of all, and of others in proportion, 1 at most.
-        segment: n, the tokens in a step.
-        epsilon: ε, which rms adds to the root mean squares. It keeps the steps small of words that are rare in train. A
-            larger rate needs more, such as 0.00005 for 0.0004.
     """
 
     rms: Tensor
     """(P,) r, and none before `estimate` and under ``sgd``."""
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        run: Source | None,
-        rule: Literal["sgd", "rms"],
-        rate: NonNegative,
-        decay: Probability,
-        segment: Size,
-        epsilon: Annotated[float, Bounds(low=1e-12, high=1e30), Idle(("model.rule", "sgd"))],
-    ):
-        super().__init__(vocabulary_size, run)
-        self.rule, self.rate, self.decay, self.segment, self.epsilon = rule, rate, decay, segment, epsilon
+    @configured(DynamicOptions)
+    def __init__(self, vocabulary_size: int, options: DynamicOptions):
+        super().__init__(vocabulary_size, options.run)
+        self.rule, self.rate, self.decay = options.rule, options.rate, options.decay
+        self.segment, self.epsilon = options.segment, options.epsilon
         self.register_buffer("rms", torch.empty(0))
         sized_by_estimate(self, "rms")
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Source
+from lmzoo.core.options import Options, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.lines import by_line
 from lmzoo.corpus.vocabulary import EOS_ID
@@ -22,6 +22,17 @@ log = logging.getLogger(__name__)
 
 ITERATIONS = 200
 """How many iterations of EM find the weights; the likelihood is concave in them."""
+
+
+class MixtureOptions(Options):
+    """The options of a mixture."""
+
+    runs: Sequence[Source] = ()
+    """folders of trained runs of one corpus and context, such as [outputs/ptb/ngram,"outputs/ptb/lstm,seed=1"].
+    Their models are taken when training starts; from then on they are in the checkpoint of the mixture's own
+    run."""
+    per: Literal["token", "sentence"] = "token"
+    """whether one of the models is drawn for each token or for each whole sentence."""
 
 
 @models.register("mixture")
@@ -38,23 +49,18 @@ class Mixture(OfTrained):
     Ostendorf, "Modeling long distance dependence in language", 1999.
 
     The state is the (B, K) log-weights of the next token, and then the states of the models, one after another.
-
-    Args:
-        runs: folders of trained runs of one corpus and context, such as [outputs/ptb/ngram,"outputs/ptb/lstm,seed=1"].
-            Their models are taken when training starts; from then on they are in the checkpoint of the mixture's own
-            run.
-        per: whether one of the models is drawn for each token or for each whole sentence.
     """
 
     learnt = ("weights",)
     weights: Tensor
     """(K,) λ, and none before `estimate`."""
 
-    def __init__(self, *, vocabulary_size: int, runs: list[Source], per: Literal["token", "sentence"]):
+    @configured(MixtureOptions)
+    def __init__(self, vocabulary_size: int, options: MixtureOptions):
         super().__init__(vocabulary_size)
-        self.runs, self.per = runs, per
-        self.starts_from = "model.runs", runs
-        self.of_sentences = per == "sentence"
+        self.runs, self.per = options.runs, options.per
+        self.starts_from = "model.runs", options.runs
+        self.of_sentences = options.per == "sentence"
         self.parts: list[int] = []  # how many tensors the state of each model has, once one was read
         self.begun: list[int] = []  # likewise what each model has begun a step with
         self.register_buffer("weights", torch.empty(0))

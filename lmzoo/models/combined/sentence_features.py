@@ -1,11 +1,13 @@
 """Features of whole sentences: their length, n-grams of words and of classes, and pairs of words that are apart."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import Count, Idle, Options, configured
 from lmzoo.corpus import EOS_ID
 from lmzoo.corpus.lines import line_numbers
 from lmzoo.numerics.hashing import find
@@ -25,23 +27,38 @@ Occurrences = tuple[Tensor, Tensor]
 """(M,) int64 keys of features, and the (M,) numbers of the sentences that have them; twice where one is there twice."""
 
 
+class FeatureOptions(Options):
+    """The kinds of features that are chosen."""
+
+    length: bool = True
+    """whether the number of words is a feature."""
+    words: Count = 2
+    """the longest n-grams of words, from unigrams on; `<eos>` stands before and after a sentence. 0: none."""
+    window: Count = 5
+    """the most places between two words, with others between them, that are a feature together. 0: none."""
+    class_words: Annotated[Count, Idle(("model.clusters", []))] = 4
+    """the longest n-grams of clusters, from bigrams on. 0: none."""
+    class_pairs: Annotated[bool, Idle(("model.clusters", []))] = False
+    """whether two clusters, one anywhere before the other but not next to it, are a feature."""
+
+
 class SentenceFeatures:
-    """The kinds of features that are chosen.
+    """The features of sentences.
 
     Args:
-        length: whether the number of words is a feature.
-        words: the longest n-grams of words, from unigrams on; `<eos>` stands before and after a sentence. 0: none.
-        window: the most places between two words, with others between them, that are a feature together. 0: none.
-        class_words: the longest n-grams of clusters, from bigrams on. 0: none.
-        class_pairs: whether two clusters, one anywhere before the other but not next to it, are a feature.
         classes: the (V,) cluster of each word in every clustering.
+        options: the kinds of features.
     """
 
-    def __init__(
-        self, vocabulary_size: int, *, length: bool, words: int, window: int, class_words: int, class_pairs: bool,
-        classes: Tensor,
-    ):  # fmt: skip
-        self.size, self.length, self.words, self.window = vocabulary_size, length, words, window
+    @configured(FeatureOptions)
+    def __init__(self, vocabulary_size: int, classes: Tensor, options: FeatureOptions):
+        length, words, class_words, class_pairs = (
+            options.length,
+            options.words,
+            options.class_words,
+            options.class_pairs,
+        )
+        self.size, self.length, self.words, self.window = vocabulary_size, length, words, options.window
         self.class_words, self.class_pairs, self.classes = class_words, class_pairs, classes
         for option, base, longest in (
             ("words", vocabulary_size, words),

@@ -5,17 +5,18 @@ exponential language models: a vehicle for linguistic-statistical integration", 
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, Count, Idle, NonNegative, Size, Source
+from lmzoo.core.options import Bounds, NonNegative, Size, Source, configured
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.lines import line_sums
 from lmzoo.models.combined.contrast import Contrast, log_normaliser
-from lmzoo.models.combined.sentence_features import SentenceFeatures, frequent, matrix, with_column
+from lmzoo.models.combined.sentence_features import FeatureOptions, SentenceFeatures, frequent, matrix, with_column
 from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.abilities import LogZ
@@ -31,6 +32,26 @@ CHOICE = 5
 """Strengths are compared with Z from samples of their own, one for so many of those that the final Z is from."""
 
 
+class WholeSentenceOptions(FeatureOptions):
+    """The options of a whole-sentence model."""
+
+    run: Source | None = None
+    """folder of the trained run of p_0, whose model is taken when training starts."""
+    score: Source | None = None
+    """folder of another trained run q; log q(x) − log p_0(x), how much likelier it finds the sentence, is a
+    feature. None: none."""
+    clusters: Sequence[Size] = (50,)
+    """the numbers of Brown clusters of words, a clustering for each; [] for none."""
+    min_count: Size = 5
+    """features that occur less often both in train and in the samples to learn from are left out."""
+    noise: Size = 4
+    """k, the samples to learn from for each sentence of train."""
+    samples: Annotated[int, Bounds(low=2, high=2**31 - 1)] = 200_000
+    """how many fresh samples Z is estimated from; a single one has no standard error."""
+    l2: Sequence[NonNegative] = (30.0, 60.0)
+    """strengths of the penalty of the weights, of which the one with the lowest perplexity of valid is taken."""
+
+
 @models.register("whole_sentence")
 class WholeSentence(OfOneRun):
     """p(x) = p_0(x) exp(w·φ(x)) / Z of a sentence x, with a trained model p_0 and features φ of the whole sentence.
@@ -40,17 +61,6 @@ class WholeSentence(OfOneRun):
 
     Only whole sentences have a probability. So `<eos>` has the log-probability of its sentence, other words have 0,
     and there is no `predict`. The state is the (B, L) words of the sentence that is open, -1 before them.
-
-    Args:
-        run: folder of the trained run of p_0, whose model is taken when training starts.
-        score: folder of another trained run q; log q(x) − log p_0(x), how much likelier it finds the sentence, is a
-            feature. None: none.
-        length, words, window, class_words, class_pairs: see `SentenceFeatures`.
-        clusters: the numbers of Brown clusters of words, a clustering for each; [] for none.
-        min_count: features that occur less often both in train and in the samples to learn from are left out.
-        noise: k, the samples to learn from for each sentence of train.
-        samples: how many fresh samples Z is estimated from; a single one has no standard error.
-        l2: strengths of the penalty of the weights, of which the one with the lowest perplexity of valid is taken.
     """
 
     whole_sentences = True
@@ -66,31 +76,15 @@ class WholeSentence(OfOneRun):
     estimated: Tensor
     """(4,) log Z as in `LogZ`."""
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        run: Source | None,
-        score: Source | None,
-        length: bool,
-        words: Count,
-        window: Count,
-        clusters: list[Size],
-        class_words: Annotated[Count, Idle(("model.clusters", []))],
-        class_pairs: Annotated[bool, Idle(("model.clusters", []))],
-        min_count: Size,
-        noise: Size,
-        samples: Annotated[int, Bounds(low=2, high=2**31 - 1)],
-        l2: list[NonNegative],
-    ):
-        super().__init__(vocabulary_size, run, *([] if score is None else [score]))
-        self.kinds = {
-            "length": length, "words": words, "window": window, "class_words": class_words, "class_pairs": class_pairs
-        }  # fmt: skip
-        self.clusters, self.min_count, self.noise, self.samples, self.l2 = clusters, min_count, noise, samples, l2
-        if not l2:
+    @configured(WholeSentenceOptions)
+    def __init__(self, vocabulary_size: int, options: WholeSentenceOptions):
+        super().__init__(vocabulary_size, options.run, *([] if options.score is None else [options.score]))
+        self.kinds = options.part(FeatureOptions)
+        self.clusters, self.min_count, self.noise = options.clusters, options.min_count, options.noise
+        self.samples, self.l2 = options.samples, options.l2
+        if not options.l2:
             raise UserError("model.l2=[]: a strength is needed", "set 'model.l2=[1]'")
-        self.register_buffer("classes", torch.zeros(len(clusters), vocabulary_size, dtype=torch.int64))
+        self.register_buffer("classes", torch.zeros(len(options.clusters), vocabulary_size, dtype=torch.int64))
         self.register_buffer("keys", torch.empty(0, dtype=torch.int64))
         self.register_buffer("weights", torch.zeros(0))
         self.register_buffer("estimated", torch.zeros(4))
@@ -99,7 +93,7 @@ class WholeSentence(OfOneRun):
     @property
     def features(self) -> SentenceFeatures:
         """φ but for the score of the run q."""
-        return SentenceFeatures(self.vocabulary_size, classes=self.classes.cpu(), **self.kinds)
+        return SentenceFeatures(self.vocabulary_size, self.classes.cpu(), **self.kinds)
 
     @property
     def log_z(self) -> LogZ:

@@ -6,14 +6,14 @@ Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://acla
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypedDict
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Dropout, Size
+from lmzoo.core.options import Dropout, Options, Size, configured
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import blocks
@@ -51,22 +51,18 @@ class BlockTables(NamedTuple):
     transitions: Transitions
 
 
-class BlockHMMOptions(TypedDict):
-    """The options of every `BlockHMM`.
+class BlockHMMOptions(Options):
+    """The options of every `BlockHMM`."""
 
-    Args:
-        states: Z = MS, the number of hidden states, a multiple of clusters.
-        clusters: M, the number of clusters of words, and of states.
-        clustering: how words are put into clusters: as Brown does; uniformly at random; or by frequency, so that all
-            have an equal share of the text.
-        state_dropout: share of each cluster's states that is left out, drawn for every batch; 0 for small models and
-            short runs.
-    """
-
-    states: Size
-    clusters: Size
-    clustering: Clustering
-    state_dropout: Dropout
+    states: Size = 1024
+    """Z = MS, the number of hidden states, a multiple of clusters."""
+    clusters: Size = 64
+    """M, the number of clusters of words, and of states."""
+    clustering: Clustering = "brown"
+    """how words are put into clusters: as Brown does; uniformly at random; or by frequency, so that all have an
+    equal share of the text."""
+    state_dropout: Dropout = 0.5
+    """share of each cluster's states that is left out, drawn for every batch; 0 for small models and short runs."""
 
 
 class BlockHMM(HiddenMarkovModel[BlockTables]):
@@ -88,9 +84,10 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
     cluster: Tensor
     """(V,) int64 the cluster of each word."""
 
-    def __init__(self, *, vocabulary_size: int, options: BlockHMMOptions):
+    @configured(BlockHMMOptions)
+    def __init__(self, vocabulary_size: int, options: BlockHMMOptions):
         super().__init__()
-        states, clusters = options["states"], options["clusters"]
+        states, clusters = options.states, options.clusters
         if clusters > vocabulary_size:
             raise UserError(
                 f"model.clusters={clusters}: there are only {vocabulary_size} words", "set model.clusters to fewer"
@@ -102,8 +99,8 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
             )
         self.vocabulary_size, self.states, self.clusters = vocabulary_size, states, clusters
         self.size = states // clusters
-        self.clustering: Clustering = options["clustering"]
-        self.state_dropout = options["state_dropout"]
+        self.clustering: Clustering = options.clustering
+        self.state_dropout = options.state_dropout
         self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
 
     @abstractmethod

@@ -38,7 +38,7 @@ class DenseHMM(HiddenMarkovModel[DenseTables]):
     token.
     """
 
-    def __init__(self, *, vocabulary_size: int, states: int):
+    def __init__(self, vocabulary_size: int, states: int):
         super().__init__()
         self.vocabulary_size, self.states = vocabulary_size, states
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lmzoo.core.iterations import StateDict, iterations
-from lmzoo.core.options import Count, Idle, NonNegative, Size
+from lmzoo.core.options import Count, Idle, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows
 from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables, over_words
@@ -24,19 +24,27 @@ ROW_TOKENS = 128
 """The length of the rows into which EM cuts a stream."""
 
 
+class HMMOptions(Options):
+    """The options of an HMM with tables."""
+
+    states: Size = 64
+    """Z, the number of hidden states."""
+    begin: Literal["random", "clusters"] = "random"
+    """the first tables of EM: random ones, or a class bigram model of Z Brown clusters, one for each state."""
+    iterations: Count = 30
+    """how many iterations of EM there are."""
+    pseudocount: Annotated[NonNegative, Idle(("model.iterations", 0))] = 0.01
+    """added to every expected count."""
+    gradient: bool = False
+    """whether the trainer goes on by gradient where EM stopped."""
+
+
 @models.register("hmm")
 class HMM(DenseHMM):
     """An HMM with a table each for start, transition and emission (Rabiner 1989), normalised by softmax.
 
     `estimate` runs EM. Every row of its text begins with the start distribution. A row is a line where the context is
     ``sentence``, and `ROW_TOKENS` tokens where it is ``stream``.
-
-    Args:
-        states: Z, the number of hidden states.
-        begin: the first tables of EM: random ones, or a class bigram model of Z Brown clusters, one for each state.
-        iterations: how many iterations of EM there are.
-        pseudocount: added to every expected count.
-        gradient: whether the trainer goes on by gradient where EM stopped.
     """
 
     learnt = ("start", "transition", "emission")
@@ -44,22 +52,15 @@ class HMM(DenseHMM):
     transition: torch.Tensor
     emission: torch.Tensor
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        states: Size,
-        begin: Literal["random", "clusters"],
-        iterations: Count,
-        pseudocount: Annotated[NonNegative, Idle(("model.iterations", 0))],
-        gradient: bool,
-    ):
-        super().__init__(vocabulary_size=vocabulary_size, states=states)
-        self.begin, self.iterations, self.pseudocount = begin, iterations, pseudocount
-        self.random = begin == "random"
-        shapes = {"start": (states,), "transition": (states, states), "emission": (vocabulary_size, states)}
+    @configured(HMMOptions)
+    def __init__(self, vocabulary_size: int, options: HMMOptions):
+        super().__init__(vocabulary_size, options.states)
+        self.begin, self.iterations, self.pseudocount = options.begin, options.iterations, options.pseudocount
+        self.random = options.begin == "random"
+        Z = options.states
+        shapes = {"start": (Z,), "transition": (Z, Z), "emission": (vocabulary_size, Z)}
         for name, shape in shapes.items():
-            if gradient:
+            if options.gradient:
                 self.register_parameter(name, nn.Parameter(torch.zeros(shape)))
             else:
                 self.register_buffer(name, torch.zeros(shape))

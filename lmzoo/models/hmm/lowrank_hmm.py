@@ -1,13 +1,13 @@
 """The HMM with transitions of low rank (Chiu, Deng and Rush, NeurIPS 2021); https://arxiv.org/abs/2201.02715"""
 
-from typing import Literal, NamedTuple, Unpack
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Size
+from lmzoo.core.options import Size, configured
 from lmzoo.models.hmm.inference import lowrank
 from lmzoo.models.hmm.inference.underflow import log_product
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
@@ -49,6 +49,19 @@ class BlockLowRank(NamedTuple):
         return log_product(self.P[cluster], self.Q).transpose(0, 1)
 
 
+class LowRankHMMOptions(NeuralBlockHMMOptions):
+    """The options of `LowRankHMM`."""
+
+    features: Size = 256
+    """f; the rank of the transition matrix is at most f. With block_features a divisor of states."""
+    feature_map: Literal["exp", "softmax_kernel", "softmax"] = "exp"
+    """φ. exp: exp(Wx). softmax_kernel: exp(Wx - ‖x‖²/(2d)). softmax: there is none, p(r | i) and p(j | r) are
+    softmaxes."""
+    block_features: bool = False
+    """whether each cluster has features of its own, which lead to its states alone and are left out with them:
+    φ_r(v_j) is 0 unless feature r and state j belong to the same cluster."""
+
+
 @models.register("lowrank_hmm")
 class LowRankHMM(NeuralBlockHMM):
     """p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k). For the rest see `NeuralBlockHMM`.
@@ -69,42 +82,29 @@ class LowRankHMM(NeuralBlockHMM):
     the feature with them, and keeps at least one feature of each cluster. With free vectors every feature at first
     prefers its own states.
 
-    Args:
-        features: f; the rank of the transition matrix is at most f. With block_features a divisor of states.
-        feature_map: φ. exp: exp(Wx). softmax_kernel: exp(Wx - ‖x‖²/(2d)). softmax: there is none, p(r | i) and p(j | r)
-            are softmaxes.
-        block_features: whether each cluster has features of its own, which lead to its states alone and are left out
-            with them: φ_r(v_j) is 0 unless feature r and state j belong to the same cluster.
-
     Raises: UserError where block_features is set, and features do not divide states or are not a multiple of clusters.
     """
 
     same_as_parent = (*NeuralBlockHMM.same_as_parent, "feature_map", "block_features")
     multiples_of_parent = (*NeuralBlockHMM.multiples_of_parent, "features")
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        features: Size,
-        feature_map: Literal["exp", "softmax_kernel", "softmax"],
-        block_features: bool,
-        **options: Unpack[NeuralBlockHMMOptions],
-    ):
-        super().__init__(vocabulary_size=vocabulary_size, **options)
-        if block_features:
+    @configured(LowRankHMMOptions)
+    def __init__(self, vocabulary_size: int, options: LowRankHMMOptions):
+        super().__init__(vocabulary_size, **options.part(NeuralBlockHMMOptions))
+        if options.block_features:
             shares = [self.clusters * share for share in range(1, self.size + 1) if self.size % share == 0]
-            if features not in shares:
+            if options.features not in shares:
                 raise UserError(
-                    f"model.features={features} has to divide model.states={self.states} and be a multiple of "
+                    f"model.features={options.features} has to divide model.states={self.states} and be a multiple of "
                     f"model.clusters={self.clusters}, as model.block_features=true asks",
                     f"set it to one of {', '.join(map(str, shares))}",
                 )
-            self.together = self.states // features
-        self.features, self.feature_map, self.block_features = features, feature_map, block_features
-        self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(features, self.dim))
-        if feature_map == "softmax":
-            self.feature_targets = nn.Parameter(lowrank.orthogonal_rows(features, self.dim))
+            self.together = self.states // options.features
+        self.features, self.feature_map = options.features, options.feature_map
+        self.block_features = options.block_features
+        self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(self.features, self.dim))
+        if self.feature_map == "softmax":
+            self.feature_targets = nn.Parameter(lowrank.orthogonal_rows(self.features, self.dim))
         if not self.factored:
             self._point_to_states()
 

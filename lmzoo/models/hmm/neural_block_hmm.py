@@ -2,14 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Unpack
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError, plain
-from lmzoo.core.options import Count, Dropout, Idle, Size, Source
+from lmzoo.core.options import Count, Dropout, Idle, Size, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, Transitions
 from lmzoo.models.hmm.distillation import distil
@@ -26,27 +26,24 @@ SPLIT_NOISE = 0.1
 
 
 class NeuralBlockHMMOptions(BlockHMMOptions):
-    """The options of every `NeuralBlockHMM`.
+    """The options of every `NeuralBlockHMM`."""
 
-    Args:
-        dim: d, the size of all vectors.
-        embeddings: the vectors of states: each state has its own, or half of it is that of its cluster.
-        tied: whether a state has one vector as origin and as destination of a transition.
-        dropout: share of the outputs of the networks of states that is set to 0, drawn for every batch.
-        parent: folder of a run of the same model with fewer states or features, which are split when training starts;
-            see `NeuralBlockHMM.inherit`.
-        distilled_from: folder of a run whose embeddings of the text are clustered when training starts, so that every
-            token has a hidden state to learn from; see `lmzoo.models.hmm.distillation`.
-        distillation_epochs: epochs of training with these states known.
-    """
-
-    dim: Annotated[Size, OfNetworks]
-    embeddings: Annotated[Literal["free", "factored"], OfNetworks]
-    tied: Annotated[bool, OfNetworks]
-    dropout: Annotated[Dropout, OfNetworks]
-    parent: Source | None
-    distilled_from: Annotated[Source | None, OfNetworks]
-    distillation_epochs: Annotated[Count, OfNetworks, Idle(("model.distilled_from", None))]
+    dim: Annotated[Size, OfNetworks] = 256
+    """d, the size of all vectors."""
+    embeddings: Annotated[Literal["free", "factored"], OfNetworks] = "free"
+    """the vectors of states: each state has its own, or half of it is that of its cluster."""
+    tied: Annotated[bool, OfNetworks] = False
+    """whether a state has one vector as origin and as destination of a transition."""
+    dropout: Annotated[Dropout, OfNetworks] = 0.0
+    """share of the outputs of the networks of states that is set to 0, drawn for every batch."""
+    parent: Source | None = None
+    """folder of a run of the same model with fewer states or features, which are split when training starts; see
+    `NeuralBlockHMM.inherit`."""
+    distilled_from: Annotated[Source | None, OfNetworks] = None
+    """folder of a run whose embeddings of the text are clustered when training starts, so that every token has a hidden
+    state to learn from; see `lmzoo.models.hmm.distillation`."""
+    distillation_epochs: Annotated[Count, OfNetworks, Idle(("model.distilled_from", None))] = 6
+    """epochs of training with these states known."""
 
 
 class NeuralBlockHMM(BlockHMM):
@@ -71,11 +68,12 @@ class NeuralBlockHMM(BlockHMM):
     encoder: tuple[Encoder] | None = None
     """The model to distil from, until that is done; in a tuple, as it is no part of this one."""
 
-    def __init__(self, *, vocabulary_size: int, **options: Unpack[NeuralBlockHMMOptions]):
-        super().__init__(vocabulary_size=vocabulary_size, options=options)
-        self.dim, self.embeddings, self.tied = options["dim"], options["embeddings"], options["tied"]
-        self.dropout, self.parent = options["dropout"], options["parent"]
-        self.distilled_from, self.distillation_epochs = options["distilled_from"], options["distillation_epochs"]
+    @configured(NeuralBlockHMMOptions)
+    def __init__(self, vocabulary_size: int, options: NeuralBlockHMMOptions):
+        super().__init__(vocabulary_size, **options.part(BlockHMMOptions))
+        self.dim, self.embeddings, self.tied = options.dim, options.embeddings, options.tied
+        self.dropout, self.parent = options.dropout, options.parent
+        self.distilled_from, self.distillation_epochs = options.distilled_from, options.distillation_epochs
         if self.parent is not None and self.distilled_from is not None:
             raise UserError(
                 f"model.distilled_from={self.distilled_from}: the states start from model.parent={self.parent}",

@@ -3,11 +3,24 @@
 import torch
 from torch import nn
 
-from lmzoo.core.options import Dropout, Size
+from lmzoo.core.options import Dropout, Options, Size, configured
 from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables, over_words
 from lmzoo.models.hmm.state_vectors import Residual
 from lmzoo.numerics.precision import single
 from lmzoo.protocol.model import models
+
+
+class NeuralHMMOptions(Options):
+    """The options of a dense neural HMM."""
+
+    states: Size = 128
+    """Z, the number of hidden states."""
+    dim: Size = 256
+    """d, the size of all vectors."""
+    dropout: Dropout = 0.0
+    """share of the outputs of the networks of states that is set to 0, drawn for every batch."""
+    state_dropout: Dropout = 0.0
+    """share of the hidden states that is left out, drawn for every batch."""
 
 
 @models.register("neural_hmm")
@@ -20,22 +33,18 @@ class NeuralHMM(DenseHMM):
         p(x | i)   ∝ exp(w_x·Res_e(e_i) + b_x) over all words.
     State dropout draws round((1 - state_dropout) Z) hidden states for every batch, at least one, and acts as if there
     were no others.
-
-    Args:
-        states: Z, the number of hidden states.
-        dim: d, the size of all vectors.
-        dropout: share of the outputs of the networks of states that is set to 0, drawn for every batch.
-        state_dropout: share of the hidden states that is left out, drawn for every batch.
     """
 
     autocast = True
 
-    def __init__(self, *, vocabulary_size: int, states: Size, dim: Size, dropout: Dropout, state_dropout: Dropout):
-        super().__init__(vocabulary_size=vocabulary_size, states=states)
-        self.keep = max(1, round(states * (1 - state_dropout)))
+    @configured(NeuralHMMOptions)
+    def __init__(self, vocabulary_size: int, options: NeuralHMMOptions):
+        super().__init__(vocabulary_size, options.states)
+        states, dim = options.states, options.dim
+        self.keep = max(1, round(states * (1 - options.state_dropout)))
         self.origin, self.destination = nn.Embedding(states, dim), nn.Embedding(states, dim)
         nn.init.normal_(self.destination.weight, std=dim**-0.5)
-        self.start, self.transition, self.emission = (Residual(dim, dropout) for _ in range(3))
+        self.start, self.transition, self.emission = (Residual(dim, options.dropout) for _ in range(3))
         self.first = nn.Linear(dim, 1, bias=False)
         self.word = nn.Linear(dim, vocabulary_size)
 

@@ -1,13 +1,13 @@
 """An HMM whose transitions choose a cluster first, then a state of that cluster."""
 
-from typing import Annotated, NamedTuple, Unpack
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, Idle, NonNegative, Source
+from lmzoo.core.options import Bounds, Idle, NonNegative, Source, configured
 from lmzoo.models.hmm.block_hmm import BlockTables
 from lmzoo.models.hmm.inference.imitation import Course, cross_entropy
 from lmzoo.models.hmm.inference.paths import Chain
@@ -37,6 +37,19 @@ class TwoLevel(NamedTuple):
         return self.arrival[cluster][:, :, None] + inside
 
 
+class TwoLevelHMMOptions(NeuralBlockHMMOptions):
+    """The options of `TwoLevelHMM`."""
+
+    temperature: Annotated[float, Bounds(low=0.01, high=100)] = 1.0
+    """τ, which divides the scores of p(j | c, i) outside training (Guo et al., "On calibration of modern neural
+    networks", ICML 2017). Below 1 where training hid states: each then had fewer rivals."""
+    teacher: Source | None = None
+    """a recurrent run of the same text, whose predictions the model imitates beside learning from sentences: knowledge
+    distillation, Hinton et al. (2015). None: none."""
+    teacher_weight: Annotated[NonNegative, Idle(("model.teacher", None))] = 1.0
+    """of the cross-entropy with the teacher, that with the text having 1."""
+
+
 @models.register("twolevel_hmm")
 class TwoLevelHMM(NeuralBlockHMM):
     """p(j | i) = p(c | i) p(j | c, i), where c is the cluster of state j. For the rest see `NeuralBlockHMM`.
@@ -50,13 +63,6 @@ class TwoLevelHMM(NeuralBlockHMM):
     factorisation is that of class-based models (Goodman, "Classes for fast maximum entropy training", 2001).
 
     With a teacher it imitates the predictions of another model in training: see `cross_entropy`.
-
-    Args:
-        temperature: τ, which divides the scores of p(j | c, i) outside training (Guo et al., "On calibration of modern
-            neural networks", ICML 2017). Below 1 where training hid states: each then had fewer rivals.
-        teacher: a recurrent run of the same text, whose predictions the model imitates beside learning from sentences:
-            knowledge distillation, Hinton et al. (2015). None: none.
-        teacher_weight: of the cross-entropy with the teacher, that with the text having 1.
     """
 
     lesson: tuple[HasVectors] | None = None
@@ -64,17 +70,11 @@ class TwoLevelHMM(NeuralBlockHMM):
     imitation: Tensor | float = 0.0
     """That cross-entropy in the last window of training."""
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        temperature: Annotated[float, Bounds(low=0.01, high=100)],
-        teacher: Source | None,
-        teacher_weight: Annotated[NonNegative, Idle(("model.teacher", None))],
-        **options: Unpack[NeuralBlockHMMOptions],
-    ):
-        super().__init__(vocabulary_size=vocabulary_size, **options)
-        self.temperature, self.teacher, self.teacher_weight = temperature, teacher, teacher_weight
+    @configured(TwoLevelHMMOptions)
+    def __init__(self, vocabulary_size: int, options: TwoLevelHMMOptions):
+        super().__init__(vocabulary_size, **options.part(NeuralBlockHMMOptions))
+        self.temperature = options.temperature
+        self.teacher, self.teacher_weight = options.teacher, options.teacher_weight
 
     def add_start(self) -> None:
         self.boundary = nn.Parameter(0.1 * torch.randn(self.dim))

@@ -3,13 +3,14 @@
 https://aclanthology.org/2020.emnlp-main.103
 """
 
-from typing import Literal, NamedTuple, Unpack
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
+from lmzoo.core.options import configured
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
 from lmzoo.models.hmm.inference.emissions import within_cluster
 from lmzoo.models.hmm.inference.tiles import normalised_tiles, normaliser, transition_tiles
@@ -78,8 +79,9 @@ class Tabulated(NamedTuple):
 class TableHMM(BlockHMM):
     """Every start, transition and emission probability has a logit of its own, at first drawn from N(0, 1)."""
 
-    def __init__(self, *, vocabulary_size: int, options: BlockHMMOptions):
-        super().__init__(vocabulary_size=vocabulary_size, options=options)
+    @configured(BlockHMMOptions)
+    def __init__(self, vocabulary_size: int, options: BlockHMMOptions):
+        super().__init__(vocabulary_size, **options.part(BlockHMMOptions))
         self.start = nn.Parameter(torch.randn(self.states))
         self.transition = nn.Parameter(torch.randn(self.states, self.states))
         self.emission = nn.Parameter(torch.randn(vocabulary_size, self.size))
@@ -92,23 +94,23 @@ class TableHMM(BlockHMM):
         return start, emission, Tabulated(transition)
 
 
-@models.register("vlhmm")
-def vlhmm(
-    *,
-    vocabulary_size: int,
-    parameterisation: Literal["neural", "table"],
-    **options: Unpack[NeuralBlockHMMOptions],
-) -> BlockHMM:
-    """The HMM of Chiu and Rush (2020), or, for comparison, one whose parameters are tables.
+class VeryLargeHMMOptions(NeuralBlockHMMOptions):
+    """The options of a very large HMM."""
 
-    Args:
-        parameterisation: how probabilities are made: by networks, or in a table of a logit for each, Z² of transitions.
+    parameterisation: Literal["neural", "table"] = "neural"
+    """how probabilities are made: by networks, or in a table of a logit for each, Z² of transitions."""
+
+
+@models.register("vlhmm")
+@configured(VeryLargeHMMOptions)
+def vlhmm(vocabulary_size: int, options: VeryLargeHMMOptions) -> BlockHMM:
+    """The HMM of Chiu and Rush (2020), or, for comparison, one whose parameters are tables.
 
     Raises: UserError where a table has a parent.
     """
-    if parameterisation == "neural":
-        return VeryLargeHMM(vocabulary_size=vocabulary_size, **options)
-    for option in ("parent", "distilled_from"):
-        if options[option] is not None:
-            raise UserError(f"model.{option}={options[option]}: a table has no state vectors", "set it to null")
-    return TableHMM(vocabulary_size=vocabulary_size, options=options)
+    if options.parameterisation == "neural":
+        return VeryLargeHMM(vocabulary_size, **options.part(NeuralBlockHMMOptions))
+    for option, run in (("parent", options.parent), ("distilled_from", options.distilled_from)):
+        if run is not None:
+            raise UserError(f"model.{option}={run}: a table has no state vectors", "set it to null")
+    return TableHMM(vocabulary_size, **options.part(BlockHMMOptions))

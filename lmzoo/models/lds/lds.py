@@ -2,21 +2,21 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Annotated, TypedDict, Unpack
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, Depth, Idle, NonNegative, Size, Source
+from lmzoo.core.options import Count, Depth, Idle, NonNegative, Options, Size, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.lds.estimation.fit import Fit, fit
 from lmzoo.models.lds.estimation.statistics import Counts
 from lmzoo.models.lds.estimation.system import power_of_symmetric
 from lmzoo.models.lds.inference import scan, smooth
-from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, Output
+from lmzoo.models.neural.output import FORMER_NAMES, Output, OutputOptions
 from lmzoo.models.neural.pretrained import vectors_of
 from lmzoo.protocol.model import LanguageModel, State, models
 
@@ -30,25 +30,22 @@ Unfitted = Idle(("model.dynamics", False), ("model.input", False), ("model.head"
 """Where an `LDSRNN` fits no system."""
 
 
-class LDSOptions(TypedDict):
-    """The options of a linear dynamical system; see `LinearDynamicalSystem`.
+class LDSOptions(Options):
+    """The options of a linear dynamical system; see `LinearDynamicalSystem`."""
 
-    Args:
-        hidden: h, the dimensions of the system's state; the paper has 200.
-        blocks: r of subspace identification, which sees lags 1 … 2r - 1.
-        lags: L, how many lags EM sees.
-        pseudocount: κ; every word counts as seen so many times more, next to random words.
-        iterations: how many iterations of EM there are; the paper has 50.
-        vectors: a run of ``lmzoo vectors`` or a file: the observations are vectors of words, centred and whitened, in
-            place of one-hot words. A word without a vector tells nothing. None: one-hot words.
-    """
-
-    hidden: Size
-    blocks: Annotated[Depth, Unfitted]
-    lags: Annotated[Depth, Unfitted]
-    pseudocount: Annotated[NonNegative, Unfitted]
-    iterations: Annotated[Count, Unfitted]
-    vectors: Annotated[Source | None, Unfitted]
+    hidden: Size = 100
+    """h, the dimensions of the system's state; the paper has 200."""
+    blocks: Annotated[Depth, Unfitted] = 4
+    """r of subspace identification, which sees lags 1 … 2r - 1."""
+    lags: Annotated[Depth, Unfitted] = 7
+    """L, how many lags EM sees."""
+    pseudocount: Annotated[NonNegative, Unfitted] = 20.0
+    """κ; every word counts as seen so many times more, next to random words."""
+    iterations: Annotated[Count, Unfitted] = 30
+    """how many iterations of EM there are; the paper has 50."""
+    vectors: Annotated[Source | None, Unfitted] = None
+    """a run of ``lmzoo vectors`` or a file: the observations are vectors of words, centred and whitened, in place
+    of one-hot words. A word without a vector tells nothing. None: one-hot words."""
 
 
 def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
@@ -56,13 +53,13 @@ def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
 
     Raises: UserError where the options do not suit the text.
     """
-    V, hidden, blocks = model.vocabulary_size, options["hidden"], options["blocks"]
-    lags = max(2 * blocks - 1, options["lags"])
+    V, hidden, blocks = model.vocabulary_size, options.hidden, options.blocks
+    lags = max(2 * blocks - 1, options.lags)
     if blocks < 2:
         raise UserError("model.blocks=1: subspace identification compares two blocks or more", "set model.blocks=4")
     if hidden >= V:
         raise UserError(f"model.hidden={hidden}: there are only {V} words", "set model.hidden below that")
-    source, vectors = options["vectors"], None
+    source, vectors = options.vectors, None
     if source is not None:
         vectors = vectors_of(source, corpus.vocabulary, "model.vectors")
         if hidden > (d := vectors[1].shape[1]):
@@ -70,17 +67,21 @@ def fit_text(model: LanguageModel, corpus: Corpus, options: LDSOptions) -> Fit:
                 f"model.hidden={hidden}: the vectors of {source} have {d} dimensions", f"set it to {d} or less"
             )
     if len(corpus.splits["train"]) < lags:
-        raise UserError(f"model.lags={options['lags']}: train has only {len(corpus.splits['train'])} tokens")
+        raise UserError(f"model.lags={options.lags}: train has only {len(corpus.splits['train'])} tokens")
     device = torch.device("cpu") if model.device.type == "mps" else model.device
     counts = Counts.of(corpus.splits["train"].to(device), V, lags)
-    if options["pseudocount"] == 0 and bool((counts.words == 0).any()):
+    if options.pseudocount == 0 and bool((counts.words == 0).any()):
         raise UserError("model.pseudocount=0: some words never occur in train", "set model.pseudocount above 0")
-    return fit(counts, hidden, blocks, options["lags"], options["pseudocount"], options["iterations"], vectors)
+    return fit(counts, hidden, blocks, options.lags, options.pseudocount, options.iterations, vectors)
 
 
 def state_whitener(fitted: Fit) -> Tensor:
     """(h, h) XX_0^{-½}: the covariance of filtered means becomes I."""
     return power_of_symmetric(fitted.expectations.filtered, -0.5, WHITENING_FLOOR)
+
+
+class SoftmaxLDSOptions(LDSOptions, OutputOptions):
+    """The options of a linear dynamical system with a softmax head."""
 
 
 @models.register("lds")
@@ -93,9 +94,6 @@ class LinearDynamicalSystem(LanguageModel):
     log-density of the one-hot words under the system itself; no perplexity follows from it.
 
     The state is (B, h) f. It goes on across `<eos>`. Before a text it is what one `<eos>` leaves behind.
-
-    Args:
-        classes, clustering: see `Output`.
     """
 
     autocast = True
@@ -110,18 +108,17 @@ class LinearDynamicalSystem(LanguageModel):
     whitener: Tensor
     spherical: Tensor
 
-    def __init__(
-        self, *, vocabulary_size: int, classes: Size | None, clustering: ClassClustering, **options: Unpack[LDSOptions]
-    ):
+    @configured(SoftmaxLDSOptions)
+    def __init__(self, vocabulary_size: int, options: SoftmaxLDSOptions):
         super().__init__()
         self.vocabulary_size, self.options = vocabulary_size, options
-        self.hidden = hidden = options["hidden"]
+        self.hidden = hidden = options.hidden
         for name in ("A", "H", "J", "whitener", "spherical"):
             self.register_buffer(name, torch.zeros(hidden, hidden))
         for name in ("C", "gains"):
             self.register_buffer(name, torch.zeros(vocabulary_size, hidden))
         linear = nn.Linear(hidden, vocabulary_size)
-        self.output = Output(linear.weight, linear.bias, classes, clustering)
+        self.output = Output(linear.weight, linear.bias, options.classes, options.clustering)
 
     def estimate(self, corpus: Corpus) -> None:
         fitted = fit_text(self, corpus, self.options)

@@ -1,12 +1,12 @@
 """An Elman network that begins as a Kalman filter: Belanger & Kakade, ICML 2015, §7, arxiv.org/abs/1502.04081"""
 
-from typing import Literal, Unpack
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count
+from lmzoo.core.options import Count, NonNegative, Size, configured
 from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
@@ -29,6 +29,19 @@ HEAD_RATE, HEAD_ROWS, HEAD_BPTT = 1e-2, 20, 35
 class LDSRNNOptions(RecurrentOptions, LDSOptions):
     """The options of a recurrent network and of the linear system that it starts from; they share ``hidden``."""
 
+    cell: Literal["rnn", "lstm", "gru"] = "rnn"
+    """the kind of the layers."""
+    dynamics: bool = True
+    """whether the recurrent weights of the first layer start from the filter."""
+    input: bool = True
+    """whether the embeddings, which are not tied, start from the filter."""
+    head: Count = 0
+    """for how many steps the output layer is learnt first, while all other weights are frozen; 300 is plenty."""
+    hidden: Size = 100
+    """h, the size of embeddings and states, and the dimensions of the linear system."""
+    init: NonNegative = 0.1
+    """weights that do not start from the system are drawn uniformly from ±init."""
+
 
 @models.register("lds_rnn")
 class LDSRNN(Recurrent):
@@ -43,37 +56,18 @@ class LDSRNN(Recurrent):
     LSTM, with one more tanh at the output). So the weights go to the block of the new memory, and the biases let the
     gates begin that way.
 
-    Args:
-        cell: the kind of the layers.
-        dynamics: whether the recurrent weights of the first layer start from the filter.
-        input: whether the embeddings, which are not tied, start from the filter.
-        head: for how many steps the output layer is learnt first, while all other weights are frozen; 300 is plenty.
-        hidden: h, the size of embeddings and states, and the dimensions of the linear system.
-        init: weights that do not start from the system are drawn uniformly from ±init.
-
     Raises: UserError where the first layer has another size than the system.
     """
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        cell: Literal["rnn", "lstm", "gru"],
-        dynamics: bool,
-        input: bool,
-        head: Count,
-        **options: Unpack[LDSRNNOptions],
-    ):
-        hidden, last = options["hidden"], options["last"]
-        if options["layers"] == 1 and last not in (None, hidden):
+    @configured(LDSRNNOptions)
+    def __init__(self, vocabulary_size: int, options: LDSRNNOptions):
+        hidden, last = options.hidden, options.last
+        if options.layers == 1 and last not in (None, hidden):
             raise UserError(f"model.last={last}: the only layer has the size of the system, {hidden}", "set it to null")
-        self.cell, self.gates = CELLS[cell], GATES[cell]
-        super().__init__(
-            vocabulary_size=vocabulary_size, embedding=hidden, tied=False, embedding_from=None, embedding_frozen=False,
-            **options,  # pyright: ignore[reportCallIssue] - those of the system as well
-        )  # fmt: skip
+        self.cell, self.gates = CELLS[options.cell], GATES[options.cell]
+        super().__init__(vocabulary_size, embedding=hidden, tied=False, **options.part(RecurrentOptions))
         self.system: LDSOptions = options
-        self.dynamics, self.input, self.head = dynamics, input, head
+        self.dynamics, self.input, self.head = options.dynamics, options.input, options.head
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:

@@ -1,18 +1,43 @@
 """The log-linear, or maximum-entropy, n-gram model."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Depth, Idle, NonNegative, Size
+from lmzoo.core.options import Depth, Idle, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
 from lmzoo.models.maxent.features import attributes, contexts, ngram_templates, parse_templates
 from lmzoo.protocol.bases import WindowModel
 from lmzoo.protocol.model import models
 from lmzoo.words.brown import cached_brown_clusters
+
+
+class LogLinearOptions(Options):
+    """The options of maximum-entropy n-grams."""
+
+    order: Depth = 5
+    """N; a word is predicted from the N - 1 words before it."""
+    templates: Sequence[str] = ()
+    """features beside the n-grams, as `lmzoo.models.maxent.features` names them, such as [w2, "c1 c2"]: the word
+    before the last, and the classes of the last two."""
+    classes: Size | None = None
+    """the number of classes c, which templates may name; they are Brown clusters. None: there are none."""
+    training: Literal["lbfgs", "minibatch"] = "lbfgs"
+    """lbfgs, on the whole text at once; or minibatch, gradient descent by the trainer, which goes to the same
+    optimum."""
+    l2: Sequence[NonNegative] = (0.01, 0.12, 0.2, 0.3, 0.4)
+    """a strength of the penalty Σ l2/2 λ², in nats of the whole text, for unigrams, for bigrams …, by the number of
+    words and classes that a feature looks at. The last strength is also that of all longer ones."""
+    l1: Sequence[NonNegative] = (0.0, 0.3, 0.45, 0.6, 0.7)
+    """the same of Σ l1 |λ|. With lbfgs it holds weights at exactly zero, and their number is logged."""
+    tolerance: Annotated[NonNegative, Idle(("model.training", "minibatch"))] = 3e-6
+    """lbfgs ends when an iteration lowers the objective by less than this share of it."""
+    max_iterations: Annotated[Size, Idle(("model.training", "minibatch"))] = 300
+    """lbfgs ends after this number of iterations at the latest."""
 
 
 @models.register("loglinear")
@@ -22,54 +47,32 @@ class LogLinear(WindowModel):
     Rosenfeld, *A maximum entropy approach to adaptive statistical language modelling*, 1996. The weights
     maximise log-likelihood - Σ (l2/2 λ² + l1 |λ|), in nats of the whole text. The penalties are a Gaussian prior of
     variance 1/l2 (Chen & Rosenfeld, 2000) and a Laplacian prior. Chen (2009) takes l1 = 1/2, l2 = 1/6.
-
-    Args:
-        order: N; a word is predicted from the N - 1 words before it.
-        templates: features beside the n-grams, as `lmzoo.models.maxent.features` names them, such as [w2, "c1 c2"]: the
-            word before the last, and the classes of the last two.
-        classes: the number of classes c, which templates may name; they are Brown clusters. None: there are none.
-        training: lbfgs, on the whole text at once; or minibatch, gradient descent by the trainer, which goes to the
-            same optimum.
-        l2: a strength of the penalty Σ l2/2 λ², in nats of the whole text, for unigrams, for bigrams …, by the number
-            of words and classes that a feature looks at. The last strength is also that of all longer ones.
-        l1: the same of Σ l1 |λ|. With lbfgs it holds weights at exactly zero, and their number is logged.
-        tolerance: lbfgs ends when an iteration lowers the objective by less than this share of it.
-        max_iterations: lbfgs ends after this number of iterations at the latest.
     """
 
     random = False
     word_class: Tensor
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        order: Depth,
-        templates: list[str],
-        classes: Size | None,
-        training: Literal["lbfgs", "minibatch"],
-        l2: list[NonNegative],
-        l1: list[NonNegative],
-        tolerance: Annotated[NonNegative, Idle(("model.training", "minibatch"))],
-        max_iterations: Annotated[Size, Idle(("model.training", "minibatch"))],
-    ):
+    @configured(LogLinearOptions)
+    def __init__(self, vocabulary_size: int, options: LogLinearOptions):
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.order = order
-        self.classes = classes
-        self.gradual = training == "minibatch"
-        self.search = {"tolerance": tolerance, "max_iterations": max_iterations}
-        require_strengths(l2=l2, l1=l1)
-        extra = parse_templates(templates, order, "model.templates")
-        if classes is None and any(column % 2 == 0 for template in extra for column in template):
-            raise UserError(f"model.templates={templates}: they name classes (c), so model.classes must be a number")
+        self.order = options.order
+        self.classes = options.classes
+        self.gradual = options.training == "minibatch"
+        self.search = {"tolerance": options.tolerance, "max_iterations": options.max_iterations}
+        require_strengths(l2=options.l2, l1=options.l1)
+        extra = parse_templates(options.templates, options.order, "model.templates")
+        if options.classes is None and any(column % 2 == 0 for template in extra for column in template):
+            raise UserError(
+                f"model.templates={[*options.templates]}: they name classes (c), so model.classes must be a number"
+            )
         self.register_buffer("word_class", torch.zeros(vocabulary_size, dtype=torch.int64))
         self.exponential = Exponential(
             self._unigrams(),
             size=vocabulary_size + 1,
-            templates=[(), *ngram_templates("w", order), *extra],
-            l2=l2,
-            l1=l1,
+            templates=[(), *ngram_templates("w", options.order), *extra],
+            l2=options.l2,
+            l1=options.l1,
             trainable=self.gradual,
         )
 

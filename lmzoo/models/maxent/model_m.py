@@ -1,9 +1,11 @@
 """Model M, a class-based exponential model."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from lmzoo.core.options import Depth, NonNegative, Size
+from lmzoo.core.options import Depth, NonNegative, Options, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.exponential import Events, Exponential, require_strengths
 from lmzoo.models.maxent.features import Template, attributes, contexts, ngram_templates, parse_templates
@@ -15,6 +17,34 @@ CLASS: Template = (0,)
 """Every feature of the word looks at the word's own class, c0."""
 
 
+class ModelMOptions(Options):
+    """The options of Model M."""
+
+    order: Depth = 4
+    """N; a word is predicted from the N - 1 words before it."""
+    classes: Size = 100
+    """the number of classes, which are Brown clusters."""
+    class_templates: Sequence[str] = ()
+    """features of the class beside n-grams of classes and of words, as `lmzoo.models.maxent.features` names them,
+    such as [w2, "c1 c3", "c1 w2"]."""
+    word_templates: Sequence[str] = ()
+    """features of the word beside the n-grams of words."""
+    class_l2: Sequence[NonNegative] = (0.01, 0.3, 0.5, 0.7)
+    """strengths of the penalties of the features of the class, as in `LogLinear`: for unigrams, for bigrams …, the
+    last for all longer ones."""
+    class_l1: Sequence[NonNegative] = (0.0, 0.5)
+    """strengths of the penalties of the features of the class, as in `LogLinear`: for unigrams, for bigrams …, the
+    last for all longer ones."""
+    word_l2: Sequence[NonNegative] = (0.01, 0.12, 0.2, 0.3)
+    """strengths of the penalties of the features of the word, likewise."""
+    word_l1: Sequence[NonNegative] = (0.0, 0.4)
+    """strengths of the penalties of the features of the word, likewise."""
+    tolerance: NonNegative = 3e-6
+    """training ends when an iteration lowers the objective by less than this share of it."""
+    max_iterations: Size = 300
+    """training ends after this number of iterations at the latest."""
+
+
 @models.register("model_m")
 class ModelM(WindowModel):
     """p(w | h) = p(c | h) p(w | h, c), where c is the class of w. Both factors are exponential and exactly normalised.
@@ -23,61 +53,45 @@ class ModelM(WindowModel):
     words and of c after classes. The features of the word are the n-grams of w after words. The classes are Brown
     clusters (Brown et al. 1992). Contexts list few outcomes here, so further features, such as skips (Rosenfeld 1996),
     cost little.
-
-    Args:
-        order: N; a word is predicted from the N - 1 words before it.
-        classes: the number of classes, which are Brown clusters.
-        class_templates: features of the class beside n-grams of classes and of words, as `lmzoo.models.maxent.features`
-            names them, such as [w2, "c1 c3", "c1 w2"].
-        word_templates: features of the word beside the n-grams of words.
-        class_l2, class_l1: strengths of the penalties of the features of the class, as in `LogLinear`: for unigrams,
-            for bigrams …, the last for all longer ones.
-        word_l2, word_l1: likewise of the features of the word.
-        tolerance: training ends when an iteration lowers the objective by less than this share of it.
-        max_iterations: training ends after this number of iterations at the latest.
     """
 
     random = False
     word_class: Tensor
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        order: Depth,
-        classes: Size,
-        class_templates: list[str],
-        word_templates: list[str],
-        class_l2: list[NonNegative],
-        class_l1: list[NonNegative],
-        word_l2: list[NonNegative],
-        word_l1: list[NonNegative],
-        tolerance: NonNegative,
-        max_iterations: Size,
-    ):
+    @configured(ModelMOptions)
+    def __init__(self, vocabulary_size: int, options: ModelMOptions):
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.order = order
-        self.classes = classes
-        self.search = {"tolerance": tolerance, "max_iterations": max_iterations}
-        require_strengths(class_l2=class_l2, class_l1=class_l1, word_l2=word_l2, word_l1=word_l1)
-        self.register_buffer("word_class", torch.tensor([word % classes for word in range(vocabulary_size)]))
-        of_class = [*ngram_templates("cw", order), *parse_templates(class_templates, order, "model.class_templates")]
-        of_word = [*ngram_templates("w", order), *parse_templates(word_templates, order, "model.word_templates")]
+        self.order = options.order
+        self.classes = options.classes
+        self.search = {"tolerance": options.tolerance, "max_iterations": options.max_iterations}
+        require_strengths(
+            class_l2=options.class_l2, class_l1=options.class_l1, word_l2=options.word_l2, word_l1=options.word_l1
+        )
+        self.register_buffer("word_class", torch.tensor([word % options.classes for word in range(vocabulary_size)]))
+        order = options.order
+        of_class = [
+            *ngram_templates("cw", order),
+            *parse_templates(options.class_templates, order, "model.class_templates"),
+        ]
+        of_word = [
+            *ngram_templates("w", order),
+            *parse_templates(options.word_templates, order, "model.word_templates"),
+        ]
         self.class_model = Exponential(
             self._possible_classes(),
             size=vocabulary_size + 1,
             templates=[(), *of_class],
-            l2=class_l2,
-            l1=class_l1,
+            l2=options.class_l2,
+            l1=options.class_l1,
             trainable=False,
         )
         self.word_model = Exponential(
             self._possible_words(),
             size=vocabulary_size + 1,
             templates=[CLASS, *(CLASS + template for template in of_word)],
-            l2=word_l2,
-            l1=word_l1,
+            l2=options.word_l2,
+            l1=options.word_l1,
             trainable=False,
         )
 

@@ -6,12 +6,30 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, Size, Source
+from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, Size, configured
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
-from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, Output
-from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.models.neural.output import FORMER_NAMES, Output, OutputOptions
+from lmzoo.models.neural.pretrained import Pretrained, PretrainedOptions
 from lmzoo.numerics.dropout import Dropping
 from lmzoo.protocol.model import models
+
+
+class LogBilinearOptions(OutputOptions, PretrainedOptions):
+    """The options of the log-bilinear model."""
+
+    order: Depth = 6
+    """n; a word is predicted from the n - 1 words before it, with a matrix C_i for each place."""
+    embedding: Size = 150
+    """the number of features of a word, R's columns."""
+    diagonal: bool = False
+    """whether every C_i is a diagonal matrix, see `Fading`; this makes long contexts cheap (Mnih & Hinton 2008)."""
+    memory: Annotated[Probability, Idle(("model.diagonal", False))] = 0.95
+    """the largest rate α of `Fading`, where the matrices are diagonal: at first, features keep 0 to this share of
+    themselves from word to word."""
+    dropout: Dropout = 0.3
+    """its rate, of the context's features and of r̂."""
+    init: NonNegative = 0.1
+    """R is drawn uniformly from ±init. b starts at zero. Full C_i start as 1 / (n - 1) of the identity."""
 
 
 @models.register("logbilinear")
@@ -21,49 +39,23 @@ class LogBilinear(NeuralWindowModel):
     Mnih & Hinton, *Three new graphical models for statistical language modelling*, ICML 2007, section 4,
     in its symbols. The rows r_w of one matrix R describe the words of the context and the predicted word. Dropout of
     the context's features and of r̂: Srivastava et al. (2014).
-
-    Args:
-        order: n; a word is predicted from the n - 1 words before it, with a matrix C_i for each place.
-        embedding: the number of features of a word, R's columns.
-        diagonal: whether every C_i is a diagonal matrix, see `Fading`; this makes long contexts cheap (Mnih & Hinton
-            2008).
-        memory: the largest rate α of `Fading`, where the matrices are diagonal: at first, features keep 0 to this share
-            of themselves from word to word.
-        classes, clustering: see `Output`.
-        dropout: its rate, of the context's features and of r̂.
-        init: R is drawn uniformly from ±init. b starts at zero. Full C_i start as 1 / (n - 1) of the identity.
-        embedding_from: a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, which R starts
-            from. None: none.
-        embedding_frozen: whether these vectors stay as they are.
     """
 
     former_names: ClassVar = {"output.weight": "R.weight", "output.bias": "b", **FORMER_NAMES}
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        order: Depth,
-        embedding: Size,
-        diagonal: bool,
-        memory: Annotated[Probability, Idle(("model.diagonal", False))],
-        classes: Size | None,
-        clustering: ClassClustering,
-        dropout: Dropout,
-        init: NonNegative,
-        embedding_from: Source | None,
-        embedding_frozen: bool,
-    ):
+    @configured(LogBilinearOptions)
+    def __init__(self, vocabulary_size: int, options: LogBilinearOptions):
         super().__init__()
         self.vocabulary_size = vocabulary_size
-        self.order = order
-        self.R = nn.Embedding(vocabulary_size, embedding)
-        self.C = Fading(order - 1, embedding, memory) if diagonal else Matrices(order - 1, embedding)
+        self.order = options.order
+        self.R = nn.Embedding(vocabulary_size, options.embedding)
+        n, d = options.order, options.embedding
+        self.C = Fading(n - 1, d, options.memory) if options.diagonal else Matrices(n - 1, d)
         self.b = nn.Parameter(torch.zeros(vocabulary_size))
-        self.output = Output(self.R.weight, self.b, classes, clustering)
-        self.dropout = Dropping(dropout)
-        nn.init.uniform_(self.R.weight, -init, init)
-        self.pretrained = Pretrained(embedding_from, embedding_frozen, self.R.weight)
+        self.output = Output(self.R.weight, self.b, options.classes, options.clustering)
+        self.dropout = Dropping(options.dropout)
+        nn.init.uniform_(self.R.weight, -options.init, options.init)
+        self.pretrained = Pretrained(options.embedding_from, options.embedding_frozen, self.R.weight)
 
     def word_vectors(self) -> Mapping[str, Tensor]:
         return {"input": self.R.weight}

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Idle
+from lmzoo.core.options import Idle, Options, Size
 from lmzoo.models.neural.softmax import token_logprobs
 from lmzoo.numerics.precision import in_autocast_type, single
 from lmzoo.numerics.waiting import on_host
@@ -15,6 +15,18 @@ from lmzoo.protocol.abilities import Taught
 from lmzoo.words.clusters import Clustering, word_clusters
 
 ClassClustering = Annotated[Clustering, Idle(("model.classes", None))]
+
+
+class OutputOptions(Options):
+    """The options of an `Output`."""
+
+    classes: Size | None = None
+    """how many classes of words a two-level softmax has: first over the classes, then over the words of one, which is
+    faster on a CPU. None: one softmax over all words."""
+    clustering: ClassClustering = "brown"
+    """how words are put into these classes: as Brown does, uniformly at random, or by frequency so that all have an
+    equal share of the text, which is cheap."""
+
 
 FORMER_NAMES = {"output.classes.": "classes."}
 """`LanguageModel.former_names` of a model whose ``output`` is an `Output`: the model itself once held the classes."""
@@ -59,10 +71,7 @@ class Output(nn.Module):
     Args:
         weight: W, a (V, d) parameter. Another module may hold it too, such as the embedding that W is tied to.
         bias: b, a (V,) parameter.
-        classes: how many classes of words a two-level softmax has: first over the classes, then over the words of one,
-            which is faster on a CPU. None: one softmax over all words.
-        clustering: how words are put into these classes: as Brown does, uniformly at random, or by frequency so that
-            all have an equal share of the text, which is cheap.
+        classes, clustering: see `OutputOptions`.
 
     Raises: UserError where there are more classes than words.
     """

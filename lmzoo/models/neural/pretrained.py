@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, named_by
+from lmzoo.core.options import Options, Source
 from lmzoo.corpus import Vocabulary
 from lmzoo.words.vectors.formats import read_vectors
 
@@ -23,6 +24,16 @@ def vectors_of(source: str, vocabulary: Vocabulary, option: str) -> tuple[list[i
         raise UserError(f"{option}={source}: has none of the words of the corpus")
     log.info("%s has vectors of %s of %s words", source, f"{len(rows):,}", f"{len(places):,}")
     return rows, vectors.matrix[[place for place in places if place is not None]]
+
+
+class PretrainedOptions(Options):
+    """The options of a model whose input vectors can be `Pretrained`."""
+
+    embedding_from: Source | None = None
+    """a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, which the input vectors of words
+    start from. None: none."""
+    embedding_frozen: bool = False
+    """whether these vectors stay as they are."""
 
 
 class Pretrained:

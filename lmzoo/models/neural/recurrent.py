@@ -9,71 +9,56 @@ Vinyals (2014), https://arxiv.org/abs/1409.2329. Tied input and output embedding
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
-from typing import Literal, Unpack
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Depth, Dropout, NonNegative, Size, Source
+from lmzoo.core.options import Depth, Dropout, NonNegative, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.initialisation import Start, initialise
-from lmzoo.models.neural.output import FORMER_NAMES, ClassClustering, MixtureOfSoftmaxes, Output
-from lmzoo.models.neural.pretrained import Pretrained
+from lmzoo.models.neural.output import FORMER_NAMES, MixtureOfSoftmaxes, Output, OutputOptions
+from lmzoo.models.neural.pretrained import Pretrained, PretrainedOptions
 from lmzoo.models.neural.regularisers import RegulariserOptions, Stack, activation_penalty, drop_words
 from lmzoo.numerics.dropout import Dropping
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import State, models
 
 
-class RecurrentOptions(RegulariserOptions):
-    """The options of every recurrent network, whatever its word vectors are.
+class RecurrentOptions(RegulariserOptions, OutputOptions):
+    """The options of every recurrent network, whatever its word vectors are."""
 
-    Args:
-        hidden: the size of h_t, the units of a layer.
-        layers: how many cells are stacked.
-        last: the size of the last layer, such as that of tied vectors below larger layers; None: that of the others.
-        residual: whether a layer's output is added to its input, where they have one size; He et al. (2016).
-        dropout: the rate of dropout before, between and after the layers.
-        classes, clustering: see `Output`.
-        softmaxes: how many are mixed, with weights that depend on the history, see `MixtureOfSoftmaxes`; Yang et al.
-            (2018).
-        init: weights are drawn uniformly from ±init; biases start at zero.
-        init_recurrent: how recurrent weights begin: orthogonal, as a matrix for each gate that keeps lengths; identity,
-            so that a state keeps itself; graded, so that units keep 0 to 0.95 of themselves and memories are of all
-            lengths. See `Start`; the last two are for networks without gates. None: as all other weights do.
-    """
-
-    hidden: Size
-    layers: Depth
-    last: Size | None
-    residual: bool
-    dropout: Dropout
-    classes: Size | None
-    clustering: ClassClustering
-    softmaxes: Size
-    init: NonNegative
-    init_recurrent: Start | None
+    hidden: Size = 200
+    """the size of h_t, the units of a layer."""
+    layers: Depth = 1
+    """how many cells are stacked."""
+    last: Size | None = None
+    """the size of the last layer, such as that of tied vectors below larger layers; None: that of the others."""
+    residual: bool = False
+    """whether a layer's output is added to its input, where they have one size; He et al. (2016)."""
+    dropout: Dropout = 0.3
+    """the rate of dropout before, between and after the layers."""
+    softmaxes: Size = 1
+    """how many are mixed, with weights that depend on the history, see `MixtureOfSoftmaxes`; Yang et al. (2018)."""
+    init: NonNegative = 0.1
+    """weights are drawn uniformly from ±init; biases start at zero."""
+    init_recurrent: Start | None = None
+    """how recurrent weights begin: orthogonal, as a matrix for each gate that keeps lengths; identity, so that a
+    state keeps itself; graded, so that units keep 0 to 0.95 of themselves and memories are of all lengths. See
+    `Start`; the last two are for networks without gates. None: as all other weights do."""
 
 
-class NetworkOptions(RecurrentOptions):
-    """The options of a recurrent network with word vectors of its own.
+class NetworkOptions(RecurrentOptions, PretrainedOptions):
+    """The options of a recurrent network with word vectors of its own."""
 
-    Args:
-        embedding: the size of E's rows, the word vectors; tied, the last layer's, unless softmaxes are mixed.
-        tied: whether W = E: input and output words share one matrix, which needs embedding = hidden.
-        embedding_from: a run of ``lmzoo vectors``, or a file of word vectors of the same dimension, which E starts
-            from. None: none.
-        embedding_frozen: whether these vectors stay as they are.
-    """
-
-    vocabulary_size: int
-    embedding: Size
-    tied: bool
-    embedding_from: Source | None
-    embedding_frozen: bool
+    embedding: Size | None = None
+    """the size of E's rows, the word vectors; None: that of the last layer, as tied vectors need it unless softmaxes
+    are mixed."""
+    tied: bool = True
+    """whether W = E: input and output words share one matrix, which needs embedding = hidden."""
 
 
 class Recurrent(Conditioned):
@@ -91,20 +76,21 @@ class Recurrent(Conditioned):
     cell: Callable[..., nn.RNNBase]
     """PyTorch's network of such cells."""
 
-    def __init__(self, **options: Unpack[NetworkOptions]):
+    @configured(NetworkOptions)
+    def __init__(self, vocabulary_size: int, options: NetworkOptions):
         super().__init__()
-        vocabulary_size, embedding, tied = options["vocabulary_size"], options["embedding"], options["tied"]
-        last, dropout, init = options["last"] or options["hidden"], options["dropout"], options["init"]
-        mixed = options["softmaxes"] > 1
+        tied, dropout, init = options.tied, options.dropout, options.init
+        last, mixed = options.last or options.hidden, options.softmaxes > 1
+        embedding = options.embedding or last
         if tied and not mixed and embedding != last:
-            size = "hidden" if options["last"] is None else "last"
+            size = "hidden" if options.last is None else "last"
             raise UserError(
                 f"model.tied=true needs model.embedding={embedding} and model.{size}={last} to be equal",
                 "set one to the other, or model.tied=false",
             )
-        if mixed and options["classes"] is not None:
+        if mixed and options.classes is not None:
             raise UserError("model.softmaxes mixes softmaxes over all words", "set model.classes=null or softmaxes=1")
-        start = options["init_recurrent"]
+        start = options.init_recurrent
         if start in ("identity", "graded") and self.cell in (nn.LSTM, nn.GRU):
             raise UserError(f"model.init_recurrent={start} is for model=rnn, which has no gates",
                             "choose orthogonal or null")  # fmt: skip
@@ -115,12 +101,12 @@ class Recurrent(Conditioned):
         weight = self.embedding.weight if tied else linear.weight
         self.output: Output
         if mixed:
-            self.output = MixtureOfSoftmaxes(weight, linear.bias, last, options["softmaxes"])
+            self.output = MixtureOfSoftmaxes(weight, linear.bias, last, options.softmaxes)
         else:
-            self.output = Output(weight, linear.bias, options["classes"], options["clustering"])
-        before = options["dropout_input"]
-        self.dropout_input = Dropping(dropout if before is None else before, options["locked"])
-        self.dropout = Dropping(dropout, options["locked"])
+            self.output = Output(weight, linear.bias, options.classes, options.clustering)
+        before = options.dropout_input
+        self.dropout_input = Dropping(dropout if before is None else before, options.locked)
+        self.dropout = Dropping(dropout, options.locked)
         for name, parameter in self.named_parameters():
             if "bias" in name:
                 nn.init.zeros_(parameter)
@@ -130,18 +116,19 @@ class Recurrent(Conditioned):
             for name, parameter in self.recurrent.named_parameters():
                 if "weight_hh" in name:
                     initialise(parameter, start)
-        self.pretrained = Pretrained(options["embedding_from"], options["embedding_frozen"], self.embedding.weight)
+        self.pretrained = Pretrained(options.embedding_from, options.embedding_frozen, self.embedding.weight)
 
     def _network(self, options: NetworkOptions) -> nn.RNNBase | Stack:
         """The layers: PyTorch's own where they do."""
-        embedding, hidden, layers = options["embedding"], options["hidden"], options["layers"]
-        between = options["dropout"] if options["dropout_between"] is None else options["dropout_between"]
-        if not (options["locked"] or options["weight_drop"] or options["residual"] or options["last"]):
+        hidden, layers, last = options.hidden, options.layers, options.last or options.hidden
+        embedding = options.embedding or last
+        between = options.dropout if options.dropout_between is None else options.dropout_between
+        if not (options.locked or options.weight_drop or options.residual or options.last):
             between = between if layers > 1 else 0.0
             return self.cell(embedding, hidden, layers, batch_first=True, dropout=between)
-        sizes = [embedding, *[hidden] * (layers - 1), options["last"] or hidden]
-        dropping = Dropping(between, options["locked"])
-        return Stack(self.cell, sizes, dropping, options["weight_drop"], options["residual"])
+        sizes = [embedding, *[hidden] * (layers - 1), last]
+        dropping = Dropping(between, options.locked)
+        return Stack(self.cell, sizes, dropping, options.weight_drop, options.residual)
 
     def estimate(self, corpus: Corpus) -> None:
         super().estimate(corpus)
@@ -162,8 +149,8 @@ class Recurrent(Conditioned):
     def _advance(self, inputs: Tensor, memory: State) -> tuple[Tensor, State]:
         """(B, T) input tokens and the memory before them -> (B, T, hidden), no dropout yet, and the memory after."""
         embedded = self.embedding(inputs)  # (B, T, embedding)
-        if self.training and self.options["dropout_words"]:
-            embedded = drop_words(embedded, inputs, self.vocabulary_size, self.options["dropout_words"])
+        if self.training and self.options.dropout_words:
+            embedded = drop_words(embedded, inputs, self.vocabulary_size, self.options.dropout_words)
         parts = len(memory) - (self.condition_vectors is not None)
         memory, condition = memory[:parts], memory[parts:]
         embedded = self.add_condition(self.dropout_input(embedded), condition)
@@ -204,7 +191,7 @@ class Recurrent(Conditioned):
         last, *memory = state
         inputs = torch.cat([last[:, None], tokens[:, :-1]], dim=1)  # (B, T)
         hidden, memory = self._advance(inputs, tuple(memory))
-        dropped, ar, tar = self.dropout(hidden), self.options["ar"], self.options["tar"]
+        dropped, ar, tar = self.dropout(hidden), self.options.ar, self.options.tar
         if self.training and (ar or tar):
             inside = (inputs != EOS_ID) | (tokens != EOS_ID)
             self.activity = activation_penalty(dropped, hidden, inside, ar, tar)
@@ -246,31 +233,35 @@ def _step(network: nn.LSTM, hidden: Tensor, *memory: Tensor) -> tuple[Tensor, St
     return hidden[:, None], tuple(torch.stack(part, 1) for part in zip(*cells, strict=True))
 
 
+class RNNOptions(NetworkOptions):
+    """The options of Elman's network."""
+
+    activation: Literal["tanh", "relu"] = "tanh"
+    """f, tanh or max(0, x); Le, Jaitly & Hinton (2015)."""
+
+
 @models.register("rnn")
 class RNN(Recurrent):
-    """Elman (1990), h_t = f(W x_t + U h_{t-1} + b).
-
-    Args:
-        activation: f, tanh or max(0, x); Le, Jaitly & Hinton (2015).
-    """
+    """Recurrent network, Elman (1990): h_t = f(W x_t + U h_{t-1} + b)."""
 
     cell = nn.RNN
 
-    def __init__(self, *, activation: Literal["tanh", "relu"], **options: Unpack[NetworkOptions]):
-        if activation == "relu":
+    @configured(RNNOptions)
+    def __init__(self, vocabulary_size: int, options: RNNOptions):
+        if options.activation == "relu":
             self.cell = partial(nn.RNN, nonlinearity="relu")
-        super().__init__(**options)
+        super().__init__(vocabulary_size, **options.part(NetworkOptions))
 
 
 @models.register("lstm")
 class LSTM(Recurrent):
-    """Hochreiter & Schmidhuber (1997), with the forget gate of Gers et al. (2000)."""
+    """Long short-term memory, Hochreiter & Schmidhuber (1997), with the forget gate of Gers et al. (2000)."""
 
     cell = nn.LSTM
 
 
 @models.register("gru")
 class GRU(Recurrent):
-    """Cho et al. (2014)."""
+    """Gated recurrent unit, Cho et al. (2014)."""
 
     cell = nn.GRU

@@ -6,40 +6,36 @@ https://arxiv.org/abs/1708.02182, where nothing else is named.
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from lmzoo.core.options import Dropout, Idle, NonNegative
+from lmzoo.core.options import Dropout, Idle, NonNegative, Options
 from lmzoo.numerics.dropout import dropout
 from lmzoo.protocol.model import State
 
 
-class RegulariserOptions(TypedDict):
-    """What is dropped and penalised in a recurrent network.
+class RegulariserOptions(Options):
+    """What is dropped and penalised in a recurrent network."""
 
-    Args:
-        locked: whether dropout has one mask for all steps of a row in a window, before, between and after the layers;
-            Gal & Ghahramani (2016).
-        dropout_input: the rate before the layers; None: that of ``dropout``.
-        dropout_between: the rate between the layers; None: that of ``dropout``.
-        dropout_words: the rate at which all occurrences of a word in a window lose their vector; Gal & Ghahramani
-            (2016).
-        weight_drop: the rate at which recurrent weights are 0, the same at all steps of a window, so that it acts from
-            the second step on; Wan et al. (2013).
-        ar: α of the penalty on large outputs, see `activation_penalty`; padding and empty lines do not count.
-        tar: β of the penalty on outputs that change from step to step.
-    """
-
-    locked: bool
-    dropout_input: Dropout | None
-    dropout_between: Annotated[Dropout | None, Idle(("model.layers", 1))]
-    dropout_words: Dropout
-    weight_drop: Dropout
-    ar: NonNegative
-    tar: NonNegative
+    locked: bool = False
+    """whether dropout has one mask for all steps of a row in a window, before, between and after the layers; Gal &
+    Ghahramani (2016)."""
+    dropout_input: Dropout | None = None
+    """the rate before the layers; None: that of ``dropout``."""
+    dropout_between: Annotated[Dropout | None, Idle(("model.layers", 1))] = None
+    """the rate between the layers; None: that of ``dropout``."""
+    dropout_words: Dropout = 0.0
+    """the rate at which all occurrences of a word in a window lose their vector; Gal & Ghahramani (2016)."""
+    weight_drop: Dropout = 0.0
+    """the rate at which recurrent weights are 0, the same at all steps of a window, so that it acts from the second
+    step on; Wan et al. (2013)."""
+    ar: NonNegative = 0.0
+    """α of the penalty on large outputs, see `activation_penalty`; padding and empty lines do not count."""
+    tar: NonNegative = 0.0
+    """β of the penalty on outputs that change from step to step."""
 
 
 def drop_words(vectors: Tensor, tokens: Tensor, words: int, rate: float) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError, counted, printable
-from lmzoo.core.options import Source
+from lmzoo.core.options import Options, Source, configured
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.vocabulary import ADDED, EOS, EOS_ID, UNK
 from lmzoo.models.ngram.arpa_file import read_arpa
@@ -30,6 +30,13 @@ NOT_ONE, NO_MODEL = 0.01, 1.1
 """From what difference a sum of probabilities is not 1 by rounding, and from what sum they are not those of a model."""
 
 
+class ArpaOptions(Options):
+    """The options of a model from an ARPA file."""
+
+    path: Source | None = None
+    """the file, packed or not. It is read when training starts. The run's checkpoint keeps the model."""
+
+
 @models.register("arpa")
 class Arpa(BackoffModel):
     """The model of an ARPA file, from SRILM (Stolcke 2002), KenLM (Heafield et al. 2013) or any other toolkit.
@@ -38,9 +45,6 @@ class Arpa(BackoffModel):
     `<unk>`. A word of the file that the corpus does not have is unknown in every text; ``corpus.vocabulary=FILE`` takes
     the words of the file. Predictions need not sum to one if several words score as `<unk>`, or if the file lists words
     that the corpus does not have.
-
-    Args:
-        path: the file, packed or not. It is read when training starts. The run's checkpoint keeps the model.
     """
 
     entry: Tensor
@@ -48,10 +52,11 @@ class Arpa(BackoffModel):
     listed: Tensor
     """(V,) bool, whether the file has it."""
 
-    def __init__(self, *, vocabulary_size: int, path: Source | None):
+    @configured(ArpaOptions)
+    def __init__(self, vocabulary_size: int, options: ArpaOptions):
         super().__init__(types=vocabulary_size)
         self.vocabulary_size = vocabulary_size
-        self.path = path
+        self.path = options.path
         self.order = 1
         self.register_buffer("entry", torch.arange(vocabulary_size))
         self.register_buffer("listed", torch.ones(vocabulary_size, dtype=torch.bool))

@@ -102,7 +102,7 @@ class InfiniGram(WithTables[Contexts]):
     keys: Tensor
     """(N,) see `Contexts`; before `estimate` those of a text of one `<eos>`."""
 
-    def __init__(self, *, vocabulary_size: int):
+    def __init__(self, vocabulary_size: int):
         super().__init__()
         self.vocabulary_size = vocabulary_size
         self.register_buffer("keys", torch.zeros(1, dtype=torch.int64))

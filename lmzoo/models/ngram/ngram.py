@@ -2,14 +2,13 @@
 
 import logging
 import math
-from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.memory import large_tensors_given_back
-from lmzoo.core.options import Depth
+from lmzoo.core.options import Depth, configured
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.models.ngram.drawing import Drawing
 from lmzoo.models.ngram.smoothing import SmoothingOptions, estimate
@@ -78,6 +77,16 @@ class BackoffModel(WithTables[NGramTable], WindowModel):
         return self.table.predict(context)[:, : self.vocabulary_size]
 
 
+class NGramOptions(SmoothingOptions):
+    """The options of n-grams."""
+
+    order: Depth = 5
+    """N; a word is predicted from the N - 1 before it."""
+    unknown: bool = False
+    """whether one more type stands for all words outside the vocabulary and takes its share of the unigrams, as in
+    lmplz. The probabilities of the V words then sum to less than one."""
+
+
 @models.register("ngram")
 class NGram(BackoffModel):
     """n-gram model, by default interpolated modified Kneser-Ney as KenLM computes it.
@@ -85,20 +94,17 @@ class NGram(BackoffModel):
     Chen & Goodman, *An empirical study of smoothing techniques for language modeling*, 1998;
     Heafield, Pouzyrevsky, Clark & Koehn, *Scalable modified Kneser-Ney language model estimation*,
     ACL 2013. The other smoothings are in `lmzoo.models.ngram.smoothing`.
-
-    Args:
-        order: N; a word is predicted from the N - 1 before it.
-        unknown: whether one more type stands for all words outside the vocabulary and takes its share of the unigrams,
-            as in lmplz. The probabilities of the V words then sum to less than one.
     """
 
-    def __init__(self, *, vocabulary_size: int, order: Depth, unknown: bool, **options: Unpack[SmoothingOptions]):
-        super().__init__(types=vocabulary_size + unknown)
+    @configured(NGramOptions)
+    def __init__(self, vocabulary_size: int, options: NGramOptions):
+        super().__init__(types=vocabulary_size + options.unknown)
         self.vocabulary_size = vocabulary_size
-        self.types = vocabulary_size + unknown
-        self.order, self.options = order, options
+        self.types = vocabulary_size + options.unknown
+        self.order = order = options.order
+        self.options = options
         self._drawing: Drawing | None = None
-        prune = options["prune"]
+        prune = [*options.prune]
         if not 1 <= len(prune) <= order or prune[0] or prune != sorted(prune):
             raise UserError(
                 f"model.prune={prune}: must be one count for each order up to {order}, not decreasing, the first 0"
@@ -106,8 +112,8 @@ class NGram(BackoffModel):
 
     def estimate(self, corpus: Corpus) -> None:
         with large_tensors_given_back():
-            self.table = estimate(corpus.splits["train"], vocabulary_size=self.types, order=self.order, **self.options)
-        log.info("%s n-grams of 1 to %d words", f"{len(self.logprob):,}", self.order)
+            smoothing = self.options.part(SmoothingOptions)
+            self.table = estimate(corpus.splits["train"], self.types, self.order, **smoothing)
 
     def draw(self, state: State, random: torch.Generator) -> tuple[Tensor, State]:
         """See `lmzoo.protocol.abilities.Draws`."""

@@ -27,13 +27,13 @@ the interpolation (section 3.4) of Heafield et al. (2013).
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal, TypedDict, Unpack
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, Idle, NonNegative
+from lmzoo.core.options import Count, Idle, NonNegative, Options, configured
 from lmzoo.models.ngram.counts import PIECE, NGrams, Numbers, Order, adjusted_counts, count_ngrams
 from lmzoo.models.ngram.discounts import (
     FALLBACK,
@@ -53,33 +53,30 @@ NOTHING = 1e-12
 Smoothing = Literal["mle", "additive", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"]
 
 
-class SmoothingOptions(TypedDict):
-    """How n-grams are counted, and how counts become probabilities.
+class SmoothingOptions(Options):
+    """How n-grams are counted, and how counts become probabilities."""
 
-    Args:
-        smoothing: how counts become probabilities; mle does not smooth.
-        interpolated: whether a seen word, too, gets a share of the lower order. Else only words unseen after the
-            context back off.
-        interpolate_unigrams: whether the probability that is discounted from the unigrams goes to all types alike. Else
-            it goes to the unseen types alone, if there are any (lmplz's ``--interpolate_unigrams``).
-        pseudocount: δ that additive smoothing adds to each count.
-        discount_fallback: whether an order takes the discounts 0.5, 1 and 1.5 if the text is too small or too regular
-            to give any. Else that is an error, as in lmplz.
-        prune: a threshold for each order, not decreasing, 0 for unigrams; the last one is also that of all higher
-            orders. An n-gram with this count or a lower one is left out (lmplz's ``--prune``).
-        memory: GiB that counting may take beside the finished table; the n-grams are sorted in parts in temporary files
-            (TMPDIR) then, and merged, to the same bits (lmplz's ``-S``). None: they are counted in memory.
-    """
-
-    smoothing: Smoothing
-    interpolated: bool
-    interpolate_unigrams: bool
+    smoothing: Smoothing = "modified_kneser_ney"
+    """how counts become probabilities; mle does not smooth."""
+    interpolated: bool = True
+    """whether a seen word, too, gets a share of the lower order. Else only words unseen after the context back
+    off."""
+    interpolate_unigrams: bool = True
+    """whether the probability that is discounted from the unigrams goes to all types alike. Else it goes to the
+    unseen types alone, if there are any (lmplz's ``--interpolate_unigrams``)."""
     pseudocount: Annotated[
         NonNegative, Idle(("model.smoothing", "mle", "witten_bell", "absolute", "kneser_ney", "modified_kneser_ney"))
-    ]
-    discount_fallback: Annotated[bool, Idle(("model.smoothing", "mle", "additive", "witten_bell"))]
-    prune: list[Count]
-    memory: NonNegative | None
+    ] = 1.0
+    """δ that additive smoothing adds to each count."""
+    discount_fallback: Annotated[bool, Idle(("model.smoothing", "mle", "additive", "witten_bell"))] = True
+    """whether an order takes the discounts 0.5, 1 and 1.5 if the text is too small or too regular to give any. Else
+    that is an error, as in lmplz."""
+    prune: Sequence[Count] = (0,)
+    """a threshold for each order, not decreasing, 0 for unigrams; the last one is also that of all higher orders.
+    An n-gram with this count or a lower one is left out (lmplz's ``--prune``)."""
+    memory: NonNegative | None = None
+    """GiB that counting may take beside the finished table; the n-grams are sorted in parts in temporary files
+    (TMPDIR) then, and merged, to the same bits (lmplz's ``-S``). None: they are counted in memory."""
 
 
 def discounts(
@@ -109,7 +106,8 @@ def discounts(
     return result
 
 
-def estimate(tokens: Tensor, *, vocabulary_size: int, order: int, **options: Unpack[SmoothingOptions]) -> NGramTable:
+@configured(SmoothingOptions)
+def estimate(tokens: Tensor, vocabulary_size: int, order: int, options: SmoothingOptions) -> NGramTable:
     """Count the n-grams of a text and estimate a model of it.
 
     Args:
@@ -119,12 +117,12 @@ def estimate(tokens: Tensor, *, vocabulary_size: int, order: int, **options: Unp
 
     Raises: UserError where discounts cannot be computed, and as `count_in_files` does.
     """
-    text, memory = (tokens, vocabulary_size, order), options["memory"]
+    text, memory = (tokens, vocabulary_size, order), options.memory
     orders: list[Order] = [*(count_ngrams(*text) if memory is None else count_in_files(*text, memory))]
-    adjusted = options["smoothing"].endswith("kneser_ney")
+    adjusted = options.smoothing.endswith("kneser_ney")
     counts = adjusted_counts(orders) if adjusted else [grams.counts for grams in orders]
-    D = discounts(tokens, vocabulary_size, counts, options["smoothing"], options["discount_fallback"])
-    pruned = any(options["prune"][:order])
+    D = discounts(tokens, vocabulary_size, counts, options.smoothing, options.discount_fallback)
+    pruned = any(options.prune[:order])
     if not pruned:  # else raw counts are asked for again
         orders = [replace(grams, counts=a) for grams, a in zip(orders, counts, strict=True)]
     keys = [grams.keys for grams in orders[1:]]
@@ -137,7 +135,7 @@ def estimate(tokens: Tensor, *, vocabulary_size: int, order: int, **options: Unp
         """(K_n,) p of the n-grams, empty for the last order, from the (K_n,) counts a and the order below's p."""
         p = lower.new_empty(len(grams.keys) if n < order else 0)
         first = grams.first + grams.contexts if n > 1 else 0  # row of the first n-gram
-        threshold = options["prune"][:n][-1]
+        threshold = options.prune[:n][-1]
         for here, part in grams.parts():
             stays, below = part.counts > threshold, lower.index_select(0, part.suffix)
             share, gamma = _shares_and_backoffs(part, a[here], below, D[n - 1], stays, options, n, n == order)
@@ -170,10 +168,10 @@ def _shares_and_backoffs(
         D: the discounts of the counts 1, 2 and 3+.
         stays: (K,) bool; an n-gram that does not stay is discounted by its whole count.
     """
-    V, smoothing, interpolated = part.vocabulary_size, options["smoothing"], options["interpolated"]
-    if n == 1 and not options["interpolate_unigrams"] and (a == 0).any():
+    V, smoothing, interpolated = part.vocabulary_size, options.smoothing, options.interpolated
+    if n == 1 and not options.interpolate_unigrams and (a == 0).any():
         below = (a == 0) / (a == 0).sum()
-    e = options["pseudocount"] * V if smoothing == "additive" else 0.0
+    e = options.pseudocount * V if smoothing == "additive" else 0.0
     if smoothing == "witten_bell":
         e = part.total(a > 0)
     d = torch.tensor([0.0, *D], dtype=torch.float64, device=a.device)[a.clamp(max=3)]

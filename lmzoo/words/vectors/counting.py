@@ -8,28 +8,33 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, Idle, NonNegative, Size
+from lmzoo.core.options import Bounds, Idle, NonNegative, Size, configured
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.numerics.sparse import coo
 from lmzoo.numerics.svd import truncated_svd
 from lmzoo.words.vectors.cooccurrence import Cooccurrences, Weighting
-from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.method import Method, MethodOptions, methods
 
 Documents = Literal["lines", "paragraphs", "files"]
 Together = Annotated[Size, Idle(("method.documents", "files"))]
 
 
+class FactorisedOptions(MethodOptions):
+    """The options of `Factorised`."""
+
+    dim: Size = 200
+    """d, how many singular vectors are kept."""
+    eigenvalue: NonNegative = 0.5
+    """p; vectors are U S^p. 0, ½ or 1 in Levy et al. (2015)."""
+
+
 class Factorised(Method):
-    """Rows of U S^p, the truncated singular value decomposition of a matrix of a row for each word.
+    """Rows of U S^p, the truncated singular value decomposition of a matrix of a row for each word."""
 
-    Args:
-        dim: d, how many singular vectors are kept.
-        eigenvalue: p; vectors are U S^p. 0, ½ or 1 in Levy et al. (2015).
-    """
-
-    def __init__(self, *, dim: Size, eigenvalue: NonNegative, min_count: Size):
-        super().__init__(min_count)
-        self.dim, self.eigenvalue = dim, eigenvalue
+    @configured(FactorisedOptions)
+    def __init__(self, options: FactorisedOptions):
+        super().__init__(options.min_count)
+        self.dim, self.eigenvalue = options.dim, options.eigenvalue
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)
@@ -70,34 +75,32 @@ def shifted_ppmi(counts: Cooccurrences, smoothing: float, shift: float) -> Tenso
     return coo(counts.row[kept], counts.column[kept], pmi[kept].float(), shape)
 
 
+class PPMIOptions(FactorisedOptions):
+    """The options of `PPMI`."""
+
+    window: Size = 10
+    """how many words on either side are contexts."""
+    weighting: Weighting = "flat"
+    """what a context counts by its distance: each the same, linearly less, or 1/k where it is k apart; see
+    `Weighting`."""
+    smoothing: NonNegative = 0.75
+    """α; contexts count by their frequency to this power, see `shifted_ppmi`."""
+    shift: Annotated[float, Bounds(low=1, high=1e30)] = 1
+    """k, whose logarithm is taken off; 5 stands for five negative samples."""
+
+
 @methods.register("ppmi")
 class PPMI(Factorised):
     """The truncated SVD of shifted positive pointwise mutual information, `shifted_ppmi`.
 
     Levy, Goldberg & Dagan, *Improving distributional similarity with lessons learned from word embeddings*, TACL 2015.
-
-    Args:
-        window: how many words on either side are contexts.
-        weighting: what a context counts by its distance: each the same, linearly less, or 1/k where it is k apart; see
-            `Weighting`.
-        smoothing: α; contexts count by their frequency to this power, see `shifted_ppmi`.
-        shift: k, whose logarithm is taken off; 5 stands for five negative samples.
     """
 
-    def __init__(
-        self,
-        *,
-        dim: Size,
-        eigenvalue: NonNegative,
-        min_count: Size,
-        window: Size,
-        weighting: Weighting,
-        smoothing: NonNegative,
-        shift: Annotated[float, Bounds(low=1, high=1e30)],
-    ):
-        super().__init__(dim=dim, eigenvalue=eigenvalue, min_count=min_count)
-        self.window, self.smoothing, self.shift = window, smoothing, shift
-        self.weighting: Weighting = weighting
+    @configured(PPMIOptions)
+    def __init__(self, options: PPMIOptions):
+        super().__init__(**options.part(FactorisedOptions))
+        self.window, self.smoothing, self.shift = options.window, options.smoothing, options.shift
+        self.weighting: Weighting = options.weighting
 
     def counts(self) -> Tensor:
         return shifted_ppmi(Cooccurrences.of(self.text, self.window, self.weighting), self.smoothing, self.shift)
@@ -119,23 +122,29 @@ def log_entropy(row: Tensor, column: Tensor, count: Tensor, shape: tuple[int, in
     return coo(row, column, ((1 + count.double()).log() * weight[row]).float(), shape)
 
 
+class LSAOptions(FactorisedOptions):
+    """The options of `LSA`."""
+
+    dim: Size = 300
+    eigenvalue: NonNegative = 1
+    documents: Documents = "lines"
+    """what a document is made of: lines, paragraphs, which empty lines part, or a file of train."""
+    together: Together = 20
+    """how many lines or paragraphs that follow each other are one document."""
+
+
 @methods.register("lsa")
 class LSA(Factorised):
     """The truncated SVD of a word-document matrix with log-entropy weights.
 
     Deerwester, Dumais, Furnas, Landauer & Harshman, *Indexing by latent semantic analysis*, JASIS 1990; weights of
     `log_entropy`.
-
-    Args:
-        documents: what a document is made of: lines, paragraphs, which empty lines part, or a file of train.
-        together: how many lines or paragraphs that follow each other are one document.
     """
 
-    def __init__(
-        self, *, dim: Size, eigenvalue: NonNegative, min_count: Size, documents: Documents, together: Together
-    ):
-        super().__init__(dim=dim, eigenvalue=eigenvalue, min_count=min_count)
-        self.documents, self.together = documents, together
+    @configured(LSAOptions)
+    def __init__(self, options: LSAOptions):
+        super().__init__(**options.part(FactorisedOptions))
+        self.documents, self.together = options.documents, options.together
 
     def start(self, corpus: Corpus, seed: int) -> None:
         if self.documents == "files" and len(corpus.files) < 2:

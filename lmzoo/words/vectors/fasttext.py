@@ -4,14 +4,13 @@ Bojanowski, Grave, Joulin & Mikolov, *Enriching word vectors with subword inform
 """
 
 import re
-from typing import Unpack
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Size, Source
+from lmzoo.core.options import NonNegative, Size, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.own import read_vocabulary, words_file
 from lmzoo.corpus.vocabulary import UNK
@@ -41,6 +40,21 @@ def buckets_of(word: str | bytes, shortest: int, longest: int, buckets: int) -> 
     return found
 
 
+class FastTextOptions(Word2VecOptions):
+    """The options of `FastText`."""
+
+    lr: NonNegative = 0.05
+    shortest: Size = 3
+    """the fewest characters of an n-gram, ``<`` before and ``>`` behind a word among them."""
+    longest: Size = 6
+    """the most characters of an n-gram."""
+    buckets: Size = 200_000
+    """how many vectors there are for n-grams."""
+    also: Source | None = None
+    """a file with a word a line, or a run: its words have vectors, too, of their n-grams alone where the text does
+    not have them; but `<unk>`, whose signs are those of no word."""
+
+
 @methods.register("fasttext")
 class FastText(SkipGram):
     """Skip-gram where v_w is the mean of a vector of the word and those of its n-grams of characters.
@@ -48,24 +62,19 @@ class FastText(SkipGram):
     Bojanowski, Grave, Joulin & Mikolov 2017, as their program has it. n-grams with one hash share a vector, and each
     takes the whole step of its word. As words share n-grams, so many steps at once would diverge as a row of `SkipGram`
     takes: here a row takes `MOST` in full.
-
-    Args:
-        shortest, longest: how many characters the n-grams have, ``<`` before and ``>`` behind a word among them.
-        buckets: how many vectors there are for n-grams.
-        also: a file with a word a line, or a run: its words have vectors, too, of their n-grams alone where the text
-            does not have them; but `<unk>`, whose signs are those of no word.
     """
 
-    def __init__(self, *, shortest: Size, longest: Size, buckets: Size, also: Source | None,
-                 **options: Unpack[Word2VecOptions]):  # fmt: skip
-        super().__init__(**options)
-        if longest < shortest:
-            raise UserError(f"method.longest={longest}: is below method.shortest={shortest}", "raise it")
-        self.shortest, self.longest, self.buckets, self.also = shortest, longest, buckets, also
+    @configured(FastTextOptions)
+    def __init__(self, options: FastTextOptions):
+        super().__init__(**options.part(Word2VecOptions))
+        self.shortest, self.longest = options.shortest, options.longest
+        self.buckets, self.also = options.buckets, options.also
+        if self.longest < self.shortest:
+            raise UserError(f"method.longest={self.longest}: is below method.shortest={self.shortest}", "raise it")
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)
-        V, known, d = len(self.words), {*self.words, UNK}, self.options["dim"]
+        V, known, d = len(self.words), {*self.words, UNK}, self.options.dim
         if self.also is not None:
             listed = read_vocabulary(str(words_file(self.also)), option="method.also").words[1:]
             self.words = [*self.words, *(word for word in listed if word not in known)]

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lmzoo.core.options import NonNegative, Size
+from lmzoo.core.options import NonNegative, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.numerics.sparse import SparseRows, csr
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
-from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.method import Method, MethodOptions, methods
 
 GROUP, GROUPS = 400, 100
 """About how many words a group has, and the most groups. With larger groups AdaGrad diverges, with smaller it is
@@ -50,6 +50,23 @@ class Block(NamedTuple):
         return cls(rows, columns, minus_log, f, by_row, column.argsort(stable=True), by_row.mT)
 
 
+class GloVeOptions(MethodOptions):
+    """The options of `GloVe`."""
+
+    dim: Size = 100
+    """d, the dimensions of vectors."""
+    window: Size = 10
+    """how many words on either side are contexts."""
+    x_max: NonNegative = 10.0
+    """pairs that count so much or more weigh 1; 100 in the paper, 10 in the example of glove.c."""
+    alpha: NonNegative = 0.75
+    """α; other pairs weigh f(x) = (x / x_max)^α."""
+    epochs: Size = 15
+    """how often X is read, each time in another order."""
+    lr: NonNegative = 0.05
+    """gradients are multiplied by it, then divided by the root of 1 and the sum of their squares, as in glove.c."""
+
+
 @methods.register("glove")
 class GloVe(Method):
     """J = ½ Σ_ij f(X_ij) (w_i · w̃_j + b_i + b̃_j - log X_ij)² by AdaGrad (equations 8 and 9); vectors are w + w̃.
@@ -57,31 +74,15 @@ class GloVe(Method):
     X counts pairs of words k apart as 1/k. Words are put into groups at random. A step of AdaGrad takes the entries of
     X whose rows are of one group and whose columns are of another, so that its gradients are products of sparse
     matrices with tables that fit into the cache.
-
-    Args:
-        dim: d, the dimensions of vectors.
-        window: how many words on either side are contexts.
-        x_max: pairs that count so much or more weigh 1; 100 in the paper, 10 in the example of glove.c.
-        alpha: α; other pairs weigh f(x) = (x / x_max)^α.
-        epochs: how often X is read, each time in another order.
-        lr: gradients are multiplied by it, then divided by the root of 1 and the sum of their squares, as in glove.c.
     """
 
     any_device = True
 
-    def __init__(
-        self,
-        *,
-        dim: Size,
-        window: Size,
-        x_max: NonNegative,
-        alpha: NonNegative,
-        min_count: Size,
-        epochs: Size,
-        lr: NonNegative,
-    ):
-        super().__init__(min_count)
-        self.dim, self.window, self.x_max, self.alpha, self.epochs, self.lr = dim, window, x_max, alpha, epochs, lr
+    @configured(GloVeOptions)
+    def __init__(self, options: GloVeOptions):
+        super().__init__(options.min_count)
+        self.dim, self.window, self.epochs, self.lr = options.dim, options.window, options.epochs, options.lr
+        self.x_max, self.alpha = options.x_max, options.alpha
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)

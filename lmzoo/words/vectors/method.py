@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from lmzoo.core.options import Options, Size
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.text import WordText
@@ -12,11 +13,17 @@ from lmzoo.words.vectors.text import WordText
 methods = Registry("method")
 
 
+class MethodOptions(Options):
+    """The options of every method."""
+
+    min_count: Size = 5
+    """rarer words have no vector."""
+
+
 class Method:
     """A way to learn a vector for each word of a text, in steps.
 
     What a step does depends on its number, the seed and `state` alone. So a run goes on exactly where it stopped.
-    Constructors take required keyword-only options; their defaults are in ``configs/method`` alone.
 
     Args:
         min_count: rarer words have no vector.

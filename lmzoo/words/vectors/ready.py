@@ -1,33 +1,40 @@
 """Word vectors that are there already: those of a language model, and those of several methods side by side."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from lmzoo.core.errors import UserError, nearest
-from lmzoo.core.options import Count, NonNegative, Size, Source
+from lmzoo.core.options import Count, NonNegative, Source, configured
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.formats import read_vectors
-from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.method import Method, MethodOptions, methods
 
 log = logging.getLogger(__name__)
 
 
+class TypeOptions(MethodOptions):
+    """The options of `TypeVectors`."""
+
+    run: Source | None = None
+    """the folder of a run of ``lmzoo train``, of the same words as the corpus."""
+    part: str = "input"
+    """which of the model's matrices: input, output or states, see `LanguageModel.word_vectors`."""
+    min_count: Count = 5
+
+
 @methods.register("type")
 class TypeVectors(Method):
-    """The vectors of a run of ``lmzoo train``: what a language model has learnt of each word, whatever its context.
+    """The vectors of a run of ``lmzoo train``: what a language model has learnt of each word, whatever its context."""
 
-    Args:
-        run: the folder of a run of ``lmzoo train``, of the same words as the corpus.
-        part: which of the model's matrices: input, output or states, see `LanguageModel.word_vectors`.
-    """
-
-    def __init__(self, *, run: Source | None, part: str, min_count: Count):
-        if run is None:
+    @configured(TypeOptions)
+    def __init__(self, options: TypeOptions):
+        if options.run is None:
             raise UserError("method=type needs method.run=FOLDER, a run of lmzoo train")
-        super().__init__(min_count)
-        self.run, self.part = run, part
+        super().__init__(options.min_count)
+        self.run, self.part = options.run, options.part
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)
@@ -38,23 +45,29 @@ class TypeVectors(Method):
         self.matrix = parts[self.part].detach().float()[rows]
 
 
+class JoinedOptions(MethodOptions):
+    """The options of `Joined`."""
+
+    runs: Sequence[Source] = ()
+    """runs or files of word vectors, such as [outputs/ptb/ppmi,outputs/ptb/skipgram]."""
+    weights: Sequence[NonNegative] = ()
+    """of each of them, such as [1,1]."""
+
+
 @methods.register("joined")
 class Joined(Method):
     """Vectors side by side, each of unit length and then times its weight. So a cosine is a weighted mean of cosines.
 
     The mean weighs by the weights' squares.
-
-    Args:
-        runs: runs or files of word vectors, such as [outputs/ptb/ppmi,outputs/ptb/skipgram].
-        weights: of each of them, such as [1,1].
     """
 
-    def __init__(self, *, runs: list[Source], weights: list[NonNegative], min_count: Size):
-        if not runs or len(runs) != len(weights):
+    @configured(JoinedOptions)
+    def __init__(self, options: JoinedOptions):
+        if not options.runs or len(options.runs) != len(options.weights):
             needed = "as many method.runs as method.weights, such as runs=[A,B] weights=[1,1]"
             raise UserError(f"method=joined needs {needed}")
-        super().__init__(min_count)
-        self.runs, self.weights = runs, weights
+        super().__init__(options.min_count)
+        self.runs, self.weights = options.runs, options.weights
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)

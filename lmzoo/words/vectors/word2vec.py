@@ -9,19 +9,19 @@ get the sum of their steps, cut to what `CAP` of them would give.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple, TypedDict, Unpack
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, Idle, NonNegative, Probability, Size
+from lmzoo.core.options import Count, Idle, NonNegative, Probability, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.words.vectors.band import Band
 from lmzoo.words.vectors.gradients import cbow, hierarchical, skipgram
 from lmzoo.words.vectors.huffman import huffman
-from lmzoo.words.vectors.method import Method, methods
+from lmzoo.words.vectors.method import Method, MethodOptions, methods
 
 T, BLOCKS, CAP = 64, 16, 8
 """Words of a block, blocks of a batch, and the most occurrences whose steps a row takes in full."""
@@ -39,30 +39,26 @@ LAST_RATE = 0.004
 """Where the learning rate ends, as a share of the first."""
 
 
-class Word2VecOptions(TypedDict):
-    """The options of `Word2Vec`.
+class Word2VecOptions(MethodOptions):
+    """The options of `Word2Vec`."""
 
-    Args:
-        dim: d, the dimensions of vectors.
-        window: L; the contexts of a word are up to b words on either side, b drawn from 1 … L for each.
-        negative: k, the draws of noise for each pair; 0 is hierarchical softmax.
-        shared: S, the draws that the words of a block share. They count k/S each.
-        exponent: noise is drawn by frequency to this power, ∝ n^exponent.
-        sample: t of the subsampling of frequent words (equation 5, as in word2vec.c: a word is kept with √(t/f) + t/f);
-            0 keeps all.
-        epochs: how often the text is read.
-        lr: the first learning rate, which falls linearly to `LAST_RATE` of it, almost nothing.
-    """
-
-    dim: Size
-    window: Size
-    negative: Count
-    shared: Size
-    exponent: Annotated[Probability, Idle(("method.negative", 0))]
-    sample: NonNegative
-    min_count: Size
-    epochs: Size
-    lr: NonNegative
+    dim: Size = 100
+    """d, the dimensions of vectors."""
+    window: Size = 5
+    """L; the contexts of a word are up to b words on either side, b drawn from 1 … L for each."""
+    negative: Count = 5
+    """k, the draws of noise for each pair; 0 is hierarchical softmax."""
+    shared: Size = 64
+    """S, the draws that the words of a block share. They count k/S each."""
+    exponent: Annotated[Probability, Idle(("method.negative", 0))] = 0.75
+    """noise is drawn by frequency to this power, ∝ n^exponent."""
+    sample: NonNegative = 0.001
+    """t of the subsampling of frequent words (equation 5, as in word2vec.c: a word is kept with √(t/f) + t/f); 0
+    keeps all."""
+    epochs: Size = 5
+    """how often the text is read."""
+    lr: NonNegative = 0.025
+    """the first learning rate, which falls linearly to `LAST_RATE` of it, almost nothing."""
 
 
 class Batch(NamedTuple):
@@ -84,28 +80,29 @@ class Word2Vec(Method):
 
     any_device = True
 
-    def __init__(self, **options: Unpack[Word2VecOptions]):
-        super().__init__(options["min_count"])
+    @configured(Word2VecOptions)
+    def __init__(self, options: Word2VecOptions):
+        super().__init__(options.min_count)
         self.options = options
 
     def start(self, corpus: Corpus, seed: int) -> None:
         super().start(corpus, seed)
         self.seed, o = seed, self.options
         self.epoch = -(-len(self.text.tokens) // STEP_TOKENS)
-        self.steps = o["epochs"] * self.epoch
+        self.steps = o.epochs * self.epoch
         counts = self.text.counts.double()
-        share = o["sample"] * counts.sum() / counts
-        self.kept = (share.sqrt() + share if o["sample"] else torch.ones_like(counts)).float()
-        noise = counts ** o["exponent"]
+        share = o.sample * counts.sum() / counts
+        self.kept = (share.sqrt() + share if o.sample else torch.ones_like(counts)).float()
+        noise = counts**o.exponent
         self.noise = (noise / noise.sum()).cumsum(0).float()
-        if not o["negative"]:
+        if not o.negative:
             self.nodes, self.signs = (part.to(self.device) for part in huffman(self.text.counts))
         random = torch.Generator().manual_seed(seed)
-        self.W = (torch.rand(len(self.words), o["dim"], generator=random) - 0.5) / o["dim"]
+        self.W = (torch.rand(len(self.words), o.dim, generator=random) - 0.5) / o.dim
         self.W = self.W.to(self.device)
         self.C = torch.zeros_like(self.W)
-        self.distance = torch.arange(-o["window"], o["window"] + 1).abs()
-        self.distance[o["window"]] = o["window"] + 1  # a word is not its context
+        self.distance = torch.arange(-o.window, o.window + 1).abs()
+        self.distance[o.window] = o.window + 1  # a word is not its context
         self.read: tuple[int, Tensor, Tensor] | None = None
 
     def state(self) -> Mapping[str, Tensor]:
@@ -117,10 +114,10 @@ class Word2Vec(Method):
     def _blocks(self, epoch: int) -> tuple[Tensor, Tensor]:
         """(n, T + 2L) tokens and lines of an epoch's blocks, in its order: what subsampling leaves of the text."""
         if self.read is None or self.read[0] != epoch:
-            random, L = torch.Generator().manual_seed((self.seed << 20) + 2 * epoch + 1), self.options["window"]
+            random, L = torch.Generator().manual_seed((self.seed << 20) + 2 * epoch + 1), self.options.window
             kept = torch.rand(len(self.text.tokens), generator=random) < self.kept[self.text.tokens]
             if not kept.any():
-                raise UserError(f"method.sample={self.options['sample']}: leaves no word of the text", "raise it")
+                raise UserError(f"method.sample={self.options.sample}: leaves no word of the text", "raise it")
             tokens, lines = self.text.tokens[kept], self.text.lines[kept]
             sides = L, L + -len(tokens) % T
             tokens, lines = F.pad(tokens, sides), F.pad(lines.int(), sides, value=-1)
@@ -130,7 +127,7 @@ class Word2Vec(Method):
 
     def _near(self, lines: Tensor, random: torch.Generator) -> Tensor:
         """(B, T + 2L) lines, -1 beside the text -> (B, T, 2L + 1) which words on either side are contexts."""
-        L = self.options["window"]
+        L = self.options.window
         words = lines[:, L : L + T].masked_fill(lines[:, L : L + T] < 0, -2)[:, :, None]
         most = torch.randint(1, L + 1, (len(lines), T, 1), generator=random, dtype=torch.int16)
         return ((self.distance <= most) & (lines.unfold(1, 2 * L + 1, 1) == words)).float()
@@ -140,9 +137,9 @@ class Word2Vec(Method):
         tokens, lines = self._blocks(epoch)
         this = slice(len(tokens) * part // self.epoch, len(tokens) * (part + 1) // self.epoch)
         random = torch.Generator().manual_seed((self.seed << 20) + 2 * number)
-        drawn = torch.rand(this.stop - this.start, self.options["shared"], generator=random)
+        drawn = torch.rand(this.stop - this.start, self.options.shared, generator=random)
         noise = torch.searchsorted(self.noise, drawn).clamp(max=len(self.noise) - 1)
-        rate = self.options["lr"] * max(LAST_RATE, 1 - number / self.steps)
+        rate = self.options.lr * max(LAST_RATE, 1 - number / self.steps)
         loss, terms = 0.0, 0
         near = self._near(lines[this], random)
         batches = zip(*(part.split(BLOCKS) for part in (tokens[this], near, noise)), strict=True)
@@ -152,7 +149,7 @@ class Word2Vec(Method):
             loss += self.descend(batch, rate, measured)
             terms += measured and int(self.terms(batch.near).sum())
         if loss > DIVERGED * max(1, terms):
-            problem = f"method.lr={self.options['lr']}: training diverges (loss {loss / terms:.3g} nats)"
+            problem = f"method.lr={self.options.lr}: training diverges (loss {loss / terms:.3g} nats)"
             raise UserError(problem, "lower it, and choose another run_dir")
         return {"train/loss": loss / max(1, terms), "train/learning_rate": rate}
 
@@ -187,8 +184,8 @@ class SkipGram(Word2Vec):
         self._add(self.W, words, gradient, rate)
 
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
-        L = self.options["window"]
-        if not self.options["negative"]:
+        L = self.options.window
+        if not self.options.negative:
             words, near = batch.tokens.unfold(1, 2 * L + 1, 1).flatten(0, 1), batch.near.flatten(0, 1)
             predicted = batch.tokens[:, L : L + T].flatten()
             nodes, signs = self.nodes[predicted], self.signs[predicted]
@@ -199,28 +196,39 @@ class SkipGram(Word2Vec):
             return loss
         words = batch.tokens[:, L : L + T]
         w, c, n = self.of_words(words), F.embedding(batch.tokens, self.C), F.embedding(batch.noise, self.C)
-        loss, to_w, to_c, to_n = skipgram(w, c, n, batch.near, self.options["negative"], measured)
+        loss, to_w, to_c, to_n = skipgram(w, c, n, batch.near, self.options.negative, measured)
         self.learn(words, to_w, rate)
         contexts = torch.cat([batch.tokens, batch.noise], 1)
         self._add(self.C, contexts, torch.cat([to_c, to_n], 1), rate)
         return loss
 
 
+class CBOWOptions(Word2VecOptions):
+    """The options of a continuous bag of words."""
+
+    shared: Size = 16
+    lr: NonNegative = 0.05
+
+
 @methods.register("cbow")
 class CBOW(Word2Vec):
     """Continuous bag of words: the mean h of its contexts' vectors tells a word apart from noise, σ(h · v'_w)."""
 
+    @configured(CBOWOptions)
+    def __init__(self, options: CBOWOptions):
+        super().__init__(**options.part(Word2VecOptions))
+
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
-        L = self.options["window"]
+        L = self.options.window
         words = batch.tokens[:, L : L + T]
         number = batch.near.sum(2, keepdim=True)  # of contexts
         has_context = number.clamp(max=1)[:, :, 0]
         band = Band.of(len(words), T, L, words.device)
         h = band.to_words(batch.near / number.clamp(min=1), F.embedding(batch.tokens, self.W))  # (B, T, d)
-        if self.options["negative"]:
+        if self.options.negative:
             predicted = torch.cat([words.flatten(), batch.noise.flatten()])
             c = F.embedding(predicted, self.C)
-            loss, to_h, to_c = cbow(h, c, has_context, self.options["negative"], measured)
+            loss, to_h, to_c = cbow(h, c, has_context, self.options.negative, measured)
             self._add(self.C, predicted, to_c, rate)
         else:
             nodes, signs = self.nodes[words.flatten()], self.signs[words.flatten()]

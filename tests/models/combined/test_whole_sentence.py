@@ -9,11 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from command_line import command
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from lmzoo.commands import compare, evaluate, generate, score
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.corpus.lines import by_line
@@ -157,7 +156,7 @@ def test_contrast_finds_the_weights_and_the_normaliser_of_a_known_model():
 
 @pytest.mark.parametrize("order", [1, 3])
 def test_sentences_are_drawn_as_often_as_they_are_probable(order: int):
-    options: Any = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "ngram.yaml"))
+    options: Any = defaults("model", "ngram")
     model = models.build(options | {"order": order, "smoothing": "witten_bell", "unknown": False}, vocabulary_size=4)
     assert isinstance(model, NGram)
     text = torch.randint(0, 4, (40,), generator=torch.Generator().manual_seed(1))

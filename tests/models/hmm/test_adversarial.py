@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 import lmzoo.models  # noqa: F401
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import defaults
 from lmzoo.protocol.model import models
 
 V = 12
@@ -50,7 +49,7 @@ def windows(steps: int):
 @pytest.mark.parametrize("name", MODELS)
 def test_no_number_is_ever_anything_but_finite(name: str, size: str, steps: int):
     torch.manual_seed(0)
-    options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name.partition(',')[0]}.yaml"))
+    options = defaults("model", name.partition(",")[0])
     changed = SMALL | SIZES[size] | MODELS[name]
     options |= {option: changed[option] for option in options if option in changed}
     model = models.build(options, vocabulary_size=V)

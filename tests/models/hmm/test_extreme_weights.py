@@ -3,11 +3,10 @@
 import pytest
 import torch
 from hmm_oracle import lse
-from omegaconf import OmegaConf
 from test_adversarial import MODELS, SIZES, SMALL, V
 from torch import Tensor
 
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import defaults
 from lmzoo.models.hmm.dense_hmm import DenseHMM
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.protocol.model import models
@@ -17,7 +16,7 @@ WAYS = MODELS | {"vlhmm, table": {"parameterisation": "table"}, "vlhmm, factored
 
 def make(name: str, scale: float) -> HiddenMarkovModel:
     """A model in single precision, its weights, drawn from N(0, 1), times ``scale``."""
-    options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name.partition(',')[0]}.yaml"))
+    options = defaults("model", name.partition(",")[0])
     changed = SMALL | SIZES["plain"] | WAYS[name]
     options |= {option: changed[option] for option in options if option in changed}
     model = models.build(options, vocabulary_size=V).eval()

@@ -3,9 +3,8 @@
 import pytest
 import torch
 from block_hmm_oracle import make
-from omegaconf import OmegaConf
 
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.lowrank_hmm import BlockLowRank, LowRank, LowRankHMM
 from lmzoo.protocol.model import models
@@ -14,7 +13,7 @@ from lmzoo.protocol.model import models
 def test_a_model_with_softmax_kernel_approximates_the_softmax(monkeypatch):
     monkeypatch.setattr(LowRankHMM, "_point_to_states", lambda _: None)
     torch.manual_seed(1)
-    options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "lowrank_hmm.yaml"))
+    options = defaults("model", "lowrank_hmm")
     options |= {"states": 6, "clusters": 2, "dim": 4, "features": 100_000, "feature_map": "softmax_kernel"}
     model = models.build(options, vocabulary_size=5).double().eval()
     u, v = model.transition(model.origin.weight), model.destination.weight

@@ -10,9 +10,8 @@ import torch
 from block_hmm_oracle import SWITCHES, make, vectors
 from command_line import QUICK, TEXT, command
 from hmm_oracle import EXACT, words
-from omegaconf import OmegaConf
 
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import schema
 from lmzoo.models.hmm.lowrank_hmm import LowRankHMM
@@ -140,8 +139,8 @@ def test_a_parent_with_weights_of_another_run(parent: Path, tmp_path: Path):
     ],
 )
 def test_features_that_a_parent_cannot_have(options: dict, message: str):
-    defaults: dict = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "lowrank_hmm.yaml"))  # pyright: ignore
+    usual = defaults("model", "lowrank_hmm")
     sizes = {"states": 6, "clusters": 3, "features": 6, "dim": 4}
-    parent, child = (models.build(defaults | sizes | more, vocabulary_size=9) for more in ({}, options))
+    parent, child = (models.build(usual | sizes | more, vocabulary_size=9) for more in ({}, options))
     with pytest.raises(UserError, match=message):
         child.inherit([Trained("parent", {}, parent)])

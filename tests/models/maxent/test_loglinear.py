@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 from command_line import configuration, stop_at
-from omegaconf import OmegaConf
 
 import lmzoo
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.models.maxent.loglinear import LogLinear
@@ -21,7 +20,7 @@ from lmzoo.training.session import train
 from lmzoo.words.brown import cached_brown_clusters
 
 V = 5
-OPTIONS = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "loglinear.yaml")) | {
+OPTIONS = defaults("model", "loglinear") | {
     "order": 3,
     "l2": [0.1, 5.0],
     "l1": [0.0],
@@ -147,7 +146,7 @@ def test_stopped_minibatches_go_on_exactly(tmp_path: Path):
 
 @pytest.mark.slow
 def test_penn_treebank_s_published_perplexity_is_reached(ptb: Corpus):
-    options = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "loglinear.yaml"))
+    options = defaults("model", "loglinear")
     model = models.build(options, vocabulary_size=len(ptb.vocabulary))
     model.estimate(ptb)
     assert score(model, ptb.splits["test"], "sentence").perplexity < 142.1

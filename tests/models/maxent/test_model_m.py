@@ -4,9 +4,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.maxent.loglinear import LogLinear
@@ -17,7 +16,7 @@ from lmzoo.words.brown import cached_brown_clusters
 
 
 def options(name: str, **changed) -> dict:
-    given = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / f"{name}.yaml"))
+    given = defaults("model", name)
     return {key: value for key, value in given.items() if key != "name"} | changed
 
 

@@ -8,9 +8,8 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngram_oracle import BOS, EOS, Oracle
-from omegaconf import OmegaConf
 
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.models.ngram.counts import adjusted_counts, count_ngrams, places_between
@@ -26,7 +25,7 @@ KENLM = {  # PTB valid and test, <unk> an ordinary word
     5: (148.00740, 141.18621),
     6: (147.35667, 140.83688),
 }
-CONFIGURATION = OmegaConf.to_container(OmegaConf.load(CONFIGS / "model" / "ngram.yaml"))
+CONFIGURATION = defaults("model", "ngram")
 DEFAULTS = {name: value for name, value in CONFIGURATION.items() if name not in ("name", "order", "unknown")}
 DEFAULT_4 = {"order": 4} | {
     name: value for name, value in DEFAULTS.items() if name not in ("discount_fallback", "memory")

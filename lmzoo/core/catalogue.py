@@ -1,0 +1,211 @@
+"""What the source files say of registered entries and their options, for ``--help``, error messages and Hydra's groups.
+
+The files are read as text, since importing them would import PyTorch. A default is a literal or a constant of a module.
+"""
+
+import ast
+import functools
+import inspect
+import re
+import sys
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lmzoo.core.registry import REGISTRIES
+
+PACKAGE = Path(__file__).parents[1]
+
+
+class Option(NamedTuple):
+    """The default of an option and what is said of it, with the choices that its type lists."""
+
+    default: Any
+    text: str
+
+
+class Entry(NamedTuple):
+    """The first paragraph of an entry's docstring, and its options: its own, then those of the bases.
+
+    ``named``: whether a configuration has its name beside its options, as all but options without a class have it.
+    """
+
+    title: str
+    options: dict[str, Option]
+    named: bool = True
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return {name: option.default for name, option in self.options.items()}
+
+
+def entries(group: str) -> dict[str, Entry]:
+    """The entries of a group by name: those of the package, and those that imported modules have registered."""
+    registry = REGISTRIES.get(group)
+    live = {} if registry is None else registry.entries
+    modules = {sys.modules.get(entry.__module__) for entry in live.values()}
+    files = {Path(file) for module in modules if (file := getattr(module, "__file__", None))}
+    found = {name: entry for file in files - {*_package()} for name, entry in _registered(file).get(group, {}).items()}
+    for name, entry in live.items() if registry else ():  # such as one of a notebook
+        if name not in found and name not in _entries().get(group, {}):
+            options = {option: Option(value, "") for option, value in registry.defaults(name).items()}
+            found[name] = Entry((inspect.getdoc(entry) or "").split("\n\n")[0], options)
+    return {**_entries().get(group, {}), **found}
+
+
+def groups() -> list[str]:
+    """The groups of the package that have entries."""
+    return [*_entries()]
+
+
+@functools.cache
+def _entries() -> dict[str, dict[str, Entry]]:
+    """The entries of the package by group and name."""
+    found: dict[str, dict[str, Entry]] = {}
+    for file in _package():
+        for group, registered in _registered(file).items():
+            found.setdefault(group, {}).update(registered)
+    return found
+
+
+@functools.cache
+def _package() -> dict[Path, None]:
+    return dict.fromkeys(sorted(PACKAGE.rglob("*.py")))
+
+
+@functools.cache
+def _kinds() -> dict[str, str]:
+    """The kind of each registry of the package, by the name of its variable."""
+    return {
+        name: kind
+        for file in _package()
+        for name, kind in re.findall(r'^(\w+) = Registry\("(\w+)"\)', _text(file), re.M)
+    }
+
+
+@functools.cache
+def _text(file: Path) -> str:
+    return file.read_text("utf-8")
+
+
+@functools.cache
+def _registered(file: Path) -> dict[str, dict[str, Entry]]:
+    """The entries of a file by group and name."""
+    found: dict[str, dict[str, Entry]] = {}
+    for node in ast.parse(_text(file)).body if ".register(" in _text(file) else ():
+        for decorator in getattr(node, "decorator_list", ()):
+            match decorator:
+                case ast.Call(ast.Attribute(registry, "register"), [ast.Constant(name)], own):
+                    options, title = (
+                        _options(node, file),
+                        " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()),
+                    )
+                    for keyword in own:
+                        options[str(keyword.arg)] = Option(_value(keyword.value, file), options[str(keyword.arg)].text)
+                    kind = _kinds().get(ast.unparse(registry).rpartition(".")[2], "")
+                    found.setdefault(kind, {})[name] = Entry(title, options, not _is_options(node, file))
+    return found
+
+
+@functools.cache
+def _names(file: Path) -> dict[str, ast.AST | tuple[str, str]]:
+    """The classes, functions and values of a file by name; what it imports as a module and a name."""
+    names: dict[str, ast.AST | tuple[str, str]] = {}
+    for node in ast.parse(_text(file)).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names[node.name] = node
+        elif isinstance(node, ast.Assign):
+            names[ast.unparse(node.targets[0])] = node.value
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
+    return names
+
+
+def _definition(name: str, file: Path) -> tuple[Any, Path]:
+    """What a name stands for in a file, and the file that defines it; None for what cannot be found."""
+    node = _names(file).get(name)
+    if not isinstance(node, tuple):
+        return node, file
+    if node[0].split(".")[0] != PACKAGE.name:
+        path = None if file in _package() else getattr(sys.modules.get(node[0]), "__file__", None)
+        return _definition(node[1], Path(path)) if path and path.endswith(".py") else (None, file)
+    module = PACKAGE.parent.joinpath(*node[0].split("."))
+    return _definition(node[1], module / "__init__.py" if module.is_dir() else module.with_suffix(".py"))
+
+
+def _bases(node: ast.ClassDef, file: Path) -> list[tuple[Any, Path]]:
+    """The definitions of a class's bases; ``A[T]`` is A."""
+    bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    found = [_definition(ast.unparse(base), file) for base in bases]
+    return [(base, where) for base, where in found if base is not node]
+
+
+def _is_options(node: Any, file: Path) -> bool:
+    """Whether a class is one of options."""
+    if not isinstance(node, ast.ClassDef):
+        return False
+    return (node.name, file) == ("Options", PACKAGE / "core" / "options.py") or any(
+        _is_options(*base) for base in _bases(node, file)
+    )
+
+
+def _options(node: Any, file: Path) -> dict[str, Option]:
+    """The options of a registered class or function; see `lmzoo.core.options`."""
+    if _is_options(node, file):
+        return _fields(node, file)
+    if isinstance(node, ast.ClassDef):
+        made = [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
+        return next(filter(None, (_options(*part) for part in ([(made[0], file)] if made else _bases(node, file)))), {})
+    if not isinstance(node, ast.FunctionDef):
+        return {}
+    for decorator in node.decorator_list:
+        match decorator:
+            case ast.Call(ast.Name("configured"), [kind]):
+                return _fields(*_definition(ast.unparse(kind), file))
+    pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    return {part.arg.removesuffix("_"): _option(part.annotation, default, "", file) for part, default in pairs}
+
+
+def _fields(node: Any, file: Path) -> dict[str, Option]:
+    """The fields of a class of options: its own, then those of its bases."""
+    found: dict[str, Option] = {}
+    for part, below in zip_longest(node.body, node.body[1:]):
+        if isinstance(part, ast.AnnAssign):
+            said = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
+            found[ast.unparse(part.target).removesuffix("_")] = _option(part.annotation, part.value, said, file)
+    for base in _bases(node, file):
+        for name, inherited in (_fields(*base) if _is_options(*base) else {}).items():
+            own = found.setdefault(name, inherited)
+            found[name] = own._replace(text=own.text or inherited.text)
+    return found
+
+
+def _option(annotation: Any, default: Any, said: str, file: Path) -> Option:
+    choices = f" [{' | '.join(listed)}]" if said and (listed := _choices(annotation, file)) else ""
+    return Option(_value(default, file), " ".join(said.split()) + choices)
+
+
+def _value(node: Any, file: Path) -> Any:
+    """A literal, or what a constant stands for, as YAML has it."""
+    match node:
+        case None:
+            return None
+        case ast.Name(name):
+            return _value(*_definition(name, file))
+        case ast.Tuple(parts) | ast.List(parts):
+            return [_value(part, file) for part in parts]
+    return ast.literal_eval(node)
+
+
+def _choices(annotation: Any, file: Path) -> list[str]:
+    """The choices of a `Literal`, or of a name that stands for one."""
+    match annotation:
+        case ast.Name(name):
+            return _choices(*_definition(name, file))
+        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, *_])):
+            return _choices(kind, file)
+        case ast.Subscript(ast.Name("Literal"), listed):
+            return [str(part.value) for part in ast.walk(listed) if isinstance(part, ast.Constant)]
+        case ast.BinOp(left, _, ast.Constant(None)) if listed := _choices(left, file):
+            return [*listed, "null"]
+    return []

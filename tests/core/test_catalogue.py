@@ -1,0 +1,83 @@
+"""What the source files say of options is what the classes have, and every option is explained."""
+
+from pathlib import Path
+
+import pytest
+
+import lmzoo.labels
+import lmzoo.models
+import lmzoo.words.vectors  # noqa: F401 - their imports register the entries
+from lmzoo.core import catalogue
+from lmzoo.core.catalogue import entries
+from lmzoo.core.configs import choices
+from lmzoo.core.options import Options
+from lmzoo.core.registry import Registry
+from lmzoo.corpus.entries import corpora
+from lmzoo.labels.model import labellers
+from lmzoo.labels.tasks import tasks
+from lmzoo.protocol.model import models
+from lmzoo.runs.trainer_options import trainers
+from lmzoo.training.optimization import optimizers, schedules
+from lmzoo.words.vectors.method import methods
+
+REGISTRIES = (models, corpora, optimizers, schedules, trainers, labellers, tasks, methods)
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
+def test_the_text_says_what_the_classes_have(registry: Registry):
+    read = catalogue._entries()[registry.kind]
+    assert read.keys() == registry.entries.keys()
+    for name, entry in read.items():
+        assert [*entry.defaults.items()] == [*registry.defaults(name).items()], name
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
+def test_every_entry_and_every_option_is_explained(registry: Registry):
+    for name, entry in entries(registry.kind).items():
+        assert entry.title, name
+        assert [option for option, (_, text) in entry.options.items() if not text or text.startswith("see ")] == [], (
+            name
+        )
+
+
+def test_choices_are_those_of_the_type():
+    said = entries("model")["rnn"].options
+    assert said["activation"].text == "f, tanh or max(0, x); Le, Jaitly & Hinton (2015). [tanh | relu]"
+    assert said["clustering"].text.endswith(" [brown | uniform | frequency]")
+    assert said["init_recurrent"].text.endswith(" [orthogonal | identity | graded | null]")
+    assert not said["classes"].text.endswith("]")
+
+
+def test_no_option_is_defined_differently_by_two_bases():
+    """Then neither default would be meant; the class must say its own."""
+    classes = [Options]
+    for kind in classes:
+        classes += kind.__subclasses__()
+    for kind in classes:
+        own = vars(kind).get("__annotations__", {})
+        for name in {
+            name for base in kind.__bases__ for name in getattr(base, "__dataclass_fields__", ())
+        } - own.keys():
+            found = [base.__dataclass_fields__[name] for base in kind.__bases__
+                     if name in getattr(base, "__dataclass_fields__", ())]  # fmt: skip
+            assert len({repr((field.type, field.default)) for field in found}) == 1, (kind, name)
+
+
+RECURRENT = """
+    zoneout: Dropout = 0.0
+    \"\"\"the rate at which a unit keeps its former value; Krueger et al. (2017).\"\"\"
+"""
+
+
+def test_an_option_of_all_recurrent_networks_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch):
+    file = Path(catalogue.PACKAGE, "models/neural/recurrent.py")
+    changed = file.read_text("utf-8").replace("    hidden: Size = 200\n", f"{RECURRENT}    hidden: Size = 200\n", 1)
+    read = catalogue._text
+    caches = (catalogue._entries, catalogue._registered, catalogue._names)
+    for cached in caches:
+        cached.cache_clear()
+    monkeypatch.setattr(catalogue, "_text", lambda path: changed if path == file else read(path))
+    having = [name for name in choices("model") if "zoneout" in catalogue._entries()["model"][name].options]
+    for cached in caches:
+        cached.cache_clear()
+    assert having == ["gru", "lds_rnn", "lstm", "rnn"]
