@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.memory import require_memory
-from lmzoo.core.options import Count, Depth, Dropout, Idle, NonNegative, Size, Source
+from lmzoo.core.options import Count, Depth, Dropout, Idle, NonNegative, Size, Source, configured
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.chain import Scores, batches, log_partition, score
 from lmzoo.labels.formats import Sentence
@@ -29,70 +29,71 @@ log = logging.getLogger(__name__)
 UNKNOWN = 1
 
 
+class BiRNNOptions(DescentOptions):
+    """The options of a recurrent network in both directions."""
+
+    epochs: Size = 12
+    batch: Size = 1000
+    """words and padding of a step."""
+    lr: NonNegative = 0.005
+    cell: Literal["rnn", "gru", "lstm"] = "lstm"
+    """the kind of the recurrent layers."""
+    embedding: Size = 100
+    """dimensions of the vectors of words."""
+    column: Annotated[Size, Idle(("task.features", []))] = 32
+    """dimensions of the vectors of the entries of each other column."""
+    filters: Count = 50
+    """how many look at the letters of a word; 0: letters are not read."""
+    hidden: Size = 128
+    """units of a layer in each direction."""
+    layers: Depth = 1
+    """how many recurrent layers are stacked."""
+    dropout: Dropout = 0.5
+    """the rate of inputs, between layers, and of outputs."""
+    unknown: Dropout = 0.5
+    """the rate at which a word that train has once is unknown."""
+    crf: bool = False
+    """whether neighbouring labels depend on each other."""
+    pooling: Pooling | None = None
+    """what becomes of the states of a text's words, and the text has one label: the last of each direction, or the
+    mean or largest of each component. None: each word has one."""
+    vectors: Source | None = None
+    """a run of ``lmzoo vectors``, or a file of word vectors, to start from; None: none."""
+    clip: NonNegative = 5.0
+    """the largest norm of a gradient."""
+    lexical: Size | None = None
+    """how often train must have a feature of labeller=crf for it to score labels beside the network, as in Huang,
+    Xu & Yu (2015), section 2.6; dropout leaves some of them out. None: none does."""
+    clusters: Source | None = None
+    """where such features score labels, a file of ``lmzoo cluster --paths``: beginnings of words' paths are
+    features, too. None: none are."""
+    from_: Source | None = None
+    """a run of a recurrent language model, whose word vectors and layers the forward direction starts from; it must
+    have the same cell and sizes. Words beyond its vocabulary keep the vectors that were drawn for them. None:
+    none."""
+
+
 @labellers.register("birnn")
 class BiRNN(NetworkLabeller[Network], ChainLabeller):
-    """Recurrent layers in both directions over words, their letters and other columns.
+    """Recurrent layers in both directions over words, their letters and other columns."""
 
-    Args:
-        cell: the kind of the recurrent layers.
-        embedding: dimensions of the vectors of words.
-        column: dimensions of the vectors of the entries of each other column.
-        filters: how many look at the letters of a word; 0: letters are not read.
-        hidden: units of a layer in each direction.
-        layers: how many recurrent layers are stacked.
-        dropout: the rate of inputs, between layers, and of outputs.
-        unknown: the rate at which a word that train has once is unknown.
-        crf: whether neighbouring labels depend on each other.
-        pooling: what becomes of the states of a text's words, and the text has one label: the last of each direction,
-            or the mean or largest of each component. None: each word has one.
-        vectors: a run of ``lmzoo vectors``, or a file of word vectors, to start from; None: none.
-        batch: words and padding of a step.
-        clip: the largest norm of a gradient.
-        lexical: how often train must have a feature of labeller=crf for it to score labels beside the network, as in
-            Huang, Xu & Yu (2015), section 2.6; dropout leaves some of them out. None: none does.
-        clusters: where such features score labels, a file of ``lmzoo cluster --paths``: beginnings of words' paths are
-            features, too. None: none are.
-        from_: a run of a recurrent language model, whose word vectors and layers the forward direction starts from; it
-            must have the same cell and sizes. Words beyond its vocabulary keep the vectors that were drawn for them.
-            None: none.
-    """
-
-    def __init__(
-        self,
-        *,
-        cell: Literal["rnn", "gru", "lstm"],
-        embedding: Size,
-        column: Annotated[Size, Idle(("task.features", []))],
-        filters: Count,
-        hidden: Size,
-        layers: Depth,
-        dropout: Dropout,
-        unknown: Dropout,
-        crf: bool,
-        pooling: Pooling | None,
-        vectors: Source | None,
-        clip: NonNegative,
-        lexical: Size | None,
-        clusters: Source | None,
-        from_: Source | None,
-        **descent: Unpack[DescentOptions],
-    ):
-        super().__init__(**descent)
-        self.shape: dict[str, Any] = {
-            "cell": cell, "embedding": embedding, "column": column, "filters": filters, "hidden": hidden,
-            "layers": layers, "dropout": dropout, "crf": crf, "pooling": pooling,
-        }  # fmt: skip
-        if crf and pooling:
+    @configured(BiRNNOptions)
+    def __init__(self, options: BiRNNOptions):
+        super().__init__(**options.part(DescentOptions))
+        shape = ("cell", "embedding", "column", "filters", "hidden", "layers", "dropout", "crf", "pooling")
+        self.shape: dict[str, Any] = {name: getattr(options, name) for name in shape}
+        if options.crf and options.pooling:
             raise UserError("labeller.crf=true: a text has one label", "leave out labeller.crf or labeller.pooling")
-        if lexical and pooling:
+        if options.lexical and options.pooling:
             raise UserError("labeller.lexical: features are of words, and a text has one label",
                             "leave out labeller.lexical or labeller.pooling")  # fmt: skip
-        if clusters and not lexical:
-            way_out = "leave it out" if pooling else "set labeller.lexical=1 or more, or leave it out"
-            raise UserError(f"labeller.clusters={clusters}: is read for lexical features alone", way_out)
-        self.kind = "text" if pooling else "words"
-        self.source, self.vectors, self.pooling, self.unknown, self.clip = from_, vectors, pooling, unknown, clip
-        self.lexical = Lexical(lexical, "labeller.lexical", clusters) if lexical else None
+        if options.clusters and not options.lexical:
+            way_out = "leave it out" if options.pooling else "set labeller.lexical=1 or more, or leave it out"
+            raise UserError(f"labeller.clusters={options.clusters}: is read for lexical features alone", way_out)
+        self.kind = "text" if options.pooling else "words"
+        self.source, self.vectors, self.pooling = options.from_, options.vectors, options.pooling
+        self.unknown, self.clip = options.unknown, options.clip
+        self.lexical = Lexical(options.lexical, "labeller.lexical", options.clusters) if options.lexical else None
 
     def read(self, sentences: Sequence[Sentence]) -> None:
         self.sentences = sentences

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from lmzoo.core.options import NonNegative, Size, Source
+from lmzoo.core.options import NonNegative, Size, configured
 from lmzoo.labels.chain import Scores, batches, log_partition, score
-from lmzoo.labels.dense import Around, Dense, Scale
+from lmzoo.labels.dense import Dense, DenseOptions
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.linear_chain import LexicalChain
+from lmzoo.labels.linear_chain import LexicalChain, LexicalOptions
 from lmzoo.labels.model import StateDict, labellers
 from lmzoo.numerics.owlqn import Search
 from lmzoo.protocol.state_dict import shaped
@@ -31,27 +31,30 @@ VARIANCE = 0.1
 """Of a label that a feature has, guessed: where the curvature of its weight starts from."""
 
 
+class CrfOptions(LexicalOptions, DenseOptions):
+    """The options of a conditional random field."""
+
+    l2: NonNegative = 0.3
+    """the penalty is so much times the sum of the squared weights."""
+    tolerance: NonNegative = 1e-4
+    """learning ends when three iterations in a row each lower the loss by less than this share of it."""
+    iterations: Size = 300
+    """learning ends after so many at the latest."""
+
+
 @labellers.register("crf")
 class Crf(LexicalChain):
     """p(y | x) = exp(s(y)) / Z; the weights minimise −Σ log p(y | x) + l2 Σ w².
 
     Of the weights of features only those with a label that they have in train differ from 0. `Dense` features have
     weights with all labels.
-
-    Args:
-        l2: the penalty is so much times the sum of the squared weights.
-        tolerance: learning ends when three iterations in a row each lower the loss by less than this share of it.
-        iterations: and after so many at the latest.
-        vectors, encoder, around, scale: see `Dense`.
     """
 
-    def __init__(
-        self, *, l2: NonNegative, tolerance: NonNegative, iterations: Size, min_count: Size, clusters: Source | None,
-        vectors: Source | None, encoder: Source | list[Source] | None, around: Around, scale: Scale,
-    ):  # fmt: skip
-        super().__init__(min_count=min_count, clusters=clusters)
-        self.dense = Dense(vectors, encoder, around, scale)
-        self.l2, self.tolerance, self.steps = l2, tolerance, iterations
+    @configured(CrfOptions)
+    def __init__(self, options: CrfOptions):
+        super().__init__(**options.part(LexicalOptions))
+        self.dense = Dense(**options.part(DenseOptions))
+        self.l2, self.tolerance, self.steps = options.l2, options.tolerance, options.iterations
         self.small = 0
         """The last iterations in a row that lowered the loss by less."""
 

@@ -13,7 +13,7 @@ from torch import Tensor
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError, named_by
-from lmzoo.core.options import Bounds, Idle, NonNegative
+from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Source
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, turned
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry, log_covered
@@ -25,10 +25,6 @@ from lmzoo.protocol.state_dict import restored, shaped
 from lmzoo.words.vectors.formats import read_vectors
 
 NONE = Idle(("labeller.vectors", None), ("labeller.encoder", None, []))
-Around = Annotated[int, Bounds(low=0, high=10), NONE]
-"""How many words on either side count as well."""
-
-Scale = Annotated[NonNegative, NONE]
 
 
 def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
@@ -102,6 +98,21 @@ class WordEncoder:
         return cls(name, model.eval(), options, words, bool(state.get("reverse", False)))
 
 
+class DenseOptions(Options):
+    """The options of a labeller that reads `Dense` features."""
+
+    vectors: Source | None = None
+    """a run of ``lmzoo vectors``, or a file of word vectors, whose components are features; None: none."""
+    encoder: Source | Sequence[Source] | None = None
+    """a run of model=lds, of a hidden Markov model or of a recurrent network, or [several], which read the sentence and
+    whose vectors of its words are features; those of a recurrent network know only the words up to theirs, or with
+    corpus.reverse=true those from it on (Akbik, Blythe & Vollgraf 2018). None: none."""
+    around: Annotated[int, Bounds(low=0, high=10), NONE] = 0
+    """how many words on either side whose vectors count as well."""
+    scale: Annotated[NonNegative, NONE] = 1.0
+    """the root mean square of the components of vectors over train."""
+
+
 class Dense:
     """The vectors of a word, and of the words around it in its sentence, side by side.
 
@@ -109,15 +120,10 @@ class Dense:
     of their components over train what was asked for (Turian, Ratinov & Bengio 2010, §7).
 
     Args:
-        vectors: a run of ``lmzoo vectors``, or a file of word vectors, whose components are features; None: none.
-        encoder: a run of model=lds, of a hidden Markov model or of a recurrent network, or [several], which read the
-            sentence and whose vectors of its words are features; those of a recurrent network know only the words up
-            to theirs, or with corpus.reverse=true those from it on (Akbik, Blythe & Vollgraf 2018). None: none.
-        around: how many words on either side whose vectors count as well.
-        scale: the root mean square of the components of vectors over train.
+        vectors, encoder, around, scale: see `DenseOptions`.
     """
 
-    def __init__(self, vectors: str | None, encoder: str | list[str] | None, around: int, scale: float):
+    def __init__(self, vectors: str | None, encoder: str | Sequence[str] | None, around: int, scale: float):
         self.vectors, self.around, self.scale = vectors, around, scale
         names = [encoder] if isinstance(encoder, str) else encoder or []
         self.names = {f"encoder{number or ''}.": name for number, name in enumerate(names)}

@@ -3,13 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.options import BelowOne, NonNegative, Size
+from lmzoo.core.options import BelowOne, NonNegative, Options, Size, configured
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.formats import Sentence
@@ -22,24 +22,21 @@ PREFIX = "network."
 N = TypeVar("N", bound=nn.Module)
 
 
-class DescentOptions(TypedDict):
-    """The options of gradient descent.
-
-    Args:
-        epochs: how often train is read.
-        batch: sentences of a step.
-        optimizer: what takes the steps, an entry of `lmzoo train optimizer=` with its defaults but for the rate.
-        lr: the optimizer's rate.
-        schedule: how the rate changes, an entry of `lmzoo train schedule=` with its defaults.
-        average: the decay of the exponential average of the weights that labels; None: the weights label themselves.
-    """
+class DescentOptions(Options):
+    """The options of gradient descent."""
 
     epochs: Size
+    """how often train is read."""
     batch: Size
-    optimizer: str
+    """sentences of a step."""
+    optimizer: str = "adam"
+    """what takes the steps, an entry of `lmzoo train optimizer=` with its defaults but for the rate."""
     lr: NonNegative
-    schedule: str
-    average: BelowOne | None
+    """the optimizer's rate."""
+    schedule: str = "linear"
+    """how the rate changes, an entry of `lmzoo train schedule=` with its defaults."""
+    average: BelowOne | None = None
+    """the decay of the exponential average of the weights that labels; None: the weights label themselves."""
 
 
 class NetworkLabeller(Labeller, Generic[N]):
@@ -61,9 +58,10 @@ class NetworkLabeller(Labeller, Generic[N]):
     seed: int
     order: tuple[int, Sequence[Any]]
 
-    def __init__(self, **options: Unpack[DescentOptions]):
+    @configured(DescentOptions)
+    def __init__(self, options: DescentOptions):
         self.options = options
-        self.batch, self.lr = options["batch"], options["lr"]
+        self.batch, self.lr = options.batch, options.lr
 
     @abstractmethod
     def read(self, sentences: Sequence[Sentence]) -> None:
@@ -100,7 +98,7 @@ class NetworkLabeller(Labeller, Generic[N]):
         self.network = self.build().to(self.device)
         self.order = 0, self.batches_of(0)
         self.epoch = len(self.order[1])
-        self.steps = self.options["epochs"] * self.epoch
+        self.steps = self.options.epochs * self.epoch
 
     def learnt(self) -> list[nn.Parameter]:
         """The parameters of the network that change."""

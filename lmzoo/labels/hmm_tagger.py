@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.memory import require_memory
-from lmzoo.core.options import Depth, Size
+from lmzoo.core.options import Depth, Options, Size, configured
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import FEWER, Labeller, StateDict, labellers, packed, unpacked
 from lmzoo.protocol.state_dict import shaped
@@ -101,17 +101,22 @@ class Suffixes:
         return shares
 
 
+class HmmTaggerOptions(Options):
+    """The options of `HmmTagger`."""
+
+    rare: Size = 10
+    """suffixes are counted of words that train has so often at most."""
+    suffix: Depth = 5
+    """the longest suffix, in letters; Brants has 10."""
+
+
 @labellers.register("hmm_tagger")
 class HmmTagger(Labeller):
-    """TnT: states are a tag and whether the word begins with a capital; unknown words emit by their endings.
+    """TnT: states are a tag and whether the word begins with a capital; unknown words emit by their endings."""
 
-    Args:
-        rare: suffixes are counted of words that train has so often at most.
-        suffix: the longest suffix, in letters; Brants has 10.
-    """
-
-    def __init__(self, *, rare: Size, suffix: Depth):
-        self.rare, self.suffix = rare, suffix
+    @configured(HmmTaggerOptions)
+    def __init__(self, options: HmmTaggerOptions):
+        self.rare, self.suffix = options.rare, options.suffix
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         pairs = [[(label, word[:1].isupper()) for word, label in zip(s.words, s.labels, strict=True)]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.memory import require_memory
-from lmzoo.core.options import Source
+from lmzoo.core.options import Options, Size, Source, configured
 from lmzoo.labels.chain import Scores, batches, best, k_best, log_partition
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lexical import Lexical
@@ -55,11 +55,17 @@ class ChainLabeller(Labeller):
         return [(score - log_z, [self.labels[i] for i in path]) for score, path in paths]
 
 
+class LexicalOptions(Options):
+    """The options of a labeller that reads `Lexical` features."""
+
+    min_count: Size = 1
+    """features that train has less often are left out."""
+    clusters: Source | None = None
+    """a file of ``lmzoo cluster --paths``: beginnings of words' paths are features, too. None: none are."""
+
+
 class LexicalChain(ChainLabeller):
     """The score of a feature of a word with its label, and of each pair of neighbouring labels.
-
-    Args:
-        min_count, clusters: see `Lexical`.
 
     Attributes:
         weights: (F, K) of features, those of neighbours (K, K), and those of the first label (K,).
@@ -67,8 +73,9 @@ class LexicalChain(ChainLabeller):
 
     weights: tuple[Tensor, Tensor, Tensor]
 
-    def __init__(self, *, min_count: int, clusters: Source | None):
-        self.lexical = Lexical(min_count, "labeller.min_count", clusters)
+    @configured(LexicalOptions)
+    def __init__(self, options: LexicalOptions):
+        self.lexical = Lexical(options.min_count, "labeller.min_count", options.clusters)
 
     def read(self, sentences: Sequence[Sentence]) -> tuple[SparseRows, Tensor, list[int]]:
         """Read train. Returns: the features of its N words, their labels (N,), and the lengths of its sentences."""

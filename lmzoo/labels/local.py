@@ -4,7 +4,7 @@ Belanger & Kakade, "A linear dynamical system model for text", ICML 2015, §7, h
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Unpack
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -12,34 +12,39 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Count, Source
-from lmzoo.labels.dense import Around, Dense, Scale
+from lmzoo.core.options import Bounds, Count, NonNegative, Size, configured
+from lmzoo.labels.dense import NONE, Dense, DenseOptions
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller
 from lmzoo.labels.model import StateDict, labellers, numbered, packed, unpacked
+
+
+class LocalOptions(DescentOptions, DenseOptions):
+    """The options of the local tagger."""
+
+    around: Annotated[int, Bounds(low=0, high=10), NONE] = 1
+    epochs: Size = 20
+    batch: Size = 128
+    """words of a step."""
+    lr: NonNegative = 0.003
+    hidden: Count = 25
+    """units of the layer of V, between vectors and labels; 0: there is none, and p(y_t | x) = softmax(W f_t +
+    b)."""
 
 
 @labellers.register("local")
 class Local(NetworkLabeller[nn.Sequential]):
     """p(y_t | x) = softmax(W tanh(V f_t + c) + b), f_t the `Dense` features of word t.
 
-    Args:
-        vectors, encoder, around, scale: see `Dense`.
-        hidden: units of the layer of V, between vectors and labels; 0: there is none, and p(y_t | x) = softmax(W f_t +
-            b).
-        batch: words of a step.
-
     Raises: UserError where neither vectors nor an encoder is named.
     """
 
-    def __init__(
-        self, *, vectors: Source | None, encoder: Source | list[Source] | None, around: Around, scale: Scale,
-        hidden: Count, **descent: Unpack[DescentOptions],
-    ):  # fmt: skip
-        super().__init__(**descent)
-        if vectors is None and not encoder:
+    @configured(LocalOptions)
+    def __init__(self, options: LocalOptions):
+        super().__init__(**options.part(DescentOptions))
+        if options.vectors is None and not options.encoder:
             raise UserError("labeller=local has nothing to read", "set labeller.vectors=RUN or labeller.encoder=RUN")
-        self.dense, self.hidden = Dense(vectors, encoder, around, scale), hidden
+        self.dense, self.hidden = Dense(**options.part(DenseOptions)), options.hidden
 
     def read(self, sentences: Sequence[Sentence]) -> None:
         self.features = self.dense.start(sentences, self.opener).to(self.device)

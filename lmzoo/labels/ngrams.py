@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.extras import needed
-from lmzoo.core.options import Bounds, Depth, Probability, Seed, Size
+from lmzoo.core.options import Bounds, Depth, Options, Probability, Seed, Size, configured
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
 from lmzoo.numerics.sparse import SparseRows
@@ -27,12 +27,17 @@ ITERATIONS = 10_000
 """In which learning must come to its end."""
 
 
+class NGramTextOptions(Options):
+    """The options of a labeller of texts by their n-grams."""
+
+    order: Depth = 2
+    """the longest n-gram."""
+    prefixes: Sequence[Size] = ()
+    """so many first letters of each longer word count as n-grams, too, such as [4,5,6]."""
+
+
 class NGramLabeller(Labeller):
     """The label k of a text whose n-grams F have the largest b_k + Σ_{f ∈ F} w_fk.
-
-    Args:
-        order: the longest n-gram.
-        prefixes: so many first letters of each longer word count as n-grams, too, such as [4,5,6].
 
     Attributes:
         labels: K labels.
@@ -43,8 +48,9 @@ class NGramLabeller(Labeller):
 
     kind = "text"
 
-    def __init__(self, *, order: int, prefixes: list[int]):
-        self.order, self.prefixes = order, prefixes
+    @configured(NGramTextOptions)
+    def __init__(self, options: NGramTextOptions):
+        self.order, self.prefixes = options.order, options.prefixes
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         named = [self._grams(sentence.words) for sentence in sentences]
@@ -87,17 +93,21 @@ class NGramLabeller(Labeller):
         return [[self.labels[k]] for k in scores.argmax(1).tolist()]
 
 
+class NaiveBayesOptions(NGramTextOptions):
+    """The options of `NaiveBayes`."""
+
+    alpha: Positive = 1.0
+    """what is added to each count of an n-gram with a label."""
+
+
 @labellers.register("naive_bayes")
 class NaiveBayes(NGramLabeller):
-    """Multinomial naive Bayes: w_fk = log p(f | k) and b_k = log p(k).
+    """Multinomial naive Bayes: w_fk = log p(f | k) and b_k = log p(k)."""
 
-    Args:
-        alpha: what is added to each count of an n-gram with a label.
-    """
-
-    def __init__(self, *, order: Depth, prefixes: list[Size], alpha: Positive):
-        super().__init__(order=order, prefixes=prefixes)
-        self.alpha = alpha
+    @configured(NaiveBayesOptions)
+    def __init__(self, options: NaiveBayesOptions):
+        super().__init__(**options.part(NGramTextOptions))
+        self.alpha = options.alpha
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
         module = needed("sklearn.naive_bayes", "labeller", "scikit-learn")
@@ -105,18 +115,22 @@ class NaiveBayes(NGramLabeller):
         return model.feature_log_prob_.T, model.class_log_prior_
 
 
+class LogisticRegressionOptions(NGramTextOptions):
+    """The options of `LogisticRegression`."""
+
+    l2: Positive = 1.0
+    """the penalty is half of it times the sum of the squared weights; with two labels w is that of their
+    difference."""
+
+
 @labellers.register("logistic_regression")
 class LogisticRegression(NGramLabeller):
-    """p(k | text) ∝ exp(b_k + Σ w_fk); the weights minimise −Σ log p(k | text) + l2/2 Σ w².
+    """p(k | text) ∝ exp(b_k + Σ w_fk); the weights minimise −Σ log p(k | text) + l2/2 Σ w²."""
 
-    Args:
-        l2: the penalty is half of it times the sum of the squared weights; with two labels w is that of their
-            difference.
-    """
-
-    def __init__(self, *, order: Depth, prefixes: list[Size], l2: Positive):
-        super().__init__(order=order, prefixes=prefixes)
-        self.l2 = l2
+    @configured(LogisticRegressionOptions)
+    def __init__(self, options: LogisticRegressionOptions):
+        super().__init__(**options.part(NGramTextOptions))
+        self.l2 = options.l2
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
         linear = needed("sklearn.linear_model", "labeller", "scikit-learn")
@@ -127,6 +141,18 @@ class LogisticRegression(NGramLabeller):
         return weights, bias
 
 
+class NBSVMOptions(NGramTextOptions):
+    """The options of `NBSVM`."""
+
+    alpha: Positive = 1.0
+    """what is added to each count of an n-gram, with the label and without."""
+    cost: Positive = 1.0
+    """C of the squared hinge loss."""
+    beta: Probability = 0.25
+    """how much of the machine's weights is kept; the rest is their mean size. 0 is naive Bayes with the machine's b
+    and, of three labels or more, its scale."""
+
+
 @labellers.register("nbsvm")
 class NBSVM(NGramLabeller):
     """A support vector machine on naive Bayes' log-count ratios r, one label against the others (equations 3 to 5).
@@ -134,17 +160,12 @@ class NBSVM(NGramLabeller):
     Its weights v are drawn towards their mean size: w = r ((1 − beta) mean |v| + beta v). In the paper there are two
     labels, whose scores mirror each other. Of more labels this gives each machine another scale, and those of rare
     labels the least. So each score then gets the mean and the spread over train that its machine's had with v alone.
-
-    Args:
-        alpha: what is added to each count of an n-gram, with the label and without.
-        cost: C of the squared hinge loss.
-        beta: how much of the machine's weights is kept; the rest is their mean size. 0 is naive Bayes with the
-            machine's b and, of three labels or more, its scale.
     """
 
-    def __init__(self, *, order: Depth, prefixes: list[Size], alpha: Positive, cost: Positive, beta: Probability):
-        super().__init__(order=order, prefixes=prefixes)
-        self.alpha, self.cost, self.beta = alpha, cost, beta
+    @configured(NBSVMOptions)
+    def __init__(self, options: NBSVMOptions):
+        super().__init__(**options.part(NGramTextOptions))
+        self.alpha, self.cost, self.beta = options.alpha, options.cost, options.beta
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
         svm = needed("sklearn.svm", "labeller", "scikit-learn")

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.options import Size, Source
+from lmzoo.core.options import Size, configured
 from lmzoo.labels.formats import Sentence
-from lmzoo.labels.linear_chain import LexicalChain
+from lmzoo.labels.linear_chain import LexicalChain, LexicalOptions
 from lmzoo.labels.model import StateDict, labellers
 
 
@@ -27,14 +27,18 @@ def best_path(emissions: np.ndarray, moves: np.ndarray, start: np.ndarray) -> np
     return path
 
 
+class PerceptronOptions(LexicalOptions):
+    """The options of the averaged perceptron."""
+
+    epochs: Size = 10
+    """how often train is read."""
+
+
 @labellers.register("perceptron")
 class Perceptron(LexicalChain):
     """After each sentence the features of its labels gain 1, and those of the best labels lose 1 (Figure 1).
 
     A step is an epoch. The weights are the mean over all sentences of all epochs.
-
-    Args:
-        epochs: how often train is read.
 
     Attributes:
         live: the weights of now in one array: of features (F, K), of neighbours (K, K) and of the first label (K,).
@@ -43,9 +47,10 @@ class Perceptron(LexicalChain):
 
     probabilistic = False
 
-    def __init__(self, *, epochs: Size, min_count: Size, clusters: Source | None):
-        super().__init__(min_count=min_count, clusters=clusters)
-        self.steps = epochs
+    @configured(PerceptronOptions)
+    def __init__(self, options: PerceptronOptions):
+        super().__init__(**options.part(LexicalOptions))
+        self.steps = options.epochs
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         rows, gold, lengths = self.read(sentences)

@@ -11,11 +11,19 @@ from torch import Tensor
 
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Source
+from lmzoo.core.options import Options, Source, configured
 from lmzoo.labels.chain import Scores
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.model import StateDict, labellers, packed, under, unpacked
+
+
+class PoolOptions(Options):
+    """The options of `Pool`."""
+
+    runs: Sequence[Source] = ()
+    """folders of runs of labeller=crf, birnn or pool of one text, such as
+    [outputs/chunk/crf,outputs/chunk/birnn]."""
 
 
 @labellers.register("pool")
@@ -23,16 +31,13 @@ class Pool(ChainLabeller):
     """A logarithmic opinion pool: p(y | x) ∝ Π_k p_k(y | x)^(1/K), of K labellers that are linear chains.
 
     Its scores are the means of theirs, so it is a linear chain itself. It learns nothing. Its own run holds them all.
-
-    Args:
-        runs: folders of runs of labeller=crf, birnn or pool of one text, such as
-            [outputs/chunk/crf,outputs/chunk/birnn].
     """
 
-    def __init__(self, *, runs: list[Source]):
-        if not runs:
+    @configured(PoolOptions)
+    def __init__(self, options: PoolOptions):
+        if not options.runs:
             raise UserError("labeller.runs=[]: a pool needs trained runs", "set 'labeller.runs=[FOLDER,FOLDER]'")
-        self.runs = runs
+        self.runs = options.runs
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         trained = [self.opener.labeller("labeller.runs", folder) for folder in self.runs]

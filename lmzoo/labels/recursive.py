@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lmzoo.core.options import Dropout, NonNegative, Size, Source
+from lmzoo.core.options import Dropout, NonNegative, Size, Source, configured
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.gradient import DescentOptions, NetworkLabeller, placed, start_from
 from lmzoo.labels.model import StateDict, labellers, numbered, packed, unpacked
@@ -20,42 +20,47 @@ BATCH = 256
 """Trees that are labelled at once."""
 
 
+class RecursiveOptions(DescentOptions):
+    """The options of a recursive neural network."""
+
+    epochs: Size = 8
+    batch: Size = 25
+    """trees of a step."""
+    optimizer: str = "adagrad"
+    lr: NonNegative = 0.05
+    schedule: str = "constant"
+    embedding: Size = 30
+    """dimensions of the vectors of words and nodes."""
+    vectors: Source | None = None
+    """a run of ``lmzoo vectors``, or a file of word vectors of that size, to start from; None: none."""
+    scale: NonNegative = 0.1
+    """words' vectors are drawn from -scale to scale."""
+    dropout: Dropout = 0.0
+    """the rate of words' vectors, and of nodes' before they are labelled."""
+    unknown: Dropout = 0.0
+    """the rate at which a word that train has once is unknown."""
+    lr_words: NonNegative = 0.05
+    """the rate of words' vectors."""
+    l2: NonNegative = 1e-5
+    """the penalty is half of it times the sum of the squared weights, but those of words."""
+
+
 class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
     """Vectors of words are composed along the tree, and each node is labelled by its vector.
 
     The loss is the sum of the cross-entropies of all nodes of a batch, and l2 / 2 of the squared weights but those of
     words. Words are in lower case.
-
-    Args:
-        embedding: dimensions of the vectors of words and nodes.
-        vectors: a run of ``lmzoo vectors``, or a file of word vectors of that size, to start from; None: none.
-        scale: words' vectors are drawn from -scale to scale.
-        dropout: the rate of words' vectors, and of nodes' before they are labelled.
-        unknown: the rate at which a word that train has once is unknown.
-        batch: trees of a step.
-        lr: the optimizer's rate, of all but words' vectors.
-        lr_words: the rate of words' vectors.
-        l2: the penalty is half of it times the sum of the squared weights, but those of words.
     """
 
     kind = "tree"
     cell: type[Recursive] | type[TreeLSTM]
 
-    def __init__(
-        self,
-        *,
-        embedding: Size,
-        vectors: Source | None,
-        scale: NonNegative,
-        dropout: Dropout,
-        unknown: Dropout,
-        lr_words: NonNegative,
-        l2: NonNegative,
-        **descent: Unpack[DescentOptions],
-    ):
-        super().__init__(**descent)
-        self.embedding, self.vectors, self.scale, self.dropout = embedding, vectors, scale, dropout
-        self.unknown, self.lr_words, self.l2 = unknown, lr_words, l2
+    @configured(RecursiveOptions)
+    def __init__(self, options: RecursiveOptions):
+        super().__init__(**options.part(DescentOptions))
+        self.embedding, self.vectors = options.embedding, options.vectors
+        self.scale, self.dropout = options.scale, options.dropout
+        self.unknown, self.lr_words, self.l2 = options.unknown, options.lr_words, options.l2
 
     def read(self, sentences: Sequence[Sentence]) -> None:
         self.sentences = sentences
@@ -131,11 +136,33 @@ class RecursiveNetwork(RecursiveLabeller):
     cell = Recursive
 
 
+class TensorOptions(RecursiveOptions):
+    """The options of a recursive neural tensor network."""
+
+    embedding: Size = 25
+    lr: NonNegative = 0.002
+    """the optimizer's rate; it is small, since 4 embedding² entries of V add up in each unit."""
+
+
 @labellers.register("rntn")
 class RecursiveTensorNetwork(RecursiveLabeller):
     """A recursive neural tensor network (Socher et al. 2013)."""
 
     cell = RNTN
+
+    @configured(TensorOptions)
+    def __init__(self, options: TensorOptions):
+        super().__init__(**options.part(RecursiveOptions))
+
+
+class TreeLSTMOptions(RecursiveOptions):
+    """The options of a tree-LSTM."""
+
+    embedding: Size = 100
+    dropout: Dropout = 0.5
+    epochs: Size = 10
+    lr_words: NonNegative = 0.1
+    l2: NonNegative = 1e-4
 
 
 @labellers.register("treelstm")
@@ -143,3 +170,7 @@ class TreeLSTMLabeller(RecursiveLabeller):
     """A binary tree-LSTM (Tai et al. 2015)."""
 
     cell = TreeLSTM
+
+    @configured(TreeLSTMOptions)
+    def __init__(self, options: TreeLSTMOptions):
+        super().__init__(**options.part(RecursiveOptions))

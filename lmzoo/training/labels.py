@@ -38,12 +38,12 @@ class NetworkDescent:
 
     def __init__(self, labeller: NetworkLabeller):
         self.labeller, options = labeller, labeller.options
-        optimizer = completed({"name": options["optimizer"], "lr": options["lr"]}, "optimizer")
-        schedule = completed({"name": options["schedule"]}, "schedule")
+        optimizer = completed({"name": options.optimizer, "lr": options.lr}, "optimizer")
+        schedule = completed({"name": options.schedule}, "schedule")
         with named_by("labeller"):
             self.optimization = Optimization(
                 labeller.parameter_groups(), optimizer, schedule, steps_per_epoch=labeller.epoch, steps=labeller.steps,
-                clip=labeller.clip, average_decay=options["average"],
+                clip=labeller.clip, average_decay=options.average,
             )  # fmt: skip
 
     def step(self, number: int) -> dict[str, float]:
@@ -52,7 +52,7 @@ class NetworkDescent:
         norm = self.optimization.backward(loss)
         value = float(loss.detach())
         metrics = {"train/loss": value / terms, **self.optimization.step(value, norm, float(norm))}
-        if self.labeller.options["average"] is not None:
+        if self.labeller.options.average is not None:
             self.optimization.average.note()
         return metrics
 
