@@ -1,9 +1,9 @@
-"""Tables of options, made of the code: sentences of docstrings, types and bounds of signatures, defaults of YAML."""
+"""Tables of options, made of the classes of options: sentences, types, bounds, defaults."""
 
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -15,22 +15,20 @@ from tables import table
 import lmzoo.labels
 import lmzoo.models
 import lmzoo.words.vectors  # noqa: F401  # their entries are registered
-from lmzoo.core.configs import defaults
+from lmzoo.core.catalogue import entries
 from lmzoo.core.options import Bounds, Described, Source, schema
-from lmzoo.core.sentences import sentences
 from lmzoo.corpus.entries import corpora
 from lmzoo.labels.model import labellers
 from lmzoo.labels.tasks import tasks
 from lmzoo.protocol.model import models
-from lmzoo.runs.trainer_options import TrainerOptions
+from lmzoo.runs.trainer_options import trainers
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.words.vectors.method import methods
 
-REGISTRIES = {
+ENTRIES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     registry.kind: registry.entries
-    for registry in (models, labellers, methods, tasks, corpora, optimizers, schedules)
-}  # fmt: skip
-ENTRIES: Mapping[str, Mapping[str, Callable[..., Any]]] = {**REGISTRIES, "trainer": {"default": TrainerOptions}}
+    for registry in (models, labellers, methods, tasks, corpora, optimizers, schedules, trainers)
+}
 NUMBERS = {int: "integer", float: "number", bool: "true or false", str: "text"}
 LARGEST = 2**31 - 1
 """Bounds from here on only keep numbers in their type, and are not told."""
@@ -49,7 +47,7 @@ def type_of(annotation: Any) -> str:
         return " | ".join(map(str, arguments))
     if origin in (typing.Union, types.UnionType):
         return " or ".join(map(type_of, arguments))
-    if origin is list:
+    if origin in (list, Sequence):
         return f"list, each {type_of(arguments[0])}"
     return "null" if annotation is types.NoneType else NUMBERS[annotation]
 
@@ -69,14 +67,11 @@ def options(group: str, names: list[str]) -> list[tuple[str, str, str, str]]:
     rows: dict[str, tuple[str, str]] = {}
     found: dict[str, dict[str, str]] = {}
     for name in names:
-        said, kinds = sentences(group, name), schema(ENTRIES[group][name])
-        for option, default in defaults(group, name).items():
-            if option != "name":
-                kind = type_of(kinds[option])
-                sentence = said[option].replace("None", "null")
-                sentence = re.sub(r" \[[^\]]+ \| [^\]]+\]$", "", sentence)
-                rows.setdefault(option, (kind, sentence))
-                found.setdefault(option, {})[name] = _yaml(default)
+        kinds = schema(ENTRIES[group][name])
+        for option, (default, said) in entries(group)[name].options.items():
+            sentence = re.sub(r" \[[^\]]+ \| [^\]]+\]$", "", said.replace("None", "null"))
+            rows.setdefault(option, (type_of(kinds[option]), sentence))
+            found.setdefault(option, {})[name] = _yaml(default)
     return [(option, _defaults(found[option], len(names)), *row) for option, row in rows.items()]
 
 

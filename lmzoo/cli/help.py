@@ -9,9 +9,8 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from lmzoo.core.catalogue import entries
+from lmzoo.core.catalogue import Entry, entries
 from lmzoo.core.configs import CONFIGS, choices
-from lmzoo.core.sentences import sentences
 
 WIDEST, INDENT = 120, 38
 """The columns of a line; where the sentence of an option begins at the latest."""
@@ -45,6 +44,8 @@ EXAMPLES = {
 
   Every run has a folder under outputs: results.json, train.log, and files with the model's labels.""",
 }
+STAGES = """what is set in each stage before the last one, such as [{model: {states: 8192}}]. Each stage is a run;
+`previous` in an option, such as model.parent or trainer.from, stands for the run of the stage before."""
 FLAGS = """
   --cfg job        print the configuration instead of running
   -m, --multirun   sweep over values given with commas
@@ -74,18 +75,19 @@ def options_help(command: str, config: DictConfig, folders: Sequence[Path] = (CO
             lines += textwrap.wrap(f"{group}: {', '.join(names)}", width, subsequent_indent="  ")
     lines += ["", "Options, set with key=value, their values now, and what they mean:", ""]
     single = {key: value for key, value in groups.items() if not isinstance(value, dict)}
-    lines += _table(single, "", sentences(f"{command}.yaml"), width)
+    lines += _table(single, "", {"stages": STAGES} | _sentences(entries("command")[command]), width)
     for group, options in groups.items():
         if isinstance(options, dict):
             name = options.pop("name", "default")
             entry = entries(group).get(name)
             title = f": {entry.title}" if entry and name == chosen.get(group) else ""
-            said = {option: each.text for option, each in entry.options.items()} if entry else {}
-            if (CONFIGS / group / f"{name}.yaml").exists():
-                said = sentences(group, name)
             lines += ["", *textwrap.wrap(f"{group}={chosen.get(group)}{title}", width)]
-            lines += _table(options, f"{group}.", said, width)
+            lines += _table(options, f"{group}.", _sentences(entry) if entry else {}, width)
     return "\n".join(lines)
+
+
+def _sentences(entry: Entry) -> dict[str, str]:
+    return {name: option.text for name, option in entry.options.items()}
 
 
 def _table(options: Mapping[str, Any], prefix: str, said: Mapping[str, str], width: int) -> list[str]:

@@ -236,15 +236,8 @@ def _violation(value: Any, annotation: Any) -> str | None:
 @functools.cache
 def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The keyword-only parameters of a function or constructor, by option: ``from_`` is the option ``from``."""
-    options: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # **options: Unpack[Shared]
-            (shared,) = typing.get_args(parameter.annotation)
-            hints = typing.get_type_hints(shared, include_extras=True)
-            options |= {key: parameter.replace(annotation=kind) for key, kind in hints.items()}
-        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            options[name.removesuffix("_")] = parameter
-    return options
+    parameters = inspect.signature(function, eval_str=True).parameters.items()
+    return {name.removesuffix("_"): each for name, each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 def schema(function: Callable[..., Any]) -> dict[str, Any]:

@@ -48,10 +48,10 @@ class Registry:
         entry, options = self._entry(options)
         return call(entry, options, f"{self.kind}.", **supplied)
 
-    def check(self, options: Mapping[str, Any], *supplied: str) -> None:
-        """Check as `build` does, before anything is built; ``supplied`` names what the program adds."""
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Check as `build` does, before anything is built."""
         entry, options = self._entry(options)
-        check(entry, options, f"{self.kind}.", supplied)
+        check(entry, options, f"{self.kind}.")
 
     def sources(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
         """What the options name that a run is made from; see `lmzoo.core.options.sources`."""

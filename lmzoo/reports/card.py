@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from lmzoo.core.catalogue import entries
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.sentences import purpose
 from lmzoo.core.version import __version__
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.reports.table import code_block, code_span, markdown_table, plain_markdown
@@ -79,6 +79,7 @@ def card(run: Run) -> str:
     kind, config, begun_with = kind_of(results), run.config(), run.trained_on()
     learner, text, words = results[kind.learner], results[kind.text], run.lines("vocabulary.txt")
     name = f"{learner} on {text}"
+    entry = entries(kind.learner).get(learner)
     unlike, folder = unlike_defaults(config), run.path.resolve().name
     in_shell = shlex.quote(printable(f"./{folder}" if folder.startswith("-") else folder))
     version = plain_markdown(run.starts()[0].get("versions", {}).get("lmzoo", __version__))
@@ -88,7 +89,7 @@ def card(run: Run) -> str:
     parts = [
         f"---\n{yaml.safe_dump(_header(kind, name, results), sort_keys=False, allow_unicode=True)}---",
         f"# {plain_markdown(name)}",
-        f"{noun} made by lmzoo {version}: {code_span(learner)}. {purpose(kind.learner, learner)}".strip(),
+        f"{noun} made by lmzoo {version}: {code_span(learner)}. {entry.title if entry else ''}".strip(),
         "## Figures",
         code_block(summary(results)),
         " ".join(_protocol(kind, results)),

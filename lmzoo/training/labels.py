@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,11 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller, restore
 from lmzoo.runs.loading import load, so_far
 from lmzoo.training.optimization import Optimization
-from lmzoo.training.session import log
+from lmzoo.training.session import commands, log
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
 
-@dataclass(frozen=True, kw_only=True)
+@commands.register("label")
 class Options(SteppedOptions):
     """What ``configs/label.yaml`` sets."""
 

@@ -4,7 +4,6 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,7 +27,7 @@ from lmzoo.runs.results import finite
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.training.progress import Progress
-from lmzoo.training.session import Learner, RunOptions, log
+from lmzoo.training.session import Learner, RunOptions, commands, log
 from lmzoo.training.trainer import Trainer
 
 SAMPLE_TOKENS, SAMPLE_SIGNS = 60, 100
@@ -38,17 +37,12 @@ STEPS_PER_POINT = 10
 """Training scalars go to TensorBoard once in so many steps."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@commands.register("train")
 class Options(RunOptions):
-    """What ``configs/train.yaml`` sets.
-
-    Args:
-        deterministic: whether only algorithms are used that give the same bits every time, which are slower on a GPU.
-        stages: what is set in each stage before the last one, such as [{model: {states: 8192}}]. Each stage is a run;
-            ``previous`` in an option, such as model.parent or trainer.from, stands for the run of the stage before.
-    """
+    """What ``configs/train.yaml`` sets; its ``stages`` are runs by themselves."""
 
     deterministic: bool
+    """whether only algorithms are used that give the same bits every time, which are slower on a GPU."""
     corpus: dict
     model: dict
     optimizer: dict
@@ -64,14 +58,14 @@ class Learning(Learner):
     def __init__(self, options: Options, run: Run):
         self.options, self.run = options, run
         check(TrainerOptions, options.trainer, "trainer.")
-        models.check(options.model, "vocabulary_size")
+        models.check(options.model)
         begun, others = options.trainer["from"], models.sources(options.model)
         if begun is not None and (starts := others.keys() - {"model.teacher"}):  # a teacher goes with any start
             raise UserError(
                 f"trainer.from={begun}: is where the model starts, and so is {min(starts)}", "leave one out"
             )
-        optimizers.check(options.optimizer, "parameters")
-        schedules.check(options.schedule, "optimizer", "steps_per_epoch", "steps")
+        optimizers.check(options.optimizer)
+        schedules.check(options.schedule)
         self.corpus = configured_corpus({"corpus": options.corpus, "trainer": options.trainer})
         if "valid" not in self.corpus.splits:
             raise UserError(f"corpus {self.corpus.name} needs corpus.valid", "name a file, or 5% to take it from train")

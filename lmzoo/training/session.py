@@ -6,7 +6,6 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from torch import Tensor
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import printable
-from lmzoo.core.options import Seed, call
+from lmzoo.core.options import Options, Seed, call
 from lmzoo.core.plugins import load_plugins
+from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
 from lmzoo.reports.board import Board
 from lmzoo.runs.directory import Run
@@ -33,22 +33,22 @@ LEARNERS = {"train": "language_models", "vectors": "vectors", "label": "labels"}
 """The module of each kind of run, by its command. It is imported when it is needed, as each imports its registry."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """What the configuration of every kind of run sets.
+commands = Registry("command")
+"""The options of every command that makes runs, beside their groups; the defaults are in ``configs/COMMAND.yaml``."""
 
-    Args:
-        seed: of all that is drawn: first weights and vectors, dropout, noise, the order of sentences.
-        device: auto, cpu, cuda, cuda:1, mps. auto: a GPU where there is one and what learns can use it.
-        run_dir: the folder of the run; None: one under outputs, named by the text, what learns, and what is unlike the
-            defaults. The same folder again resumes.
-        plugins: modules that register models, labellers or methods of your own, such as [my.module].
-    """
+
+class RunOptions(Options):
+    """What the configuration of every kind of run sets."""
 
     seed: Seed
+    """of all that is drawn: first weights and vectors, dropout, noise, the order of sentences."""
     device: str
+    """auto, cpu, cuda, cuda:1, mps. auto: a GPU where there is one and what learns can use it."""
     run_dir: str
-    plugins: list[str]
+    """the folder of the run; None: one under outputs, named by the text, what learns, and what is unlike the defaults.
+    The same folder again resumes."""
+    plugins: Sequence[str]
+    """modules that register models, labellers or methods of your own, such as [my.module]."""
 
 
 class Learner(ABC):

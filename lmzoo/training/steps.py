@@ -4,7 +4,6 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -22,15 +21,11 @@ from lmzoo.training.progress import Progress
 from lmzoo.training.session import Learner, RunOptions
 
 
-@dataclass(frozen=True, kw_only=True)
 class SteppedOptions(RunOptions):
-    """What the configuration of every run of such a learner sets.
-
-    Args:
-        checkpoint_seconds: ``last.pt`` is written whenever this time has passed, and at the end.
-    """
+    """What the configuration of every run of such a learner sets."""
 
     checkpoint_seconds: NonNegative
+    """``last.pt`` is written whenever this time has passed, and at the end."""
 
 
 class Stepped(Protocol):

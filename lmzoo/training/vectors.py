@@ -1,20 +1,20 @@
 """Word vectors that are learnt in a run."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.entries import load_corpus
 from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import trained
+from lmzoo.training.session import commands
 from lmzoo.training.steps import SteppedLearner, SteppedOptions
 from lmzoo.words.vectors.formats import VECTORS, encoded
 from lmzoo.words.vectors.method import Method, methods
 from lmzoo.words.vectors.word_vectors import WordVectors
 
 
-@dataclass(frozen=True, kw_only=True)
+@commands.register("vectors")
 class Options(SteppedOptions):
     """What ``configs/vectors.yaml`` sets."""
 

@@ -1,18 +1,20 @@
 """Options: what is wrong with them is said in one line, for every option of everything that takes any."""
 
+import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Annotated, Any, Literal
 
 import pytest
 
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError, plain
-from lmzoo.core.options import BelowOne, Bounds, Count, Probability, Size, call, schema
+from lmzoo.core.options import BelowOne, Bounds, Count, Probability, Size, call, configured, defaults_of, schema
+from lmzoo.core.options import Options as OptionsOf
 from lmzoo.corpus.entries import corpora
 from lmzoo.protocol.model import models
 from lmzoo.runs.trainer_options import TrainerOptions
@@ -68,7 +70,7 @@ def accepted(annotation: Any) -> set[type]:
         return set()  # "many" is none of the choices
     if annotation is float:
         return {int, float}
-    return {origin or annotation}
+    return {list if origin is Sequence else origin or annotation}
 
 
 def out_of_bounds(annotation: Any) -> Iterator[Any]:
@@ -77,7 +79,7 @@ def out_of_bounds(annotation: Any) -> Iterator[Any]:
     if origin in (typing.Union, types.UnionType):
         for part in arguments:
             yield from out_of_bounds(part)
-    elif origin is list:
+    elif origin in (list, Sequence):
         for value in wrong_values(arguments[0]):
             yield [value]
     elif origin is Annotated:
@@ -124,53 +126,77 @@ def test_the_configuration_has_every_option_and_no_other(options: Options):
     assert set(options.right) == set(schema(options.who)) - options.given
 
 
-class Shared(TypedDict):
+class Shared(OptionsOf):
     """Options that several classes have."""
 
-    states: Size
-    tied: bool
+    states: Size = 4
+    tied: bool = True
 
 
 class More(Shared):
-    """And further ones."""
+    """And further ones, of which one has no default."""
 
-    dropout: BelowOne
-    parent: str | None
+    order: Count
+    dropout: BelowOne = 0.5
+    parent: str | None = None
+    sizes: Sequence[Size] = (1, 2)
+    from_: str | None = None
 
 
 class Machine:
-    """Takes an option of its own beside the shared ones."""
+    """Takes them by keyword."""
 
-    def __init__(self, *, vocabulary_size: int, order: Count, **options: Unpack[More]):
-        self.taken = {"vocabulary_size": vocabulary_size, "order": order, **options}
+    @configured(More)
+    def __init__(self, vocabulary_size: int, options: More):
+        self.vocabulary_size, self.options = vocabulary_size, options
 
 
 class Child(Machine):
     """Has its parent's constructor."""
 
 
-RIGHT = {"order": 2, "states": 4, "tied": True, "dropout": 0.5, "parent": None}
+RIGHT = {"order": 2, "states": 4}
 
 
 @pytest.mark.parametrize("machine", [Machine, Child])
-def test_shared_options_stand_beside_a_constructor_s_own(machine: type[Machine]):
-    assert schema(machine) == {
-        "vocabulary_size": int,
-        "order": Count,
-        "states": Size,
-        "tied": bool,
-        "dropout": BelowOne,
-        "parent": str | None,
-    }
-    assert call(machine, RIGHT, "model.", vocabulary_size=7).taken == {"vocabulary_size": 7, **RIGHT}
+def test_options_are_keywords_of_a_constructor_its_own_first(machine: type[Machine]):
+    assert list(schema(machine).items()) == [
+        ("order", Count), ("dropout", BelowOne), ("parent", str | None), ("sizes", Sequence[Size]),
+        ("from", str | None), ("states", Size), ("tied", bool),
+    ]  # fmt: skip
+    assert defaults_of(machine) == {
+        "order": None, "dropout": 0.5, "parent": None, "sizes": [1, 2], "from": None, "states": 4, "tied": True
+    }  # fmt: skip
+    assert str(inspect.signature(Machine)).startswith("(vocabulary_size: int, *, order: ")
+    made = call(machine, RIGHT | {"from": "run", "sizes": [3]}, "model.", vocabulary_size=7)
+    assert (made.vocabulary_size, made.options) == (7, More(order=2, states=4, from_="run", sizes=(3,)))
 
 
-def test_the_options_of_a_function_are_its_arguments():
-    def function(*, train: Size, **shared: Unpack[Shared]) -> dict[str, Any]:
-        return {"train": train, **shared}
+def test_options_are_frozen_checked_and_hashable():
+    made = machine(7, order=2, sizes=[3, 4])
+    assert made.options.sizes == (3, 4)
+    assert hash(made.options) == hash(More(order=2, sizes=(3, 4)))
+    assert made.options.part(Shared) == {"states": 4, "tied": True}
+    with pytest.raises(FrozenInstanceError):
+        made.options.states = 3  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(UserError, match=r"^states=0: must be at least 1"):
+        machine(7, order=2, states=0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stats'"):
+        machine(7, order=2, stats=1)
+    with pytest.raises(TypeError, match="order"):
+        machine(7)
 
-    assert schema(function) == {"train": Size, "states": Size, "tied": bool}
-    assert call(function, {"train": 1, "states": 2, "tied": False}, "") == {"train": 1, "states": 2, "tied": False}
+
+def machine(*given: Any, **named: Any) -> Machine:
+    return Machine(*given, **named)
+
+
+def test_the_options_of_a_plain_function_are_its_keywords():
+    def function(text: str, *, train: Size, states: Size = 2) -> tuple[str, int, int]:
+        return text, train, states
+
+    assert schema(function) == {"train": Size, "states": Size}
+    assert call(function, {"train": 1}, "", text="a") == ("a", 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +216,9 @@ def test_mistakes_in_shared_options_are_named(changed: Mapping[str, Any], messag
         call(Machine, RIGHT | changed, "model.", vocabulary_size=7)
 
 
-@pytest.mark.parametrize("missing", RIGHT)
-def test_every_option_is_required(missing: str):
-    options = {name: value for name, value in RIGHT.items() if name != missing}
-    with pytest.raises(UserError, match=f"model.{missing} is missing: it must be "):
-        call(Machine, options, "model.", vocabulary_size=7)
+def test_an_option_without_a_default_is_required():
+    with pytest.raises(UserError, match=r"^model\.order is missing: it must be an integer"):
+        call(Machine, {"states": 4}, "model.", vocabulary_size=7)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ def machines() -> Registry:
     registry = Registry("machine")
 
     @registry.register("adder")
-    def adder(*, size: Size, given: str) -> tuple[int, str]:
+    def adder(given: str, *, size: Size) -> tuple[int, str]:
         return size, given
 
     return registry
@@ -53,3 +53,17 @@ def test_mistakes_are_named(machines: Registry, options: dict, message: str):
     with pytest.raises(UserError) as raised:
         machines.build(options, given="by the program")
     assert str(raised.value) == message
+
+
+def test_an_entry_may_have_other_defaults_by_another_name():
+    registry = Registry("pair")
+
+    @registry.register("same")
+    @registry.register("wide", size=3)
+    def pair(*, size: Size = 1, depth: Size = 1) -> tuple[int, int]:
+        return size, depth
+
+    assert registry.defaults("wide") == {"size": 3, "depth": 1}
+    assert registry.build({"name": "wide"}) == (3, 1)
+    assert registry.build({"name": "wide", "size": 5}) == (5, 1)
+    assert registry.build({"name": "same"}) == (1, 1)
