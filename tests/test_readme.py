@@ -17,17 +17,15 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
-def test_adding_a_model_takes_the_three_edits_that_are_shown(tmp_path: Path):
+def test_adding_a_model_takes_the_file_and_the_import_that_are_shown(tmp_path: Path):
     for folder in ("lmzoo", "configs", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (source,) = [block for block in blocks("python") if "@models.register" in block]
-    (settings,) = blocks("yaml")
     (tmp_path / "lmzoo" / "models" / "ngram" / "unigram.py").write_text(source, encoding="utf-8")
-    (tmp_path / "configs" / "model" / "unigram.yaml").write_text(settings, encoding="utf-8")
     package = tmp_path / "lmzoo" / "models" / "__init__.py"
     imports = package.read_text(encoding="utf-8")
-    package.write_text(imports + "import lmzoo.models.ngram.unigram\n", encoding="utf-8")
+    package.write_text(imports + "from lmzoo.models.ngram.unigram import Unigram\n", encoding="utf-8")
 
     def python(*arguments: str) -> str:
         done = subprocess.run(

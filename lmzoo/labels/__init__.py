@@ -1,11 +1,11 @@
-"""Labels of words and texts: tasks, models, measures. Importing a model registers it."""
+"""Labels of words and texts: tasks, models, measures. Importing a labeller registers it by its name."""
 
-import lmzoo.labels.birnn
-import lmzoo.labels.crf
-import lmzoo.labels.hmm_tagger
-import lmzoo.labels.local
-import lmzoo.labels.majority
-import lmzoo.labels.ngrams
-import lmzoo.labels.perceptron
-import lmzoo.labels.pool
-import lmzoo.labels.recursive  # noqa: F401
+from lmzoo.labels.birnn import BiRNN
+from lmzoo.labels.crf import Crf
+from lmzoo.labels.hmm_tagger import HmmTagger
+from lmzoo.labels.local import Local
+from lmzoo.labels.majority import Majority
+from lmzoo.labels.ngrams import NBSVM, LogisticRegression, NaiveBayes
+from lmzoo.labels.perceptron import Perceptron
+from lmzoo.labels.pool import Pool
+from lmzoo.labels.recursive import RecursiveNetwork, RecursiveTensorNetwork, TreeLSTMLabeller

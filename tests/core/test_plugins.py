@@ -256,8 +256,6 @@ def test_the_model_of_the_documentation_is_one(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(models, "entries", dict(models.entries))
     Path("of_the_page.py").write_text(code.replace('register("unigram")', 'register("of_the_page")'))
-    Path("configs/model").mkdir(parents=True)
-    Path("configs/model/of_the_page.yaml").write_text("name: of_the_page\nalpha: 1.0\n")
     options = ["model=of_the_page", "plugins=[of_the_page]", "device=cpu", "run_dir=run"]
-    assert command("--config-dir", "configs", *TEXT, *options).code == 0
+    assert command(*TEXT, *options).code == 0
     assert "of_the_page on test" in command("run", "--plugins", "of_the_page", main=evaluate.main).out

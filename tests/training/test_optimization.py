@@ -1,11 +1,14 @@
 """Optimizers and schedules: each finds the optimum of a convex problem, and each option has the effect it should."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from command_line import command
 from toy_model import CONSTANT, SGD, Unigram, corpus_of, trainer_options
 
 from lmzoo.training.descent import Descent
@@ -258,3 +261,15 @@ def test_the_rate_falls_where_validation_has_stalled(
     factor: float, patience: int, values: list[float], expected: list[float]
 ):
     assert rates({"name": "plateau", "factor": factor, "patience": patience}, values) == expected
+
+
+@pytest.mark.parametrize(
+    "choice", [*(f"optimizer={name}" for name in OPTIMIZERS), *(f"schedule={name}" for name in SCHEDULES)]
+)
+def test_every_default_trains(choice: str, folder: Path):
+    """An LSTM with all defaults, for one epoch: better than the share of each word."""
+    text = ["corpus=markov", "corpus.words=150", "corpus.train=20000", "corpus.valid=2000", "corpus.test=100"]
+    sizes = ["model.hidden=50", "trainer.epochs=2", "device=cpu", "run_dir=run"]
+    assert command(*text, *sizes, choice).code == 0
+    results = json.loads(Path("run/results.json").read_text())
+    assert results["perplexity"]["valid"] < 100

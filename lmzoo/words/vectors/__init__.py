@@ -1,7 +1,7 @@
 """Vectors of words: ways to learn them from a text, files of them, and what they are worth."""
 
-import lmzoo.words.vectors.counting
-import lmzoo.words.vectors.fasttext
-import lmzoo.words.vectors.glove
-import lmzoo.words.vectors.ready
-import lmzoo.words.vectors.word2vec  # noqa: F401
+from lmzoo.words.vectors.counting import LSA, PPMI
+from lmzoo.words.vectors.fasttext import FastText
+from lmzoo.words.vectors.glove import GloVe
+from lmzoo.words.vectors.ready import Joined, TypeVectors
+from lmzoo.words.vectors.word2vec import CBOW, SkipGram
