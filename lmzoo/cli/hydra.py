@@ -22,12 +22,19 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.cli.help import help_text
-from lmzoo.cli.overrides import check_overrides, composed, fill_groups, hydra_message, model_of_source, parse
+from lmzoo.cli.overrides import (
+    check_overrides,
+    composed,
+    fill_groups,
+    hydra_message,
+    load_plugins_of,
+    model_of_source,
+    parse,
+)
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import sha256
-from lmzoo.core.plugins import VARIABLE, load_plugins
 from lmzoo.runs.listing import LATEST, find
 from lmzoo.runs.settings import flatten
 
@@ -55,7 +62,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     arguments = read_command_line(line[1:], config_name)
     flags = [argument for argument in line[1:] if argument not in arguments.overrides]
     folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
-    _load_plugins(arguments.overrides)
+    load_plugins_of(arguments.overrides)
     fill_groups(folders)
     if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
         arguments.overrides[:0] = model_of_source(arguments.overrides, folders)
@@ -129,15 +136,6 @@ def _refusal(error: Exception) -> UserError:
 def _unprinted(record: logging.LogRecord) -> bool:
     """Whether Optuna's sweeper reports something else than a failed run, whose own error is printed already."""
     return "float-castable. Got 'None'" not in record.getMessage()
-
-
-def _load_plugins(arguments: Sequence[str]) -> None:
-    """Import the plug-ins that a command line or the environment names, whose entries Hydra then has."""
-    given = [parse(argument).value() for argument in arguments if argument.startswith("plugins=")]
-    names = given[-1] if given and isinstance(given[-1], list) else []
-    if names or os.environ.get(VARIABLE):
-        with leaving_at_once():
-            load_plugins(map(str, names))
 
 
 def _stages(config: DictConfig) -> list[dict[str, Any]]:

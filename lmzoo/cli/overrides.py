@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,16 +11,17 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, Override
+from hydra.core.override_parser.types import Glob, Override, OverrideType
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.catalogue import entries, groups
 from lmzoo.core.configs import choices, defaults, saved
 from lmzoo.core.errors import UserError, nearest, one_line, shortened
 from lmzoo.core.options import misplaced
-from lmzoo.core.plugins import load_plugins
+from lmzoo.core.plugins import VARIABLE, load_plugins
 from lmzoo.runs.settings import flatten
 
 FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"}
@@ -63,6 +65,17 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
     for override in overrides:
         if override.key_or_group not in groups:
             _require_key(override.key_or_group.split("."), options, groups)
+            if override.type is OverrideType.DEL and override.key_or_group.split(".")[0] in groups:
+                raise UserError(f"{override.input_line}: an option cannot be deleted", "set it to another value")
+
+
+def load_plugins_of(arguments: Sequence[str]) -> None:
+    """Import the plug-ins that a command line or the environment names, whose entries Hydra then has."""
+    given = [parse(argument).value() for argument in arguments if argument.startswith("plugins=")]
+    names = given[-1] if given and isinstance(given[-1], list) else []
+    if names or os.environ.get(VARIABLE):
+        with leaving_at_once():
+            load_plugins(map(str, names))
 
 
 def fill_groups(folders: Sequence[Path]) -> None:

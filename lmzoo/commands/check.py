@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from lmzoo.cli.command import CommandParser
-from lmzoo.cli.overrides import check_overrides, composed, parse
+from lmzoo.cli.overrides import check_overrides, composed, load_plugins_of, parse
 from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, own_place, printable
@@ -26,6 +26,7 @@ def configured(options: list[str], folder: Path | None) -> Any:
     for option in options:
         if parse(option).key_or_group.partition(".")[0] not in GROUPS:
             raise UserError(f"{option}: no option of lmzoo check", f"there are: {', '.join(GROUPS)}")
+    load_plugins_of(options)
     check_overrides(options, "train", False, folders)
     config = composed("train", options, folders)
     return OmegaConf.to_container(OmegaConf.masked_copy(config, [*GROUPS]), resolve=True)
@@ -37,7 +38,7 @@ def main() -> int:
         prog="lmzoo check",
         description=f"{COMMANDS['check']}: a line for each, with what was found and what to do. The model is estimated "
         "on the corpus, and not trained.",
-        epilog="example: lmzoo check --config-dir my/configs model=unigram plugins=[my.models]",
+        epilog="example: lmzoo check model=unigram plugins=[my.unigram]",
     )
     parser.add_argument("--config-dir", type=Path, metavar="FOLDER", help="it has model/NAME.yaml of your own")
     parser.add_argument(
@@ -47,7 +48,7 @@ def main() -> int:
     arguments = parser.parse_intermixed_args()
     config = configured(arguments.options, arguments.config_dir)
     load_plugins(config["plugins"])
-    models.check(config["model"], "vocabulary_size")
+    models.check(config["model"])
     corpus, name = load_corpus(config["corpus"]), config["model"]["name"]
     try:
         made = subject(lambda: build_model(config, corpus.vocabulary), corpus, config["seed"])

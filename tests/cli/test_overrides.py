@@ -89,7 +89,7 @@ from command_line import SMALL, command
         ("model.tied=3", "model.tied=3: must be true or false"),
         ("run_dir=3", "run_dir=3: must be a string"),
         ("trainer.precision=float16", "trainer.precision=float16: must be one of auto, float32, bfloat16"),
-        ("~model.hidden", "model.hidden is missing: it must be an integer"),
+        ("~model.hidden", "~model.hidden: an option cannot be deleted; set it to another value"),
         ("model.hidden=-3", "model.hidden=-3: must be at least 1"),
         ("model.dropout=1", "model.dropout=1: must be below 1"),
         ("model.dropout=-0.1", "model.dropout=-0.1: must be at least 0"),

@@ -30,7 +30,7 @@ class NNLMOptions(OutputOptions, PretrainedOptions):
     context: Literal["concatenated", "averaged", "fading"] = "concatenated"
     """how x is made of the context's n - 1 vectors: see `concatenated`, `averaged` and `Fading`."""
     memory: Annotated[Probability, Idle(("model.context", "concatenated", "averaged"))] = 0.95
-    """the largest rate α of `Fading` context: at first, features keep 0 to this share of themselves from word to word."""
+    """the largest rate α of a `Fading` context: features keep 0 to this share of themselves from word to word."""
     direct: bool = False
     """whether there is W, by which x reaches the output past the hidden layers."""
     tied: bool = False
