@@ -67,7 +67,7 @@ def adamw(parameters: Parameters, options: AdamWOptions) -> Optimizer:
 class SGDOptions(OptimizerOptions):
     """The options of stochastic gradient descent."""
 
-    lr: NonNegative = 1.0
+    lr: NonNegative = 10.0
     momentum: BelowOne = 0.0
     """the decay of the sum of the gradients that a step follows; 0: it follows the gradient."""
 
