@@ -46,8 +46,8 @@ def entries(group: str) -> dict[str, Entry]:
     modules = {sys.modules.get(entry.__module__) for entry in live.values()}
     files = {Path(file) for module in modules if (file := getattr(module, "__file__", None))}
     found = {name: entry for file in files - {*_package()} for name, entry in _registered(file).get(group, {}).items()}
-    for name, entry in live.items() if registry else ():  # such as one of a notebook
-        if name not in found and name not in _entries().get(group, {}):
+    for name, entry in live.items():  # such as one of a notebook
+        if registry and name not in found and name not in _entries().get(group, {}):
             options = {option: Option(value, "") for option, value in registry.defaults(name).items()}
             found[name] = Entry((inspect.getdoc(entry) or "").split("\n\n")[0], options)
     return {**_entries().get(group, {}), **found}
@@ -95,11 +95,10 @@ def _registered(file: Path) -> dict[str, dict[str, Entry]]:
     for node in ast.parse(_text(file)).body if ".register(" in _text(file) else ():
         for decorator in getattr(node, "decorator_list", ()):
             match decorator:
-                case ast.Call(ast.Attribute(registry, "register"), [ast.Constant(name)], own):
-                    options, title = (
-                        _options(node, file),
-                        " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split()),
-                    )
+                case ast.Call(ast.Attribute(registry, "register"), [ast.Constant(str(name))], own):
+                    assert isinstance(node, ast.ClassDef | ast.FunctionDef)
+                    options = _options(node, file)
+                    title = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
                     for keyword in own:
                         options[str(keyword.arg)] = Option(_value(keyword.value, file), options[str(keyword.arg)].text)
                     kind = _kinds().get(ast.unparse(registry).rpartition(".")[2], "")
@@ -171,7 +170,8 @@ def _fields(node: Any, file: Path) -> dict[str, Option]:
     found: dict[str, Option] = {}
     for part, below in zip_longest(node.body, node.body[1:]):
         if isinstance(part, ast.AnnAssign):
-            said = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
+            text = below.value if isinstance(below, ast.Expr) else None
+            said = str(text.value) if isinstance(text, ast.Constant) else ""
             found[ast.unparse(part.target).removesuffix("_")] = _option(part.annotation, part.value, said, file)
     for base in _bases(node, file):
         for name, inherited in (_fields(*base) if _is_options(*base) else {}).items():

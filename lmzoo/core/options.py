@@ -12,7 +12,7 @@ import json
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from keyword import iskeyword
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, dataclass_transform, overload
 
@@ -88,7 +88,7 @@ P = ParamSpec("P")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
-O = TypeVar("O")  # noqa: E741
+O = TypeVar("O", covariant=True)  # noqa: E741
 R = TypeVar("R")
 
 
@@ -114,8 +114,8 @@ class Options:
             object.__setattr__(self, name, _as_tuples(value))
         check(type(self), {name.removesuffix("_"): value for name, value in vars(self).items()}, "")
 
-    def part(self, kind: "type[Options]") -> dict[str, Any]:
-        """The options that a base has too, by name: ``super().__init__(vocabulary_size, **options.part(Base))``."""
+    def inherited(self, kind: "type[Options]") -> dict[str, Any]:
+        """The options that a base has too, by name: ``super().__init__(size, **options.inherited(Base))``."""
         return {field.name: getattr(self, field.name) for field in fields(kind)}  # pyright: ignore[reportArgumentType]
 
 
@@ -149,7 +149,7 @@ def configured(options: Callable[P, O]) -> _Configured[P, O]:
         @functools.wraps(function)
         def flat(*positional: Any, **named: Any) -> Any:
             own = {name: named.pop(name) for name in names if name in named}
-            return function(*positional, **named, options=options(**own))
+            return function(*positional, **named, options=options(**own))  # pyright: ignore[reportCallIssue]
 
         *before, _ = inspect.signature(function).parameters.values()
         flat.__signature__ = inspect.Signature([*before, *names.values()])  # pyright: ignore[reportAttributeAccessIssue]
@@ -235,9 +235,17 @@ def _violation(value: Any, annotation: Any) -> str | None:
 
 @functools.cache
 def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The keyword-only parameters of a function or constructor, by option: ``from_`` is the option ``from``."""
+    """The keyword-only parameters of a function or constructor, by option: ``from_`` is the option ``from``.
+
+    All parameters of a dataclass are options.
+    """
     parameters = inspect.signature(function, eval_str=True).parameters.items()
-    return {name.removesuffix("_"): each for name, each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    every = is_dataclass(function)
+    return {
+        name.removesuffix("_"): each
+        for name, each in parameters
+        if every or each.kind is inspect.Parameter.KEYWORD_ONLY
+    }
 
 
 def schema(function: Callable[..., Any]) -> dict[str, Any]:

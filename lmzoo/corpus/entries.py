@@ -186,7 +186,7 @@ def text(options: TextOptions) -> Corpus:
         raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
     if options.condition and context == "stream":
         raise UserError("corpus.condition=true: each line has a label of its own", "set corpus.context=sentence")
-    form = Form(**options.part(FormOptions))
+    form = Form(**options.inherited(FormOptions))
     if form.of_pieces and (min_count > 1 or max_size or unknown):
         raise UserError(
             f"corpus.unit={options.unit}: no text has unknown words, and corpus.subwords is how many words there are",

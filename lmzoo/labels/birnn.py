@@ -79,7 +79,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
 
     @configured(BiRNNOptions)
     def __init__(self, options: BiRNNOptions):
-        super().__init__(**options.part(DescentOptions))
+        super().__init__(**options.inherited(DescentOptions))
         shape = ("cell", "embedding", "column", "filters", "hidden", "layers", "dropout", "crf", "pooling")
         self.shape: dict[str, Any] = {name: getattr(options, name) for name in shape}
         if options.crf and options.pooling:

@@ -52,8 +52,8 @@ class Crf(LexicalChain):
 
     @configured(CrfOptions)
     def __init__(self, options: CrfOptions):
-        super().__init__(**options.part(LexicalOptions))
-        self.dense = Dense(**options.part(DenseOptions))
+        super().__init__(**options.inherited(LexicalOptions))
+        self.dense = Dense(**options.inherited(DenseOptions))
         self.l2, self.tolerance, self.steps = options.l2, options.tolerance, options.iterations
         self.small = 0
         """The last iterations in a row that lowered the loss by less."""

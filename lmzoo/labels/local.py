@@ -41,10 +41,10 @@ class Local(NetworkLabeller[nn.Sequential]):
 
     @configured(LocalOptions)
     def __init__(self, options: LocalOptions):
-        super().__init__(**options.part(DescentOptions))
+        super().__init__(**options.inherited(DescentOptions))
         if options.vectors is None and not options.encoder:
             raise UserError("labeller=local has nothing to read", "set labeller.vectors=RUN or labeller.encoder=RUN")
-        self.dense, self.hidden = Dense(**options.part(DenseOptions)), options.hidden
+        self.dense, self.hidden = Dense(**options.inherited(DenseOptions)), options.hidden
 
     def read(self, sentences: Sequence[Sentence]) -> None:
         self.features = self.dense.start(sentences, self.opener).to(self.device)

@@ -106,7 +106,7 @@ class NaiveBayes(NGramLabeller):
 
     @configured(NaiveBayesOptions)
     def __init__(self, options: NaiveBayesOptions):
-        super().__init__(**options.part(NGramTextOptions))
+        super().__init__(**options.inherited(NGramTextOptions))
         self.alpha = options.alpha
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
@@ -129,7 +129,7 @@ class LogisticRegression(NGramLabeller):
 
     @configured(LogisticRegressionOptions)
     def __init__(self, options: LogisticRegressionOptions):
-        super().__init__(**options.part(NGramTextOptions))
+        super().__init__(**options.inherited(NGramTextOptions))
         self.l2 = options.l2
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
@@ -164,7 +164,7 @@ class NBSVM(NGramLabeller):
 
     @configured(NBSVMOptions)
     def __init__(self, options: NBSVMOptions):
-        super().__init__(**options.part(NGramTextOptions))
+        super().__init__(**options.inherited(NGramTextOptions))
         self.alpha, self.cost, self.beta = options.alpha, options.cost, options.beta
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:

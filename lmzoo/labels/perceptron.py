@@ -49,7 +49,7 @@ class Perceptron(LexicalChain):
 
     @configured(PerceptronOptions)
     def __init__(self, options: PerceptronOptions):
-        super().__init__(**options.part(LexicalOptions))
+        super().__init__(**options.inherited(LexicalOptions))
         self.steps = options.epochs
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:

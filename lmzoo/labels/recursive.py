@@ -57,7 +57,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
 
     @configured(RecursiveOptions)
     def __init__(self, options: RecursiveOptions):
-        super().__init__(**options.part(DescentOptions))
+        super().__init__(**options.inherited(DescentOptions))
         self.embedding, self.vectors = options.embedding, options.vectors
         self.scale, self.dropout = options.scale, options.dropout
         self.unknown, self.lr_words, self.l2 = options.unknown, options.lr_words, options.l2
@@ -152,7 +152,7 @@ class RecursiveTensorNetwork(RecursiveLabeller):
 
     @configured(TensorOptions)
     def __init__(self, options: TensorOptions):
-        super().__init__(**options.part(RecursiveOptions))
+        super().__init__(**options.inherited(RecursiveOptions))
 
 
 class TreeLSTMOptions(RecursiveOptions):
@@ -173,4 +173,4 @@ class TreeLSTMLabeller(RecursiveLabeller):
 
     @configured(TreeLSTMOptions)
     def __init__(self, options: TreeLSTMOptions):
-        super().__init__(**options.part(RecursiveOptions))
+        super().__init__(**options.inherited(RecursiveOptions))

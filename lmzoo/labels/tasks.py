@@ -216,7 +216,7 @@ class LabelledWords(Task):
 
     @configured(LabelledWordsOptions)
     def __init__(self, options: LabelledWordsOptions):
-        super().__init__(**options.part(TaskOptions))
+        super().__init__(**options.inherited(TaskOptions))
         if options.scheme and options.measure != "f1":
             raise UserError(
                 f"task.scheme={options.scheme}: labels stand for no entities", "set task.measure=f1, or leave it out"
@@ -322,7 +322,7 @@ class LabelledTexts(Task):
 
     @configured(LabelledTextsOptions)
     def __init__(self, options: LabelledTextsOptions):
-        super().__init__(**options.part(TaskOptions))
+        super().__init__(**options.inherited(TaskOptions))
         folds, fold, valid_fold = options.folds, options.fold, options.valid_fold
         self.folds, self.seed = folds, options.seed
         self.held = {split: part for split, part in (("valid", valid_fold), ("test", fold)) if part is not None}

@@ -176,7 +176,7 @@ def test_options_are_frozen_checked_and_hashable():
     made = machine(7, order=2, sizes=[3, 4])
     assert made.options.sizes == (3, 4)
     assert hash(made.options) == hash(More(order=2, sizes=(3, 4)))
-    assert made.options.part(Shared) == {"states": 4, "tied": True}
+    assert made.options.inherited(Shared) == {"states": 4, "tied": True}
     with pytest.raises(FrozenInstanceError):
         made.options.states = 3  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(UserError, match=r"^states=0: must be at least 1"):

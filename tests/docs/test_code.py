@@ -181,11 +181,9 @@ def read_options(name: str, arguments: list[str]) -> None:
     fill_groups([CONFIGS])
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         config: Any = OmegaConf.to_container(compose(name, chosen), resolve=True)
-    given = {"model": ["vocabulary_size"], "optimizer": ["parameters"],
-             "schedule": ["optimizer", "steps_per_epoch", "steps"]}  # fmt: skip
     for registry in (models, optimizers, schedules, corpora, methods, labellers, tasks):
         if registry.kind in config:
-            registry.check(config[registry.kind], *given.get(registry.kind, []))
+            registry.check(config[registry.kind])
     if "trainer" in config:
         check(TrainerOptions, config["trainer"], "trainer.")
 

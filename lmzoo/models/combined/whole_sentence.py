@@ -79,7 +79,7 @@ class WholeSentence(OfOneRun):
     @configured(WholeSentenceOptions)
     def __init__(self, vocabulary_size: int, options: WholeSentenceOptions):
         super().__init__(vocabulary_size, options.run, *([] if options.score is None else [options.score]))
-        self.kinds = options.part(FeatureOptions)
+        self.kinds = options.inherited(FeatureOptions)
         self.clusters, self.min_count, self.noise = options.clusters, options.min_count, options.noise
         self.samples, self.l2 = options.samples, options.l2
         if not options.l2:

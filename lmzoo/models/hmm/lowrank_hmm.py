@@ -90,7 +90,7 @@ class LowRankHMM(NeuralBlockHMM):
 
     @configured(LowRankHMMOptions)
     def __init__(self, vocabulary_size: int, options: LowRankHMMOptions):
-        super().__init__(vocabulary_size, **options.part(NeuralBlockHMMOptions))
+        super().__init__(vocabulary_size, **options.inherited(NeuralBlockHMMOptions))
         if options.block_features:
             shares = [self.clusters * share for share in range(1, self.size + 1) if self.size % share == 0]
             if options.features not in shares:

@@ -70,7 +70,7 @@ class NeuralBlockHMM(BlockHMM):
 
     @configured(NeuralBlockHMMOptions)
     def __init__(self, vocabulary_size: int, options: NeuralBlockHMMOptions):
-        super().__init__(vocabulary_size, **options.part(BlockHMMOptions))
+        super().__init__(vocabulary_size, **options.inherited(BlockHMMOptions))
         self.dim, self.embeddings, self.tied = options.dim, options.embeddings, options.tied
         self.dropout, self.parent = options.dropout, options.parent
         self.distilled_from, self.distillation_epochs = options.distilled_from, options.distillation_epochs

@@ -72,7 +72,7 @@ class TwoLevelHMM(NeuralBlockHMM):
 
     @configured(TwoLevelHMMOptions)
     def __init__(self, vocabulary_size: int, options: TwoLevelHMMOptions):
-        super().__init__(vocabulary_size, **options.part(NeuralBlockHMMOptions))
+        super().__init__(vocabulary_size, **options.inherited(NeuralBlockHMMOptions))
         self.temperature = options.temperature
         self.teacher, self.teacher_weight = options.teacher, options.teacher_weight
 

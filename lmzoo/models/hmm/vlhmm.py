@@ -81,7 +81,7 @@ class TableHMM(BlockHMM):
 
     @configured(BlockHMMOptions)
     def __init__(self, vocabulary_size: int, options: BlockHMMOptions):
-        super().__init__(vocabulary_size, **options.part(BlockHMMOptions))
+        super().__init__(vocabulary_size, **options.inherited(BlockHMMOptions))
         self.start = nn.Parameter(torch.randn(self.states))
         self.transition = nn.Parameter(torch.randn(self.states, self.states))
         self.emission = nn.Parameter(torch.randn(vocabulary_size, self.size))
@@ -109,8 +109,8 @@ def vlhmm(vocabulary_size: int, options: VeryLargeHMMOptions) -> BlockHMM:
     Raises: UserError where a table has a parent.
     """
     if options.parameterisation == "neural":
-        return VeryLargeHMM(vocabulary_size, **options.part(NeuralBlockHMMOptions))
+        return VeryLargeHMM(vocabulary_size, **options.inherited(NeuralBlockHMMOptions))
     for option, run in (("parent", options.parent), ("distilled_from", options.distilled_from)):
         if run is not None:
             raise UserError(f"model.{option}={run}: a table has no state vectors", "set it to null")
-    return TableHMM(vocabulary_size, **options.part(BlockHMMOptions))
+    return TableHMM(vocabulary_size, **options.inherited(BlockHMMOptions))

@@ -65,7 +65,7 @@ class LDSRNN(Recurrent):
         if options.layers == 1 and last not in (None, hidden):
             raise UserError(f"model.last={last}: the only layer has the size of the system, {hidden}", "set it to null")
         self.cell, self.gates = CELLS[options.cell], GATES[options.cell]
-        super().__init__(vocabulary_size, embedding=hidden, tied=False, **options.part(RecurrentOptions))
+        super().__init__(vocabulary_size, embedding=hidden, tied=False, **options.inherited(RecurrentOptions))
         self.system: LDSOptions = options
         self.dynamics, self.input, self.head = options.dynamics, options.input, options.head
 

@@ -250,7 +250,7 @@ class RNN(Recurrent):
     def __init__(self, vocabulary_size: int, options: RNNOptions):
         if options.activation == "relu":
             self.cell = partial(nn.RNN, nonlinearity="relu")
-        super().__init__(vocabulary_size, **options.part(NetworkOptions))
+        super().__init__(vocabulary_size, **options.inherited(NetworkOptions))
 
 
 @models.register("lstm")

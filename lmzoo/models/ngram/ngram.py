@@ -112,7 +112,7 @@ class NGram(BackoffModel):
 
     def estimate(self, corpus: Corpus) -> None:
         with large_tensors_given_back():
-            smoothing = self.options.part(SmoothingOptions)
+            smoothing = self.options.inherited(SmoothingOptions)
             self.table = estimate(corpus.splits["train"], self.types, self.order, **smoothing)
 
     def draw(self, state: State, random: torch.Generator) -> tuple[Tensor, State]:

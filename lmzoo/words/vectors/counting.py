@@ -98,7 +98,7 @@ class PPMI(Factorised):
 
     @configured(PPMIOptions)
     def __init__(self, options: PPMIOptions):
-        super().__init__(**options.part(FactorisedOptions))
+        super().__init__(**options.inherited(FactorisedOptions))
         self.window, self.smoothing, self.shift = options.window, options.smoothing, options.shift
         self.weighting: Weighting = options.weighting
 
@@ -143,7 +143,7 @@ class LSA(Factorised):
 
     @configured(LSAOptions)
     def __init__(self, options: LSAOptions):
-        super().__init__(**options.part(FactorisedOptions))
+        super().__init__(**options.inherited(FactorisedOptions))
         self.documents, self.together = options.documents, options.together
 
     def start(self, corpus: Corpus, seed: int) -> None:

@@ -66,7 +66,7 @@ class FastText(SkipGram):
 
     @configured(FastTextOptions)
     def __init__(self, options: FastTextOptions):
-        super().__init__(**options.part(Word2VecOptions))
+        super().__init__(**options.inherited(Word2VecOptions))
         self.shortest, self.longest = options.shortest, options.longest
         self.buckets, self.also = options.buckets, options.also
         if self.longest < self.shortest:

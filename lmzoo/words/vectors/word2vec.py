@@ -216,7 +216,7 @@ class CBOW(Word2Vec):
 
     @configured(CBOWOptions)
     def __init__(self, options: CBOWOptions):
-        super().__init__(**options.part(Word2VecOptions))
+        super().__init__(**options.inherited(Word2VecOptions))
 
     def descend(self, batch: Batch, rate: float, measured: bool) -> float:
         L = self.options.window
