@@ -18,6 +18,7 @@ from lmzoo.labels.lexical import templates
 from lmzoo.labels.model import labellers
 from lmzoo.labels.network import Pooling, pooled
 from lmzoo.protocol.model import LanguageModel, models
+from lmzoo.training.labels import learner_of
 
 SMALL = {"hidden": 6, "embedding": 5, "filters": 4, "column": 3, "dropout": 0.0, "unknown": 0.0, "epochs": 2}
 SENTENCES = [
@@ -99,7 +100,8 @@ def test_without_moves_the_loss_is_cross_entropy():
     assert float((log_partition(scores) - score(scores, gold)).detach()) == pytest.approx(float(expected.detach()))
     for crf in (False, True):
         model = begun(crf=crf)
-        model.step(0)
+        learner = learner_of(model)
+        learner.step(0)
         assert bool(model.network.moves.any()) == crf
 
 
@@ -107,7 +109,8 @@ def test_words_that_train_has_once_are_unknown_at_the_rate():
     model = begun(unknown=0.999999)
     read = []
     model.network.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0].columns))
-    model.step(0)
+    learner = learner_of(model)
+    learner.step(0)
     words, column = read[0]
     assert sorted(words.flatten().tolist()) == [0, 1, 1, 1, model.numbers[0]["the"], model.numbers[0]["the"]]
     assert (column > 1).sum() == 5
@@ -127,7 +130,8 @@ def test_every_epoch_reads_each_sentence_once_in_another_order():
 
 def test_the_rate_falls_to_zero():
     model = begun(batch=1)
-    assert [model.step(n)["train/learning_rate"] / model.lr for n in range(4)] == [1, 0.75, 0.5, 0.25]
+    learner = learner_of(model)
+    assert [learner.step(n)["train/learning_rate"] / model.lr for n in range(4)] == [1, 0.75, 0.5, 0.25]
 
 
 def language_model(name: str = "lstm", **options: object) -> tuple[LanguageModel, Vocabulary]:
@@ -213,9 +217,10 @@ def test_labels_of_texts_are_learnt(pooling: str):
     model = begun(TEXTS, pooling=pooling, epochs=20, lr=0.02)
     scores = model.network(model._inputs(TEXTS)).emission[:, 0]
     expected = F.cross_entropy(scores, torch.tensor([0, 1, 1]))
-    assert model.step(0)["train/loss"] == pytest.approx(float(expected.detach()))
+    learner = learner_of(model)
+    assert learner.step(0)["train/loss"] == pytest.approx(float(expected.detach()))
     for number in range(1, model.steps):
-        model.step(number)
+        learner.step(number)
     assert model.label(TEXTS) == [["x"], ["y"], ["y"]]
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"pooling": pooling})
     other.load_state_dict(model.state_dict())
@@ -288,8 +293,9 @@ def test_dropout_leaves_out_lexical_features_in_training_alone():
 
 def test_what_is_learnt_has_the_lexical_features():
     model = begun(lexical=1, crf=True, epochs=4)
+    learner = learner_of(model)
     for number in range(model.steps):
-        model.step(number)
+        learner.step(number)
     assert model.network.get_parameter("lexical").any()
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"lexical": 1, "crf": True})
     other.load_state_dict(model.state_dict())
@@ -303,7 +309,8 @@ def test_the_beginnings_of_paths_in_a_tree_of_clusters_are_lexical_features(tmp_
     model = begun(lexical=1, clusters=str(tmp_path / "paths.txt"), epochs=1)
     assert {"c0,4=0101", "c0,6=010110", "c-1,4=011", "c1,4=0101"} <= features(model).keys()
     assert not any(name.startswith("c") for name in features(begun(lexical=1)))
-    model.step(0)
+    learner = learner_of(model)
+    learner.step(0)
     other: BiRNN = labellers.build(defaults("labeller", "birnn") | SMALL | {"lexical": 1, "clusters": "gone.txt"})
     other.load_state_dict(model.state_dict())
     assert torch.equal(other.scores(SENTENCES).emission, model.scores(SENTENCES).emission)

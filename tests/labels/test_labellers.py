@@ -207,10 +207,11 @@ def test_an_optimizer_or_schedule_that_is_not_there_is_refused(option: str):
 def test_a_labeller_learns_by_an_optimizer_of_one_s_own(monkeypatch: pytest.MonkeyPatch):
     """Groups of parameters keep their rates, and nothing but the rate has to be known of it."""
 
-    def own(*, parameters: list[dict[str, Any]], lr: float) -> torch.optim.Optimizer:
+    def own(parameters: list[dict[str, Any]], *, lr: float) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr=lr)
 
     monkeypatch.setitem(optimizers.entries, "own", own)
+    monkeypatch.setitem(optimizers.own, "own", {})
     first, resumed, sgd = (network("treelstm", TREES, name) for name in ("own", "own", "sgd"))
     descents = [NetworkDescent(labeller) for labeller in (first, resumed, sgd)]
     for number in range(4):

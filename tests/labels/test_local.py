@@ -13,6 +13,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.local import Local
 from lmzoo.labels.model import labellers
+from lmzoo.training.labels import learner_of
 
 
 def begun(folder: Path, **options: object) -> tuple[Local, list[Sentence]]:
@@ -32,8 +33,9 @@ def begun(folder: Path, **options: object) -> tuple[Local, list[Sentence]]:
 def test_hidden_units_learn_what_no_linear_layer_can(tmp_path: Path, hidden: int, low: float, high: float):
     model, sentences = begun(tmp_path, hidden=hidden)
     assert model.steps == 20 * 10
+    learner = learner_of(model)
     for number in range(model.steps):
-        model.step(number)
+        learner.step(number)
     right = [a == b for row, s in zip(model.label(sentences), sentences, strict=True)
              for a, b in zip(row, s.labels, strict=True)]  # fmt: skip
     assert low <= sum(right) / 200 <= high
@@ -44,7 +46,8 @@ def test_the_loss_is_cross_entropy_at_a_rate_that_falls(tmp_path: Path):
     gold = torch.tensor([["other", "same"].index(x) for s in sentences for x in s.labels])
     layer = model.network[0]
     expected = float(F.cross_entropy(model.features @ layer.weight.T + layer.bias, gold).detach())
-    found = [model.step(number) for number in range(4)]
+    learner = learner_of(model)
+    found = [learner.step(number) for number in range(4)]
     assert found[0]["train/loss"] == pytest.approx(expected)
     assert [step["train/learning_rate"] / 0.03 for step in found] == [1, 0.75, 0.5, 0.25]
 
@@ -60,8 +63,9 @@ def test_averaged_weights_label_what_they_are_kept_with(tmp_path: Path):
     model, sentences = begun(tmp_path, average=0.999, hidden=0)
     with torch.no_grad():
         model.network[0].bias.copy_(torch.tensor([50.0, -50.0]))  # the weights of the last step say one thing
+    learner = learner_of(model)
     for number in range(3):
-        model.step(number)
+        learner.step(number)
     with torch.no_grad():
         model.network[0].bias.copy_(torch.tensor([-50.0, 50.0]))  # and would now say the other
     again: Local = labellers.build(defaults("labeller", "local") | {"vectors": str(tmp_path / "v.txt"), "around": 0,

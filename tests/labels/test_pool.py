@@ -17,6 +17,7 @@ from lmzoo.labels.formats import Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
 from lmzoo.labels.model import Labeller, Opener, TrainedLabeller, labellers
 from lmzoo.labels.pool import Pool
+from lmzoo.training.labels import learner_of
 
 ROWS = ["a/X b/Y c/Z", "b/X b/Y", "c/Y a/X a/Y c/Z", "a/Y"]
 OPTIONS = {
@@ -39,8 +40,9 @@ def learnt(name: str, rows: list[str] = ROWS, **options: object) -> TrainedLabel
     chosen = defaults("labeller", name) | OPTIONS[name] | options
     model: Labeller = labellers.build(chosen)
     model.start(sentences(rows), seed=0)
+    learner = learner_of(model)
     for number in range(model.steps):
-        model.step(number)
+        learner.step(number)
     return TrainedLabeller(f"runs/{name}", model, chosen, {})
 
 

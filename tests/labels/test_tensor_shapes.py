@@ -23,7 +23,7 @@ LABELLERS: dict[str, Callable[[], Labeller]] = {
 }
 SENTENCES = [Sentence(["a", "b", "C"], ["X", "Y", "Z"], [[]] * 3), Sentence(["b", "a"], ["Y", "X"], [[]] * 2)]
 CHANGES: list[Callable[[Tensor], Tensor]] = [
-    lambda value: value[None], lambda value: value.reshape(-1)[:1], lambda value: value.reshape(-1)[0],
+    lambda value: value[None], lambda value: value.reshape(-1)[:1], lambda value: value.sum(),
     lambda value: value.int(), lambda value: torch.cat([value, value]),
 ]  # fmt: skip
 
