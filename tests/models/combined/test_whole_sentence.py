@@ -160,8 +160,7 @@ def test_sentences_are_drawn_as_often_as_they_are_probable(order: int):
     model = models.build(options | {"order": order, "smoothing": "witten_bell", "unknown": False}, vocabulary_size=4)
     assert isinstance(model, NGram)
     text = torch.randint(0, 4, (40,), generator=torch.Generator().manual_seed(1))
-    model.table = estimate(torch.cat([text, torch.tensor([1, 2, 3, EOS_ID])]), vocabulary_size=4, order=order,
-                           **model.options)  # fmt: skip
+    model.table = estimate(torch.cat([text, torch.tensor([1, 2, 3, EOS_ID])]), 4, order, model.options)
     assert isinstance(model, Draws)
     contexts = torch.tensor(list(itertools.product(range(4), repeat=order - 1)), dtype=torch.int64)
     many = contexts.repeat_interleave(4000, 0)

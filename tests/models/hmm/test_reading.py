@@ -6,7 +6,6 @@ from block_hmm_oracle import dense_tables
 from hmm_oracle import all_paths
 
 from lmzoo.models.hmm import reading
-from lmzoo.models.hmm.block_hmm import BlockHMMOptions
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.vlhmm import TableHMM
 from lmzoo.protocol.model import models
@@ -17,8 +16,7 @@ TEXT = [2, 3, 5, 0]
 @pytest.fixture
 def blocks() -> TableHMM:
     torch.manual_seed(0)
-    sizes: BlockHMMOptions = {"states": 6, "clusters": 3, "clustering": "uniform", "state_dropout": 0.5}
-    model = TableHMM(vocabulary_size=6, options=sizes).eval()
+    model = TableHMM(6, states=6, clusters=3, clustering="uniform", state_dropout=0.5).eval()
     model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
     return model
 

@@ -57,7 +57,7 @@ def test_every_option_has_a_rule_for_parents():
     assert set(classes) == {VeryLargeHMM, TwoLevelHMM, LowRankHMM}
     for model in [NeuralBlockHMM, *classes]:
         rules = [*model.same_as_parent, *model.multiples_of_parent, *CHILD_MAY_CHANGE]
-        rules += ["temperature"] if model is TwoLevelHMM else []  # a child may have another
+        rules += ["temperature", "teacher", "teacher_weight"] if model is TwoLevelHMM else []  # a child may have others
         assert sorted(rules) == sorted(schema(model).keys() - {"vocabulary_size"})
     assert schema(vlhmm).keys() - schema(VeryLargeHMM).keys() == {"parameterisation"}  # decides the class
 
