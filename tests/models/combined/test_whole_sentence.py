@@ -21,7 +21,7 @@ from lmzoo.models.combined.mixture import Mixture
 from lmzoo.models.combined.sentence_features import KIND, SentenceFeatures, frequent, matrix, with_column
 from lmzoo.models.combined.whole_sentence import WholeSentence
 from lmzoo.models.ngram.ngram import NGram
-from lmzoo.models.ngram.smoothing import estimate
+from lmzoo.models.ngram.smoothing import SmoothingOptions, estimate
 from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.abilities import Draws
 from lmzoo.protocol.model import LanguageModel, models
@@ -160,7 +160,9 @@ def test_sentences_are_drawn_as_often_as_they_are_probable(order: int):
     model = models.build(options | {"order": order, "smoothing": "witten_bell", "unknown": False}, vocabulary_size=4)
     assert isinstance(model, NGram)
     text = torch.randint(0, 4, (40,), generator=torch.Generator().manual_seed(1))
-    model.table = estimate(torch.cat([text, torch.tensor([1, 2, 3, EOS_ID])]), 4, order, model.options)
+    model.table = estimate(
+        torch.cat([text, torch.tensor([1, 2, 3, EOS_ID])]), 4, order, **model.options.inherited(SmoothingOptions)
+    )
     assert isinstance(model, Draws)
     contexts = torch.tensor(list(itertools.product(range(4), repeat=order - 1)), dtype=torch.int64)
     many = contexts.repeat_interleave(4000, 0)
