@@ -111,10 +111,11 @@ def test_an_optimizer_of_one_s_own_with_two_groups_trains_and_goes_on(
 ):
     """All that is known of it is what `torch.optim.Optimizer` promises: groups with rates, and a state."""
 
-    def own(*, parameters: Sequence[torch.nn.Parameter], lr: float) -> torch.optim.Optimizer:
+    def own(parameters: Sequence[torch.nn.Parameter], *, lr: float) -> torch.optim.Optimizer:
         return TwoRates(parameters, lr)
 
     monkeypatch.setitem(optimizers.entries, "own", own)
+    monkeypatch.setitem(optimizers.own, "own", {})
     options: dict[str, Any] = {
         "optimizer": {"name": "own", "lr": 1.0}, "schedule": {"name": "step", "hold_epochs": 1, "factor": 0.5},
     }  # fmt: skip
