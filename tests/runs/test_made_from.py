@@ -228,4 +228,4 @@ def test_every_option_that_is_a_text_names_a_source():
 
 
 def as_named(kind: Any) -> Any:
-    return ["x"] if str(kind).startswith("list") else "x"
+    return ["x"] if str(kind).startswith(("list", "collections.abc.Sequence")) else "x"
