@@ -114,11 +114,14 @@ class Kept:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """As the run has it, with the teacher where its options are now."""
+        """As the run has it, with the teacher where its options are now, and null where a size follows another."""
         config = OmegaConf.to_container(OmegaConf.load(self.path / "config.yaml"))
         teacher = {key: config["trainer"].pop(key) for key in TEACHER if key in config.get("trainer", {})}
         if config.get("model", {}).get("name") == "twolevel_hmm":
             config["model"] |= teacher
+        typed = " ".join(self.last_start["argv"])
+        if re.search(r"model=(rnn|lstm|gru)\b", typed) and not re.search(r"experiment=|model\.embedding=", typed):
+            config["model"]["embedding"] = None  # the default was 200, the size of the layers
         return config
 
     @cached_property

@@ -55,8 +55,8 @@ def test_pieces_are_the_text(run: Path, text: Path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "empty; a split needs"),
-        (b" \n\n" * 9, "empty; a split needs"),
+        (b"", "empty; it needs at least one line"),
+        (b" \n\n" * 9, "empty; it needs at least one line"),
         (b"\xef\xbb\xbfab cd\n" + b"ef\n" * 9 + b"g \xff\n", r"not UTF-8 \(line 11, byte 35\)"),
         (b"a b\n" + b"a" * 30, "no text of words, as 7 bytes"),
         (b"ab c\rdef\r" * 9, "line 1 has a carriage return inside"),
@@ -156,7 +156,7 @@ def test_blanks_before_the_first_word_of_a_line_are_nothing(run: Path, data: str
 def test_blanks_alone_are_refused(run: Path, data: str, tmp_path: Path):
     (tmp_path / "blank").write_text(data)
     for main in (evaluate.main, score.main):
-        assert "empty; a split needs" in command(str(run), str(tmp_path / "blank"), main=main).refused()
+        assert "empty; it needs at least one line" in command(str(run), str(tmp_path / "blank"), main=main).refused()
 
 
 @pytest.mark.parametrize(
