@@ -18,7 +18,6 @@ from lmzoo.commands import inspect
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm import block_hmm
-from lmzoo.models.hmm.block_hmm import BlockHMMOptions
 from lmzoo.models.hmm.reading import entropy, expected_visits
 from lmzoo.models.hmm.vlhmm import TableHMM
 from lmzoo.models.lds.directions import singular_words
@@ -32,8 +31,7 @@ WORDS = Vocabulary(["<eos>", "the", "a", "dog", "cat", "barks"])
 def model() -> TableHMM:
     """States 0 and 1 emit articles, 2 and 3 animals, 4 and 5 the verb and the end. A noun follows an article."""
     torch.manual_seed(0)
-    sizes: BlockHMMOptions = {"states": 6, "clusters": 3, "clustering": "uniform", "state_dropout": 0.5}
-    model = TableHMM(vocabulary_size=6, options=sizes)
+    model = TableHMM(6, states=6, clusters=3, clustering="uniform", state_dropout=0.5)
     model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
     with torch.no_grad():
         model.transition[:2, 2:4] += 5
