@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
-from lmzoo.protocol.state_dict import take_former_names
 
 models = Registry("model")
 
@@ -52,9 +51,6 @@ class LanguageModel(nn.Module, ABC):
     """Whether only sentences have a probability: `<eos>` has that of its sentence, other words 0 nats, and `predict`
     is a UserError."""
 
-    former_names: ClassVar[Mapping[str, str]] = {}
-    """Beginnings of names of tensors, and what they were in checkpoints of earlier versions."""
-
     learnt: ClassVar[Sequence[str]] = ()
     """The tensors beside the parameters that are learnt from a text, such as counted tables; see `learnt_numbers`."""
 
@@ -66,7 +62,6 @@ class LanguageModel(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_load_state_dict_pre_hook(take_former_names)
         self.register_forward_pre_hook(_check_arguments, with_kwargs=True)
 
     @abstractmethod

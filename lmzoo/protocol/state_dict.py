@@ -1,4 +1,4 @@
-"""How a model takes over the tensors of a checkpoint: under former names, in other sizes, in little memory."""
+"""How a model takes over the tensors of a checkpoint: in other sizes, in little memory."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -12,16 +12,6 @@ from torch.overrides import TorchFunctionMode
 from lmzoo.core.errors import UserError
 
 Built = TypeVar("Built")
-
-
-def take_former_names(model: Any, saved: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Give the tensors of a checkpoint of an earlier version the names that they have now; see ``former_names``."""
-    names_now = {prefix + name for name in model.state_dict()}
-    for now, former in model.former_names.items():
-        for name in [name for name in saved if name.startswith(prefix + former)]:
-            saved.setdefault(prefix + now + name.removeprefix(prefix + former), saved[name])
-            if name not in names_now:
-                del saved[name]
 
 
 def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) -> None:

@@ -16,7 +16,7 @@ from lmzoo.models.lds.estimation.fit import Fit, fit
 from lmzoo.models.lds.estimation.statistics import Counts
 from lmzoo.models.lds.estimation.system import power_of_symmetric
 from lmzoo.models.lds.inference import scan, smooth
-from lmzoo.models.neural.output import FORMER_NAMES, Output, OutputOptions
+from lmzoo.models.neural.output import Output, OutputOptions
 from lmzoo.models.neural.pretrained import vectors_of
 from lmzoo.protocol.model import LanguageModel, State, models
 
@@ -97,7 +97,6 @@ class LinearDynamicalSystem(LanguageModel):
     """
 
     autocast = True
-    former_names = FORMER_NAMES
 
     learnt = ("A", "C")
     A: Tensor

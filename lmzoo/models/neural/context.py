@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from lmzoo.corpus import Corpus
-from lmzoo.models.neural.output import FORMER_NAMES, Output
+from lmzoo.models.neural.output import Output
 from lmzoo.models.neural.pretrained import Pretrained
 from lmzoo.protocol.bases import WindowModel
 from lmzoo.protocol.condition import Conditioned
@@ -20,7 +20,6 @@ class NeuralWindowModel(Conditioned, WindowModel):
     """
 
     autocast = True
-    former_names = FORMER_NAMES
     output: Output
     pretrained: Pretrained
 

@@ -1,14 +1,14 @@
 """The log-bilinear language model."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, Size, configured
 from lmzoo.models.neural.context import Fading, Matrices, NeuralWindowModel
-from lmzoo.models.neural.output import FORMER_NAMES, Output, OutputOptions
+from lmzoo.models.neural.output import Output, OutputOptions
 from lmzoo.models.neural.pretrained import Pretrained, PretrainedOptions
 from lmzoo.numerics.dropout import Dropping
 from lmzoo.protocol.model import models
@@ -40,8 +40,6 @@ class LogBilinear(NeuralWindowModel):
     in its symbols. The rows r_w of one matrix R describe the words of the context and the predicted word. Dropout of
     the context's features and of r̂: Srivastava et al. (2014).
     """
-
-    former_names: ClassVar = {"output.weight": "R.weight", "output.bias": "b", **FORMER_NAMES}
 
     @configured(LogBilinearOptions)
     def __init__(self, vocabulary_size: int, options: LogBilinearOptions):

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
 from lmzoo.core.options import Depth, Dropout, Idle, NonNegative, Probability, Size, configured
 from lmzoo.models.neural.context import Fading, NeuralWindowModel, averaged, concatenated
-from lmzoo.models.neural.output import FORMER_NAMES, Output, OutputOptions
+from lmzoo.models.neural.output import Output, OutputOptions
 from lmzoo.models.neural.pretrained import Pretrained, PretrainedOptions
 from lmzoo.numerics.dropout import Dropping
 from lmzoo.protocol.model import models
@@ -55,8 +55,6 @@ class NNLM(NeuralWindowModel):
     Bengio, Ducharme, Vincent & Jauvin, *A neural probabilistic language model*, JMLR 2003, equation 1,
     in its symbols. Options add what came later.
     """
-
-    former_names: ClassVar = {"output.": "UW.", **FORMER_NAMES}
 
     @configured(NNLMOptions)
     def __init__(self, vocabulary_size: int, options: NNLMOptions):

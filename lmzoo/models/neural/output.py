@@ -28,10 +28,6 @@ class OutputOptions(Options):
     equal share of the text, which is cheap."""
 
 
-FORMER_NAMES = {"output.classes.": "classes."}
-"""`LanguageModel.former_names` of a model whose ``output`` is an `Output`: the model itself once held the classes."""
-
-
 class WordClasses(nn.Module):
     """The first level of a two-level softmax: p(c | h) = softmax(S h + s)_c, c the class of a word.
 

@@ -20,7 +20,7 @@ from lmzoo.core.options import Depth, Dropout, NonNegative, Size, configured
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.models.neural.initialisation import Start, initialise
-from lmzoo.models.neural.output import FORMER_NAMES, MixtureOfSoftmaxes, Output, OutputOptions
+from lmzoo.models.neural.output import MixtureOfSoftmaxes, Output, OutputOptions
 from lmzoo.models.neural.pretrained import Pretrained, PretrainedOptions
 from lmzoo.models.neural.regularisers import RegulariserOptions, Stack, activation_penalty, drop_words
 from lmzoo.numerics.dropout import Dropping
@@ -72,7 +72,6 @@ class Recurrent(Conditioned):
     """
 
     autocast = True
-    former_names = FORMER_NAMES
     cell: Callable[..., nn.RNNBase]
     """PyTorch's network of such cells."""
 
