@@ -229,7 +229,8 @@ def _violation(value: Any, annotation: Any) -> str | None:
         bounds = [extra for extra in arguments[1:] if isinstance(extra, Bounds)]
         if value != value:  # NaN lies in no interval
             return "a number"
-        return next((wrong for bound in bounds if (wrong := bound.violation(value))), None)
+        wrong = next((wrong for bound in bounds if (wrong := bound.violation(value))), None)
+        return wrong or _violation(value, arguments[0])
     return None
 
 

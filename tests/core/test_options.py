@@ -13,7 +13,7 @@ import pytest
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError, plain
-from lmzoo.core.options import BelowOne, Bounds, Count, Probability, Size, call, configured, defaults_of, schema
+from lmzoo.core.options import BelowOne, Bounds, Count, Idle, Probability, Size, call, configured, defaults_of, schema
 from lmzoo.core.options import Options as OptionsOf
 from lmzoo.corpus.entries import corpora
 from lmzoo.protocol.model import models
@@ -83,6 +83,7 @@ def out_of_bounds(annotation: Any) -> Iterator[Any]:
         for value in wrong_values(arguments[0]):
             yield [value]
     elif origin is Annotated:
+        yield from out_of_bounds(arguments[0])
         whole = arguments[0] is int
         for bounds in (part for part in arguments[1:] if isinstance(part, Bounds)):
             if bounds.low is not None:
@@ -267,6 +268,8 @@ def test_an_option_without_a_type_may_be_anything():
         (list[Count], [0, "a"], "must be a list, each item an integer"),
         (Size | None, 0, "must be at least 1"),
         (Size | None, "a", "must be an integer or null"),
+        (Annotated[BelowOne | None, Idle(("model.layers", 1))], 1.5, "must be below 1"),
+        (Annotated[Sequence[Count], Idle(("model.layers", 1))], [-1], "must be at least 0"),
     ],
 )
 def test_what_is_wrong_is_said(annotation: Any, value: Any, message: str):
