@@ -1,6 +1,7 @@
 """What the source files say of registered entries and their options, for ``--help``, error messages and Hydra's groups.
 
-The files are read as text, since importing them would import PyTorch. A default is a literal or a constant of a module.
+The files are read as text, since importing them would import PyTorch. So a default of the package is a literal or a
+constant of a module. Of other modules, which are imported already, the files are read for their sentences alone.
 """
 
 import ast
@@ -12,7 +13,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmzoo.core.registry import REGISTRIES
+from lmzoo.core.options import Options
+from lmzoo.core.registry import REGISTRIES, Registry
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -41,16 +43,22 @@ class Entry(NamedTuple):
 
 def entries(group: str) -> dict[str, Entry]:
     """The entries of a group by name: those of the package, and those that imported modules have registered."""
-    registry = REGISTRIES.get(group)
-    live = {} if registry is None else registry.entries
-    modules = {sys.modules.get(entry.__module__) for entry in live.values()}
-    files = {Path(file) for module in modules if (file := getattr(module, "__file__", None))}
-    found = {name: entry for file in files - {*_package()} for name, entry in _registered(file).get(group, {}).items()}
-    for name, entry in live.items():  # such as one of a notebook
-        if registry and name not in found and name not in _entries().get(group, {}):
-            options = {option: Option(value, "") for option, value in registry.defaults(name).items()}
-            found[name] = Entry((inspect.getdoc(entry) or "").split("\n\n")[0], options)
-    return {**_entries().get(group, {}), **found}
+    registry, found = REGISTRIES.get(group), _entries().get(group, {})
+    others = {} if registry is None else {name: registry for name in registry.entries if name not in found}
+    return found | {name: _imported(registry, name) for name, registry in others.items()}
+
+
+def _imported(registry: Registry, name: str) -> Entry:
+    """An entry of an imported module, with what its file says of it, if there is one that can be read."""
+    made = registry.entries[name]
+    file = Path(getattr(sys.modules.get(made.__module__), "__file__", None) or "")
+    said = _registered(file).get(registry.kind, {}).get(name) if file.suffix == ".py" else None
+    options = {
+        option: Option(value, said.options[option].text if said and option in said.options else "")
+        for option, value in registry.defaults(name).items()
+    }
+    title = said.title if said else (inspect.getdoc(made) or "").split("\n\n")[0]
+    return Entry(title, options, not (isinstance(made, type) and issubclass(made, Options)))
 
 
 def groups() -> list[str]:
@@ -100,7 +108,10 @@ def _registered(file: Path) -> dict[str, dict[str, Entry]]:
                     options = _options(node, file)
                     title = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
                     for keyword in own:
-                        options[str(keyword.arg)] = Option(_value(keyword.value, file), options[str(keyword.arg)].text)
+                        option = str(keyword.arg)
+                        options[option] = options.get(option, Option(None, ""))._replace(
+                            default=_value(keyword.value, file)
+                        )
                     kind = _kinds().get(ast.unparse(registry).rpartition(".")[2], "")
                     found.setdefault(kind, {})[name] = Entry(title, options, not _is_options(node, file))
     return found
@@ -160,7 +171,7 @@ def _options(node: Any, file: Path) -> dict[str, Option]:
     for decorator in node.decorator_list:
         match decorator:
             case ast.Call(ast.Name("configured"), [kind]):
-                return _fields(*_definition(ast.unparse(kind), file))
+                return _options(*_definition(ast.unparse(kind), file))
     pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     return {part.arg.removesuffix("_"): _option(part.annotation, default, "", file) for part, default in pairs}
 
@@ -186,7 +197,7 @@ def _option(annotation: Any, default: Any, said: str, file: Path) -> Option:
 
 
 def _value(node: Any, file: Path) -> Any:
-    """A literal, or what a constant stands for, as YAML has it."""
+    """A literal, or what a constant stands for, as YAML has it; None for what would have to be computed."""
     match node:
         case None:
             return None
@@ -194,7 +205,10 @@ def _value(node: Any, file: Path) -> Any:
             return _value(*_definition(name, file))
         case ast.Tuple(parts) | ast.List(parts):
             return [_value(part, file) for part in parts]
-    return ast.literal_eval(node)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
 
 
 def _choices(annotation: Any, file: Path) -> list[str]:

@@ -103,6 +103,7 @@ class Options:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls.__annotations__ = inspect.get_annotations(cls, eval_str=True)  # a module may defer their evaluation
         dataclass(frozen=True, kw_only=True)(cls)
         parameters = inspect.signature(cls.__init__).parameters
         order = dict.fromkeys(name for base in cls.__mro__ for name in inspect.get_annotations(base))

@@ -1,5 +1,6 @@
 """What the source files say of options is what the classes have, and every option is explained."""
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import lmzoo.words.vectors  # noqa: F401 - their imports register the entries
 from lmzoo.core import catalogue
 from lmzoo.core.catalogue import entries
 from lmzoo.core.configs import choices
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import Options
 from lmzoo.core.registry import Registry
 from lmzoo.corpus.entries import corpora
@@ -81,3 +83,43 @@ def test_an_option_of_all_recurrent_networks_is_added_in_one_place(monkeypatch: 
     for cached in caches:
         cached.cache_clear()
     assert having == ["gru", "lds_rnn", "lstm", "rnn"]
+
+
+PLUGIN = '''
+from __future__ import annotations
+import math
+import lmzoo.core.options
+from lmzoo.core.options import NonNegative, Options, Size, configured
+from lmzoo.protocol.model import models
+
+class UnitOptions({options}):
+    """Its options."""
+    hidden: Size = 2 * 8
+    """units."""
+    scale: NonNegative = math.pi
+
+@models.register("units", **{{"scale": 2.0}})
+class Units:
+    """A model of units."""
+    @{configured}(UnitOptions)
+    def __init__(self, vocabulary_size: int, options: UnitOptions):
+        self.hidden = options.hidden
+'''
+
+
+@pytest.mark.parametrize(("prefix", "said"), [("", "units."), ("lmzoo.core.options.", "")])
+def test_the_defaults_of_a_plugin_are_those_of_its_classes(
+    prefix: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever Python allows there: computed values, deferred annotations, qualified names."""
+    monkeypatch.setattr(models, "entries", dict(models.entries))
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"plugin_of_units_{len(prefix)}"
+    (tmp_path / f"{name}.py").write_text(PLUGIN.format(options=f"{prefix}Options", configured=f"{prefix}configured"))
+    importlib.import_module(name)
+    entry = entries("model")["units"]
+    assert (entry.title, entry.defaults) == ("A model of units.", {"hidden": 16, "scale": 2.0})
+    assert (entry.options["hidden"].text, entry.named) == (said, True)
+    assert models.build({"name": "units", "hidden": 3}, vocabulary_size=4).hidden == 3
+    with pytest.raises(UserError, match=r"^model\.hidden=0: must be at least 1"):
+        models.check({"name": "units", "hidden": 0})
