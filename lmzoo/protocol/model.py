@@ -35,8 +35,8 @@ class LanguageModel(nn.Module, ABC):
 
     A model scores the tokens that it is given. The shift by one between input and target happens inside the model.
     So a Markov model looks up only the words of the text, and an HMM never builds (B, T, V).
-    Constructors take ``vocabulary_size`` (V, with ``<eos>`` as word 0) and required keyword-only
-    options. The defaults of the options are in ``configs/model`` alone.
+    Constructors take ``vocabulary_size`` (V, with ``<eos>`` as word 0) and the model's options by keyword; see
+    `lmzoo.core.options`.
     """
 
     autocast: bool = False

@@ -180,7 +180,7 @@ FAMILIES = {
     "lowrank_hmm": {"clusters": CLUSTERS, "dim": DIM, "state_dropout": 0.5, "features": 256},
     "twolevel_hmm": {"clusters": CLUSTERS, "dim": DIM, "state_dropout": 0.5},
 }
-"""What is not as configs/model has it."""
+"""Options unlike the defaults."""
 
 
 def family_job(name: str, batch: int, length: int, states: int, precision: str = "float32") -> Job:

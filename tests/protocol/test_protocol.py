@@ -1,4 +1,4 @@
-"""What `LanguageModel` promises, for every model that configs/model names."""
+"""What `LanguageModel` promises, for every registered model."""
 
 import copy
 import re
