@@ -61,7 +61,7 @@ def load(**options: Any) -> Corpus:
 def in_memory(options: dict[str, Any]) -> Corpus:
     """A corpus=text without labels as it would be without files of numbers."""
     read = {split: [text_bytes(file) for file in text_files(options[split])] for split in ("train", "valid")}
-    form = entries.Form(options["unit"], options["lower"], options["tokenizer"])
+    form = entries.Form(**{name: options[name] for name in ("unit", "lower", "tokenizer")})
     whole = {split: [form.prepared(checked_text(data, split).removesuffix(b"\n") + b"\n") for data in parts]
              for split, parts in read.items()}  # fmt: skip
     words = Vocabulary.of(b"".join(whole["train"]), options["min_count"], options["max_size"], options["unknown"])

@@ -203,6 +203,7 @@ def test_a_failure_of_gradio_is_one_short_line(caplog: pytest.LogCaptureFixture,
     server = logging.getLogger("uvicorn.error")  # whose records a server that has run keeps from the root
     monkeypatch.setattr(server, "handlers", [caplog.handler])
     monkeypatch.setattr(server, "propagate", False)
+    monkeypatch.setattr(server, "disabled", False)  # as the configuration of logging of another test may leave it
     status, _, body, _ = asked(path="/assets/x.js", fails=ValueError("long\n" * 100_000))
     assert (status, json.loads(body)) == (500, {"detail": "the server has failed"})
     (record,) = caplog.records
