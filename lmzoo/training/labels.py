@@ -82,6 +82,9 @@ class Learning(SteppedLearner[Labeller]):
     def __init__(self, options: Options, run: Run):
         super().__init__(options, run, labellers, options.labeller)
         self.task, self.texts, self.corpus = load_task(options.task, self.model, self.name)
+        by_valid = isinstance(self.model, NetworkLabeller) and self.model.options.schedule == "plateau"
+        if by_valid and "valid" not in self.texts:
+            raise UserError("labeller.schedule=plateau: needs a valid text, by which the rate falls", "name task.valid")
         self.train = self.texts["train"].sentences
         self.known_words = {word for sentence in self.train for word in sentence.words}
         self.text_tokens = sum(len(sentence.words) for sentence in self.train)

@@ -87,6 +87,10 @@ def test_conllu_is_read_and_written(texts: Path):
         ),
         ([*FILES, "labeller=magority"], "did you mean 'majority'?"),
         ([*FILES, "task.labell=1"], "task.label"),
+        (
+            ["task=pos", *FILES, "labeller=birnn", "labeller.schedule=plateau"],
+            "labeller.schedule=plateau: needs a valid text, by which the rate falls; name task.valid",
+        ),
     ],
 )
 def test_mistakes_are_told_in_a_line(texts: Path, options: list[str], message: str):
