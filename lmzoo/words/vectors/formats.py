@@ -136,9 +136,9 @@ def _vectors(source: _Source, own: bool) -> WordVectors:
 
 
 def _check_shape(size: int, width: int) -> None:
-    """Raise a ValueError for a matrix that is too large."""
-    if width > MOST_NUMBERS:
-        raise ValueError(f"a vector has {width:,} numbers, and at most {MOST_NUMBERS:,} are read")
+    """Raise a ValueError for a matrix that is too large, or has no columns."""
+    if not 1 <= width <= MOST_NUMBERS:
+        raise ValueError(f"a vector has {width:,} numbers, and 1 to {MOST_NUMBERS:,} are read")
     if 4 * size * width > total():
         raise ValueError(f"{size:,} vectors of {width:,} numbers need more than the memory of this machine")
 
@@ -180,8 +180,6 @@ def _text(source: _Source, shape: tuple[int, int] | None) -> WordVectors:
         if not words and shape is None:
             width = len(text.split(" ")) - 1
             _check_shape(1, width)
-        if width < 1:
-            raise ValueError("line 1 has no numbers")
         word, *row = text.rsplit(" ", width)
         if blank or len(row) != width or any(NUMBER.fullmatch(part) for part in word.split(" ")[1:]):
             raise ValueError(f"vector {len(words) + 1} has not {width} numbers")
@@ -222,8 +220,8 @@ def _fasttext(source: _Source) -> WordVectors:
     entries, _, _, _, pruned = struct.unpack_from("<3i2q", header, 64)
     if version != 12:
         raise ValueError(f"fastText's version {version}, not 12")
-    if longest > LONGEST_NGRAM:
-        raise ValueError(f"fastText's n-grams have {longest:,} characters, and at most {LONGEST_NGRAM} are read")
+    if not 0 <= longest <= LONGEST_NGRAM:
+        raise ValueError(f"fastText's n-grams have {longest:,} characters, and 0 to {LONGEST_NGRAM} are read")
     for _ in range(entries):
         name = source.until(b"\0", LONGEST_WORD)
         if not name:

@@ -142,7 +142,7 @@ def test_words_that_are_cut_inside_a_letter_are_read(form: Format, tmp_path: Pat
     ("data", "message"),
     [
         (b"", "no file of word vectors"),
-        (b"word\n", "line 1 has no numbers"),
+        (b"word\n", "a vector has 0 numbers, and 1 to 16,384 are read"),
         (b"a 1 2\nb 1\n", "vector 2 has not 2 numbers"),
         (b"a 1 2\nb 1 2 3\n", "vector 2 has not 2 numbers"),  # or it is the word "b 1"
         (b"2 1\na 1 2\nb 1 2\n", "vector 1 has not 1 numbers"),

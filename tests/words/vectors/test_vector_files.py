@@ -86,7 +86,9 @@ def renamed(word: bytes, **options: object) -> bytes:
 
 def test_n_grams_of_fasttext_without_measure_are_refused(tmp_path: Path):
     for data, problem in (
-        (renamed(b"a" * 3000, lengths=(1, 3000)), "n-grams have 3,000 characters, and at most 64 are read"),
+        (renamed(b"a" * 3000, lengths=(1, 3000)), "n-grams have 3,000 characters, and 0 to 64 are read"),
+        (renamed(b"Sun", lengths=(-1, -1), buckets=0, matrix=MATRIX[:3]), "n-grams have -1 characters"),
+        (renamed(b"Sun", lengths=(0, 0), buckets=-1, matrix=MATRIX[:2]), "matrix has 2 x 4 numbers"),
         (renamed(b"a" * 300_000), "has more than 65,536 bytes"),
         (renamed(b""), "a word of fastText's model is empty"),
         (model().replace(struct.pack("<2q", *MATRIX.shape), struct.pack("<2q", 1 << 40, 4)), "matrix has"),
