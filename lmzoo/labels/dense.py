@@ -187,7 +187,8 @@ class Dense:
         if self.vectors is not None:
             self.matrix = shaped(state, "vectors.matrix", -1, -1)
             rows = state["vectors.rows"]
-            self.matrix[rows]  # an IndexError for a row that it has not
+            if rows.ndim != 1 or rows.dtype != torch.int64 or not ((rows >= 0) & (rows < len(self.matrix))).all():
+                raise UserError(f"vectors.rows are not rows of {len(self.matrix):,} vectors")
             self.table = dict(zip(unpacked(state["vectors.words"]), rows.tolist(), strict=True))
         self.encoders = [WordEncoder.from_state(name, under(prefix, state)) for prefix, name in self.names.items()]
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.memory import require_memory
 from lmzoo.core.options import Depth, Options, Size, configured
 from lmzoo.labels.formats import Sentence
@@ -163,8 +164,11 @@ class HmmTagger(Labeller):
         states = [*zip(unpacked(state["labels"]), state["capitals"].tolist(), strict=True)]
         words = unpacked(state["words"])
         table = np.zeros((len(words), len(states)))
-        table[state["word"].numpy(), state["state"].numpy()] = shaped(state, "count", len(state["word"])).numpy()
-        scores = shaped(state, "scores", *[len(states) + 1] * 3).numpy()
+        count = shaped(state, "count", len(state["word"]), dtype=torch.float64)
+        table[state["word"].numpy(), state["state"].numpy()] = count.numpy()
+        if not (np.isfinite(table) & (table >= 0)).all() or not table.any(1).all():
+            raise UserError("count is not how often each word has each state")
+        scores = shaped(state, "scores", *[len(states) + 1] * 3, dtype=torch.float64).numpy()
         self._learn(states, dict(zip(words, table, strict=True)), scores)
 
     def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

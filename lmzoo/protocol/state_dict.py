@@ -34,13 +34,13 @@ def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) ->
     module.register_load_state_dict_pre_hook(take_sizes)
 
 
-def shaped(saved: Mapping[str, Tensor], name: str, *shape: int) -> Tensor:
-    """A tensor of a checkpoint, of floating-point numbers; a UserError for another shape; -1 stands for any size."""
+def shaped(saved: Mapping[str, Tensor], name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A tensor of a checkpoint; a UserError for another shape, in which -1 stands for any size, or another dtype."""
     tensor = saved[name]
     fits = tensor.ndim == len(shape) and all(size in (-1, own) for size, own in zip(shape, tensor.shape, strict=True))
-    if not fits or not tensor.is_floating_point():
+    if not fits or tensor.dtype != dtype:
         found, asked = (" x ".join(map(str, sizes)) or "one number" for sizes in (tensor.shape, shape))
-        raise UserError(f"{name} has the shape {found} of {tensor.dtype}, not {asked} of floating-point numbers")
+        raise UserError(f"{name} has the shape {found} of {tensor.dtype}, not {asked} of {dtype}")
     return tensor
 
 

@@ -1,6 +1,8 @@
 """Labellers take over no tensors of another shape, which would fail, or give other labels, when they are used."""
 
+import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,9 +10,10 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.labels.crf import Crf
+from lmzoo.labels.dense import Dense
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.hmm_tagger import HmmTagger
-from lmzoo.labels.model import Labeller
+from lmzoo.labels.model import Labeller, Opener
 from lmzoo.labels.ngrams import NaiveBayes
 from lmzoo.labels.perceptron import Perceptron
 
@@ -24,7 +27,7 @@ LABELLERS: dict[str, Callable[[], Labeller]] = {
 SENTENCES = [Sentence(["a", "b", "C"], ["X", "Y", "Z"], [[]] * 3), Sentence(["b", "a"], ["Y", "X"], [[]] * 2)]
 CHANGES: list[Callable[[Tensor], Tensor]] = [
     lambda value: value[None], lambda value: value.reshape(-1)[:1], lambda value: value.sum(),
-    lambda value: value.int(), lambda value: torch.cat([value, value]),
+    lambda value: value.int(), Tensor.half, Tensor.float, Tensor.double, lambda value: torch.cat([value, value]),
 ]  # fmt: skip
 
 
@@ -42,3 +45,25 @@ def test_tensors_of_another_shape_are_refused(name: str):
             if (wrong := change(state[key])).shape != state[key].shape or wrong.dtype != state[key].dtype:
                 with pytest.raises(UserError, match=f"{key} has the shape"):
                     LABELLERS[name]().load_state_dict({**state, key: wrong})
+
+
+def test_counts_of_words_that_no_state_can_have_are_refused():
+    """A word without states would leave the search for the best labels without a path."""
+    tagger = LABELLERS["hmm_tagger"]()
+    tagger.start(SENTENCES, 0)
+    state = tagger.state_dict()
+    for key, change in (("count", -1.0), ("count", math.inf), ("count", 0.0), ("word", 0)):
+        with pytest.raises(UserError, match="count is not how often each word has each state"):
+            LABELLERS["hmm_tagger"]().load_state_dict({**state, key: torch.full_like(state[key], change)})
+
+
+@pytest.mark.parametrize(
+    "change", [lambda rows: rows[:, None], Tensor.bool, lambda rows: rows - 1, lambda rows: rows + 9]
+)
+def test_rows_that_the_vectors_of_words_have_not_are_refused(change: Callable[[Tensor], Tensor]):
+    dense = Dense(vectors=str(Path(__file__).parent / "vectors.txt"), encoder=None, around=0, scale=1.0)
+    dense.start([Sentence(["the"], ["X"], [[]])], Opener())
+    state = dense.state_dict()
+    dense.load_state_dict(state)
+    with pytest.raises(UserError, match=r"vectors.rows are not rows of \d+ vectors"):
+        dense.load_state_dict({**state, "vectors.rows": change(state["vectors.rows"])})
