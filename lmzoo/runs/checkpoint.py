@@ -4,8 +4,10 @@ import hashlib
 import io
 import pickle
 import zipfile
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any, BinaryIO
 
 import torch
@@ -19,6 +21,10 @@ from lmzoo.protocol.model import LanguageModel
 MOST_PARTS = 1 << 20
 """The most things and characters beside tensors; what is at several places counts at each."""
 
+
+PLAIN = (dict, OrderedDict, Counter, list, tuple, set, torch.Size, str, bytes, bool, int, float, complex, NoneType,
+         torch.dtype, torch.device)  # fmt: skip
+"""What a checkpoint may hold beside tensors."""
 
 BYTES = {"Double": 8, "Float": 4, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "ComplexDouble": 16,
          "ComplexFloat": 8}  # fmt: skip
@@ -88,8 +94,12 @@ class _Anything(dict):
 def write_checkpoint(checkpoint: Mapping[str, Any], stream: BinaryIO) -> None:
     """Write tensors, tuples and plain dictionaries as `read_checkpoint` reads them, without a copy in memory.
 
-    Raises: OSError where the stream does.
+    Raises: OSError where the stream does; UserError for anything that `read_checkpoint` would refuse.
     """
+    for part in parts(checkpoint):
+        if not (_is_dense(part) if isinstance(part, Tensor) else type(part) in PLAIN):
+            kind = f"a tensor of layout {part.layout}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
+            raise UserError(f"a checkpoint cannot hold {kind}", "let state_dict return dense tensors and plain values")
     try:
         torch.save(dict(checkpoint), stream)
     except RuntimeError as error:

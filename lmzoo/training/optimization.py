@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, ReduceLROnPlateau
 
 from lmzoo.core import ranks
+from lmzoo.core.errors import UserError
 from lmzoo.core.options import BelowOne, Count, NonNegative, Options, Probability, configured
 from lmzoo.core.registry import Registry
 from lmzoo.numerics.averaging import Average
@@ -183,6 +185,22 @@ def _fused(
     return optimizer
 
 
+def _check(optimizer: object, name: str) -> None:
+    """Raise a UserError for what is no optimizer, or none whose steps and rates are as schedules need them."""
+    problem = None
+    if not isinstance(optimizer, Optimizer):
+        problem = "makes no torch.optim.Optimizer"
+    elif not all(isinstance(group.get("lr"), float | int | Tensor) for group in optimizer.param_groups):
+        problem = "a group of parameters has no lr, which schedules change"
+    else:
+        try:
+            signature(optimizer.step).bind()
+        except TypeError:
+            problem = "step() needs a closure, and gets none"
+    if problem:
+        raise UserError(f"optimizer={name}: {problem}", "choose another, or mend its code")
+
+
 class NotFinite(Exception):  # noqa: N818 - the trainer makes it a user's error
     """A loss or a gradient is infinite or no number. The weights are as they were before the step."""
 
@@ -206,6 +224,7 @@ class Optimization:
     ):  # fmt: skip
         self.clip = math.inf if clip is None else clip
         self.optimizer: Optimizer = optimizers.build(optimizer, parameters=parameters)
+        _check(self.optimizer, optimizer["name"])
         self.parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.schedule = schedules.build(
             schedule, optimizer=self.optimizer, steps_per_epoch=steps_per_epoch, steps=steps

@@ -1,16 +1,20 @@
 """Optimizers and schedules: each finds the optimum of a convex problem, and each option has the effect it should."""
 
+import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from command_line import command
 from toy_model import CONSTANT, SGD, Unigram, corpus_of, trainer_options
 
+from lmzoo.core.errors import UserError
+from lmzoo.runs.checkpoint import write_checkpoint
 from lmzoo.training.descent import Descent
 from lmzoo.training.optimization import optimizers, schedules
 
@@ -274,3 +278,33 @@ def test_every_default_trains(choice: str, folder: Path):
     assert command(*text, *sizes, choice).code == 0
     results = json.loads(Path("run/results.json").read_text())
     assert results["perplexity"]["valid"] < 100
+
+
+class RateOfAnotherName(torch.optim.Optimizer):
+    def __init__(self, parameters: Sequence[torch.nn.Parameter]):
+        super().__init__(parameters, {"rate": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("build", "problem"),
+    [
+        (lambda parameters: None, "makes no torch.optim.Optimizer"),
+        (torch.optim.LBFGS, r"step\(\) needs a closure"),
+        (RateOfAnotherName, "a group of parameters has no lr"),
+    ],
+)
+def test_an_optimizer_of_one_s_own_that_cannot_be_used_is_refused(
+    build: Callable[[Any], Any], problem: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(optimizers.entries, "own", lambda *, parameters: build(parameters))
+    with pytest.raises(UserError, match=f"optimizer=own: {problem}"):
+        Descent(Unigram(4), corpus_of([1, 2, 3] * 4), trainer_options(), seed=0, optimizer={"name": "own"},
+                schedule=CONSTANT)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [object(), np.float64(1), len, torch.eye(3).to_sparse()])
+def test_a_state_that_could_not_be_read_again_is_refused_as_it_is_saved(value: Any):
+    stream = io.BytesIO()
+    with pytest.raises(UserError, match=r"a checkpoint cannot hold a .*; let state_dict return"):
+        write_checkpoint({"optimizer": {"state": [value]}}, stream)
+    assert not stream.getvalue()
