@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 
-def single(x: Tensor) -> Tensor:
-    """The tensor in single precision, or in double precision where it is so already: probabilities are summed there."""
+def at_least_float32(x: Tensor) -> Tensor:
+    """Convert a tensor to float32, unless it is float64, so that probabilities are summed accurately."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 

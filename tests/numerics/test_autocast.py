@@ -2,12 +2,15 @@
 
 import torch
 
-from lmzoo.numerics.precision import in_autocast_type, single
+from lmzoo.numerics.precision import at_least_float32, in_autocast_type
 
 
 def test_sums_are_single_or_double():
     types = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
-    assert [single(torch.zeros(1, dtype=kind)).dtype for kind in types] == [*[torch.float32] * 3, torch.float64]
+    assert [at_least_float32(torch.zeros(1, dtype=kind)).dtype for kind in types] == [
+        *[torch.float32] * 3,
+        torch.float64,
+    ]
 
 
 def test_products_have_the_type_of_autocast_where_it_is_on():

@@ -11,7 +11,7 @@ from lmzoo.core.options import Size, configured
 from lmzoo.models.hmm.inference import lowrank
 from lmzoo.models.hmm.inference.underflow import log_product
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
-from lmzoo.numerics.precision import single
+from lmzoo.numerics.precision import at_least_float32
 from lmzoo.protocol.model import models
 
 POINTING = 8.0
@@ -144,7 +144,7 @@ class LowRankHMM(NeuralBlockHMM):
         origin, destination = self.feature_logits(e, v, states)  # (n, f), (M, S, F)
         features = destination if self.block_features else destination.flatten(0, 1)[None]  # which share a softmax
         P = lowrank.origin_factor(origin, features, weighted=self.weighted)
-        Q = single(features).log_softmax(1).flatten(0, 1)  # (Z, F)
+        Q = at_least_float32(features).log_softmax(1).flatten(0, 1)  # (Z, F)
         if self.block_features:
             P, source = P.view(-1, Q.shape[1]), source * self.clusters + target // self.size
         return (F.embedding(source, P) + F.embedding(target, Q)).logsumexp(1)

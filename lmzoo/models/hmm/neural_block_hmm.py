@@ -15,7 +15,7 @@ from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, Transitions
 from lmzoo.models.hmm.distillation import distil
 from lmzoo.models.hmm.inference.emissions import emission_table, word_logprobs
 from lmzoo.models.hmm.state_vectors import FactoredEmbedding, Residual
-from lmzoo.numerics.precision import single
+from lmzoo.numerics.precision import at_least_float32
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.model import Trained
 
@@ -94,7 +94,7 @@ class NeuralBlockHMM(BlockHMM):
 
     def first_states(self, e: Tensor, v: Tensor) -> Tensor:
         """(M, K) log p(z_1) of the kept states, given their (M, K, d) vectors as origin and as destination."""
-        return single(self.first(self.start(e))).flatten().log_softmax(0).view(e.shape[:2])
+        return at_least_float32(self.first(self.start(e))).flatten().log_softmax(0).view(e.shape[:2])
 
     @abstractmethod
     def add_transitions(self) -> None:

@@ -6,7 +6,7 @@ from torch import nn
 from lmzoo.core.options import Dropout, Options, Size, configured
 from lmzoo.models.hmm.dense_hmm import DenseHMM, DenseTables, over_words
 from lmzoo.models.hmm.state_vectors import Residual
-from lmzoo.numerics.precision import single
+from lmzoo.numerics.precision import at_least_float32
 from lmzoo.protocol.model import models
 
 
@@ -53,7 +53,7 @@ class NeuralHMM(DenseHMM):
         if self.training and self.keep < self.states:
             kept = torch.randperm(self.states, device=self.device)[: self.keep]
         e = self.origin(kept)  # (K, d)
-        start = single(self.first(self.start(e)))[:, 0]
-        transition = single(self.transition(e) @ self.destination(kept).T)
-        emission = single(self.word.weight @ self.emission(e).T) + self.word.bias[:, None]
+        start = at_least_float32(self.first(self.start(e)))[:, 0]
+        transition = at_least_float32(self.transition(e) @ self.destination(kept).T)
+        emission = at_least_float32(self.word.weight @ self.emission(e).T) + self.word.bias[:, None]
         return DenseTables(kept, start.log_softmax(0), transition.log_softmax(1), over_words(emission))

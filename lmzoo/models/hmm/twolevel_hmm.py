@@ -13,7 +13,7 @@ from lmzoo.models.hmm.inference.imitation import Course, cross_entropy
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.inference.tiles import local_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
-from lmzoo.numerics.precision import single
+from lmzoo.numerics.precision import at_least_float32
 from lmzoo.protocol.abilities import HasVectors
 from lmzoo.protocol.model import LanguageModel, State, models
 
@@ -33,7 +33,7 @@ class TwoLevel(NamedTuple):
 
     def leaving(self, cluster: int) -> Tensor:
         M, K, _ = self.V.shape
-        inside = single(self.U[cluster] @ self.V.flatten(0, 1).T).view(K, M, K).log_softmax(2)
+        inside = at_least_float32(self.U[cluster] @ self.V.flatten(0, 1).T).view(K, M, K).log_softmax(2)
         return self.arrival[cluster][:, :, None] + inside
 
 
@@ -81,7 +81,7 @@ class TwoLevelHMM(NeuralBlockHMM):
 
     def first_states(self, e: Tensor, v: Tensor) -> Tensor:
         cluster = self.arrivals(self.boundary)  # (M,)
-        inside = single(v @ self.as_origin(self.boundary)).log_softmax(1)  # (M, K)
+        inside = at_least_float32(v @ self.as_origin(self.boundary)).log_softmax(1)  # (M, K)
         return cluster[:, None] + inside
 
     def add_transitions(self) -> None:
@@ -96,7 +96,8 @@ class TwoLevelHMM(NeuralBlockHMM):
         c, j = target // self.size, target % self.size
         order = c.argsort(stable=True)
         leaving = F.embedding(source[order], self.as_origin(e)).split(c.bincount(minlength=self.clusters).tolist())
-        logits = [single(u @ arriving.T) for u, arriving in zip(leaving, v.unbind(), strict=True)]  # (n, S) each
+        # (n, S) each
+        logits = [at_least_float32(u @ arriving.T) for u, arriving in zip(leaving, v.unbind(), strict=True)]
         inside = torch.cat(logits).log_softmax(1).gather(1, j[order, None])[:, 0]
         return self.arrivals(e).flatten()[source * self.clusters + c] + torch.empty_like(inside).scatter(
             0, order, inside
@@ -104,7 +105,7 @@ class TwoLevelHMM(NeuralBlockHMM):
 
     def arrivals(self, e: Tensor) -> Tensor:
         """(…, d) e -> (…, M) log p(c | i)."""
-        return single(self.next_cluster(self.arrival(e))).log_softmax(-1)
+        return at_least_float32(self.next_cluster(self.arrival(e))).log_softmax(-1)
 
     def as_origin(self, e: Tensor) -> Tensor:
         """(…, d) e -> (…, d) the vectors of the states as origin."""

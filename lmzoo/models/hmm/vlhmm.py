@@ -15,7 +15,7 @@ from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
 from lmzoo.models.hmm.inference.emissions import within_cluster
 from lmzoo.models.hmm.inference.tiles import normalised_tiles, normaliser, transition_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
-from lmzoo.numerics.precision import single
+from lmzoo.numerics.precision import at_least_float32
 from lmzoo.numerics.waiting import sent
 from lmzoo.protocol.model import models
 
@@ -37,7 +37,7 @@ class Softmax(NamedTuple):
 
     def leaving(self, cluster: int) -> Tensor:
         M, K, _ = self.V.shape
-        return single(self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
+        return at_least_float32(self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
 
 
 class VeryLargeHMM(NeuralBlockHMM):
@@ -59,7 +59,7 @@ class VeryLargeHMM(NeuralBlockHMM):
     def transition_logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
         u, v = self.transition(e), v.flatten(0, 1)
         products = F.embedding(source, u) * F.embedding(target, v)
-        return single(products.sum(1)) - single(u @ v.T).logsumexp(1)[source]
+        return at_least_float32(products.sum(1)) - at_least_float32(u @ v.T).logsumexp(1)[source]
 
 
 class Tabulated(NamedTuple):

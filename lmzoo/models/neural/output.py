@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Idle, Options, Size
 from lmzoo.models.neural.softmax import token_logprobs
-from lmzoo.numerics.precision import in_autocast_type, single
+from lmzoo.numerics.precision import at_least_float32, in_autocast_type
 from lmzoo.numerics.waiting import on_host
 from lmzoo.protocol.abilities import Taught
 from lmzoo.words.clusters import Clustering, word_clusters
@@ -107,7 +107,7 @@ class Output(nn.Module):
 
     def predict(self, hidden: Tensor) -> Tensor:
         """(N, d) h -> (N, V) log p(x | h) of every word x in nats."""
-        scores = single(F.linear(hidden, self.weight, self.bias))
+        scores = at_least_float32(F.linear(hidden, self.weight, self.bias))
         if self.classes is None:
             return scores.log_softmax(1)
         of_class = self.classes.S(hidden).to(scores.dtype).log_softmax(1)  # (N, C)
@@ -126,9 +126,11 @@ class Output(nn.Module):
         """
         classes = self.classes
         if classes is not None and on_host(classes.word_class).equal(on_host(cluster)):
-            share = single(classes.S(hidden)).softmax(1)
-            return Taught(share, lambda n, words: single(F.linear(hidden[n], self.weight[words], self.bias[words])))
-        each = single(self.predict(hidden))
+            share = at_least_float32(classes.S(hidden)).softmax(1)
+            return Taught(
+                share, lambda n, words: at_least_float32(F.linear(hidden[n], self.weight[words], self.bias[words]))
+            )
+        each = at_least_float32(self.predict(hidden))
         share = each.exp() @ F.one_hot(cluster, clusters).to(each.dtype)
         return Taught(share, lambda n, words: each[n][:, words])
 

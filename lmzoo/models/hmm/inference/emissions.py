@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.models.hmm.inference.grouping import group
-from lmzoo.numerics.precision import single
+from lmzoo.numerics.precision import at_least_float32
 from lmzoo.numerics.waiting import Remembered, on_host
 
 
@@ -69,7 +69,8 @@ def emission_table(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor) -> Tenso
     offsets = torch.cat([bias, bias.new_full((1,), -torch.inf)])[words].to(H.dtype).split(counts)  # padding: impossible
     states = F.embedding(label, H.flatten(1)).view(-1, S, d).split([number for number, _ in shapes])
     tables = [
-        _over_words(single(torch.baddbmm(b.view(*shape, 1), w.view(*shape, d), h.mT))).flatten(0, 1)  # (n · width, S)
+        # (n · width, S)
+        _over_words(at_least_float32(torch.baddbmm(b.view(*shape, 1), w.view(*shape, d), h.mT))).flatten(0, 1)
         for b, w, h, shape in zip(offsets, vectors, states, shapes, strict=True)
     ]
     return F.embedding(slot, torch.cat(tables))  # (V, S)
@@ -109,7 +110,9 @@ def word_logprobs(H: Tensor, W: Tensor, bias: Tensor, cluster: Tensor, rows: Ten
         bias[order].split(widths.tolist()),
         strict=True,
     )
-    tables = torch.cat([single(torch.addmm(b, h, w.T)).log_softmax(1).flatten() for h, w, b in parts if len(h)])
+    tables = torch.cat(
+        [at_least_float32(torch.addmm(b, h, w.T)).log_softmax(1).flatten() for h, w, b in parts if len(h)]
+    )
     c = cluster[words]
     earlier = (heights * widths).cumsum(0) - heights * widths
     return tables[earlier[c] + (place[rows] - begun[c]) * widths[c] + rank[words] - first[c]]

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import by_source
 from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_product, log_sums, places
-from lmzoo.numerics.precision import autocast_type, single
+from lmzoo.numerics.precision import at_least_float32, autocast_type
 from lmzoo.numerics.waiting import sent
 
 
@@ -43,13 +43,13 @@ def origin_factor(origin: Tensor, destination: Tensor, *, weighted: bool) -> Ten
         origin: (…, f) log φ(u).
         destination: (M, S, F) log φ(v), where D_r of the f = MF features is a sum over S states; M = 1 if over all.
     """
-    origin = single(origin)
-    return (origin + single(destination).logsumexp(1).flatten() if weighted else origin).log_softmax(-1)
+    origin = at_least_float32(origin)
+    return (origin + at_least_float32(destination).logsumexp(1).flatten() if weighted else origin).log_softmax(-1)
 
 
 def factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tuple[Tensor, Tensor]:
     """(M, S, f) log φ(u) and log φ(v) -> (M, S, f) log p(r | i), ``weighted`` by D_r or not, and log p(j | r)."""
-    flat = single(destination).flatten(0, 1)  # (MS, f)
+    flat = at_least_float32(destination).flatten(0, 1)  # (MS, f)
     return origin_factor(origin, flat[None], weighted=weighted), flat.log_softmax(0).view_as(destination)
 
 
@@ -66,7 +66,7 @@ def block_factors(origin: Tensor, destination: Tensor, *, weighted: bool) -> tup
     """
     M, S, features = destination.shape
     P = origin_factor(origin, destination, weighted=weighted)
-    return P.view(M, S, M, features).transpose(1, 2).contiguous(), single(destination).log_softmax(1).mT
+    return P.view(M, S, M, features).transpose(1, 2).contiguous(), at_least_float32(destination).log_softmax(1).mT
 
 
 class _Tiles(torch.autograd.Function):

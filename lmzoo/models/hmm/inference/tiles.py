@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import by_source
-from lmzoo.numerics.precision import in_autocast_type, single
+from lmzoo.numerics.precision import at_least_float32, in_autocast_type
 from lmzoo.numerics.waiting import sent
 
 CHUNK = {"cpu": 2**21, "cuda": 2**26}
@@ -32,10 +32,10 @@ class _TransitionTiles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         M, S, _ = U.shape
-        tiles, kept, room = single(U.new_empty(len(source), S, S)), [], KEPT
+        tiles, kept, room = at_least_float32(U.new_empty(len(source), S, S)), [], KEPT
         target = sent(target, U.device)
         for clusters, local, pairs in _chunks(source, U):
-            logits = single(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T)  # (cS, MS)
+            logits = at_least_float32(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T)  # (cS, MS)
             probs = logits.softmax(1)
             total = logits.amax(1) - probs.amax(1).log()  # (cS,) log Σ_k exp(u_i·v_k)
             cut = logits.view(-1, S, M, S)[local, :, target[pairs]]
@@ -56,7 +56,7 @@ class _TransitionTiles(torch.autograd.Function):
         dU, dV = torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
         for clusters, local, pairs in _chunks(source, U):
             rows = U[clusters].flatten(0, 1)
-            probs = kept.pop(0) if kept else single(rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
+            probs = kept.pop(0) if kept else at_least_float32(rows @ V.flatten(0, 1).T).softmax(1)  # (cS, MS)
             dlogits = probs * -visits[clusters].view(-1, 1)
             dlogits.view(-1, S, M, S)[local, :, target[pairs]] += G[pairs]  # pairs are distinct
             dlogits = dlogits.to(U.dtype)
@@ -100,13 +100,13 @@ def transition_tiles(U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Te
 def normaliser(U: Tensor, V: Tensor) -> Tensor:
     """(M, S) log Σ_k exp(u_i·v_k) of every state i, computed once for many calls of `normalised_tiles`."""
     rows = U.flatten(0, 1).split(max(1, _chunk(U) // U.shape[:2].numel()))
-    return torch.cat([single(some @ V.flatten(0, 1).T).logsumexp(1) for some in rows]).view(U.shape[:2])
+    return torch.cat([at_least_float32(some @ V.flatten(0, 1).T).logsumexp(1) for some in rows]).view(U.shape[:2])
 
 
 def normalised_tiles(U: Tensor, V: Tensor, total: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """The tiles of `transition_tiles`, given the (M, S) `normaliser`."""
     source, target = (sent(clusters, U.device) for clusters in (source, target))
-    return single(torch.bmm(U[source], V[target].mT)).sub_(total[source][:, :, None])
+    return at_least_float32(torch.bmm(U[source], V[target].mT)).sub_(total[source][:, :, None])
 
 
 class _LocalTiles(torch.autograd.Function):
