@@ -18,8 +18,8 @@ CLEARLY = 1.2
 """How many times as fast bfloat16 has to be. A CPU that is made for it is at least about twice as fast."""
 
 
-def settled(options: TrainerOptions, model: LanguageModel, run: Run) -> TrainerOptions:
-    """The options with a type in place of ``precision=auto``.
+def resolve_precision(options: TrainerOptions, model: LanguageModel, run: Run) -> TrainerOptions:
+    """A copy of the options in which ``precision=auto`` is resolved to a type.
 
     A run goes on in the type that it began with. A new one gets bfloat16 where its model allows it and its device is
     clearly faster in it, else float32.

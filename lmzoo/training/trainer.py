@@ -24,7 +24,7 @@ from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent
 from lmzoo.training.loop import Loop
 from lmzoo.training.optimization import NotFinite
-from lmzoo.training.precision import settled
+from lmzoo.training.precision import resolve_precision
 from lmzoo.training.progress import Progress, random_state, set_random_state
 from lmzoo.training.signals import stop_signals
 
@@ -50,7 +50,7 @@ class Trainer(Loop):
         seed: int,
         observe: Callable[[Progress, dict[str, float]], None],
     ):
-        options = settled(options, model, run)
+        options = resolve_precision(options, model, run)
         super().__init__(run, options.checkpoint_seconds)
         self.model, self.corpus, self.options, self.observe = model, corpus, options, observe
         self.loops: dict[int, tuple[int, StateDict]] = {}  # of an estimation that is not over
