@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.numerics.waiting import sent
+from lmzoo.numerics.waiting import to_device_async
 
 HALVED, DEVIATION, SHORTEST = 0.05, 5.0, 5.0
 """Of random window lengths: how many have half the mean, their deviation, and the least that is drawn."""
@@ -42,7 +42,7 @@ class Window:
         values = values.flatten(0, 1)
         if self.mask is None:
             return values
-        places = sent(self.mask.flatten().nonzero()[:, 0], values.device)
+        places = to_device_async(self.mask.flatten().nonzero()[:, 0], values.device)
         return values[places]
 
     @property

@@ -45,12 +45,12 @@ _copied = Remembered(Tensor.cpu)
 
 
 def on_host(tensor: Tensor) -> Tensor:
-    """The values of a tensor on the CPU. A GPU is waited for once, and not at all where they are `sent` from there."""
+    """The values of a tensor on the CPU, cached: a GPU is synchronized at most once, never after `to_device_async`."""
     return tensor if tensor.device.type == "cpu" else _copied(tensor)
 
 
-def sent(values: Tensor, device: torch.device) -> Tensor:
-    """Values of the CPU, which must not change, on a device, which is not waited for."""
+def to_device_async(values: Tensor, device: torch.device) -> Tensor:
+    """Copy a CPU tensor, which must not change afterwards, to a device without synchronizing."""
     if values.device.type != "cpu":
         return values.to(device)
     large = device.type == "cuda" and values.nbytes > STAGED

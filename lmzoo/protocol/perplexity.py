@@ -15,7 +15,7 @@ from lmzoo.corpus import Context
 from lmzoo.corpus.lines import line_numbers
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
-from lmzoo.numerics.waiting import sent
+from lmzoo.numerics.waiting import to_device_async
 from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
 
@@ -138,7 +138,7 @@ def _score_stream(model: LanguageModel, tokens: Tensor, state: State) -> tuple[T
     """(N,) log p of a stream after a state, and the state after it."""
     logprobs = []
     for window in _shown(StreamWindows(tokens, batch_size=1, bptt=model.window_tokens)):
-        part, state = model(sent(window.tokens, model.device), state)
+        part, state = model(to_device_async(window.tokens, model.device), state)
         logprobs.append(part[0])
     return torch.cat(logprobs), state
 
@@ -149,10 +149,10 @@ def _score_sentences(model: LanguageModel, tokens: Tensor, conditions: Tensor | 
     logprobs = torch.empty(0)
     for window in islice(_shown(windows), ranks.rank(), None, ranks.world_size()):
         state = initial_state(model, len(window.tokens), window.conditions)
-        part, _ = model(sent(window.tokens, model.device), state)
+        part, _ = model(to_device_async(window.tokens, model.device), state)
         if not len(logprobs):
             logprobs = part.new_zeros(len(tokens))
-        logprobs.index_copy_(0, sent(window.unpadded(window.positions), model.device), window.unpadded(part))
+        logprobs.index_copy_(0, to_device_async(window.unpadded(window.positions), model.device), window.unpadded(part))
     if ranks.world_size() > 1:
         own = logprobs.double() if len(logprobs) else torch.zeros(len(tokens)).double().to(model.device)
         logprobs = ranks.all_reduce(own)

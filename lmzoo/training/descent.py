@@ -12,7 +12,7 @@ from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
-from lmzoo.numerics.waiting import Trust, own_copy, sent, trusting
+from lmzoo.numerics.waiting import Trust, own_copy, to_device_async, trusting
 from lmzoo.protocol.condition import initial_state
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.runs.trainer_options import TrainerOptions
@@ -78,7 +78,7 @@ class Descent:
         share = ranks.world_size() * part.count / window.count
         if not share:
             part = window.part(0, len(window.tokens))  # every rank takes every step
-        tokens = sent(part.tokens, self.model.device)
+        tokens = to_device_async(part.tokens, self.model.device)
         if window.starts:
             self.state = initial_state(self.model, len(tokens), part.conditions)
         loss, length, norm, state = self._checked_gradient(part, tokens, share)
@@ -99,7 +99,7 @@ class Descent:
         trusts = tokens.is_cuda and not self.cautious
         self.cautious = max(0, self.cautious - 1)
         if trusts:
-            trust = Trust(None if part.mask is None else sent(part.mask.flatten(), tokens.device))
+            trust = Trust(None if part.mask is None else to_device_async(part.mask.flatten(), tokens.device))
             random = random_state(tokens.device)
             with trusting(trust):
                 loss, norm, state = self._gradient(part, tokens, share)

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.waiting import Remembered, Trust, holds, on_host, own_copy, sent, trusting
+from lmzoo.numerics.waiting import Remembered, Trust, holds, on_host, own_copy, to_device_async, trusting
 
 META = torch.device("meta")
 
 
 def test_values_that_were_sent_are_known_until_they_change():
     values = torch.arange(4)
-    there = sent(values, META)
+    there = to_device_async(values, META)
     copy = own_copy(there)
     assert there.device == copy.device == META
     assert torch.equal(on_host(there), values)
@@ -25,14 +25,14 @@ def test_values_that_were_sent_are_known_until_they_change():
 
 def test_what_another_device_has_is_not_known():
     there = torch.arange(4, device=META)
-    assert sent(there, META) is there
+    assert to_device_async(there, META) is there
     with pytest.raises(NotImplementedError, match="meta tensor"):
         on_host(there)
 
 
 def test_a_tensor_of_the_cpu_is_its_own_values():
     values = torch.arange(4)
-    assert sent(values, values.device) is on_host(values) is values
+    assert to_device_async(values, values.device) is on_host(values) is values
 
 
 def test_a_function_is_computed_once_for_each_tensor_and_again_after_a_change():

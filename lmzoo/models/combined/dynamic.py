@@ -17,7 +17,7 @@ from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.trained import OfOneRun
-from lmzoo.numerics.waiting import sent
+from lmzoo.numerics.waiting import to_device_async
 from lmzoo.protocol.bases import WithTables
 from lmzoo.protocol.model import State, models
 from lmzoo.protocol.state_dict import sized_by_estimate
@@ -103,7 +103,7 @@ class Dynamic(WithTables[Rule], OfOneRun):
         for segment in tracked(windows.epoch(0), len(windows), "segment", "gradients"):
             named = self._named(weights)
             with torch.enable_grad():
-                logprobs, state = _call(inner, named, sent(segment.tokens, self.device), state)
+                logprobs, state = _call(inner, named, to_device_async(segment.tokens, self.device), state)
             sums += self._gradient(logprobs, named).square()
             state = tuple(part.detach() for part in state)
         self.rms = (sums / len(windows)).sqrt()  # over the segments of train

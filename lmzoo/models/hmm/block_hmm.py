@@ -19,7 +19,7 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.reading import expected_visits
-from lmzoo.numerics.waiting import on_host, sent
+from lmzoo.numerics.waiting import on_host, to_device_async
 from lmzoo.protocol.model import State, evaluating
 from lmzoo.words.clusters import Clustering, word_clusters
 
@@ -112,7 +112,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
 
     def initial_state(self, batch_size: int) -> State:
         belief = next(self.parameters()).new_full((batch_size, self.size), -math.log(self.size))
-        return belief, sent(torch.full((batch_size,), self.clusters), self.device)
+        return belief, to_device_async(torch.full((batch_size,), self.clusters), self.device)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         tables = self.current()
@@ -120,7 +120,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         logprobs, beliefs = blocks.course(*chain[:4])
         if self.training:
             self.note(tokens, state, tables, chain, beliefs)
-        last = sent(on_host(chain.block)[:, -1], self.device)
+        last = to_device_async(on_host(chain.block)[:, -1], self.device)
         whole = beliefs.new_full((len(tokens), self.size), -torch.inf)
         return logprobs, (whole.scatter(1, chain.states[last] % self.size, beliefs[-1]), last)
 
@@ -144,12 +144,12 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         source = torch.cat([on_host(state[1])[:, None], target[:, :-1]], dim=1)
         codes, pair = torch.unique(source * M + target, return_inverse=True)  # (P,), (B, T)
         inside, outside = codes[codes < M * M], codes[codes >= M * M] - M * M
-        first = tables.start[sent(outside, self.device)]  # (P₁, K), of pairs that come from the boundary
+        first = tables.start[to_device_async(outside, self.device)]  # (P₁, K), of pairs that come from the boundary
         tiles = tables.transitions.tiles(inside // M, inside % M)  # (P - P₁, K, K)
         tiles = torch.cat([tiles, first[:, None].expand(-1, first.shape[1], -1)])
         states = tables.kept[:M] + self.size * torch.arange(M, device=self.device)[:, None]
         belief, emission = self._kept_belief(state, tables.kept), F.embedding(tokens, tables.emission)
-        return Chain(belief, tiles, pair, emission, sent(target, self.device), states)
+        return Chain(belief, tiles, pair, emission, to_device_async(target, self.device), states)
 
     def predict(self, state: State) -> Tensor:
         tables = self.current()

@@ -9,7 +9,7 @@ from torch import Tensor
 from lmzoo.corpus.windows import SentenceWindows
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import Chain, posterior, viterbi
-from lmzoo.numerics.waiting import sent
+from lmzoo.numerics.waiting import to_device_async
 
 MOST_TRANSITIONS = 1 << 24
 """The most numbers log p(z_t | z_{t-1}) in memory at once, of several beginnings of a sentence."""
@@ -75,8 +75,8 @@ def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
     """
     visits = torch.zeros(model.states, dtype=torch.float64)
     for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
-        text = sent(window.tokens, model.device)
-        inside = sent(window.inside, model.device)
+        text = to_device_async(window.tokens, model.device)
+        inside = to_device_async(window.inside, model.device)
         state = model.initial_state(len(text))
         possible = model(text, state)[0].where(inside, 0.0).sum(1).isfinite()  # (B,)
         chain = model.chain(text, state)

@@ -16,7 +16,7 @@ from lmzoo.models.hmm.inference.emissions import within_cluster
 from lmzoo.models.hmm.inference.tiles import normalised_tiles, normaliser, transition_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
 from lmzoo.numerics.precision import at_least_float32
-from lmzoo.numerics.waiting import sent
+from lmzoo.numerics.waiting import to_device_async
 from lmzoo.protocol.model import models
 
 
@@ -69,7 +69,7 @@ class Tabulated(NamedTuple):
     """(M, K, M, K)."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
-        source, target = (sent(clusters, self.logprobs.device) for clusters in (source, target))
+        source, target = (to_device_async(clusters, self.logprobs.device) for clusters in (source, target))
         return self.logprobs[source, :, target]
 
     def leaving(self, cluster: int) -> Tensor:

@@ -12,7 +12,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
 from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
-from lmzoo.numerics.waiting import sent
+from lmzoo.numerics.waiting import to_device_async
 from lmzoo.protocol.model import models
 
 RMS = 0.5
@@ -105,7 +105,7 @@ class LDSRNN(Recurrent):
             window = next(windows.epoch(epoch, skip=index))
             if window.starts:
                 state = self.initial_state(len(windows.rows))
-            logprobs, state = self(sent(window.tokens, self.device), state)
+            logprobs, state = self(to_device_async(window.tokens, self.device), state)
             optimizer.zero_grad()
             (-logprobs.mean()).backward()
             optimizer.step()

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_sums
-from lmzoo.numerics.waiting import holds, sent
+from lmzoo.numerics.waiting import holds, to_device_async
 
 
 def _ahead(message: Tensor, A: Tensor, p: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ class _Forward(torch.autograd.Function):
         least, lowest = accurate_from(tiles.dtype, S), torch.finfo(tiles.dtype).min
         peak = tiles.amax(2).clamp_min_(lowest)  # (P, S)
         A = (tiles - peak[:, :, None]).exp_()  # each row's largest is 1
-        steps = sent(pair.T.contiguous(), tiles.device)  # (T, B)
+        steps = to_device_async(pair.T.contiguous(), tiles.device)  # (T, B)
         beliefs, message, predicted = (tiles.new_empty(n, B, S) for n in (T + 1, T, T))
         logprobs, mended = tiles.new_empty(T, B, 1), []
         beliefs[0] = belief
@@ -87,7 +87,7 @@ class _Forward(torch.autograd.Function):
         dtiles = None
         if ctx.needs_input_grad[1]:
             rows = group(ctx.pair.T.flatten(), max(8, T * B // len(A)))
-            members, label = (sent(part, A.device) for part in rows)  # (R, n), (R,)
+            members, label = (to_device_async(part, A.device) for part in rows)  # (R, n), (R,)
             origin = torch.cat([message.flatten(0, 1), message.new_zeros(1, S)])
             counts = torch.bmm(origin[members].mT, ratio[members])  # (R, S, S), eq. 37 summed over steps
             dtiles = torch.zeros_like(A).index_add_(0, label, counts).mul_(A)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.numerics.waiting import on_host, sent
+from lmzoo.numerics.waiting import on_host, to_device_async
 from lmzoo.protocol.abilities import Taught
 
 
@@ -51,7 +51,9 @@ def cross_entropy(
     of = cluster[text.flatten()[inside]]
     order, words = of.argsort(stable=True), cluster.argsort(stable=True)  # by cluster
     many, sizes = of.bincount(minlength=M).tolist(), cluster.bincount(minlength=M).tolist()
-    own, others, rows, words = (sent(part, tokens.device) for part in (of[order], cluster[words], inside[order], words))
+    own, others, rows, words = (
+        to_device_async(part, tokens.device) for part in (of[order], cluster[words], inside[order], words)
+    )
 
     belief = course.beliefs[:-1].transpose(0, 1).reshape(N, K)[rows].exp()
     places = course.source.flatten()[rows, None] * K + torch.arange(K, device=tokens.device)

@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 from lmzoo.models.hmm.inference.grouping import by_source
 from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_product, log_sums, places
 from lmzoo.numerics.precision import at_least_float32, autocast_type
-from lmzoo.numerics.waiting import sent
+from lmzoo.numerics.waiting import to_device_async
 
 
 def orthogonal_rows(rows: int, dim: int) -> Tensor:
@@ -74,7 +74,7 @@ class _Tiles(torch.autograd.Function):
     def forward(ctx: Any, P: Tensor, Q: Tensor, source: Tensor, target: Tensor, dtype: torch.dtype) -> Tensor:
         S, features = P.shape[1:]
         p, q = P.exp(), Q.exp()
-        here, target = (sent(clusters, P.device) for clusters in (source, target))
+        here, target = (to_device_async(clusters, P.device) for clusters in (source, target))
         probs = P.new_empty(len(source), S, S)
         for cluster, pairs in by_source(source):
             product = p[cluster] @ q[target[pairs]].flatten(0, 1).T  # (S, nS)
@@ -129,7 +129,7 @@ def block_tiles(P: Tensor, Q: Tensor, source: Tensor, target: Tensor) -> Tensor:
         source, target: (P,) int64 clusters.
     """
     M, features, S = Q.shape
-    source, target = (sent(clusters, Q.device) for clusters in (source, target))
+    source, target = (to_device_async(clusters, Q.device) for clusters in (source, target))
     to_features = F.embedding(source * M + target, P.view(M * M, -1)).view(len(source), S, features)
     from_features = F.embedding(target, Q.flatten(1)).view(len(source), features, S)
     return log_product(to_features, from_features)

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import by_source
 from lmzoo.numerics.precision import at_least_float32, in_autocast_type
-from lmzoo.numerics.waiting import sent
+from lmzoo.numerics.waiting import to_device_async
 
 CHUNK = {"cpu": 2**21, "cuda": 2**26}
 """How many transition logits exist at a time: enough to keep matrix products busy."""
@@ -33,7 +33,7 @@ class _TransitionTiles(torch.autograd.Function):
     def forward(ctx: Any, U: Tensor, V: Tensor, source: Tensor, target: Tensor) -> Tensor:
         M, S, _ = U.shape
         tiles, kept, room = at_least_float32(U.new_empty(len(source), S, S)), [], KEPT
-        target = sent(target, U.device)
+        target = to_device_async(target, U.device)
         for clusters, local, pairs in _chunks(source, U):
             logits = at_least_float32(U[clusters].flatten(0, 1) @ V.flatten(0, 1).T)  # (cS, MS)
             probs = logits.softmax(1)
@@ -52,7 +52,7 @@ class _TransitionTiles(torch.autograd.Function):
         (G,) = upstream  # (P, S, S)
         U, V, source, target, *kept = ctx.saved_tensors
         M, S, d = U.shape
-        visits = G.new_zeros(M, S).index_add_(0, sent(source, G.device), G.sum(2))
+        visits = G.new_zeros(M, S).index_add_(0, to_device_async(source, G.device), G.sum(2))
         dU, dV = torch.zeros_like(U), torch.zeros_like(V, dtype=G.dtype)
         for clusters, local, pairs in _chunks(source, U):
             rows = U[clusters].flatten(0, 1)
@@ -74,7 +74,7 @@ def _chunks(source: Tensor, U: Tensor) -> Iterator[tuple[Tensor, Tensor, slice]]
     for some, count in zip(clusters.split(size), counts.split(size), strict=True):
         stop = start + int(count.sum())
         local = torch.bucketize(source[start:stop], some)
-        some, local = (sent(part, U.device) for part in (some, local))
+        some, local = (to_device_async(part, U.device) for part in (some, local))
         yield some, local, slice(start, stop)
         start = stop
 
@@ -105,7 +105,7 @@ def normaliser(U: Tensor, V: Tensor) -> Tensor:
 
 def normalised_tiles(U: Tensor, V: Tensor, total: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """The tiles of `transition_tiles`, given the (M, S) `normaliser`."""
-    source, target = (sent(clusters, U.device) for clusters in (source, target))
+    source, target = (to_device_async(clusters, U.device) for clusters in (source, target))
     return at_least_float32(torch.bmm(U[source], V[target].mT)).sub_(total[source][:, :, None])
 
 
@@ -159,7 +159,7 @@ def _parts(source: Tensor, target: Tensor, U: Tensor) -> Iterator[tuple[Tensor, 
     """
     if U.is_cuda:
         size = max(1, _chunk(U) // U.shape[1] ** 2)
-        sources, targets = (sent(part, U.device) for part in (source, target))
+        sources, targets = (to_device_async(part, U.device) for part in (source, target))
         for start in range(0, len(source), size):
             pairs = slice(start, min(start + size, len(source)))
             yield sources[pairs], targets[pairs], pairs
@@ -170,7 +170,7 @@ def _parts(source: Tensor, target: Tensor, U: Tensor) -> Iterator[tuple[Tensor, 
 
 def _sums(x: Tensor, labels: Tensor, M: int) -> Tensor:
     """(M, …) the sum of the (n, …) x of each label, by no atomic additions, whose order differs from run to run."""
-    order, lengths = (sent(part, x.device) for part in (labels.argsort(), labels.bincount(minlength=M)))
+    order, lengths = (to_device_async(part, x.device) for part in (labels.argsort(), labels.bincount(minlength=M)))
     return torch.segment_reduce(x[order], "sum", lengths=lengths, axis=0, unsafe=True)
 
 
