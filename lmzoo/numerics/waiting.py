@@ -69,23 +69,23 @@ def own_copy(tensor: Tensor) -> Tensor:
 
 
 @dataclass
-class Trust:
-    """What a step believes of a GPU, to test it when all is computed."""
+class DeferredChecks:
+    """Conditions assumed during a step on a GPU, to be checked when it is over."""
 
     inside: Tensor | None = None
     """(N,) bool, which tokens are expected to have part in the loss, all the same one; None: all."""
     facts: list[Tensor] = field(default_factory=list)
-    """() bool each, what `holds` has believed."""
+    """() bool each, what `assume` has assumed."""
 
 
-_trust: ContextVar[Trust | None] = ContextVar("trust", default=None)
+_trust: ContextVar[DeferredChecks | None] = ContextVar("trust", default=None)
 
 
 @contextmanager
-def trusting(trust: Trust) -> Iterator[None]:
-    """A context in which `holds` believes what it is asked of a GPU, and adds it to the facts.
+def defer_checks(trust: DeferredChecks) -> Iterator[None]:
+    """A context in which `assume` returns True for a condition on a GPU, and records it.
 
-    Whoever opens it has to ask afterwards whether they all held. Where one did not, what was computed is worth nothing.
+    The caller checks the conditions afterwards; where one is false, the results are invalid.
     """
     token = _trust.set(trust)
     try:
@@ -94,14 +94,14 @@ def trusting(trust: Trust) -> Iterator[None]:
         _trust.reset(token)
 
 
-def trusted(device: torch.device) -> Trust | None:
-    """The `Trust` of this context; None outside of one, and on a CPU, which need not be waited for."""
+def deferred_checks(device: torch.device) -> DeferredChecks | None:
+    """The `DeferredChecks` of this context; None outside of one, and on a CPU, which need not be waited for."""
     return None if device.type == "cpu" else _trust.get()
 
 
-def holds(fact: Tensor) -> bool:
-    """Whether a () bool is true, as it almost always is; see `trusting`."""
-    trust = trusted(fact.device)
+def assume(fact: Tensor) -> bool:
+    """Whether a () bool is true; inside `defer_checks` assumed true, and checked later."""
+    trust = deferred_checks(fact.device)
     if trust is None:
         return bool(fact)
     trust.facts.append(fact)

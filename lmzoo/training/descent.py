@@ -12,7 +12,7 @@ from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
-from lmzoo.numerics.waiting import Trust, own_copy, to_device_async, trusting
+from lmzoo.numerics.waiting import DeferredChecks, defer_checks, own_copy, to_device_async
 from lmzoo.protocol.condition import initial_state
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.runs.trainer_options import TrainerOptions
@@ -99,9 +99,9 @@ class Descent:
         trusts = tokens.is_cuda and not self.cautious
         self.cautious = max(0, self.cautious - 1)
         if trusts:
-            trust = Trust(None if part.mask is None else to_device_async(part.mask.flatten(), tokens.device))
+            trust = DeferredChecks(None if part.mask is None else to_device_async(part.mask.flatten(), tokens.device))
             random = random_state(tokens.device)
-            with trusting(trust):
+            with defer_checks(trust):
                 loss, norm, state = self._gradient(part, tokens, share)
             doubts = torch.stack([torch.zeros_like(loss), *(~fact for fact in trust.facts)]).sum()
             *numbers, doubts = torch.stack([loss, norm, ranks.all_reduce(doubts)]).tolist()

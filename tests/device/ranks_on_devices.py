@@ -13,7 +13,7 @@ import simulated
 import torch
 
 from lmzoo.core import ranks
-from lmzoo.numerics.waiting import Trust
+from lmzoo.numerics.waiting import DeferredChecks
 from lmzoo.training import descent
 from lmzoo.training.session import train
 
@@ -28,12 +28,12 @@ def counted(self: descent.Descent, *arguments: Any) -> dict[str, float]:
     return result
 
 
-def doubting(*arguments: Any) -> Trust:
+def doubting(*arguments: Any) -> DeferredChecks:
     doubts = ranks.rank() == 1 and len(steps) == 3
-    return Trust(*arguments, facts=[torch.full((), not doubts, device="cuda")])
+    return DeferredChecks(*arguments, facts=[torch.full((), not doubts, device="cuda")])
 
 
-descent.Descent.step, descent.Trust = counted, doubting
+descent.Descent.step, descent.DeferredChecks = counted, doubting
 found = []
 with ranks.process_group():
     for config in json.loads(Path(sys.argv[1]).read_text()):

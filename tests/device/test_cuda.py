@@ -20,7 +20,7 @@ from lmzoo import api
 from lmzoo.commands import evaluate, export
 from lmzoo.core.configs import defaults
 from lmzoo.models.hmm.inference import blocks
-from lmzoo.numerics.waiting import Trust
+from lmzoo.numerics.waiting import DeferredChecks
 from lmzoo.protocol.model import models
 from lmzoo.training import descent
 from lmzoo.training.descent import Descent
@@ -189,7 +189,9 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_cuda_takes_a_step_again_where_it_was_wrong_to_trust(name: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(descent, "Trust", lambda _: Trust())  # that padding weighs as much as other tokens
+    monkeypatch.setattr(
+        descent, "DeferredChecks", lambda _: DeferredChecks()
+    )  # that padding weighs as much as other tokens
     corpus, found = corpus_of(LINES, "sentence"), []
     for cautious in (0, 1):
         torch.manual_seed(0)

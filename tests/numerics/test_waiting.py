@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.waiting import Remembered, Trust, holds, on_host, own_copy, to_device_async, trusting
+from lmzoo.numerics.waiting import DeferredChecks, Remembered, assume, defer_checks, on_host, own_copy, to_device_async
 
 META = torch.device("meta")
 
@@ -57,10 +57,10 @@ def test_a_function_is_computed_once_for_each_tensor_and_again_after_a_change():
 
 
 def test_a_fact_is_believed_on_another_device_alone_and_in_its_context():
-    likely, trust = torch.tensor(False), Trust()
-    with trusting(trust):
-        assert not holds(likely)
-        assert holds(likely.to(META))
+    likely, trust = torch.tensor(False), DeferredChecks()
+    with defer_checks(trust):
+        assert not assume(likely)
+        assert assume(likely.to(META))
     assert len(trust.facts) == 1
     with pytest.raises(RuntimeError, match="meta"):
-        holds(likely.to(META))
+        assume(likely.to(META))

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.waiting import trusted
+from lmzoo.numerics.waiting import deferred_checks
 
 CHUNK_ELEMENTS = 1 << 23
 """How many logits exist at once."""
@@ -47,7 +47,7 @@ class _TokenLogprobs(torch.autograd.Function):
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, tokens: Tensor, word_class: Tensor | None, alike: bool
     ) -> Tensor:
         expected = torch.ones(len(tokens), device=tokens.device) if alike else None
-        ctx.trust = trusted(tokens.device) if alike else None
+        ctx.trust = deferred_checks(tokens.device) if alike else None
         if ctx.trust is not None and ctx.trust.inside is not None and len(ctx.trust.inside) == len(tokens):
             expected = ctx.trust.inside.to(torch.float32)
         logprobs, gradients = _score(hidden, weight, bias, tokens, word_class, expected)

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_sums
-from lmzoo.numerics.waiting import holds, to_device_async
+from lmzoo.numerics.waiting import assume, to_device_async
 
 
 def _ahead(message: Tensor, A: Tensor, p: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class _Forward(torch.autograd.Function):
                 score.add_(emission[:, t])  # eq. 20: times the emission
                 torch.logsumexp(score, 1, keepdim=True, out=logprobs[t])  # -log c_t of eq. 91
                 torch.sub(score, logprobs[t].clamp_min(lowest), out=beliefs[t + 1])
-            if not mend and holds(predicted.amin() >= least):
+            if not mend and assume(predicted.amin() >= least):
                 break
         ctx.save_for_backward(A, steps, message, predicted, beliefs, tiles if mended else None)
         ctx.mended, ctx.pair = mended, pair

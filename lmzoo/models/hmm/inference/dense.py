@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.underflow import accurate_from
-from lmzoo.numerics.waiting import holds
+from lmzoo.numerics.waiting import assume
 
 RESCALED = 4
 """After how many steps joint probabilities are divided by their sum. Until then 2^31 states cannot make it overflow."""
@@ -38,7 +38,7 @@ class _Scaled(torch.autograd.Function):
         total = joint.sum(2, keepdim=True)
         evidence, least = scale.mul_(total), accurate_from(A.dtype, Z)  # (T, B, 1)
         low, high = evidence.aminmax()
-        accurate = holds((low >= least) & (predicted.amin() >= least) & (high < torch.inf))
+        accurate = assume((low >= least) & (predicted.amin() >= least) & (high < torch.inf))
         evidence[1:] /= total[:-1]  # 1 / c_t of eq. 91
         evidence[0] = Z
         logprobs = evidence.log_().add_(offset)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lmzoo.numerics.waiting import holds, trusted
+from lmzoo.numerics.waiting import assume, deferred_checks
 
 Index = tuple[Tensor, ...]
 """The numbers of N rows of a tensor, one (N,) tensor for each dimension but the last."""
@@ -27,7 +27,7 @@ def accurate_from(dtype: torch.dtype, terms: int) -> float:
 
 def places(small: Tensor) -> Index:
     """The numbers of the true elements, which are few, if there are any."""
-    if trusted(small.device) is not None and holds(~small.any()):
+    if deferred_checks(small.device) is not None and assume(~small.any()):
         return (small.new_empty(0, dtype=torch.int64),) * small.dim()
     return small.nonzero(as_tuple=True)
 
@@ -82,7 +82,7 @@ def log_product(X: Tensor, Y: Tensor) -> Tensor:
     with torch.autocast(X.device.type, enabled=False):
         product = X.exp() @ Y.exp()
         least = accurate_from(product.dtype, X.shape[-1])
-        if product.numel() == 0 or holds(product.detach().amin() >= least):
+        if product.numel() == 0 or assume(product.detach().amin() >= least):
             return product.log()
         small = product < least
         *batch, row, column = small.nonzero(as_tuple=True)
