@@ -11,7 +11,7 @@ from lmzoo.core.files import write_output
 from lmzoo.core.options import Count, Size
 from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.corpus.vocabulary import turned
+from lmzoo.corpus.vocabulary import reversed_order
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior
 from lmzoo.models.hmm.reading import entropy, expected_visits, read
@@ -60,7 +60,7 @@ class Inspector:
         """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
         tokens = self.vocabulary.encode([text], "--sentence")
         form = self.vocabulary.form
-        order = turned(tokens) if form.reverse else torch.arange(len(tokens))  # of the words in the text
+        order = reversed_order(tokens) if form.reverse else torch.arange(len(tokens))  # of the words in the text
         known = known_words(self.model, self.vocabulary)[tokens[order]]
         words = as_read([*form.forwards.words(text), EOS], known)
         reading = read(self.model, tokens)

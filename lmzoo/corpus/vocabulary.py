@@ -155,7 +155,7 @@ class Vocabulary:
         place of it. Lines that are read backwards are written forwards."""
         if self.form.reverse:
             read = torch.tensor([*tokens], dtype=torch.int64)
-            tokens = read[turned(read)].tolist()
+            tokens = read[reversed_order(read)].tolist()
         if self.form.of_words:
             return self.form.line(self.words[token] for token in tokens).replace(f"{EOS} ", f"{EOS}\n")
         lines: list[list[str]] = [[]]
@@ -230,10 +230,10 @@ def _table(index: Mapping[str, int]) -> WordTable:
     return WordTable({**index, **dict.fromkeys(ADDED, EOS_ID)})
 
 
-def turned(tokens: Tensor) -> Tensor:
-    """(N,) tokens -> (N,) the place of each if the words of each line had the other order, before its `<eos>`.
+def reversed_order(tokens: Tensor) -> Tensor:
+    """(N,) tokens -> (N,) the indices that reverse the words of each line, before its `<eos>`.
 
-    The last line may be open. Turned twice, all are where they were.
+    The last line may lack `<eos>`. Reversing twice restores the order.
     """
     places, is_end = torch.arange(len(tokens)), tokens == EOS_ID
     ends = torch.cat([places[is_end], torch.tensor([len(tokens)])])

@@ -14,7 +14,7 @@ import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError, named_by
 from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Source
-from lmzoo.corpus.vocabulary import EOS_ID, UNK, turned
+from lmzoo.corpus.vocabulary import EOS_ID, UNK, reversed_order
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.lookup import entry, log_covered
 from lmzoo.labels.model import Opener, StateDict, packed, under, unpacked
@@ -67,7 +67,7 @@ class WordEncoder:
     def vectors(self, sentences: Sequence[Sentence]) -> Tensor:
         """(N, h) those of the words of sentences; a UserError for a word that it lacks, and has no `<unk>` for."""
         tokens = torch.tensor(self._tokens(sentences), dtype=torch.int64)
-        order = turned(tokens) if self.reverse else torch.arange(len(tokens))
+        order = reversed_order(tokens) if self.reverse else torch.arange(len(tokens))
         assert isinstance(self.model, Encoder)
         with evaluating(self.model):
             return embed_lines(self.model, tokens[order])[order][tokens != EOS_ID]

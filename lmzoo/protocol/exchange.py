@@ -14,7 +14,7 @@ from torch import Tensor
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import input_stream, sha256
 from lmzoo.corpus import Vocabulary
-from lmzoo.corpus.vocabulary import turned
+from lmzoo.corpus.vocabulary import reversed_order
 from lmzoo.protocol.perplexity import fault
 
 MOST_BYTES, HEADER = 16, 1 << 16
@@ -76,7 +76,7 @@ def read_logprobs(path: Path, split: str, tokens: Tensor, vocabulary: Vocabulary
         raise UserError(problem, "count each word and one <eos> a line, and name a run of that text")
     if checksum.lower() != text_sha256(tokens, vocabulary):
         problem, advice = f"is of another text of {split}, or other words, than the run", "name a run of that text"
-        if checksum.lower() == text_sha256(tokens[turned(tokens)], vocabulary):
+        if checksum.lower() == text_sha256(tokens[reversed_order(tokens)], vocabulary):
             problem = f"is of lines read from their {'beginning' if vocabulary.form.reverse else 'end'}, unlike the run"
             advice = "choose a file and runs of one direction (corpus.reverse)"
         raise UserError(f"{path}: {problem}", advice)

@@ -16,7 +16,7 @@ from lmzoo.commands import compare, demo, embed, evaluate, export, generate, ins
 from lmzoo.core.files import LONGEST_WORD
 from lmzoo.corpus import Vocabulary
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.vocabulary import turned
+from lmzoo.corpus.vocabulary import reversed_order
 from lmzoo.labels.dense import Dense
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Opener
@@ -173,7 +173,7 @@ def test_words_are_turned_line_by_line(tokens: list[int]):
     for number, line in enumerate(lines):
         expected += [*map(int, reversed(line)), *([0] if number < len(lines) - 1 else [])]
     given = torch.tensor(tokens, dtype=torch.int64)
-    order = turned(given)
+    order = reversed_order(given)
     assert given[order].tolist() == expected
     assert order[order].tolist() == [*range(len(tokens))]
 
