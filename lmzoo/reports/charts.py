@@ -79,7 +79,7 @@ def as_written(legend: Any) -> None:
         text.set_parse_math(False)
 
 
-def told(value: float) -> str:
+def format_tick(value: float) -> str:
     """A number beside a tick: 0.05, 80, 2,000, 50k, 3M."""
     for least, size, sign in ((1e9, 1e9, "bn"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if value >= least:
@@ -99,7 +99,7 @@ def logarithmic(axes: Any, which: str, most: int = 7, times: bool = False) -> No
     axis = getattr(axes, f"{which}axis")
     getattr(axes, f"set_{which}scale")("log")
     low, high = sorted(axis.get_view_interval())
-    ticks = {tick: told(tick) for tick in round_numbers(low, high, most)}
+    ticks = {tick: format_tick(tick) for tick in round_numbers(low, high, most)}
     if times and len(between := {tick: name for tick, name in TIMES.items() if low <= tick <= high}) > 1:
         ticks = between
     axis.set_major_locator(ticker.FixedLocator(list(ticks)))

@@ -13,7 +13,7 @@ from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.reading import entropy
 from lmzoo.models.lds.lds import LinearDynamicalSystem
-from lmzoo.reports.charts import charts, heat_map, logarithmic, rendered, told
+from lmzoo.reports.charts import charts, format_tick, heat_map, logarithmic, rendered
 
 SHOWN = 24
 """How many clusters or states the picture of transitions has."""
@@ -56,7 +56,7 @@ def picture_of_states(names: Sequence[str], matrix: Tensor, visits: Tensor, text
     with charts("--plot") as pyplot:
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.5, 5.2), width_ratios=(1.25, 1))
         bar = heat_map(left, matrix.numpy(), names, "Blues", 1, ticks=[0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.7, 1])
-        bar.ax.set_yticklabels([told(tick) for tick in bar.get_ticks()], fontsize=7)
+        bar.ax.set_yticklabels([format_tick(tick) for tick in bar.get_ticks()], fontsize=7)
         left.tick_params(labelsize=6.5)
         left.set(title="p(next | this)", xlabel="next", ylabel="this; the most visited first")
         right.plot(range(1, len(visits) + 1), visits.sort(descending=True).values.clamp_min(1e-3).numpy())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmzoo.core.errors import printable, shortened
 from lmzoo.protocol.difference import FrequencyBand
-from lmzoo.reports.charts import as_written, charts, rendered, told
+from lmzoo.reports.charts import as_written, charts, format_tick, rendered
 
 WORDS = 18
 """The most words of a sentence in a row of the picture."""
@@ -48,7 +48,7 @@ def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, ti
                           va="bottom" if gain > 0 else "top", fontsize=7)  # fmt: skip
         axes.axhline(0, color="#333333", linewidth=0.8)
         axes.margins(y=0.12)
-        axes.set_xticks(range(len(bands)), [told(band.least) for band in bands])
+        axes.set_xticks(range(len(bands)), [format_tick(band.least) for band in bands])
         axes.grid(visible=False, axis="x")
         axes.set_title(printable(title), pad=20, parse_math=False)
         axes.set_xlabel("occurrences of the word in train, at least; beside the bars the share of the tokens")

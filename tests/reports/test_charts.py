@@ -13,12 +13,12 @@ from lmzoo.reports.charts import (
     Name,
     charts,
     contrast,
+    format_tick,
     legible,
     logarithmic,
     place,
     rendered,
     round_numbers,
-    told,
 )
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -50,7 +50,7 @@ def test_there_are_always_two_to_seven_ticks(low: float, ratio: float):
 
 def test_numbers_are_told_shortly():
     values = (0.05, 1.5, 80, 2000, 50_000, 3e6, 2.5e9)
-    assert [told(value) for value in values] == ["0.05", "1.5", "80", "2,000", "50k", "3M", "2.5bn"]
+    assert [format_tick(value) for value in values] == ["0.05", "1.5", "80", "2,000", "50k", "3M", "2.5bn"]
 
 
 def test_an_axis_has_no_powers_and_no_other_ticks():
