@@ -6,8 +6,8 @@ from typing import Any
 from lmzoo.core.errors import UserError
 
 
-def needed(module: str, what: str, package: str, install: str | None = None) -> Any:
-    """A module of a package; a UserError that says what needs it, and how to install it, where it is missing.
+def import_optional(module: str, what: str, package: str, install: str | None = None) -> Any:
+    """Import a module of an optional package; raise a UserError with the command that installs it if it is missing.
 
     Args:
         install: what pip is to install, where that is not the package itself.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.extras import needed
+from lmzoo.core.extras import import_optional
 
 PIPES = {*map(Path, ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"))}
 """Where a shell has the pipes between its commands, as of ``<(zcat book.gz)``."""
@@ -174,7 +174,7 @@ def unpacked(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
     unpack: Callable[..., Any] = gzip.open
     damaged: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error)
     if form == "zstd":
-        zstd = needed("backports.zstd", f"{path}, a file of zstd,", "backports.zstd", "'lmzoo-torch[zstd]'")
+        zstd = import_optional("backports.zstd", f"{path}, a file of zstd,", "backports.zstd", "'lmzoo-torch[zstd]'")
         unpack, damaged = zstd.open, (EOFError, zstd.ZstdError)
     packed = _Counted(stream)
     try:

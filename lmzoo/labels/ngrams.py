@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.extras import needed
+from lmzoo.core.extras import import_optional
 from lmzoo.core.options import Bounds, Depth, Options, Probability, Seed, Size, configured
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, StateDict, labellers, packed, unpacked
@@ -62,7 +62,7 @@ class NGramLabeller(Labeller):
         ends = np.cumsum([0, *map(len, columns)])
         ones = np.ones(ends[-1])
         shape = (len(columns), len(self.grams))
-        sparse = needed("scipy.sparse", "labeller", "scikit-learn")
+        sparse = import_optional("scipy.sparse", "labeller", "scikit-learn")
         matrix = sparse.csr_matrix((ones, np.concatenate(columns), ends), shape)
         weights, bias = self.learnt(matrix, np.array([self.labels.index(s.labels[0]) for s in sentences]), seed)
         self.weights, self.bias = torch.from_numpy(weights).float().contiguous(), torch.from_numpy(bias).float()
@@ -110,7 +110,7 @@ class NaiveBayes(NGramLabeller):
         self.alpha = options.alpha
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
-        module = needed("sklearn.naive_bayes", "labeller", "scikit-learn")
+        module = import_optional("sklearn.naive_bayes", "labeller", "scikit-learn")
         model = module.MultinomialNB(alpha=self.alpha).fit(matrix, gold)
         return model.feature_log_prob_.T, model.class_log_prior_
 
@@ -133,7 +133,7 @@ class LogisticRegression(NGramLabeller):
         self.l2 = options.l2
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
-        linear = needed("sklearn.linear_model", "labeller", "scikit-learn")
+        linear = import_optional("sklearn.linear_model", "labeller", "scikit-learn")
         model = linear.LogisticRegression(C=1 / self.l2, max_iter=ITERATIONS, tol=1e-5).fit(matrix, gold)
         weights, bias = model.coef_.T, model.intercept_
         if len(bias) == 1:  # of two labels
@@ -168,7 +168,7 @@ class NBSVM(NGramLabeller):
         self.alpha, self.cost, self.beta = options.alpha, options.cost, options.beta
 
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
-        svm = needed("sklearn.svm", "labeller", "scikit-learn")
+        svm = import_optional("sklearn.svm", "labeller", "scikit-learn")
         columns, biases = [], []
         for k in range(len(self.labels)):
             p, q = (self.alpha + np.asarray(matrix[of].sum(0)).ravel() for of in (gold == k, gold != k))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from lmzoo.core.errors import UserError, one_line
-from lmzoo.core.extras import needed
+from lmzoo.core.extras import import_optional
 from lmzoo.core.options import Bounds, unfit
 from lmzoo.page import drawn, shown
 from lmzoo.page.examples import Example, example
@@ -392,4 +392,4 @@ def _condition(label: str) -> str | None:
 
 def imported() -> Any:
     """Gradio, which takes seconds to import; a UserError where it is not installed."""
-    return needed("gradio", "lmzoo demo", "gradio", "'lmzoo-torch[demo]'")
+    return import_optional("gradio", "lmzoo demo", "gradio", "'lmzoo-torch[demo]'")

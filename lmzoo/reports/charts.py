@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lmzoo.core.errors import UserError, printable
-from lmzoo.core.extras import needed
+from lmzoo.core.extras import import_optional
 
 STYLE = Path(__file__).with_name("paper.mplstyle")
 
@@ -37,7 +37,7 @@ def charts(what: str, changes: Mapping[str, Any] | None = None) -> Iterator[Any]
 
     Raises: UserError where Matplotlib is missing.
     """
-    needed("matplotlib", what, "matplotlib").use("agg")
+    import_optional("matplotlib", what, "matplotlib").use("agg")
     pyplot = importlib.import_module("matplotlib.pyplot")
     with pyplot.style.context([str(STYLE), dict(changes or {})]):
         before = set(pyplot.get_fignums())
@@ -54,7 +54,7 @@ def picture_format(file: Path) -> str:
     Raises: UserError for one that Matplotlib does not know, and where Matplotlib is missing.
     """
     form = file.suffix.removeprefix(".").lower() or "png"
-    needed("matplotlib", str(file), "matplotlib")
+    import_optional("matplotlib", str(file), "matplotlib")
     known = sorted(importlib.import_module("matplotlib.backend_bases").FigureCanvasBase.get_supported_filetypes())
     if form not in known:
         raise UserError(f"--plot {file}: .{form} is no format of a picture", f"there are: {', '.join(known)}")

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from lmzoo.core.errors import UserError, printable, shortened
-from lmzoo.core.extras import needed
+from lmzoo.core.extras import import_optional
 from lmzoo.corpus import Corpus
 from lmzoo.reports.charts import as_written, charts, rendered
 from lmzoo.runs.directory import Run
@@ -161,7 +161,7 @@ def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
         raise UserError("the vectors have a single dimension, and a map has two", "learn vectors of more dimensions")
     if perplexity >= len(matrix):
         raise UserError(f"--perplexity {perplexity:g}: must be below the number of words, {len(matrix)}", "lower it")
-    manifold: Any = needed("sklearn.manifold", "lmzoo map", "scikit-learn")
+    manifold: Any = import_optional("sklearn.manifold", "lmzoo map", "scikit-learn")
     found = manifold.TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit(matrix).numpy())
     low, high = found.min(0), found.max(0)
     return (found - low) / (high - low)

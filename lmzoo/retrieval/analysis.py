@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, nearest
-from lmzoo.core.extras import needed
+from lmzoo.core.extras import import_optional
 from lmzoo.core.files import read_text
 
 STOP_WORDS = Path(__file__).with_name("stop_words.txt")
@@ -23,7 +23,7 @@ def stemmer(name: str) -> Callable[[str], str]:
     if name == "none":
         return str
     install = "'lmzoo-torch[retrieval]', or ask for --stem none"
-    snowballstemmer = needed("snowballstemmer", f"--stem {name}", "snowballstemmer", install)
+    snowballstemmer = import_optional("snowballstemmer", f"--stem {name}", "snowballstemmer", install)
     if name not in (names := [*snowballstemmer.algorithms(), "none"]):
         raise UserError(f"--stem {name}: no such stemmer", nearest(name, names))
     return snowballstemmer.stemmer(name).stemWord

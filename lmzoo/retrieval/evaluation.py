@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.extras import needed
+from lmzoo.core.extras import import_optional
 from lmzoo.retrieval.formats import Judgements, Ranking
 
 MEASURES = {"MAP": "map", "nDCG@10": "ndcg_cut_10", "P@10": "P_10"}
@@ -18,7 +18,7 @@ def measured(judgements: Judgements, rankings: Mapping[str, Ranking]) -> np.ndar
 
     As in trec_eval, documents with equal scores count in the order of their names, the last first.
     """
-    pytrec_eval = needed("pytrec_eval", "--qrels", "pytrec_eval", "'lmzoo-torch[retrieval]'")
+    pytrec_eval = import_optional("pytrec_eval", "--qrels", "pytrec_eval", "'lmzoo-torch[retrieval]'")
     judged = judged_queries(judgements, rankings)
     evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judgements[q]) for q in judged}, set(MEASURES.values()))
     figures: dict[str, Any] = evaluator.evaluate({query: dict(rankings[query]) for query in judged})
