@@ -13,7 +13,7 @@ import numpy as np
 
 from lmzoo.cli.command import CommandParser, check_output, warn
 from lmzoo.commands import COMMANDS
-from lmzoo.core.disk_cache import kept
+from lmzoo.core.disk_cache import disk_cached
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Size
@@ -112,7 +112,7 @@ def _packed(file: Path, options: list[Any], words: Callable[[str], list[str]]) -
     for record in documents.items():
         digest.update(json.dumps(record).encode())
     key = json.dumps([VERSION, *options, digest.hexdigest()]).encode()
-    return kept("index", key, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
+    return disk_cached("index", key, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
 
 
 def _left_out(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:

@@ -22,8 +22,8 @@ def cache_folder() -> Path:
     return (Path(shared) if shared else Path.home() / ".cache") / "lmzoo"
 
 
-def kept(kind: str, key: bytes, compute: Callable[[], bytes]) -> memoryview:
-    """A result, mapped from `cache_folder` if it is there, else computed and written to it, if that can be written.
+def disk_cached(kind: str, key: bytes, compute: Callable[[], bytes]) -> memoryview:
+    """A result, mapped from `cache_folder` if cached, else computed, and cached if the folder is writable.
 
     Args:
         kind: the first part of the file's name.
@@ -45,8 +45,8 @@ def kept(kind: str, key: bytes, compute: Callable[[], bytes]) -> memoryview:
 
 
 @contextlib.contextmanager
-def alone(name: str) -> Iterator[Path | None]:
-    """A file of `cache_folder`, which one process at a time may make; None where the folder cannot be written."""
+def exclusive_lock(name: str) -> Iterator[Path | None]:
+    """The path of a file in `cache_folder`, locked for one process at a time; None if the folder is not writable."""
     with contextlib.ExitStack() as stack:
         path = None
         try:

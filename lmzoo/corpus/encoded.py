@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.disk_cache import alone, cache_folder, kept
+from lmzoo.core.disk_cache import cache_folder, disk_cached, exclusive_lock
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import atomic_stream, read_pieces, sha256, text_blocks
 from lmzoo.core.progress import MB, Bar
@@ -115,7 +115,9 @@ def text_checksums(files: Sequence[Path], form: Form) -> Checksums | None:
            for f, s in zip(files, stats, strict=True)]  # fmt: skip
     changed = max(max(s.st_mtime, s.st_ctime) for s in stats)
     unsettled = time.time() - changed < SETTLED
-    return Checksums(*json.loads(compute() if unsettled else bytes(kept("sha256", json.dumps(key).encode(), compute))))
+    return Checksums(
+        *json.loads(compute() if unsettled else bytes(disk_cached("sha256", json.dumps(key).encode(), compute)))
+    )
 
 
 def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vocabulary | Limits) -> Encoded:
@@ -138,7 +140,7 @@ def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vo
     name = f"text-{sha256(json.dumps([VERSION, sums, _key(form), scores, of_words]).encode())}"
     if cached := _cached(name, sums):
         return cached
-    with alone(name) as path:
+    with exclusive_lock(name) as path:
         return _cached(name, sums) or _encode(files, sums, form, words, path)
 
 
@@ -159,7 +161,7 @@ def learnt_pieces(files: Sequence[Path], sums: Checksums | None, form: Form) -> 
         return json.dumps(dict(learnt(lines, cast(Kind, form.unit), form.subwords).scores)).encode()
 
     key = json.dumps([VERSION, sums, _key(form)]).encode()
-    return Subwords(cast(Kind, form.unit), json.loads(bytes(kept("subwords", key, compute))))
+    return Subwords(cast(Kind, form.unit), json.loads(bytes(disk_cached("subwords", key, compute))))
 
 
 def _key(form: Form) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmzoo.core.disk_cache import alone
+from lmzoo.core.disk_cache import exclusive_lock
 from lmzoo.core.errors import UserError, counted
 from lmzoo.core.files import TABLES, atomic_stream, read_pieces, text_blocks, text_ending
 from lmzoo.corpus.encoded import text_checksums
@@ -106,7 +106,7 @@ def _lines(file: Path, form: Form) -> int:
 def _part(file: Path, sha256: str, begin: int, end: int, form: Form, asked: str) -> Path:
     """A file of the cache with some lines of another, numbered from 0; a table is known as one by its name."""
     ending = text_ending(file) if text_ending(file) in TABLES else ".txt"
-    with alone(f"lines-{sha256}-{begin}-{end}{ending}") as path:
+    with exclusive_lock(f"lines-{sha256}-{begin}-{end}{ending}") as path:
         if path is None:
             raise UserError(f"{asked}: no folder can keep the parts", "set LMZOO_CACHE to one that can be written to")
         if not path.exists():

@@ -139,7 +139,7 @@ class Run(Files):
         return {split: {checksum, *files.get(split, ())} for split, checksum in begun_with["sha256"].items()}
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive_lock(self) -> Iterator[None]:
         """Keep other processes out of the folder, which is made where there is none; a UserError where that cannot be.
 
         After an error whatever `begin` has added is removed, unless something has been learnt by then.
@@ -173,7 +173,7 @@ class Run(Files):
         return error.errno in _NO_ROOM or own in (file, *file.parents) or file in own.parents
 
     def begin(self, config: Mapping[str, Any], corpus: Corpus, made_from: Origins) -> None:
-        """Write what a run has from its start, or note that it goes on. Call it inside `alone`."""
+        """Write what a run has from its start, or note that it goes on. Call it inside `exclusive_lock`."""
         for name in FILES:
             for left_by_a_kill in self.path.glob(f".{name}.*.part"):
                 left_by_a_kill.unlink()

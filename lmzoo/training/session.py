@@ -133,7 +133,7 @@ def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, A
     config = {**config, **learner.prepare(board)}
     with contextlib.ExitStack() as stack:
         if ranks.is_main():
-            stack.enter_context(run.alone())
+            stack.enter_context(run.exclusive_lock())
             if results := finished():  # again, as another process may have worked here since
                 return results
             stack.enter_context(logging_to(run.path / "train.log"))

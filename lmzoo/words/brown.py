@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.disk_cache import kept
+from lmzoo.core.disk_cache import disk_cached
 from lmzoo.core.errors import UserError
 from lmzoo.core.progress import tracked
 from lmzoo.corpus.vocabulary import EOS_ID
@@ -173,11 +173,11 @@ def average_mutual_information(tokens: Tensor, cluster: Tensor) -> float:
 
 
 def cached_brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: str = "clusters") -> Tensor:
-    """`brown_clusters`, kept on disk as `kept` does."""
+    """`brown_clusters`, kept on disk as `disk_cached` does."""
     tokens = tokens.long()  # words times words exceed int32
     key = f"{VERSION} {vocabulary_size} {clusters} ".encode() + tokens.cpu().numpy().tobytes()
 
     def compute() -> bytes:
         return brown_clusters(tokens, vocabulary_size, clusters, option).cpu().numpy().astype("<i8").tobytes()
 
-    return torch.from_numpy(np.frombuffer(kept("brown", key, compute), dtype="<i8").copy()).to(tokens.device)
+    return torch.from_numpy(np.frombuffer(disk_cached("brown", key, compute), dtype="<i8").copy()).to(tokens.device)

@@ -284,7 +284,7 @@ def test_who_starts_at_once_waits_for_the_first(kept: Path):
     first = encoded.encoded([Path("train")], known, *given)
     (entry,) = set(kept.glob("text-*[0-9a-f]"))
     moved = entry.rename(kept / "moved")
-    with disk_cache.alone(entry.name):  # as another process would
+    with disk_cache.exclusive_lock(entry.name):  # as another process would
         waiting = threading.Thread(target=lambda: found.append(encoded.encoded([Path("absent")], known, *given)))  # type: ignore[arg-type]
         waiting.start()
         waiting.join(0.1)
