@@ -187,11 +187,11 @@ def _named(config: DictConfig, given: Sequence[str], names: Callable[[str], str]
     """
     with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
         from lmzoo.runs.naming import run_folder
-        from lmzoo.runs.taken import renamed, taken
+        from lmzoo.runs.taken import inherited_options, renamed
     resolved: Any = OmegaConf.to_container(config, resolve=True)
     options = renamed(resolved, names)
     settings = HydraConfig.get()
-    if TAKEN in settings.runtime.choices and (groups := taken(options)):
+    if TAKEN in settings.runtime.choices and (groups := inherited_options(options)):
         source = sha256(json.dumps(groups).encode())
         ConfigStore.instance().store(source, groups, TAKEN, "_global_")
         config = compose(str(settings.job.config_name), [*given, f"{TAKEN}={source}"])

@@ -14,7 +14,7 @@ from lmzoo.core.errors import UserError, one_line, plain, printable
 from lmzoo.core.files import sha256
 from lmzoo.reports.table import aligned, csv_bytes, markdown_table, plain_markdown
 from lmzoo.runs.directory import Run
-from lmzoo.runs.identity import decisive
+from lmzoo.runs.identity import result_options
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
 from lmzoo.runs.listing import TABLE, note
 from lmzoo.runs.results import finite, perplexities
@@ -93,7 +93,7 @@ class Entry:
             raise UserError("word vectors", "lmzoo probe compares them")
         if results is None:
             return None
-        options = decisive(config, steps=results.get("checks") != [])
+        options = result_options(config, steps=results.get("checks") != [])
         words, checksums = run.lines("vocabulary.txt"), run.trained_on()["sha256"]
         if kind_of(results) is LABELS:
             of_task = [options.get(f"task.{key}") for key in ("label", "folds", "seed")]

@@ -90,7 +90,7 @@ def registries(config: Mapping[str, Any]) -> tuple[Registry, ...]:
     return models, corpora
 
 
-def decisive(config: Mapping[str, Any], steps: bool) -> dict[str, Any]:
+def result_options(config: Mapping[str, Any], steps: bool) -> dict[str, Any]:
     """The options that results depend on, flattened.
 
     Args:
@@ -103,7 +103,7 @@ def decisive(config: Mapping[str, Any], steps: bool) -> dict[str, Any]:
 def effective(config: Mapping[str, Any]) -> dict[str, Any]:
     """The options that results depend on beside the others that the configuration has, flattened."""
     idle = without_effect(config)
-    return {key: value for key, value in decisive(config, steps=True).items() if key not in idle}
+    return {key: value for key, value in result_options(config, steps=True).items() if key not in idle}
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -111,7 +111,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
     ``trainer.precision=auto`` is whatever a run began with.
     """
-    before, after = decisive(old, steps=True), decisive(new, steps=True)
+    before, after = result_options(old, steps=True), result_options(new, steps=True)
     if "trainer.precision" in before and after.get("trainer.precision") == "auto":
         before["trainer.precision"] = "auto"
     differing = [key for key in {**before, **after} if before.get(key, "absent") != after.get(key, "absent")]

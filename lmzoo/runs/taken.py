@@ -25,8 +25,8 @@ def renamed(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, 
     return groups
 
 
-def taken(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The options that take the place of defaults, by group.
+def inherited_options(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The options inherited from other runs in place of defaults, by group.
 
     ``model`` has those of the run ``trainer.from``, but for names of what that was made from itself. ``corpus`` has
     those that say how the run ``corpus.vocabulary`` made words of its text. A run that has begun keeps what it took

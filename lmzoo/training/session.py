@@ -19,7 +19,7 @@ from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
 from lmzoo.reports.board import Board
 from lmzoo.runs.directory import Run
-from lmzoo.runs.identity import decisive, given_without_effect
+from lmzoo.runs.identity import given_without_effect, result_options
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, kind_of, summary
 from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import logging_to
@@ -165,7 +165,7 @@ def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, A
 
 def _publish(kind: Kind, config: Mapping[str, Any], results: Mapping[str, Any], learner: Learner, board: Board) -> None:
     """Show a finished run in TensorBoard. This comes before ``results.json``, after which nothing is done again."""
-    options = decisive(config, steps=results.get("checks") != [])
+    options = result_options(config, steps=results.get("checks") != [])
     first = {"Kind": kind.noun.removeprefix("a "), "Name": options.pop(f"{kind.learner}.name")}
     metrics = {
         _tag(kind, name, results): value for name, value in kind.figures(results).items() if math.isfinite(value)
