@@ -1,4 +1,4 @@
-"""What a run knows of texts by way of the runs that it is made from."""
+"""Texts that a run has seen through the runs that it is made from."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from lmzoo.corpus.corpus import SAY_LESS, SPLITS
 from lmzoo.runs.directory import Run
 
 
-def foreknown(sources: Mapping[str, Sequence[str]], corpus: Corpus) -> Iterator[str]:
-    """Warnings of ``sources``, by option, that have learnt from a text that is measured here, or were chosen with test.
+def leakage_warnings(sources: Mapping[str, Sequence[str]], corpus: Corpus) -> Iterator[str]:
+    """Warnings of ``sources``, by option, that were trained on valid or test text of the corpus, or selected on test.
 
     What the corpus has in common with itself is among `Corpus.warnings`.
     """

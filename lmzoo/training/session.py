@@ -23,7 +23,7 @@ from lmzoo.runs.identity import given_without_effect, result_options
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, kind_of, summary
 from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import logging_to
-from lmzoo.runs.made_from import foreknown
+from lmzoo.runs.made_from import leakage_warnings
 from lmzoo.runs.provenance import origins
 from lmzoo.training.progress import Progress
 
@@ -117,7 +117,7 @@ def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, A
     notes = [*given_without_effect(config, given)]
     corpus = learner.corpus
     made_from = origins(learner.sources, corpus.vocabulary.form.unit)
-    warnings = [*corpus.warnings, *foreknown(learner.sources, corpus)]
+    warnings = [*corpus.warnings, *leakage_warnings(learner.sources, corpus)]
 
     def finished() -> dict[str, Any] | None:
         run.check(config)
