@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError, own_place
 from lmzoo.corpus import EOS_ID, Corpus, load_corpus
-from lmzoo.protocol.model import LanguageModel, State, learnt_numbers
+from lmzoo.protocol.model import LanguageModel, State, num_parameters
 from lmzoo.protocol.state_dict import restored, without_numbers
 from lmzoo.runs.loading import hand_over
 
@@ -259,7 +259,7 @@ def wrong_input(subject: Subject) -> None:
 
 def size(subject: Subject) -> None:
     """parameters, and the tables that `learnt` names, are what it has learnt"""
-    if learnt_numbers(subject.model) is None:
+    if num_parameters(subject.model) is None:
         raise BrokenRuleError("there are none", "name in `learnt` the tensors that estimate fills")
 
 

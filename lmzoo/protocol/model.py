@@ -52,7 +52,7 @@ class LanguageModel(nn.Module, ABC):
     is a UserError."""
 
     learnt: ClassVar[Sequence[str]] = ()
-    """The tensors beside the parameters that are learnt from a text, such as counted tables; see `learnt_numbers`."""
+    """The tensors beside the parameters that are learnt from a text, such as counted tables; see `num_parameters`."""
 
     random: bool = True
     """Whether `estimate` draws random numbers. If not, the seed of a model without parameters has no effect."""
@@ -145,11 +145,10 @@ class LanguageModel(nn.Module, ABC):
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
 
 
-def learnt_numbers(model: nn.Module) -> int | None:
-    """How many numbers a model has learnt from texts, those of the models that it is made of among them.
+def num_parameters(model: nn.Module) -> int | None:
+    """Number of learned parameters and table entries, submodels included; None if there are neither.
 
-    They are the parameters and the entries of all that ``learnt`` names, of n-grams the probabilities and the backoffs.
-    None where there are neither, since such a model does not say what it has learnt.
+    Table entries are those of the tensors that ``learnt`` names: of n-grams, probabilities and backoffs.
     """
     sizes = {}
     for module in model.modules():

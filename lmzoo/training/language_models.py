@@ -16,7 +16,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.conditions import label_counts
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.protocol.abilities import HasLogZ
-from lmzoo.protocol.model import LanguageModel, learnt_numbers, models
+from lmzoo.protocol.model import LanguageModel, models, num_parameters
 from lmzoo.protocol.perplexity import Score, fault, perplexity, score, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.reports.board import Board
@@ -155,7 +155,7 @@ def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
     figures: dict[str, Any] = {
         "corpus": corpus.name,
         "context": corpus.context,
-        "parameters": learnt_numbers(model),
+        "parameters": num_parameters(model),
         "perplexity": {split: finite(each.perplexity) for split, each in scores.items()},
         "tokens": {split: each.tokens for split, each in scores.items()},
         "train_perplexity": progress.checks[-1]["train"] if progress.checks else None,

@@ -20,7 +20,7 @@ from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.models.ngram.arpa_file import write_arpa
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.decoding import Decoding
-from lmzoo.protocol.model import LanguageModel, State, learnt_numbers, models
+from lmzoo.protocol.model import LanguageModel, State, models, num_parameters
 from lmzoo.protocol.perplexity import text_logprobs
 from lmzoo.protocol.sampling import beam_search, sample
 
@@ -118,14 +118,14 @@ def test_every_model_cites_its_source():
 
 
 def test_every_model_says_how_many_numbers_it_has_learnt(model: LanguageModel):
-    numbers = learnt_numbers(model)
+    numbers = num_parameters(model)
     assert numbers is not None
     assert numbers >= sum(parameter.numel() for parameter in model.parameters())
     if isinstance(model, HMM):
         Z, V = model.states, model.vocabulary_size
         assert numbers == Z + Z * Z + V * Z
     elif isinstance(model, Mixture):
-        assert numbers == len(model.weights) + sum(learnt_numbers(part) or 0 for part in model.components)
+        assert numbers == len(model.weights) + sum(num_parameters(part) or 0 for part in model.components)
     elif isinstance(model, LogLinear):
         assert numbers == len(model.exponential.pairs)
 
