@@ -117,7 +117,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         tables = self.current()
         chain = self.chain(tokens, state, tables)
-        logprobs, beliefs = blocks.course(*chain[:4])
+        logprobs, beliefs = blocks.forward_pass(*chain[:4])
         if self.training:
             self.note(tokens, state, tables, chain, beliefs)
         last = to_device_async(on_host(chain.block)[:, -1], self.device)

@@ -122,12 +122,12 @@ def forward(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tu
         (B, T) log p(x_t | x_<t) and the (B, S) log-belief after the last token, both differentiable. A token that is
         impossible has -inf and no gradient, and so has every token after it.
     """
-    logprobs, beliefs = course(belief, tiles, pair, emission)
+    logprobs, beliefs = forward_pass(belief, tiles, pair, emission)
     return logprobs, beliefs[-1]
 
 
-def course(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
-    """`forward` with all log-beliefs, (T + 1, B, S), the first of them that before the window."""
+def forward_pass(belief: Tensor, tiles: Tensor, pair: Tensor, emission: Tensor) -> tuple[Tensor, Tensor]:
+    """`forward` with the log-beliefs of all steps, (T + 1, B, S); the first is the one before the window."""
     with torch.autocast(tiles.device.type, enabled=False):
         result: Any = _Forward.apply(belief, tiles, pair, emission)
     return result
