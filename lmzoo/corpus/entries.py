@@ -17,7 +17,7 @@ from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.encoded import Limits, encoded, learnt_pieces, text_checksums
 from lmzoo.corpus.form import Form, FormOptions
-from lmzoo.corpus.held_out import parted, share
+from lmzoo.corpus.held_out import share, split_holdout
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.own import named_after, read_vocabulary, text_files
 from lmzoo.corpus.sources import Pinned, fetch_splits
@@ -199,7 +199,7 @@ def text(options: TextOptions) -> Corpus:
     if not shares:
         corpus = read(name, context, files, form, words)
     else:
-        parts = parted(files, shares, form)
+        parts = split_holdout(files, shares, form)
         with parts.named():
             corpus = read(name, context, parts.files, form, words)
         of_files = corpus.of_files | {"train": [*corpus.of_files["train"], *parts.whole]}

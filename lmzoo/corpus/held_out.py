@@ -52,8 +52,8 @@ def share(named: object) -> float | None:
     return float(number[1]) / 100 if number else None
 
 
-def parted(files: Files, shares: Mapping[str, float], form: Form) -> Parted:
-    """Files of splits, with those that are a share of train's lines: the last lines, valid before test.
+def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Parted:
+    """Files of the splits, in which held-out shares are the last lines of train, valid before test.
 
     Args:
         files: of the other splits, train among them.
