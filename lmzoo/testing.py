@@ -14,7 +14,7 @@ from lmzoo.core.errors import UserError, own_place
 from lmzoo.corpus import EOS_ID, Corpus, load_corpus
 from lmzoo.protocol.model import LanguageModel, State, num_parameters
 from lmzoo.protocol.state_dict import restored, without_numbers
-from lmzoo.runs.loading import hand_over
+from lmzoo.runs.loading import load_sources
 
 ROWS, COLUMNS = 3, 20
 """The batch of valid on which a model is checked."""
@@ -93,7 +93,7 @@ def subject(build: Callable[[], LanguageModel], corpus: Corpus, seed: int = 0) -
         raise UserError(f"valid of {corpus.name} has {len(valid)} tokens", f"take one of {ROWS * COLUMNS} or more")
     torch.manual_seed(seed)
     model = build()
-    hand_over(model, corpus)
+    load_sources(model, corpus)
     model.estimate(corpus)
     return Subject(model.eval(), valid.view(ROWS, COLUMNS), build)
 

@@ -60,8 +60,8 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     return model.to(where).eval(), vocabulary
 
 
-def hand_over(model: LanguageModel, corpus: Corpus) -> None:
-    """Give a new model of a corpus the trained runs that it starts from; errors as `trained` has them."""
+def load_sources(model: LanguageModel, corpus: Corpus) -> None:
+    """Load the trained runs that a new model starts from into it; errors as those of `trained`."""
     if model.starts_from is not None:
         option, folders = model.starts_from
         model.inherit([trained(folder, corpus, option) for folder in folders])

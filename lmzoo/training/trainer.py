@@ -19,7 +19,7 @@ from lmzoo.corpus.windows import Window
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
-from lmzoo.runs.loading import hand_over, hand_over_teacher, start_from
+from lmzoo.runs.loading import hand_over_teacher, load_sources, start_from
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent
 from lmzoo.training.loop import Loop
@@ -162,7 +162,7 @@ class Trainer(Loop):
         if self.options.from_ is not None:
             start_from(self.model, self.corpus, self.options.from_, self.run.config()["model"])
         else:
-            hand_over(self.model, self.corpus)
+            load_sources(self.model, self.corpus)
             with ExitStack() as stack:
                 if ranks.world_size() == 1:  # several may not iterate alike, so none of them saves iterations
                     self.stopped = stack.enter_context(stop_signals(lambda: self.iterating))

@@ -14,7 +14,7 @@ from lmzoo.models.combined.cache import Cache
 from lmzoo.protocol.abilities import HasVectors
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
-from lmzoo.runs.loading import hand_over, load
+from lmzoo.runs.loading import load, load_sources
 
 TEXT = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 0, 3, 1, 4, 1, 5, 9, 2, 0])
 
@@ -22,7 +22,7 @@ TEXT = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 0, 3, 1, 4, 1, 5, 9, 2, 0]
 def cache(run: str, corpus: Corpus, weight: float, **changed: float) -> Cache:
     options = {"name": "cache", "run": run, "size": 6, "theta": 0.0} | changed
     model = models.build(options, vocabulary_size=len(corpus.vocabulary)).eval()
-    hand_over(model, corpus)
+    load_sources(model, corpus)
     model.weight.fill_(weight)
     return model
 

@@ -11,7 +11,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.dynamic import Dynamic
 from lmzoo.protocol.model import LanguageModel, models
-from lmzoo.runs.loading import hand_over, load
+from lmzoo.runs.loading import load, load_sources
 
 SEGMENT = 5
 
@@ -20,7 +20,7 @@ def dynamic(run: str, corpus: Corpus, **changed: float | str) -> Dynamic:
     options = {"name": "dynamic", "run": run, "rule": "sgd", "rate": 2.0, "decay": 0.1, "segment": SEGMENT}
     options |= {"epsilon": 1e-4} | changed
     model = models.build(options, vocabulary_size=len(corpus.vocabulary)).eval()
-    hand_over(model, corpus)
+    load_sources(model, corpus)
     model.estimate(corpus)
     return model
 
@@ -37,7 +37,7 @@ def over(inner: LanguageModel, options: dict, corpus: Corpus, **changed: float |
 def neural_cache(run: str, corpus: Corpus) -> tuple[LanguageModel, dict]:
     options = completed({"name": "cache", "run": run, "size": 50, "theta": 0.3}, "model")
     model = models.build(options, vocabulary_size=len(corpus.vocabulary)).eval()
-    hand_over(model, corpus)
+    load_sources(model, corpus)
     model.weight.fill_(0.3)
     return model, options
 

@@ -19,13 +19,13 @@ from lmzoo.protocol.lines import known_words
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
-from lmzoo.runs.loading import hand_over
+from lmzoo.runs.loading import load_sources
 
 
 def mixture(runs: list[str], corpus: Corpus, per: str, weights: list[float] | None = None) -> Mixture:
     options = {"name": "mixture", "runs": runs, "per": per}
     model = models.build(options, vocabulary_size=len(corpus.vocabulary)).eval()
-    hand_over(model, corpus)
+    load_sources(model, corpus)
     model.estimate(corpus)
     if weights:
         model.weights.copy_(torch.tensor(weights))
