@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, RunFolder, bounded, check_output, open_run, warn, warn_of
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, counted, named_by, printable
+from lmzoo.core.errors import UserError, named_by, pluralize, printable
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Seed
 from lmzoo.corpus import Corpus
@@ -71,7 +71,7 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
         measured, beside = Score(model.logprobs[split]), model.context
         if model.known is not None and (unknown := int((~model.known[tokens]).sum())) and not model.whole_sentences:
             of_known = Score(model.logprobs[split][model.known[tokens]]).perplexity
-            beside += f", without its {counted(unknown, 'unknown word')} {of_known:.2f}"
+            beside += f", without its {pluralize(unknown, 'unknown word')} {of_known:.2f}"
         if measured.impossible:
             raise UserError(f"{model.path}: {measured.impossible:,} tokens of {split} have probability 0", "smooth it")
         lines.append(f"{name}  {measured.perplexity:.2f}  {model.path}{beside}")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output, open_run, require_kind, warn, warn_of
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, counted, printable
+from lmzoo.core.errors import UserError, pluralize, printable
 from lmzoo.core.files import output_stream
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS_ID, Vocabulary
@@ -140,7 +140,7 @@ def main() -> int:
 
     if options.file:
         dimensions = write(noted(), options.file)
-        size = f"{counted(counts['words'], 'token')} of {counted(counts['lines'], 'line')}"
+        size = f"{pluralize(counts['words'], 'token')} of {pluralize(counts['lines'], 'line')}"
         print(f"{size}, {dimensions} dimensions each")
         return 0
     words, lines, embeddings = zip(*((part.words, part.lines, part.embeddings) for part in noted()), strict=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lmzoo.cli.command import CommandParser, check_tokenize, open_run, text_file, tokenized, warn
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, counted, for_output
+from lmzoo.core.errors import UserError, for_output, pluralize
 from lmzoo.core.files import NUMBER, read_lines
 from lmzoo.protocol.lines import scored, unknown_warning
 
@@ -48,7 +48,7 @@ def hypotheses(lines: Sequence[str], where: str) -> list[Hypothesis]:
             raise UserError(f"{where}, line {number}: has a score that is not finite")
         if len(entry.scores) != len(entries[0].scores):
             wanted = f"and line 1 has {len(entries[0].scores)}"
-            raise UserError(f"{where}, line {number}: has {counted(len(entry.scores), 'score')}, {wanted}")
+            raise UserError(f"{where}, line {number}: has {pluralize(len(entry.scores), 'score')}, {wanted}")
     if all(NUMBER.fullmatch(entry.text) for entry in entries):
         raise UserError(f"{where}: every text is a number, so ids are missing", "write 'id ||| text ||| score …'")
     return entries
@@ -160,10 +160,10 @@ def _read_command_line() -> tuple[argparse.Namespace, list[Hypothesis], list[str
     references = tokenized(arguments, read_lines(arguments.tune)) if arguments.tune else []
     ids = len({entry.key for entry in entries})
     if arguments.tune and (arguments.weights or len(references) != ids):
-        given = f"{arguments.tune} has {counted(len(references), 'line')} for {counted(ids, 'id')}"
+        given = f"{arguments.tune} has {pluralize(len(references), 'line')} for {pluralize(ids, 'id')}"
         raise UserError(f"--tune: {given}", "give a reference a line for each, and no --weights")
     arguments.weights = arguments.weights or [1.0] * scores
     if len(arguments.weights) != scores or not all(map(math.isfinite, arguments.weights)):
-        raise UserError(f"--weights: give {counted(scores, 'number')}, the first for log p")
+        raise UserError(f"--weights: give {pluralize(scores, 'number')}, the first for log p")
     texts = tokenized(arguments, [entry.text for entry in entries])
     return arguments, [entry._replace(text=text) for entry, text in zip(entries, texts, strict=True)], references

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lmzoo.cli.command import CommandParser, check_output, check_tokenize, open_run, text_file, warn, warn_of
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, counted, for_output, printable_json
+from lmzoo.core.errors import UserError, for_output, pluralize, printable_json
 from lmzoo.core.files import write_output
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
@@ -249,8 +249,9 @@ class Sums:
         known = self.tokens - self.unknown
         ppl1 = f"{perplexity(self.logprob_of_known, known - self.lines):.2f}" if known > self.lines else "undefined"
         return (
-            f"{counted(self.tokens, 'token')} in {counted(self.lines, 'line')}: log p {self.logprob * nats:.4f} {unit}"
-            f", perplexity {perplexity(self.logprob, self.tokens):.2f}; without {counted(self.unknown, 'unknown word')}"
+            f"{pluralize(self.tokens, 'token')} in {pluralize(self.lines, 'line')}: "
+            f"log p {self.logprob * nats:.4f} {unit}, perplexity {perplexity(self.logprob, self.tokens):.2f}; "
+            f"without {pluralize(self.unknown, 'unknown word')}"
             f" {self.logprob_of_known * nats:.4f}, {perplexity(self.logprob_of_known, known):.2f} (ppl; ppl1, which "
             f"counts no ends of lines: {ppl1})"
             + ("; the model has no <unk>, so that unknown words have probability 0" if impossible else "")

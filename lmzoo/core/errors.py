@@ -45,7 +45,7 @@ def plain(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """``1 line`` or ``2,000 lines``."""
     return f"{number:,} {noun}" + "s" * (number != 1)
 

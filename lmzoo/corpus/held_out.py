@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lmzoo.core.disk_cache import exclusive_lock
-from lmzoo.core.errors import UserError, counted
+from lmzoo.core.errors import UserError, pluralize
 from lmzoo.core.files import TABLES, atomic_stream, read_pieces, text_blocks, text_ending
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
@@ -74,7 +74,7 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Part
             for _ in read_pieces(file, of_words=form.spaced):  # it tells an empty text, and carriage returns alone
                 pass
     if not all(sizes.values()) or sum(sizes.values()) >= sum(lines):
-        raise UserError(f"{asked}: train has {counted(sum(lines), 'line')}, too few", "name a file for each split")
+        raise UserError(f"{asked}: train has {pluralize(sum(lines), 'line')}, too few", "name a file for each split")
     parts: dict[Path, tuple[Path, int]] = {}
     whole, splits, notes, begin = [], dict(files), {}, 0
     for split, size in {"train": sum(lines) - sum(sizes.values()), **sizes}.items():

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmzoo.core.errors import UserError, counted, shortened
+from lmzoo.core.errors import UserError, pluralize, shortened
 from lmzoo.core.files import text_ending
 from lmzoo.labels.formats import LabelledText, Layout, Parted, Place, Sentence, is_stranger, whole_lines
 
@@ -166,7 +166,9 @@ class ColumnText(LabelledText):
             elif not line.startswith("#"):
                 if (width := len(self._fields(number))) != self.width:
                     first = f"line {ordinary[0] + 1} has {self.width}"
-                    raise self._wrong(number, f"has {counted(width, 'column')}, and {first}; {parted_by}", WORD_A_LINE)
+                    raise self._wrong(
+                        number, f"has {pluralize(width, 'column')}, and {first}; {parted_by}", WORD_A_LINE
+                    )
                 rows[-1].append(number)
             elif self._is_word(number, not rows[-1], lambda label: label in labels or label == "#" or is_label(label)):
                 rows[-1].append(number)
@@ -220,7 +222,7 @@ class ColumnText(LabelledText):
             few = f"has {self.width} of the {needed} columns that are needed"
             raise self._wrong(number, few, f"{names}; {parted_by}")
         if not self.labelled and self.train and self.width not in (label, self.train.width):
-            unlike = f"has {counted(self.width, 'column')}, and the run learnt from {self.train.width}"
+            unlike = f"has {pluralize(self.width, 'column')}, and the run learnt from {self.train.width}"
             raise self._wrong(number, unlike, WORD_A_LINE)
 
     def _check_unlabelled(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, counted, nearest, shortened
+from lmzoo.core.errors import UserError, nearest, pluralize, shortened
 from lmzoo.core.files import NUMBER, read_lines, text_ending
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.form import NAMES
@@ -289,7 +289,7 @@ def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, s
     whole = np.column_stack([baseline, np.column_stack(_lags(bits))[rows]])
     y, stories = times.times[rows], times.stories[rows]
     if len(np.unique(stories)) < 2 or len(y) < 10 * whole.shape[1]:
-        few = f"{counted(len(y), 'word')} of {counted(len(np.unique(stories)), 'text')}"
+        few = f"{pluralize(len(y), 'word')} of {pluralize(len(np.unique(stories)), 'text')}"
         raise UserError(f"{few}: too few for a regression", "give more words, of two texts or more")
     gains = np.zeros(len(y))
     folds = stories % FOLDS

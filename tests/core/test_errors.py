@@ -2,7 +2,7 @@
 
 import pytest
 
-from lmzoo.core.errors import counted, out_of_memory
+from lmzoo.core.errors import out_of_memory, pluralize
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ def test_too_little_memory_is_told_from_other_errors(error: Exception, expected:
 
 
 def test_one_thing_is_no_plural():
-    assert [counted(n, "line") for n in (0, 1, 2000)] == ["0 lines", "1 line", "2,000 lines"]
+    assert [pluralize(n, "line") for n in (0, 1, 2000)] == ["0 lines", "1 line", "2,000 lines"]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lmzoo.core.errors import UserError, counted, printable
+from lmzoo.core.errors import UserError, pluralize, printable
 from lmzoo.core.options import Options, Source, configured
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.vocabulary import ADDED, EOS, EOS_ID, UNK
@@ -81,7 +81,7 @@ class Arpa(BackoffModel):
         missing = int((~self.listed).sum())
         further = types - len(vocabulary) + missing - (UNK not in vocabulary.index)
         if missing or further:
-            words = f"it lacks {counted(missing, 'word')} of the corpus, which lacks {further:,} of its words"
+            words = f"it lacks {pluralize(missing, 'word')} of the corpus, which lacks {further:,} of its words"
             advice = f"export the file itself, or train model=arpa with corpus.vocabulary={self.path}"
             raise UserError(f"{self.path}: {words}", advice)
         numbers = torch.full((types,), types - 1, device=self.device).index_copy_(
@@ -147,7 +147,7 @@ def check_words(path: str, words: Sequence[str], table: NGramTable, vocabulary: 
 def _some(words: Sequence[str], where: str) -> str:
     """How many words there are, and some of them."""
     some = printable(", ".join(words[:SHOWN])) + (", …" if len(words) > SHOWN else "")
-    return f"{counted(len(words), 'word')} of {where} ({some})"
+    return f"{pluralize(len(words), 'word')} of {where} ({some})"
 
 
 def _take_listed(model: Arpa, saved: dict[str, Any], prefix: str, *_: Any) -> None:

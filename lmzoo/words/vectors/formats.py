@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lmzoo.core.errors import UserError, counted, printable, shortened
+from lmzoo.core.errors import UserError, pluralize, printable, shortened
 from lmzoo.core.files import NUMBER, foreign, input_stream, unpacked
 from lmzoo.core.memory import total
 from lmzoo.core.seals import check_recorded
@@ -151,7 +151,7 @@ def _without_repeats(vectors: WordVectors, file: Path) -> WordVectors:
     repeated = [row for row, word in enumerate(vectors.words) if rows[word] != row and "\ufffd" not in word]
     if repeated:
         word, more = printable(shortened(vectors.words[repeated[0]])), len(repeated) - 1
-        others = f", and {counted(more, 'other word')} later" if more else ""
+        others = f", and {pluralize(more, 'other word')} later" if more else ""
         log.warning("%s, vector %s: '%s' is there again%s; the first vector of a word counts",
                     file, f"{repeated[0] + 1:,}", word, others)  # fmt: skip
     kept = sorted(rows.values())
