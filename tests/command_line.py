@@ -22,8 +22,8 @@ from omegaconf import OmegaConf
 from lmzoo.cli.ending import run_command
 from lmzoo.cli.overrides import fill_groups
 from lmzoo.commands import train
+from lmzoo.core.checksums import CHECKSUM
 from lmzoo.core.configs import CONFIGS
-from lmzoo.core.seals import SEAL
 from lmzoo.training.trainer import Trainer
 
 ROOT = Path(__file__).parent.parent
@@ -125,12 +125,12 @@ def edit(file: Path, change: Callable[[Any], Any]) -> None:
     if file.suffix == ".pt":
         saved = torch.load(file, weights_only=True)
         saved = change(saved) or saved
-        torch.save({k: v for k, v in saved.items() if k != SEAL} if isinstance(saved, dict) else saved, file)
+        torch.save({k: v for k, v in saved.items() if k != CHECKSUM} if isinstance(saved, dict) else saved, file)
     else:
         reader, writer = (json.loads, json.dumps) if file.suffix == ".json" else (yaml.safe_load, yaml.safe_dump)
         read = reader(file.read_text())
         read = change(read) or read
-        file.write_text(writer({k: v for k, v in read.items() if k != SEAL} if isinstance(read, dict) else read))
+        file.write_text(writer({k: v for k, v in read.items() if k != CHECKSUM} if isinstance(read, dict) else read))
 
 
 def age(run: Path) -> None:
@@ -144,7 +144,9 @@ def unsealed(tree: Any) -> Any:
     """What a file of JSON holds, without checksums of itself and of other files."""
     if isinstance(tree, list):
         return [unsealed(part) for part in tree]
-    return {key: part for key, part in tree.items() if key not in (SEAL, "files")} if isinstance(tree, dict) else tree
+    return (
+        {key: part for key, part in tree.items() if key not in (CHECKSUM, "files")} if isinstance(tree, dict) else tree
+    )
 
 
 def put(*keys: Any, value: Any) -> Callable[[Any], None]:

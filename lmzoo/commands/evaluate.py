@@ -11,8 +11,8 @@ from typing import Any
 
 from lmzoo.cli.command import CommandParser, open_run, warn
 from lmzoo.commands import COMMANDS
+from lmzoo.core.checksums import RESULTS
 from lmzoo.core.errors import UserError, printable, shortened
-from lmzoo.core.seals import RESULTS
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.vocabulary import EOS_ID

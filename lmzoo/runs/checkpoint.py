@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
+from lmzoo.core.checksums import CHECKSUM
 from lmzoo.core.errors import UserError, out_of_memory
 from lmzoo.core.files import input_stream
-from lmzoo.core.seals import SEAL
 from lmzoo.protocol.model import LanguageModel
 
 MOST_PARTS = 1 << 20
@@ -45,7 +45,7 @@ def read_checkpoint(path: Path) -> Any:
         try:
             archive = _checked_archive(path, stream)
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-            if SEAL not in checkpoint and archive.testzip():  # PyTorch compares none
+            if CHECKSUM not in checkpoint and archive.testzip():  # PyTorch compares none
                 raise DamagedError
         except Exception as error:  # the unpickler fails in every way there is
             if isinstance(error, OSError) or out_of_memory(error):

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
+from lmzoo.core.checksums import CHECKSUM, NOT_AS_WRITTEN, RESULTS, is_altered, with_checksum
 from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import sha256
 from lmzoo.core.options import misfit
-from lmzoo.core.seals import NOT_AS_WRITTEN, RESULTS, SEAL, broken, sealed
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
@@ -188,7 +188,7 @@ class Run(Files):
                 self.write(CONDITIONS, "".join(f"{label}\n" for label in conditions).encode())
             if pieces := corpus.vocabulary.form.pieces:
                 self.write(SCORES, "".join(f"{score!r}\n" for score in pieces.scores.values()).encode())
-        self.write_json("provenance.json", [*starts, sealed(provenance(corpus, made_from))])
+        self.write_json("provenance.json", [*starts, with_checksum(provenance(corpus, made_from))])
 
     def _discard(self, before: set[str], new: Sequence[Path]) -> None:
         """Take back `begin` where nothing is learnt: files not there ``before``, ``new`` folders from the innermost."""
@@ -291,7 +291,7 @@ class Run(Files):
         if not isinstance(starts, list) or not starts or not all(isinstance(start, dict) for start in starts):
             raise self.unusable("provenance.json", "says nothing of a corpus")
         for start in starts:
-            if wrong := NOT_AS_WRITTEN if broken(start) else misfit(start, Start):
+            if wrong := NOT_AS_WRITTEN if is_altered(start) else misfit(start, Start):
                 raise self.unusable("provenance.json", wrong)
         return starts
 
@@ -303,7 +303,7 @@ class Run(Files):
         """
         checkpoint = {**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}
         with self.writing(name) as stream:
-            write_checkpoint({**checkpoint, SEAL: checkpoint_sha256(checkpoint)}, stream)
+            write_checkpoint({**checkpoint, CHECKSUM: checkpoint_sha256(checkpoint)}, stream)
 
     def finish(self, results: Mapping[str, Any], *files: str) -> None:
         """Write ``results.json`` with the checksums of the configuration, the words, and some more files.
@@ -312,11 +312,11 @@ class Run(Files):
         """
         present = [name for name in (CONFIG, *WORDS) if (self.path / name).exists()]
         checksums = {name: sha256((self.path / name).read_bytes()) for name in (*present, *files)}
-        self.write_json(RESULTS, sealed({**results, "files": checksums}))
+        self.write_json(RESULTS, with_checksum({**results, "files": checksums}))
 
     def _seals(self) -> bool:
         """Whether all that the run writes holds a checksum, which runs of earlier versions do not keep."""
-        return (self.path / "provenance.json").exists() and SEAL in self.starts()[0]
+        return (self.path / "provenance.json").exists() and CHECKSUM in self.starts()[0]
 
     def _vocabulary_sha256(self) -> str:
         return sha256(b"".join(self.read(name) for name in WORDS if name == WORDS[0] or (self.path / name).exists()))
@@ -334,7 +334,7 @@ class Run(Files):
             raise self.unusable(name, "damaged, or no checkpoint of lmzoo") from None
         if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *needed}:
             raise self.unusable(name, "no checkpoint of lmzoo")
-        seal = checkpoint.pop(SEAL, None)
+        seal = checkpoint.pop(CHECKSUM, None)
         if self._seals() if seal is None else seal != checkpoint_sha256(checkpoint):
             raise self.unusable(name, NOT_AS_WRITTEN)
         with self.reading(name):

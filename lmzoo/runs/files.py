@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from lmzoo.core.checksums import MOST_BYTES
 from lmzoo.core.configs import LARGEST
 from lmzoo.core.errors import UserError, out_of_memory, own_place
 from lmzoo.core.files import atomic_stream, own_lines, read_bytes
-from lmzoo.core.seals import MOST_BYTES
 from lmzoo.runs.listing import CONFIG
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from lmzoo.core.checksums import CHECKSUM, NOT_AS_WRITTEN, is_altered
 from lmzoo.core.configs import completed, defaults
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import misfit
-from lmzoo.core.seals import NOT_AS_WRITTEN, SEAL, broken
 from lmzoo.corpus import Context
 from lmzoo.runs import results as forms
 from lmzoo.words.vectors.formats import VECTORS
@@ -90,11 +90,11 @@ def with_defaults(config: Any) -> dict[str, Any]:
 
 def checked(results: Any, must_be_sealed: bool = False) -> dict[str, Any]:
     """What was read from ``results.json``, without its checksum; a UserError where no run wrote that there."""
-    if not isinstance(results, dict) or broken(results) or (must_be_sealed and SEAL not in results):
+    if not isinstance(results, dict) or is_altered(results) or (must_be_sealed and CHECKSUM not in results):
         raise UserError(NOT_AS_WRITTEN)
     if wrong := misfit(results, kind_of(results).form):
         raise UserError(wrong)
-    return {name: value for name, value in results.items() if name != SEAL}
+    return {name: value for name, value in results.items() if name != CHECKSUM}
 
 
 def summary(results: Results) -> str:

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from lmzoo.core.checksums import CHECKSUM
 from lmzoo.core.errors import UserError
-from lmzoo.core.seals import SEAL
 from lmzoo.runs.kinds import checked, summary
 from lmzoo.runs.results import finite
 
@@ -44,7 +44,7 @@ def test_results_are_those_of_a_kind_of_run():
     assert checked(RESULTS) == RESULTS
     diverged = {"epoch": 1.0, "tokens": 10, "seconds": 1.0, "train": math.exp(700), "valid": math.exp(700)}
     assert checked(RESULTS | {"checks": [diverged]})["checks"] == [diverged]
-    for wrong in ([], {"seconds": 1}, RESULTS | {SEAL: "0"}):
+    for wrong in ([], {"seconds": 1}, RESULTS | {CHECKSUM: "0"}):
         with pytest.raises(UserError):
             checked(wrong)
 

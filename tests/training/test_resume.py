@@ -14,9 +14,9 @@ import torch
 from command_line import MODELS as SMALL_MODELS
 from command_line import QUICK, ROOT, TEXT, configuration, edit, stop_at
 
+from lmzoo.core.checksums import CHECKSUM
 from lmzoo.core.errors import Interrupted
 from lmzoo.core.files import atomic_stream
-from lmzoo.core.seals import SEAL
 from lmzoo.models.ngram.ngram import NGram
 from lmzoo.protocol.model import models
 from lmzoo.runs import files
@@ -50,7 +50,7 @@ LONGER = [*TEXT, *QUICK, "trainer.epochs=3", "trainer.bptt=25", "trainer.max_tok
 def state_of(run: Path) -> dict[str, Any]:
     """What two runs must agree in."""
     saved = {name: torch.load(run / name, weights_only=True) for name in ("last.pt", "best.pt")}
-    return {"results": Run(run).results(), **{k: v | {"config": None, SEAL: None} for k, v in saved.items()}}
+    return {"results": Run(run).results(), **{k: v | {"config": None, CHECKSUM: None} for k, v in saved.items()}}
 
 
 def assert_same(run: Path, other: Path) -> None:

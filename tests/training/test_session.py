@@ -14,8 +14,8 @@ from command_line import MODELS, QUICK, SMALL, TEXT, configuration, stop_at
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lmzoo.commands.evaluate import evaluate
+from lmzoo.core.checksums import CHECKSUM
 from lmzoo.core.errors import Interrupted, UserError
-from lmzoo.core.seals import SEAL
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.reports.board import Board
 from lmzoo.training import language_models
@@ -34,7 +34,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 
 def test_results_say_what_was_measured(finished):
     path, results = finished
-    assert {**results, SEAL: ANY, "files": ANY} == json.loads((path / "results.json").read_text())
+    assert {**results, CHECKSUM: ANY, "files": ANY} == json.loads((path / "results.json").read_text())
     assert results["model"] == "lstm"
     assert results["corpus"] == "markov"
     assert results["context"] == "stream"

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lmzoo.core.checksums import check_recorded
 from lmzoo.core.errors import UserError, pluralize, printable, shortened
 from lmzoo.core.files import NUMBER, foreign, input_stream, unpacked
 from lmzoo.core.memory import total
-from lmzoo.core.seals import check_recorded
 from lmzoo.words.vectors.fasttext import buckets_of
 from lmzoo.words.vectors.word_vectors import WordVectors
 

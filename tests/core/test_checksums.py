@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from lmzoo.core.checksums import check_recorded, is_altered, with_checksum
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import sha256
-from lmzoo.core.seals import broken, check_recorded, sealed
 
 RESULTS = {"method": "lsa", "loss": 1e-300, "figures": {"test": 0.1 + 0.2, "valid": None}}
 
@@ -17,28 +17,28 @@ def kept_files(data: bytes) -> dict:
 
 
 def test_any_other_entry_breaks_a_seal():
-    whole = sealed(kept_files(b"123"))
+    whole = with_checksum(kept_files(b"123"))
     read = json.loads(json.dumps(whole, indent=2))
-    assert not broken(read)
-    assert not broken(dict(reversed(read.items())))
-    assert not broken(RESULTS)  # of an older run
+    assert not is_altered(read)
+    assert not is_altered(dict(reversed(read.items())))
+    assert not is_altered(RESULTS)  # of an older run
     for other in (whole | {"loss": 2e-300}, whole | {"more": 1}, whole | {"figures": {}}, {**whole, "sha256": None}):
-        assert broken(other)
+        assert is_altered(other)
     del read["files"]
-    assert broken(read)
+    assert is_altered(read)
 
 
 def test_a_file_is_the_one_that_its_run_wrote(tmp_path: Path):
     file, results = tmp_path / "vectors.bin", tmp_path / "results.json"
     file.write_bytes(b"123")
     check_recorded(file)
-    for kept in (sealed(kept_files(b"123")), RESULTS):
+    for kept in (with_checksum(kept_files(b"123")), RESULTS):
         results.write_text(json.dumps(kept))
         check_recorded(file)
-    results.write_text(json.dumps(sealed(kept_files(b"124"))))
+    results.write_text(json.dumps(with_checksum(kept_files(b"124"))))
     with pytest.raises(UserError, match=r"vectors.bin: not as the run wrote it"):
         check_recorded(file)
-    results.write_text(json.dumps(sealed(kept_files(b"124")) | {"files": {}}))
+    results.write_text(json.dumps(with_checksum(kept_files(b"124")) | {"files": {}}))
     with pytest.raises(UserError, match=r"results.json: not as the run wrote it"):
         check_recorded(file)
     for damaged in ("[]", '{"files": 3}', "{", '{"files": {"vectors.bin": [1]}}'):

@@ -1,4 +1,4 @@
-"""Checksums of what a run has written, kept with it: a change by a hand or a disk is noticed, of whatever kind."""
+"""Checksums of the files of a run, stored with it, which reveal any later change."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import Any
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import input_stream, read_bytes, sha256
 
-SEAL = "sha256"
+CHECKSUM = "sha256"
 """The entry that holds the checksum of all other entries."""
 
 NOT_AS_WRITTEN = "not as the run wrote it (its own checksum is another, or gone)"
@@ -20,19 +20,21 @@ MOST_BYTES = 1 << 27
 """Of a file of a run but its configuration and what is learnt; far more than a run writes."""
 
 
-def sealed(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries of JSON with the checksum of them all."""
-    return {**entries, SEAL: _checksum(entries)}
+def with_checksum(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of JSON entries with their checksum."""
+    return {**entries, CHECKSUM: _checksum(entries)}
 
 
 def _checksum(entries: Mapping[str, Any]) -> str:
-    """The SHA-256 of entries of JSON but `SEAL`."""
-    return sha256(json.dumps({name: value for name, value in entries.items() if name != SEAL}, sort_keys=True).encode())
+    """The SHA-256 of entries of JSON but `CHECKSUM`."""
+    return sha256(
+        json.dumps({name: value for name, value in entries.items() if name != CHECKSUM}, sort_keys=True).encode()
+    )
 
 
-def broken(entries: Mapping[str, Any]) -> bool:
-    """Whether entries are others than those that were `sealed`. Those of older runs have no seal."""
-    return SEAL in entries and entries[SEAL] != _checksum(entries)
+def is_altered(entries: Mapping[str, Any]) -> bool:
+    """Whether entries do not match the checksum among them; False if there is none."""
+    return CHECKSUM in entries and entries[CHECKSUM] != _checksum(entries)
 
 
 def check_recorded(file: Path) -> None:
@@ -45,7 +47,7 @@ def check_recorded(file: Path) -> None:
         kept = entries.get("files", {}).get(file.name)
     except (ValueError, AttributeError, RecursionError):
         raise UserError(f"{results}: damaged") from None
-    if broken(entries):
+    if is_altered(entries):
         raise UserError(f"{results}: {NOT_AS_WRITTEN}")
     with input_stream(file) as stream:
         now = hashlib.file_digest(stream, "sha256").hexdigest()
