@@ -13,7 +13,7 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import text_ending, write_output
 from lmzoo.core.options import NonNegative
-from lmzoo.corpus.own import read_vocabulary, words_file
+from lmzoo.corpus.user_files import read_vocabulary, words_file
 from lmzoo.corpus.vocabulary import UNK, Vocabulary
 from lmzoo.models.combined.mixture import Mixture
 from lmzoo.models.ngram.arpa import check_sums

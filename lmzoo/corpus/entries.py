@@ -19,9 +19,9 @@ from lmzoo.corpus.encoded import Limits, encoded, learnt_pieces, text_checksums
 from lmzoo.corpus.form import Form, FormOptions
 from lmzoo.corpus.held_out import share, split_holdout
 from lmzoo.corpus.markov import MarkovSource
-from lmzoo.corpus.own import named_after, read_vocabulary, text_files
 from lmzoo.corpus.sources import Pinned, fetch_splits
 from lmzoo.corpus.subwords import Kind, learnt
+from lmzoo.corpus.user_files import named_after, read_vocabulary, text_files
 from lmzoo.corpus.vocabulary import EOS, Lexicon, RawText, Vocabulary
 
 corpora = Registry("corpus")

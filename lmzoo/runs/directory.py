@@ -17,8 +17,8 @@ from lmzoo.core.options import misfit
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.own import CONDITIONS, SCORES
 from lmzoo.corpus.subwords import Kind, Subwords
+from lmzoo.corpus.user_files import CONDITIONS, SCORES
 from lmzoo.protocol.lines import Part
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.runs.checkpoint import DamagedError, checkpoint_sha256, read_checkpoint, take_weights, write_checkpoint

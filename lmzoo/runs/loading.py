@@ -15,7 +15,7 @@ from lmzoo.core.errors import UserError, named_by, shortened
 from lmzoo.core.plugins import require_plugins
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.form import require_one_direction
-from lmzoo.corpus.own import unlike
+from lmzoo.corpus.user_files import unlike
 from lmzoo.protocol.abilities import Imitates
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import LanguageModel, Trained, models

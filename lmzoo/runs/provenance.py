@@ -18,7 +18,7 @@ from lmzoo.core.files import input_stream
 from lmzoo.core.version import __version__
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.form import Unit
-from lmzoo.corpus.own import form_of_run
+from lmzoo.corpus.user_files import form_of_run
 from lmzoo.words.vectors.formats import VECTORS
 
 Origins = Mapping[str, Mapping[str, str]]

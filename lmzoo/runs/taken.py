@@ -7,7 +7,7 @@ from typing import Any
 import lmzoo.models  # noqa: F401 - its import registers them
 from lmzoo.core.configs import saved
 from lmzoo.core.options import renamed_value
-from lmzoo.corpus.own import form_of_run
+from lmzoo.corpus.user_files import form_of_run
 from lmzoo.protocol.model import models
 from lmzoo.runs.identity import registries
 from lmzoo.runs.settings import flatten

@@ -23,7 +23,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import checked_text, text_bytes
 from lmzoo.corpus import Corpus, Vocabulary, encoded, entries, load_corpus
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.own import text_files
+from lmzoo.corpus.user_files import text_files
 
 PENN = Path(os.environ.get("LMZOO_DATA", ""), "ptb").absolute()
 PARTS = [

@@ -17,9 +17,9 @@ from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary, load_corpus
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.own import read_vocabulary
 from lmzoo.corpus.pydoc import pydoc_lines
 from lmzoo.corpus.subwords import _NO_PIECES, BYTES, Kind, Subwords, joined, learnt
+from lmzoo.corpus.user_files import read_vocabulary
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK
 from lmzoo.runs.kinds import summary
 

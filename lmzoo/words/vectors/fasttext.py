@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import NonNegative, Size, Source, configured
 from lmzoo.corpus import Corpus
-from lmzoo.corpus.own import read_vocabulary, words_file
+from lmzoo.corpus.user_files import read_vocabulary, words_file
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.numerics.ragged import ranges
 from lmzoo.words.vectors.method import methods

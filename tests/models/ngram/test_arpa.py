@@ -19,7 +19,7 @@ from lmzoo.core import files
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.own import read_vocabulary
+from lmzoo.corpus.user_files import read_vocabulary
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.models.ngram.arpa import Arpa, check_sums, check_words
 from lmzoo.models.ngram.arpa_file import holds_arpa, read_arpa, write_arpa

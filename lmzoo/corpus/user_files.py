@@ -1,4 +1,4 @@
-"""Files of the user's: texts in one file or several, and vocabularies."""
+"""Files of users: texts, of one file or several, and vocabularies."""
 
 import codecs
 import glob

@@ -9,8 +9,8 @@ from command_line import QUICK, command
 from lmzoo.commands import evaluate
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.form import Form
-from lmzoo.corpus.own import read_vocabulary
 from lmzoo.corpus.subwords import joined
+from lmzoo.corpus.user_files import read_vocabulary
 from lmzoo.runs.directory import Run
 
 MARK = "\ufeff"
