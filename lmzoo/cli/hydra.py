@@ -186,8 +186,8 @@ def _named(config: DictConfig, given: Sequence[str], names: Callable[[str], str]
         names: the path of a run by a shorter name.
     """
     with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
+        from lmzoo.runs.inherited_options import inherited_options, renamed
         from lmzoo.runs.naming import run_folder
-        from lmzoo.runs.taken import inherited_options, renamed
     resolved: Any = OmegaConf.to_container(config, resolve=True)
     options = renamed(resolved, names)
     settings = HydraConfig.get()

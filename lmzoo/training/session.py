@@ -21,9 +21,9 @@ from lmzoo.reports.board import Board
 from lmzoo.runs.directory import Run
 from lmzoo.runs.identity import given_without_effect, result_options
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, kind_of, summary
+from lmzoo.runs.lineage import leakage_warnings
 from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import logging_to
-from lmzoo.runs.made_from import leakage_warnings
 from lmzoo.runs.provenance import origins
 from lmzoo.training.progress import Progress
 

@@ -1,4 +1,4 @@
-"""The runs that options name, and the options that are taken from them where they are not given."""
+"""Runs named by options, and the options inherited from them."""
 
 import json
 from collections.abc import Callable, Mapping
