@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.numerics.waiting import to_device_async
+from lmzoo.numerics.gpu_sync import to_device_async
 
 HALVED, DEVIATION, SHORTEST = 0.05, 5.0, 5.0
 """Of random window lengths: how many have half the mean, their deviation, and the least that is drawn."""

@@ -15,7 +15,7 @@ from lmzoo.corpus import Context
 from lmzoo.corpus.lines import line_numbers
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
-from lmzoo.numerics.waiting import to_device_async
+from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
 

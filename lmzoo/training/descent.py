@@ -12,7 +12,7 @@ from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import SentenceWindows, StreamWindows, Window
-from lmzoo.numerics.waiting import DeferredChecks, defer_checks, own_copy, to_device_async
+from lmzoo.numerics.gpu_sync import DeferredChecks, defer_checks, own_copy, to_device_async
 from lmzoo.protocol.condition import initial_state
 from lmzoo.protocol.model import LanguageModel, State
 from lmzoo.runs.trainer_options import TrainerOptions

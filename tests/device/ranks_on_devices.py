@@ -13,7 +13,7 @@ import simulated
 import torch
 
 from lmzoo.core import ranks
-from lmzoo.numerics.waiting import DeferredChecks
+from lmzoo.numerics.gpu_sync import DeferredChecks
 from lmzoo.training import descent
 from lmzoo.training.session import train
 

@@ -20,7 +20,7 @@ from lmzoo import api
 from lmzoo.commands import evaluate, export
 from lmzoo.core.configs import defaults
 from lmzoo.models.hmm.inference import blocks
-from lmzoo.numerics.waiting import DeferredChecks
+from lmzoo.numerics.gpu_sync import DeferredChecks
 from lmzoo.protocol.model import models
 from lmzoo.training import descent
 from lmzoo.training.descent import Descent

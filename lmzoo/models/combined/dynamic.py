@@ -17,7 +17,7 @@ from lmzoo.core.progress import tracked
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.trained import OfOneRun
-from lmzoo.numerics.waiting import to_device_async
+from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.protocol.bases import WithTables
 from lmzoo.protocol.model import State, models
 from lmzoo.protocol.state_dict import sized_by_estimate

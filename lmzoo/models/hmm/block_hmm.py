@@ -19,7 +19,7 @@ from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.reading import expected_visits
-from lmzoo.numerics.waiting import on_host, to_device_async
+from lmzoo.numerics.gpu_sync import on_host, to_device_async
 from lmzoo.protocol.model import State, evaluating
 from lmzoo.words.clusters import Clustering, word_clusters
 

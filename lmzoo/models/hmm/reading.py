@@ -9,7 +9,7 @@ from torch import Tensor
 from lmzoo.corpus.windows import SentenceWindows
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import Chain, posterior, viterbi
-from lmzoo.numerics.waiting import to_device_async
+from lmzoo.numerics.gpu_sync import to_device_async
 
 MOST_TRANSITIONS = 1 << 24
 """The most numbers log p(z_t | z_{t-1}) in memory at once, of several beginnings of a sentence."""

@@ -15,8 +15,8 @@ from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
 from lmzoo.models.hmm.inference.emissions import within_cluster
 from lmzoo.models.hmm.inference.tiles import normalised_tiles, normaliser, transition_tiles
 from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
+from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.numerics.precision import at_least_float32
-from lmzoo.numerics.waiting import to_device_async
 from lmzoo.protocol.model import models
 
 

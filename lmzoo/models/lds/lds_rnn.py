@@ -12,7 +12,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.lds.lds import LDSOptions, fit_text, state_whitener
 from lmzoo.models.neural.recurrent import Recurrent, RecurrentOptions
-from lmzoo.numerics.waiting import to_device_async
+from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.protocol.model import models
 
 RMS = 0.5

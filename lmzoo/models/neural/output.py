@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Idle, Options, Size
 from lmzoo.models.neural.softmax import token_logprobs
+from lmzoo.numerics.gpu_sync import on_host
 from lmzoo.numerics.precision import at_least_float32, in_autocast_type
-from lmzoo.numerics.waiting import on_host
 from lmzoo.protocol.abilities import Taught
 from lmzoo.words.clusters import Clustering, word_clusters
 

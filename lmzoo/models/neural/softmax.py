@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.waiting import deferred_checks
+from lmzoo.numerics.gpu_sync import deferred_checks
 
 CHUNK_ELEMENTS = 1 << 23
 """How many logits exist at once."""

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import group
 from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_sums
-from lmzoo.numerics.waiting import assume, to_device_async
+from lmzoo.numerics.gpu_sync import assume, to_device_async
 
 
 def _ahead(message: Tensor, A: Tensor, p: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference import blocks
 from lmzoo.models.hmm.inference.underflow import accurate_from
-from lmzoo.numerics.waiting import assume
+from lmzoo.numerics.gpu_sync import assume
 
 RESCALED = 4
 """After how many steps joint probabilities are divided by their sum. Until then 2^31 states cannot make it overflow."""

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.models.hmm.inference.grouping import group
+from lmzoo.numerics.gpu_sync import Remembered, on_host
 from lmzoo.numerics.precision import at_least_float32
-from lmzoo.numerics.waiting import Remembered, on_host
 
 
 class _Slots(NamedTuple):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.numerics.waiting import on_host, to_device_async
+from lmzoo.numerics.gpu_sync import on_host, to_device_async
 from lmzoo.protocol.abilities import Taught
 
 

@@ -22,8 +22,8 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.models.hmm.inference.grouping import by_source
 from lmzoo.models.hmm.inference.underflow import accurate_from, add_gradients, log_product, log_sums, places
+from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.numerics.precision import at_least_float32, autocast_type
-from lmzoo.numerics.waiting import to_device_async
 
 
 def orthogonal_rows(rows: int, dim: int) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lmzoo.numerics.waiting import assume, deferred_checks
+from lmzoo.numerics.gpu_sync import assume, deferred_checks
 
 Index = tuple[Tensor, ...]
 """The numbers of N rows of a tensor, one (N,) tensor for each dimension but the last."""

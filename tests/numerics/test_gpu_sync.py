@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.waiting import DeferredChecks, Remembered, assume, defer_checks, on_host, own_copy, to_device_async
+from lmzoo.numerics.gpu_sync import DeferredChecks, Remembered, assume, defer_checks, on_host, own_copy, to_device_async
 
 META = torch.device("meta")
 

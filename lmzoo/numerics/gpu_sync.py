@@ -1,4 +1,4 @@
-"""How not to wait for a GPU: what the CPU knows stays known, and what is likely is tested when a step is over."""
+"""Avoid GPU synchronization: cache values known on the CPU, and defer checks to the end of a step."""
 
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
