@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.core.extras import import_optional
 from lmzoo.core.options import Bounds, unfit
-from lmzoo.page import drawn, shown
+from lmzoo.page import data, html
 from lmzoo.page.examples import Example, example
 from lmzoo.page.guard import HOST, SESSIONS, limited
 from lmzoo.page.zoo import Zoo
@@ -146,7 +146,7 @@ def build(zoo: Zoo) -> Any:
     gradio = imported()
     with gradio.Blocks(title="lmzoo demo", analytics_enabled=False) as blocks:
         page = _Page(gradio, zoo, example(zoo), blocks.load)
-        page.html(drawn.header(zoo))
+        page.html(html.header(zoo))
         with gradio.Tabs():
             if zoo.models:
                 page.surprisal()
@@ -235,7 +235,7 @@ class _Page:
                         raise UserError(f"{label}: has {len(value):,} characters, at most {MOST_CHARACTERS:,} are read")
                 return draw(*values)
             except UserError as error:
-                note = drawn.note(one_line(error))
+                note = html.note(one_line(error))
                 return (note, *unchanged) if unchanged else note
 
         return drawing
@@ -248,26 +248,26 @@ class _Page:
     def surprisal(self) -> None:
         """A text in the colours of its surprisal, model under model."""
         with self.gradio.Tab("Surprisal"):
-            self.html(drawn.lead(SURPRISAL))
+            self.html(html.lead(SURPRISAL))
             text, label = self.field("text", self.first.text, lines=2, max_lines=8), self.label()
 
             def draw(text: str, label: str) -> str:
-                scored = {name: shown.surprisal(lm, text, _condition(label)) for name, lm in self.zoo.models.items()}
-                return drawn.scale() + drawn.cards(drawn.surprisal(*each) for each in scored.items())
+                scored = {name: data.surprisal(lm, text, _condition(label)) for name, lm in self.zoo.models.items()}
+                return html.scale() + html.cards(html.surprisal(*each) for each in scored.items())
 
             self.shows(draw, text, label)
 
     def next_words(self) -> None:
         """The next words while one types, model beside model."""
         with self.gradio.Tab("Next word"):
-            self.html(drawn.lead(NEXT_WORDS))
+            self.html(html.lead(NEXT_WORDS))
             text, label = self.field("beginning of a line", self.first.begun, elem_id="begun"), self.label()
             typed = "begun" if self.zoo.vocabulary.form.of_words else ""
 
             def draw(text: str, label: str) -> str:
                 condition = _condition(label)
-                found = {name: shown.next_words(lm, text, NEXT, condition) for name, lm in self.zoo.models.items()}
-                return drawn.coming(found, typed)
+                found = {name: data.next_words(lm, text, NEXT, condition) for name, lm in self.zoo.models.items()}
+                return html.coming(found, typed)
 
             self.shows(draw, text, label)
 
@@ -275,7 +275,7 @@ class _Page:
         """Texts that a model draws."""
         gradio = self.gradio
         with gradio.Tab("Generate"):
-            self.html(drawn.lead(GENERATION))
+            self.html(html.lead(GENERATION))
             with gradio.Row():
                 with gradio.Column(scale=1, min_width=280):
                     model, prompt = self.choice("model", [*self.zoo.models]), self.field("prompt", self.first.begun)
@@ -298,8 +298,8 @@ class _Page:
                     ) -> str:  # fmt: skip
                         decoding = Decoding(temperature=temperature, top_k=top_k or None, top_p=top_p)
                         lm = self.zoo.models[model]
-                        found = shown.samples(lm, prompt, tokens, seed, number, decoding, _condition(label))
-                        return drawn.scale() + drawn.sampled(model, found)
+                        found = data.samples(lm, prompt, tokens, seed, number, decoding, _condition(label))
+                        return html.scale() + html.sampled(model, found)
 
                     self.shows(draw, model, prompt, temperature, top_k, top_p, tokens, number, seed, label)
 
@@ -307,15 +307,15 @@ class _Page:
         """The states of an HMM, before and after later words are known."""
         gradio = self.gradio
         with gradio.Tab("Hidden states"):
-            self.html(drawn.lead(STATES))
+            self.html(html.lead(STATES))
             model = self.choice("model", [*self.zoo.hmms])
             text = self.field("sentence", self.first.text)
             longest = len(self.zoo.vocabulary.form.words(self.first.text)) + 1
             slider = gradio.Slider(1, longest, longest, step=1, label="words read, the end of the sentence included")
-            known = self.takes(slider, Annotated[int, Bounds(1, shown.LONGEST + 1)])
+            known = self.takes(slider, Annotated[int, Bounds(1, data.LONGEST + 1)])
 
             def draw(model: str, text: str, known: int | None = None) -> str:
-                return drawn.sentence(shown.states(self.zoo.hmms[model], text, known))
+                return html.sentence(data.states(self.zoo.hmms[model], text, known))
 
             def anew(model: str, text: str) -> tuple[str, Any]:
                 words = max(1, len(self.zoo.vocabulary.form.words(text))) + 1
@@ -328,7 +328,7 @@ class _Page:
     def contexts(self) -> None:
         """The tokens nearest to a word in its contexts."""
         with self.gradio.Tab("In context"):
-            self.html(drawn.lead(CONTEXTS))
+            self.html(html.lead(CONTEXTS))
             model = self.choice("model", [*self.zoo.systems])
             lines, sought = self.first.contexts[0]
             with self.gradio.Row():
@@ -336,9 +336,9 @@ class _Page:
                 word = self.field("word", sought, scale=1, min_width=160)
 
             def draw(model: str, text: str, word: str) -> str:
-                return drawn.occurrences(shown.in_context(self.zoo.systems[model], text, word, NEAR))
+                return html.occurrences(data.in_context(self.zoo.systems[model], text, word, NEAR))
 
-            output = self.html(drawn.note("reading the text of the run …"))
+            output = self.html(html.note("reading the text of the run …"))
             self.examples(self.first.contexts, text, word)
             self.on([self.opened, model.change, text.change, word.change], draw, [model, text, word], output, "texts")
 
@@ -346,13 +346,13 @@ class _Page:
         """The nearest words, analogies, and the map."""
         gradio = self.gradio
         with gradio.Tab("Word vectors"):
-            self.html(drawn.lead(VECTORS))
+            self.html(html.lead(VECTORS))
             with gradio.Row():
                 with gradio.Column(min_width=280):
                     word = self.field("nearest to", self.first.word)
 
                     def near(word: str) -> str:
-                        return drawn.cards(drawn.neighbours(*each) for each in self.near(word).items())
+                        return html.cards(html.neighbours(*each) for each in self.near(word).items())
 
                     self.shows(near, word)
                 with gradio.Column(min_width=280):
@@ -365,8 +365,8 @@ class _Page:
 
                     def answers(a: str, a_star: str, b: str) -> str:
                         runs = self.zoo.vectors.items()
-                        found = {name: shown.analogy(run.words, a, a_star, b, ANSWERS) for name, run in runs}
-                        return drawn.cards(drawn.answers(*each, f"{b} − {a} + {a_star}") for each in found.items())
+                        found = {name: data.analogy(run.words, a, a_star, b, ANSWERS) for name, run in runs}
+                        return html.cards(html.answers(*each, f"{b} − {a} + {a_star}") for each in found.items())
 
                     self.shows(answers, a, a_star, b)
                     self.examples(self.first.analogies, a, a_star, b)
@@ -376,14 +376,14 @@ class _Page:
                 if not wanted:
                     return ""
                 marked = {name: [word, *(other for other, _ in found)] for name, found in self.near(word).items()}
-                return drawn.cards(drawn.places(name, run.map, marked[name]) for name, run in self.zoo.vectors.items())
+                return html.cards(html.places(name, run.map, marked[name]) for name, run in self.zoo.vectors.items())
 
             output = self.html()
             self.on([wanted.change, word.change], places, [wanted, word], output)
 
-    def near(self, word: str) -> dict[str, shown.Ranked]:
+    def near(self, word: str) -> dict[str, data.Ranked]:
         """The nearest words under each of the vectors."""
-        return {name: shown.neighbours(run.words, word, NEAR) for name, run in self.zoo.vectors.items()}
+        return {name: data.neighbours(run.words, word, NEAR) for name, run in self.zoo.vectors.items()}
 
 
 def _condition(label: str) -> str | None:

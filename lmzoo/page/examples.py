@@ -4,7 +4,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from lmzoo.corpus import EOS
-from lmzoo.page import shown
+from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
 from lmzoo.protocol.decoding import Decoding
 
@@ -67,5 +67,5 @@ def _drawn(zoo: Zoo) -> list[str]:
     """The first words of a line that the first model draws, none where it ends at once or there is no model."""
     if not zoo.models:
         return []
-    (text,) = shown.samples(next(iter(zoo.models.values())), "", WORDS, 0, 1, Decoding(top_k=10))
+    (text,) = data.samples(next(iter(zoo.models.values())), "", WORDS, 0, 1, Decoding(top_k=10))
     return list(takewhile(lambda word: word != EOS, (token.word for token in text.tokens)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lmzoo.page import app, drawn, shown
+from lmzoo.page import app, data, html
 from lmzoo.page.zoo import Zoo
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of libraries
@@ -82,10 +82,10 @@ def test_a_text_is_coloured_and_tells_of_its_words(opened: Opened, zoo: Zoo):
     opened.page.get_by_label("text", exact=True).fill("the xylophone of england")
     opened.page.locator(".word.unknown", has_text="xylophone").first.wait_for()
     assert opened.page.locator(".card h2").all_inner_texts()[: len(zoo.models)] == [*zoo.models]
-    (line,) = shown.surprisal(zoo.models["ngram"], "the xylophone of england")
+    (line,) = data.surprisal(zoo.models["ngram"], "the xylophone of england")
     opened.page.locator(".word", has_text="england").first.hover()
     told = opened.seen("#tip-box")
-    assert f"{drawn.number(line[3].bits)} bits" in told
+    assert f"{html.number(line[3].bits)} bits" in told
     assert [word for word, _ in line[3].expected] == opened.page.locator("#tip-box .label").all_inner_texts()
     opened.page.locator(".word", has_text="xylophone").first.focus()
     assert "unknown to the model, which reads <unk>" in opened.seen("#tip-box")
@@ -106,13 +106,13 @@ def test_next_words_move_while_one_types_and_a_click_types_one(opened: Opened, z
     field = opened.page.locator("#begun textarea, #begun input")
     field.fill("the dog r")
     opened.shows("begin with r")
-    ngram = shown.next_words(zoo.models["ngram"], "the dog r", app.NEXT)
+    ngram = data.next_words(zoo.models["ngram"], "the dog r", app.NEXT)
     card = opened.page.locator(".card:has(.bars)").locator("visible=true").first
     assert card.locator(".label").all_inner_texts() == [word for word, _ in ngram.words]
     card.get_by_role("button", name="river").click()
     opened.page.wait_for_function("document.querySelector('#begun textarea, #begun input').value == 'the dog river '")
-    best = shown.next_words(zoo.models["ngram"], "the dog river ", app.NEXT).words
-    value = drawn.percent(best[0][1])
+    best = data.next_words(zoo.models["ngram"], "the dog river ", app.NEXT).words
+    value = html.percent(best[0][1])
     card.locator("li", has_text=best[0][0]).filter(has_text=value).first.wait_for()
 
 
@@ -124,7 +124,7 @@ def test_samples_follow_the_knobs(opened: Opened, zoo: Zoo):
     opened.page.get_by_label("prompt").fill("the bank")
     opened.page.get_by_label("lstm", exact=True).locator("visible=true").check()
     decoding = app.Decoding(top_k=1)
-    first, _ = shown.samples(zoo.models["lstm"], "the bank", 10, 0, 2, decoding)
+    first, _ = data.samples(zoo.models["lstm"], "the bank", 10, 0, 2, decoding)
     words = " ".join(token.word for token in (*first.prompt, *first.tokens))
     opened.page.wait_for_function(
         "words => [...document.querySelectorAll('.samples .text')].filter(text => "
@@ -146,12 +146,12 @@ def test_the_slider_says_how_much_of_the_sentence_is_known(opened: Opened, zoo: 
     opened.page.keyboard.press("ArrowLeft")
     opened.shows("knowing 2 of 4 words")
     assert opened.page.locator(".row.unread").count() == 2
-    hmm = shown.states(zoo.models["hmm"], "the dog barks", 2)
+    hmm = data.states(zoo.models["hmm"], "the dog barks", 2)
     (state, p), *_ = hmm.words[0].smoothed
     segment = opened.page.locator(".row:nth-child(2) > div:nth-child(3) .segment").first
     assert segment.inner_text().split()[0] == str(state)
     segment.hover()
-    assert f"state {state}: {drawn.percent(p)}" in opened.seen("#tip-box")
+    assert f"state {state}: {html.percent(p)}" in opened.seen("#tip-box")
     opened.page.get_by_label("vlhmm", exact=True).locator("visible=true").check()
     opened.shows("knowing the whole sentence")
 
@@ -161,7 +161,7 @@ def test_the_nearest_tokens_of_a_word_in_its_context(opened: Opened, zoo: Zoo):
     opened.page.get_by_label("word", exact=True).fill("bank")
     opened.page.get_by_label("lines with the word").fill("the bank of england\na river bank")
     opened.page.locator(".passage", has_text="a river bank").wait_for()
-    near = shown.in_context(zoo.systems["lds"], "the bank of england\na river bank", "bank", app.NEAR)
+    near = data.in_context(zoo.systems["lds"], "the bank of england\na river bank", "bank", app.NEAR)
     for place, occurrence in enumerate(near):
         marked = opened.page.locator(f".card:nth-child({place + 1}) .near mark").locator("visible=true")
         assert marked.all_inner_texts() == [word for (_, word, _), _ in occurrence.near]
@@ -176,7 +176,7 @@ def test_neighbours_analogies_and_the_map(opened: Opened, zoo: Zoo, monkeypatch:
     vectors = zoo.vectors["ppmi"].words
     opened.tab("Word vectors")
     opened.page.get_by_label("nearest to").fill("dog")
-    near = shown.neighbours(vectors, "dog", app.NEAR)
+    near = data.neighbours(vectors, "dog", app.NEAR)
     opened.page.wait_for_function(
         "words => [...document.querySelectorAll('.bars')].some(bars => "
         "[...bars.querySelectorAll('.label')].map(label => label.innerText).join(' ') == words)",
@@ -184,7 +184,7 @@ def test_neighbours_analogies_and_the_map(opened: Opened, zoo: Zoo, monkeypatch:
     )  # fmt: skip
     for label, word in (("as", "dog"), ("is to", "cat"), ("so is", "bank")):
         opened.page.get_by_label(label, exact=True).fill(word)
-    answer = shown.analogy(vectors, "dog", "cat", "bank", app.ANSWERS)[0][0]
+    answer = data.analogy(vectors, "dog", "cat", "bank", app.ANSWERS)[0][0]
     opened.page.locator("h3:has-text('3CosAdd') + .bars li", has_text=answer[0]).first.wait_for()
     opened.page.get_by_label("draw the map").check()
     opened.page.locator(".map svg").wait_for(timeout=60_000)

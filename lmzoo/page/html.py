@@ -1,4 +1,4 @@
-"""How the page shows it: HTML, with the classes of ``style.css``.
+"""HTML of the page, with the classes of ``style.css``.
 
 Every text of a run or a user goes through `escape`.
 """
@@ -12,7 +12,7 @@ from lmzoo.core.errors import printable
 from lmzoo.corpus import EOS
 from lmzoo.corpus.form import character
 from lmzoo.corpus.vocabulary import UNK
-from lmzoo.page import shown
+from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
 from lmzoo.runs.identity import effective
@@ -100,17 +100,17 @@ def scale() -> str:
     )
 
 
-def surprisal(name: str, lines: Sequence[Sequence[shown.Token]]) -> str:
+def surprisal(name: str, lines: Sequence[Sequence[data.Token]]) -> str:
     """A text in the colours of its surprisal."""
     tokens = [token for line in lines for token in line]
     unknown = sum(not token.known for token in tokens)
     bits = sum(token.bits for token in tokens) / len(tokens)
-    told = f"<b>{bits:.2f}</b> bits a word, perplexity {number(shown.perplexity(tokens))}"
+    told = f"<b>{bits:.2f}</b> bits a word, perplexity {number(data.perplexity(tokens))}"
     told += f", {unknown} unknown" if unknown else ""
     return card(name, told, "".join(f'<div class="text" dir="auto">{words(line)}</div>' for line in lines))
 
 
-def sampled(name: str, texts: Sequence[shown.Sampled]) -> str:
+def sampled(name: str, texts: Sequence[data.Sampled]) -> str:
     """Texts that a model has drawn, in the same colours."""
     drawn = []
     for place, text in enumerate(texts, 1):
@@ -124,12 +124,12 @@ def sampled(name: str, texts: Sequence[shown.Sampled]) -> str:
     return card(name, "", f'<ol class="samples">{"".join(drawn)}</ol>')
 
 
-def words(tokens: Iterable[shown.Token]) -> str:
+def words(tokens: Iterable[data.Token]) -> str:
     """Words with their colours, and what is told of each where one points at it; a new line after `<eos>`."""
     return "".join(word(token) + ("<br>" if token.word == EOS else "") for token in tokens).removesuffix("<br>")
 
 
-def word(token: shown.Token) -> str:
+def word(token: data.Token) -> str:
     """One of them."""
     classes = ["word", *(["unknown"] if not token.known else []), *(["end"] if token.word == EOS else [])]
     if token.p is None:
@@ -150,7 +150,7 @@ def word(token: shown.Token) -> str:
 # -------------------------------------------------------------------------------------------------------------- bars
 
 
-def bars(ranked: shown.Ranked, value: Callable[[float], str], most: float | None = None, typed: str = "") -> str:
+def bars(ranked: data.Ranked, value: Callable[[float], str], most: float | None = None, typed: str = "") -> str:
     """A bar for each word; ``most`` is as long as there is room.
 
     Args:
@@ -171,7 +171,7 @@ def bars(ranked: shown.Ranked, value: Callable[[float], str], most: float | None
     return f'<ol class="bars">{"".join(rows)}</ol>'
 
 
-def coming(found: Mapping[str, shown.Next], typed: str) -> str:
+def coming(found: Mapping[str, data.Next], typed: str) -> str:
     """The next words under several models, with bars of one scale; ``typed`` as in `bars`."""
     most = max((p for own in found.values() for _, p in own.words), default=1.0)
     drawn = []
@@ -186,7 +186,7 @@ def coming(found: Mapping[str, shown.Next], typed: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ states
 
 
-def sentence(found: shown.SentenceStates) -> str:
+def sentence(found: data.SentenceStates) -> str:
     """The states of each word, before and after later words are known."""
     whole = found.read == len(found.words)
     after = "knowing the whole sentence" if whole else f"knowing {found.read} of {len(found.words)} words"
@@ -221,7 +221,7 @@ def sentence(found: shown.SentenceStates) -> str:
     )
 
 
-def stack(beliefs: shown.Beliefs, emits: Mapping[int, shown.Ranked], path: int) -> str:
+def stack(beliefs: data.Beliefs, emits: Mapping[int, data.Ranked], path: int) -> str:
     """A bar of states, each as wide as it is likely; that of the likeliest path has a frame."""
     parts = []
     for state, p in beliefs:
@@ -253,7 +253,7 @@ def hue(state: int) -> int:
 # ----------------------------------------------------------------------------------------------------------- nearest
 
 
-def occurrences(found: Sequence[shown.Occurrence]) -> str:
+def occurrences(found: Sequence[data.Occurrence]) -> str:
     """The tokens of a word, and the tokens nearest to each."""
     drawn = []
     for occurrence in found:
@@ -269,18 +269,18 @@ def occurrences(found: Sequence[shown.Occurrence]) -> str:
     return cards(drawn, beside=True)
 
 
-def passage(where: shown.Passage) -> str:
+def passage(where: data.Passage) -> str:
     """A token and the words around it."""
     before, word, after = where
     return f"{escape(' '.join(before))} <mark>{escape(word)}</mark> {escape(' '.join(after))}"
 
 
-def neighbours(name: str, ranked: shown.Ranked) -> str:
+def neighbours(name: str, ranked: data.Ranked) -> str:
     """The nearest words by their cosines."""
     return card(name, "", bars(ranked, "{:.2f}".format, 1.0))
 
 
-def answers(name: str, found: tuple[shown.Ranked, shown.Ranked], sought: str) -> str:
+def answers(name: str, found: tuple[data.Ranked, data.Ranked], sought: str) -> str:
     """The words that answer an analogy, b − a + a*, which is ``sought``."""
     sides = zip((f"3CosAdd: {escape(sought)}", "3CosMul"), found, strict=True)
     return card(

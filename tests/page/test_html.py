@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lmzoo.page import drawn, shown
+from lmzoo.page import data, html
 from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
 
@@ -42,28 +42,28 @@ class Read(HTMLParser):
         self.text += data
 
 
-def token(word: str, p: float | None = 0.25, known: bool = True) -> shown.Token:
-    return shown.Token(word, p, known, [(word, 0.5), ("the", 0.25)])
+def token(word: str, p: float | None = 0.25, known: bool = True) -> data.Token:
+    return data.Token(word, p, known, [(word, 0.5), ("the", 0.25)])
 
 
 PARTS = {
-    "header": lambda: drawn.card(EVIL, "", ""),
-    "surprisal": lambda: drawn.surprisal(EVIL, [[token(EVIL), token(EVIL, 0.0, False), token("<eos>")]]),
-    "samples": lambda: drawn.sampled(EVIL, [shown.Sampled(EVIL, [token(EVIL, None)], [token(EVIL)])]),
-    "next": lambda: drawn.coming({EVIL: shown.Next("", 1, [(EVIL, 1.0)], EVIL)}, "begun"),
-    "begun": lambda: drawn.coming({EVIL: shown.Next(EVIL, 0, [], None)}, "begun"),
-    "states": lambda: drawn.sentence(shown.SentenceStates(
-        [shown.WordStates(EVIL, False, 3, [(3, 1.0)], [(3, 1.0)], None),
-         shown.WordStates(EVIL, True, 3, [(3, 0.4)], [], shown.Turn(0, 0.5, 3, 0.1, 0.6))],
+    "header": lambda: html.card(EVIL, "", ""),
+    "surprisal": lambda: html.surprisal(EVIL, [[token(EVIL), token(EVIL, 0.0, False), token("<eos>")]]),
+    "samples": lambda: html.sampled(EVIL, [data.Sampled(EVIL, [token(EVIL, None)], [token(EVIL)])]),
+    "next": lambda: html.coming({EVIL: data.Next("", 1, [(EVIL, 1.0)], EVIL)}, "begun"),
+    "begun": lambda: html.coming({EVIL: data.Next(EVIL, 0, [], None)}, "begun"),
+    "states": lambda: html.sentence(data.SentenceStates(
+        [data.WordStates(EVIL, False, 3, [(3, 1.0)], [(3, 1.0)], None),
+         data.WordStates(EVIL, True, 3, [(3, 0.4)], [], data.Turn(0, 0.5, 3, 0.1, 0.6))],
         1, 0.5, {3: [(EVIL, 0.7)]},
     )),
-    "contexts": lambda: drawn.occurrences([shown.Occurrence(
+    "contexts": lambda: html.occurrences([data.Occurrence(
         ([EVIL], EVIL, [EVIL]), False, [(([EVIL], EVIL, [EVIL]), 0.5)]
     )]),
-    "neighbours": lambda: drawn.neighbours(EVIL, [(EVIL, 0.5)]),
-    "answers": lambda: drawn.answers(EVIL, ([(EVIL, 0.5)], [(EVIL, -0.5)]), EVIL),
-    "map": lambda: drawn.places(EVIL, Map(EVIL, [EVIL], np.zeros((1, 2)), [1], [0]), [EVIL]),
-    "note": lambda: drawn.note(EVIL),
+    "neighbours": lambda: html.neighbours(EVIL, [(EVIL, 0.5)]),
+    "answers": lambda: html.answers(EVIL, ([(EVIL, 0.5)], [(EVIL, -0.5)]), EVIL),
+    "map": lambda: html.places(EVIL, Map(EVIL, [EVIL], np.zeros((1, 2)), [1], [0]), [EVIL]),
+    "note": lambda: html.note(EVIL),
 }  # fmt: skip
 
 
@@ -78,57 +78,55 @@ def test_a_text_is_never_markup_nor_a_template(part: str):
 
 
 def test_escaping_can_be_undone():
-    assert unescape(drawn.escape("<a> & ${b} {{c}} \\")) == "<a> & ${b} {{c}} \\"
+    assert unescape(html.escape("<a> & ${b} {{c}} \\")) == "<a> & ${b} {{c}} \\"
 
 
 def test_a_text_has_its_figures_and_its_colours():
-    markup = drawn.surprisal("lstm", [[token("a", 0.25), token("b", 2**-20, known=False)], [token("<eos>", 1.0)]])
+    markup = html.surprisal("lstm", [[token("a", 0.25), token("b", 2**-20, known=False)], [token("<eos>", 1.0)]])
     assert "<b>7.33</b> bits a word, perplexity 161.3, 1 unknown" in markup
     assert [float(heat) for heat in re.findall(r"--heat:([\d.]+)", markup)] == [0.125, 1, 0]
     assert re.findall(r'class="(word[^"]*)"', markup) == ["word", "word unknown", "word end"]
     assert "p = 0.25 (1 in 4): <b>2.0 bits</b>" in markup
     assert markup.count("unknown to the model, which reads &lt;unk&gt;") == 1
-    assert "perplexity ∞" in drawn.surprisal("ngram", [[token("a", 0.0)]])
+    assert "perplexity ∞" in html.surprisal("ngram", [[token("a", 0.0)]])
 
 
 def test_bars_are_as_long_as_their_numbers():
     ranked = [("a", 0.5), ("b", 0.25), ("c", -0.1)]
     for most, widths in ((None, [100, 50, 0]), (1.0, [50, 25, 0]), (0.25, [100, 100, 0])):
-        markup = drawn.bars(ranked, "{:.2f}".format, most)
+        markup = html.bars(ranked, "{:.2f}".format, most)
         assert [float(width) for width in re.findall(r"width:([\d.]+)%", markup)] == widths
         assert re.findall(r'"value">(.*?)<', markup) == ["0.50", "0.25", "-0.10"]
-    assert drawn.bars([], str) == '<ol class="bars"></ol>'
+    assert html.bars([], str) == '<ol class="bars"></ol>'
 
 
 def test_bars_of_several_models_have_one_scale():
-    found = {name: shown.Next("", 1, [("a", p)], None) for name, p in (("ngram", 0.5), ("lstm", 0.1))}
-    assert re.findall(r"width:([\d.]+)%", drawn.coming(found, "")) == ["100.0", "20.0"]
+    found = {name: data.Next("", 1, [("a", p)], None) for name, p in (("ngram", 0.5), ("lstm", 0.1))}
+    assert re.findall(r"width:([\d.]+)%", html.coming(found, "")) == ["100.0", "20.0"]
 
 
 def test_a_share_is_told_of_words_alone_that_begin_so():
-    assert "<span>50% begin with t; of these</span>" in drawn.coming(
-        {"a": shown.Next("t", 0.5, [("the", 1)], None)}, ""
-    )
-    assert "begin with" not in drawn.coming({"a": shown.Next("t", 0, [], None)}, "")
+    assert "<span>50% begin with t; of these</span>" in html.coming({"a": data.Next("t", 0.5, [("the", 1)], None)}, "")
+    assert "begin with" not in html.coming({"a": data.Next("t", 0, [], None)}, "")
 
 
 def test_words_that_can_be_typed_are_buttons():
-    markup = drawn.bars([("a", 0.5), ("<eos>", 0.3), ("<unk>", 0.2)], str, typed="begun")
+    markup = html.bars([("a", 0.5), ("<eos>", 0.3), ("<unk>", 0.2)], str, typed="begun")
     assert re.findall(r'data-type-into="begun" data-word="(.*?)"', markup) == ["a"]
-    assert "button" not in drawn.bars([("a", 0.5)], str)
+    assert "button" not in html.bars([("a", 0.5)], str)
 
 
 def test_states_are_as_wide_as_they_are_likely():
-    markup = drawn.stack([(4, 0.6), (5, 0.3)], {4: [("<unk>", 0.9), ("x", 0.1)], 5: []}, 5)
+    markup = html.stack([(4, 0.6), (5, 0.3)], {4: [("<unk>", 0.9), ("x", 0.1)], 5: []}, 5)
     assert re.findall(r'class="(segment[^"]*)".*?flex-grow:([\d.]+)', markup) == [
         ("segment", "0.6000"), ("segment on-path", "0.3000"), ("segment rest", "0.1000"),
     ]  # fmt: skip
     assert "<b>4</b><i>x</i>" in markup
-    assert drawn.stack([], {}, 5) == ""
+    assert html.stack([], {}, 5) == ""
 
 
 def test_the_header_names_the_runs_with_their_figures(zoo: Zoo):
-    text = re.sub(r"<.*?>", "", drawn.header(zoo))
+    text = re.sub(r"<.*?>", "", html.header(zoo))
     for name, lm in zoo.models.items():
         assert lm.results is not None
         kind = lm.run.config()["model"]["name"]
@@ -140,7 +138,7 @@ def test_the_header_names_the_runs_with_their_figures(zoo: Zoo):
 
 def test_perplexities_of_stream_and_sentence_runs_are_told_apart(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(zoo.models, "lstm", dataclasses.replace(zoo.models["lstm"], context="stream"))
-    text = re.sub(r"<.*?>", "", drawn.header(zoo))
+    text = re.sub(r"<.*?>", "", html.header(zoo))
     assert re.findall(r"\(context (\w+)\)", text) == ["sentence", "stream", "sentence", "sentence", "sentence"]
     assert "perplexities with context stream and context sentence cannot be compared" in text
 
@@ -149,7 +147,7 @@ def test_runs_of_one_model_are_told_apart_by_their_options():
     def config(model: str, hidden: int, lr: float) -> dict[str, Any]:
         return {"model": {"name": model, "hidden": hidden}, "optimizer": {"lr": lr}, "run_dir": f"{model}-{hidden}"}
 
-    told = drawn.told_apart({"a": config("lstm", 32, 0.1), "b": config("lstm", 64, 0.1), "c": config("rnn", 16, 0.2)})
+    told = html.told_apart({"a": config("lstm", 32, 0.1), "b": config("lstm", 64, 0.1), "c": config("rnn", 16, 0.2)})
     assert told == {"a": "model=lstm hidden=32", "b": "model=lstm hidden=64", "c": "model=rnn"}
 
 
@@ -158,9 +156,9 @@ def test_runs_of_one_model_are_told_apart_by_their_options():
     [(1, "100%"), (0.523, "52%"), (0.0996, "10%"), (0.0994, "9.9%"), (0.001, "0.1%"), (0.0009, "<0.1%"), (0, "0.0%")],
 )
 def test_probabilities_are_written_in_percent(p: float, text: str):
-    assert drawn.percent(p) == text
+    assert html.percent(p) == text
 
 
 def test_other_numbers():
-    assert [drawn.number(value) for value in (1234.56, 0.04, math.inf)] == ["1,234.6", "0.0", "∞"]
-    assert [drawn.probability(p) for p in (0.75, 0.01, 0.0)] == ["0.75", "0.01 (1 in 100)", "0"]
+    assert [html.number(value) for value in (1234.56, 0.04, math.inf)] == ["1,234.6", "0.0", "∞"]
+    assert [html.probability(p) for p in (0.75, 0.01, 0.0)] == ["0.75", "0.01 (1 in 100)", "0"]

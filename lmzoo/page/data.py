@@ -1,4 +1,4 @@
-"""What the page shows: numbers and words, computed from opened runs."""
+"""Data of the page: numbers and words, computed from loaded runs."""
 
 import math
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ from lmzoo.api import Loaded
 from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior, viterbi
-from lmzoo.page import shown
+from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
 from lmzoo.protocol.decoding import Decoding
 
@@ -32,7 +32,7 @@ def word_by_word(lm: Loaded, words: list[str]) -> list[torch.Tensor]:
 @pytest.mark.parametrize("name", MODELS)
 def test_surprisal_is_that_of_predict_word_by_word(zoo: Zoo, name: str):
     lm = zoo.models[name]
-    text = shown.surprisal(lm, f"{LINE}\n\n  \nthe xylophone sees\n")
+    text = data.surprisal(lm, f"{LINE}\n\n  \nthe xylophone sees\n")
     assert [[token.word for token in line] for line in text] == [
         [*LINE.split(), "<eos>"], ["the", "xylophone", "sees", "<eos>"],
     ]  # fmt: skip
@@ -43,37 +43,37 @@ def test_surprisal_is_that_of_predict_word_by_word(zoo: Zoo, name: str):
             assert token.p == pytest.approx(float(p[lm.vocabulary.index[own]]), rel=1e-4)
             assert token.bits == pytest.approx(-math.log2(p[lm.vocabulary.index[own]]), rel=1e-4)
             assert [p for _, p in token.expected] == pytest.approx(p.topk(3).values.tolist(), rel=1e-4)
-    assert shown.perplexity(text[0]) == pytest.approx(math.exp(-lm.score(LINE) / 6), rel=1e-4)
+    assert data.perplexity(text[0]) == pytest.approx(math.exp(-lm.score(LINE) / 6), rel=1e-4)
 
 
 def test_an_error_names_the_line_of_the_whole_text(zoo: Zoo):
     with pytest.raises(UserError, match="text, line 3: <eos> is added"):
-        shown.surprisal(zoo.models["ngram"], f"{LINE}\n\nthe <eos>")
+        data.surprisal(zoo.models["ngram"], f"{LINE}\n\nthe <eos>")
     with pytest.raises(UserError, match="text, line 3: <eos> is added"):
-        shown.in_context(zoo.systems["lds"], "the bank\n\nthe <eos> bank", "bank", 3)
+        data.in_context(zoo.systems["lds"], "the bank\n\nthe <eos> bank", "bank", 3)
 
 
 def test_a_word_of_probability_0_has_infinitely_many_bits():
-    impossible, likely = shown.Token("a", 0.0), shown.Token("b", 0.5)
+    impossible, likely = data.Token("a", 0.0), data.Token("b", 0.5)
     assert (impossible.bits, likely.bits) == (math.inf, 1)
-    assert shown.perplexity([impossible, likely]) == math.inf
-    assert shown.perplexity([likely, likely]) == 2
+    assert data.perplexity([impossible, likely]) == math.inf
+    assert data.perplexity([likely, likely]) == 2
 
 
 def test_texts_of_no_word_or_too_many_are_refused(zoo: Zoo):
     for text, message in (("", "there is no word yet"), (" \n", "no word"), ("the " * 101, "101 words, and 100")):
-        for show in (shown.surprisal, shown.states):
+        for show in (data.surprisal, data.states):
             with pytest.raises(UserError, match=message):
                 show(zoo.hmms["hmm"], text)
     with pytest.raises(UserError, match="101 words"):
-        shown.next_words(zoo.models["ngram"], "the " * 101, 3)
+        data.next_words(zoo.models["ngram"], "the " * 101, 3)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_next_words_are_the_likeliest_of_the_model(zoo: Zoo, name: str):
     lm = zoo.models[name]
     p = word_by_word(lm, ["the", "dog"])[2]
-    begun, share, words, warning = shown.next_words(lm, "the dog ", 4)
+    begun, share, words, warning = data.next_words(lm, "the dog ", 4)
     assert (begun, share, warning) == ("", pytest.approx(1), None)
     assert [p for _, p in words] == pytest.approx(p.topk(4).values.tolist(), rel=1e-4)
     assert [lm.vocabulary.index[word] for word, _ in words] == p.topk(4).indices.tolist()
@@ -84,21 +84,21 @@ def test_while_a_word_is_unfinished_next_words_are_those_that_begin_so(zoo: Zoo,
     lm = zoo.models[name]
     p = word_by_word(lm, ["the", "dog"])[2]
     fitting = {word: float(p[lm.vocabulary.index[word]]) for word in ("river", "rates")}
-    begun, share, words, warning = shown.next_words(lm, "the dog r", 9)
+    begun, share, words, warning = data.next_words(lm, "the dog r", 9)
     assert (begun, warning) == ("r", None)
     assert share == pytest.approx(sum(fitting.values()), rel=1e-4)
     assert dict(words) == pytest.approx({word: p / sum(fitting.values()) for word, p in fitting.items()}, rel=1e-4)
-    assert shown.next_words(lm, "the dog riv", 9).words == [("river", 1)]
-    assert shown.next_words(lm, "xyz", 9) == ("xyz", 0, [], None)
-    assert shown.next_words(lm, "", 3) == shown.next_words(lm, " ", 3)
+    assert data.next_words(lm, "the dog riv", 9).words == [("river", 1)]
+    assert data.next_words(lm, "xyz", 9) == ("xyz", 0, [], None)
+    assert data.next_words(lm, "", 3) == data.next_words(lm, " ", 3)
 
 
 def test_unknown_words_before_the_next_are_told_and_nothing_is_logged(zoo: Zoo, caplog: pytest.LogCaptureFixture):
     lm = zoo.models["lstm"]
     told = "the beginning: xylophone: read as <unk>, since the model does not know it"
-    assert shown.next_words(lm, "the xylophone ", 3) == shown.next_words(lm, "the <unk> ", 3)._replace(warning=told)
-    shown.samples(lm, "the xylophone", 3, 0, 1, Decoding())
-    shown.surprisal(lm, "the xylophone")
+    assert data.next_words(lm, "the xylophone ", 3) == data.next_words(lm, "the <unk> ", 3)._replace(warning=told)
+    data.samples(lm, "the xylophone", 3, 0, 1, Decoding())
+    data.surprisal(lm, "the xylophone")
     assert not caplog.records
 
 
@@ -106,7 +106,7 @@ def test_unknown_words_before_the_next_are_told_and_nothing_is_logged(zoo: Zoo, 
 def test_samples_are_those_of_the_model_with_their_probabilities(zoo: Zoo, name: str):
     lm = zoo.models[name]
     knobs = {"temperature": 0.7, "top_k": 5, "top_p": 0.9}
-    found = shown.samples(lm, "the xylophone", 12, 3, 2, Decoding(**knobs))
+    found = data.samples(lm, "the xylophone", 12, 3, 2, Decoding(**knobs))
     texts = lm.sample(12, 3, prompt="the xylophone", samples=2, **knobs)
     for sample, text in zip(found, texts, strict=True):
         assert [(token.word, token.p, token.known) for token in sample.prompt] == [
@@ -118,8 +118,8 @@ def test_samples_are_those_of_the_model_with_their_probabilities(zoo: Zoo, name:
         for token, p in zip(sample.tokens, word_by_word(lm, line)[2:], strict=False):
             assert token.p == pytest.approx(float(p[lm.vocabulary.index[token.word]]), rel=1e-4)
     assert found[0].tokens != found[1].tokens
-    assert found == shown.samples(lm, "the xylophone", 12, 3, 2, Decoding(**knobs))
-    assert found != shown.samples(lm, "the xylophone", 12, 4, 2, Decoding(**knobs))
+    assert found == data.samples(lm, "the xylophone", 12, 3, 2, Decoding(**knobs))
+    assert found != data.samples(lm, "the xylophone", 12, 4, 2, Decoding(**knobs))
 
 
 def after(lm: Loaded, words: list[str]) -> torch.Tensor:
@@ -136,7 +136,7 @@ def after(lm: Loaded, words: list[str]) -> torch.Tensor:
 def test_states_are_the_filter_and_the_smoother(zoo: Zoo, name: str, read: int | None):
     lm = zoo.models[name]
     words = [*LINE.split(), "<eos>"]
-    found = shown.states(lm, LINE, read)
+    found = data.states(lm, LINE, read)
     number = read or len(words)
     assert (found.read, [word.word for word in found.words]) == (number, words)
     smoothed = after(lm, words[:number])
@@ -145,7 +145,7 @@ def test_states_are_the_filter_and_the_smoother(zoo: Zoo, name: str, read: int |
             (word.filtered, after(lm, words[: t + 1])[t]),
             *([(word.smoothed, smoothed[t])] if t < number else []),
         ]:
-            best = p.topk(min(shown.STATES, len(p))).values
+            best = p.topk(min(data.STATES, len(p))).values
             assert [own for _, own in beliefs] == pytest.approx(best[best >= 0.01].tolist(), rel=1e-3)
             assert [float(p[state]) for state, _ in beliefs] == pytest.approx([own for _, own in beliefs], rel=1e-3)
         assert bool(word.smoothed) == (t < number)
@@ -155,7 +155,7 @@ def test_states_are_the_filter_and_the_smoother(zoo: Zoo, name: str, read: int |
 def test_the_path_its_share_and_what_states_emit(zoo: Zoo, name: str):
     lm = zoo.models[name]
     assert isinstance(lm.model, HiddenMarkovModel)
-    found = shown.states(lm, LINE)
+    found = data.states(lm, LINE)
     tokens = lm.vocabulary.encode([LINE])[None]
     path, logprob = viterbi(lm.model.chain(tokens, lm.model.initial_state(1)), torch.tensor([6]))
     assert [word.path for word in found.words] == path[0].tolist()
@@ -168,10 +168,10 @@ def test_the_path_its_share_and_what_states_emit(zoo: Zoo, name: str):
 
 
 def test_a_turn_is_the_later_word_that_moves_a_posterior_most(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(shown, "TURNING", 0.0)
+    monkeypatch.setattr(data, "TURNING", 0.0)
     lm, words = zoo.models["hmm"], [*LINE.split(), "<eos>"]
     for read in (2, 6):
-        for t, word in enumerate(shown.states(lm, LINE, read).words):
+        for t, word in enumerate(data.states(lm, LINE, read).words):
             steps = [after(lm, words[:k])[t] for k in range(t + 1, read + 1)]
             moves = [float((new - old).abs().sum() / 2) for old, new in pairwise(steps)]
             if not moves:
@@ -184,14 +184,14 @@ def test_a_turn_is_the_later_word_that_moves_a_posterior_most(zoo: Zoo, monkeypa
             figures = word.turn.moved, word.turn.before, word.turn.after
             expected = moves[k], float(steps[k][gained]), float(steps[k + 1][gained])
             assert figures == pytest.approx(expected, rel=1e-3, abs=1e-5)
-    assert [shown.states(lm, LINE, read).read for read in (-1, 0, 1, 6, 7)] == [1, 1, 1, 6, 6]
-    monkeypatch.setattr(shown, "TURNING", 1.1)
-    assert not any(word.turn for word in shown.states(lm, LINE).words)
+    assert [data.states(lm, LINE, read).read for read in (-1, 0, 1, 6, 7)] == [1, 1, 1, 6, 6]
+    monkeypatch.setattr(data, "TURNING", 1.1)
+    assert not any(word.turn for word in data.states(lm, LINE).words)
 
 
 def test_the_tokens_nearest_to_a_word_in_its_context(zoo: Zoo):
     system = zoo.systems["lds"]
-    found = shown.in_context(system, "the bank of england\na river and a bank", "bank", 3)
+    found = data.in_context(system, "the bank of england\na river and a bank", "bank", 3)
     assert [occurrence.passage for occurrence in found] == [
         (["the"], "bank", ["of", "england"]), (["a", "river", "and", "a"], "bank", []),
     ]  # fmt: skip
@@ -211,19 +211,19 @@ def test_the_tokens_nearest_to_a_word_in_its_context(zoo: Zoo):
         assert [cosine for _, cosine in occurrence.near] == pytest.approx([cosine for _, cosine in ranked], abs=1e-5)
     assert found[0].near != found[1].near
     with pytest.raises(UserError, match="does not have the word 'river'"):
-        shown.in_context(system, "the bank", "river", 3)
+        data.in_context(system, "the bank", "river", 3)
     with pytest.raises(UserError, match="a word is missing"):
-        shown.in_context(system, "the bank", " ", 3)
+        data.in_context(system, "the bank", " ", 3)
 
 
 def test_neighbours_and_analogies_are_the_best_of_all_words(zoo: Zoo):
     vectors = zoo.vectors["ppmi"].words
     unit = {word: vectors.unit[row] for word, row in vectors.index.items()}
-    near = shown.neighbours(vectors, "bank", 4)
+    near = data.neighbours(vectors, "bank", 4)
     cosines = {word: float(unit[word] @ unit["bank"]) for word in unit if word != "bank"}
     assert [word for word, _ in near] == sorted(cosines, key=lambda word: -cosines[word])[:4]
     assert dict(near) == pytest.approx({word: cosines[word] for word, _ in near}, abs=1e-5)
-    add, mul = shown.analogy(vectors, "dog", "cat", " Bank ", 3)
+    add, mul = data.analogy(vectors, "dog", "cat", " Bank ", 3)
     target = unit["bank"] - unit["dog"] + unit["cat"]
     others = [word for word in unit if word not in ("dog", "cat", "bank")]
     shifted = {word: [(float(unit[word] @ unit[other]) + 1) / 2 for other in ("dog", "cat", "bank")] for word in others}
@@ -233,8 +233,8 @@ def test_neighbours_and_analogies_are_the_best_of_all_words(zoo: Zoo):
         assert [word for word, _ in ranked] == sorted(expected, key=lambda word: -expected[word])[:3]
         assert dict(ranked) == pytest.approx({word: expected[word] for word, _ in ranked}, rel=1e-3)
     with pytest.raises(UserError, match="'xylophone' has no vector"):
-        shown.neighbours(vectors, "xylophone", 3)
+        data.neighbours(vectors, "xylophone", 3)
     with pytest.raises(UserError, match="a word is missing"):
-        shown.analogy(vectors, "dog", "", "bank", 3)
+        data.analogy(vectors, "dog", "", "bank", 3)
     with pytest.raises(UserError, match="there are 2 words; write one"):
-        shown.neighbours(vectors, "river bank", 3)
+        data.neighbours(vectors, "river bank", 3)
