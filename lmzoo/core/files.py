@@ -158,9 +158,9 @@ class _Unpacked(_Counted):
 
 @contextlib.contextmanager
 def unpacked(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
-    """What gzip or zstd has packed, as its first bytes show, else a stream as it is.
+    """Decompress gzip or zstd by magic number; pass other streams through.
 
-    Raises: UserError if its name says otherwise, and as `_Unpacked` does.
+    Raises: UserError if the suffix contradicts the content, and as `_Unpacked` does.
     """
     begin = stream.peek(4)
     form = next((form for sign, form in PACKED.items() if begin.startswith(sign)), None)

@@ -38,8 +38,9 @@ def require_plugins(names: Iterable[str], run: object) -> None:
     """Raise a UserError unless the plug-ins that a run was made with are here already. Nothing is imported for it."""
     load_plugins()
     if missing := [shortened(name) for name in names if name not in sys.modules]:
-        how = f"--plugins NAME, plugins=[NAME] or {VARIABLE}=NAME"
-        raise UserError(f"{run}: needs code that only you may name: the plugins {', '.join(missing)}, by {how}")
+        names, noun = ",".join(missing), "plug-in" if len(missing) == 1 else "plug-ins"
+        advice = f"add --plugins {names}, plugins=[{names}] or {VARIABLE}={names}"
+        raise UserError(f"{run}: needs the {noun} {', '.join(missing)}", advice)
 
 
 def named(text: str) -> list[str]:

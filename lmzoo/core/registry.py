@@ -64,7 +64,7 @@ class Registry:
         return idle(entry, settings, f"{self.kind}.") if entry else {}
 
     def renamed(self, options: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
-        """Options in which what those of the type `Source` name has the ``name`` of that."""
+        """A copy of options in which each `Source` value v is replaced by ``name(v)``."""
         annotations = schema(self._entry(options)[0])
         return {key: renamed_value(value, name) if is_source(annotations.get(key)) else value
                 for key, value in options.items()}  # fmt: skip

@@ -94,8 +94,8 @@ class Files:
             if isinstance(error, OSError) or out_of_memory(error):
                 raise
             raise UserError(
-                f"{self.path / name}: cannot be taken over, or the code that does so is wrong: {own_place(error)}",
-                "train it again if the file was changed, else mend that line",
+                f"{self.path / name}: cannot be restored: {own_place(error)}",
+                "train it again if the file was changed, else correct that line",
             ) from error
 
     @contextlib.contextmanager

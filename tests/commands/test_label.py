@@ -244,10 +244,7 @@ def test_mistakes_of_labelling_are_told_in_a_line(texts: Path):
     assert "--best 2: needs a run of labeller=crf, birnn or pool" in refused
     assert "--best 0: must be at least 1" in command("r", "test.txt", "--best", "0", main=tag.main).refused()
     edit(Path("r/best.pt"), put("state", value={}))
-    assert (
-        "r/best.pt: cannot be taken over, or the code that does so is wrong"
-        in command("r", "test.txt", main=tag.main).refused()
-    )
+    assert "r/best.pt: cannot be restored: " in command("r", "test.txt", main=tag.main).refused()
     Path("r/best.pt").unlink()
     assert "r: has no best.pt yet" in command("r", "test.txt", main=tag.main).refused()
     assert "none: not a run directory" in command("none", "test.txt", main=tag.main).refused()

@@ -164,19 +164,19 @@ def test_what_a_run_names_is_not_imported(name: str, run: Path, monkeypatch: pyt
     monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("executed"))  # the side effect of antigravity
     before = set(sys.modules)
     refused = command("run", main=evaluate.main).refused()
-    assert f"run: needs code that only you may name: the plugins {name}, by --plugins NAME" in refused
+    assert f"run: needs the plug-in {name}; add --plugins {name}" in refused
     assert not {module for module in set(sys.modules) - before if module.startswith(name.partition(".")[0])}
 
 
 def test_the_user_names_the_plugins_of_a_run(run: Path, monkeypatch: pytest.MonkeyPatch):
-    assert "needs code" in command("run", main=evaluate.main).refused()
+    assert "needs the plug-in zoo.own" in command("run", main=evaluate.main).refused()
     assert command("run", "--plugins", "zoo.own", main=evaluate.main).out.startswith("mine on test")
     forget()
     monkeypatch.setenv("LMZOO_PLUGINS", "json,zoo.own")
     assert command("run", main=evaluate.main).out.startswith("mine on test")
     forget()
     monkeypatch.delenv("LMZOO_PLUGINS")
-    with pytest.raises(UserError, match=r"needs code .* zoo\.own"):
+    with pytest.raises(UserError, match=r"needs the plug-in zoo\.own"):
         load("run")
     assert load("run", plugins=["zoo.own"]).score("") < 0
     assert load("run").score("") < 0  # a notebook has imported it by now
@@ -184,7 +184,7 @@ def test_the_user_names_the_plugins_of_a_run(run: Path, monkeypatch: pytest.Monk
 
 def test_a_run_that_starts_from_a_plugin_s_run(run: Path):
     cached = ["model=cache", "model.run=run", *TEXT, "run_dir=cached"]
-    assert "model.run: run: needs code that only you may name: the plugins zoo.own" in command(*cached).refused()
+    assert "model.run: run: needs the plug-in zoo.own" in command(*cached).refused()
     assert command(*cached, "plugins=[zoo.own]").code == 0
 
 

@@ -185,7 +185,7 @@ def test_a_pool_has_the_plugins_of_its_runs(plugin: str):
     assert "labeller.runs: mine needs plugins; add own_labeller to plugins" in refused
     assert command(*given, plugin, main=label.main).code == 0
     forget()
-    assert "labeller.runs: mine: needs code that only you may name: the plugins own_labeller" in (
+    assert "labeller.runs: mine: needs the plug-in own_labeller" in (
         command(*given[:-1], "run_dir=other", main=label.main).refused()
     )
     assert command("pool", "t.txt", "--plugins", "own_labeller", main=tag.main).out == Path("t.txt").read_text()

@@ -183,7 +183,7 @@ def test_a_mistake_of_the_program_is_named_by_its_line(run: Path, error: type, m
 
     monkeypatch.setattr(torch.optim.Optimizer, "load_state_dict", fail)
     line = command(*SMALL, f"run_dir={run}", main=train.main).refused()
-    assert f"{run}/last.pt: cannot be taken over, or the code that does so is wrong: " in line
+    assert f"{run}/last.pt: cannot be restored: " in line
     assert "test_bounds.py:" in line
     assert error.__name__ in line
 
