@@ -67,6 +67,13 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
     def change(app: Sphinx, what: str, name: str, entry: object, options: object, lines: list[str]) -> None:
         lines[:] = restructured(lines)
+        whole[name] = [*lines]
 
+    def restore(app: Sphinx, what: str, name: str, entry: object, options: object, lines: list[str]) -> None:
+        if what == "attribute":  # of which napoleon takes what comes before a colon for a type
+            lines[:] = whole[name]
+
+    whole: dict[str, list[str]] = {}
     app.connect("autodoc-process-docstring", change, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", restore, priority=600)
     return {"parallel_read_safe": True}

@@ -84,7 +84,7 @@ Source = Annotated[str, _Origin()]
 """A file, or the folder of a run, that a run is made from. Its checksum is kept with the run."""
 
 
-P = ParamSpec("P")
+Keywords = ParamSpec("Keywords")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -128,18 +128,18 @@ def _as_lists(value: Any) -> Any:
     return list(map(_as_lists, value)) if isinstance(value, list | tuple) else value
 
 
-class _Configured(Protocol[P, O]):
+class _Configured(Protocol[Keywords, O]):
     @overload
-    def __call__(self, function: Callable[[O], R]) -> Callable[P, R]: ...
+    def __call__(self, function: Callable[[O], R]) -> Callable[Keywords, R]: ...
     @overload
-    def __call__(self, function: Callable[[A, O], R]) -> Callable[Concatenate[A, P], R]: ...
+    def __call__(self, function: Callable[[A, O], R]) -> Callable[Concatenate[A, Keywords], R]: ...
     @overload
-    def __call__(self, function: Callable[[A, B, O], R]) -> Callable[Concatenate[A, B, P], R]: ...
+    def __call__(self, function: Callable[[A, B, O], R]) -> Callable[Concatenate[A, B, Keywords], R]: ...
     @overload
-    def __call__(self, function: Callable[[A, B, C, O], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
+    def __call__(self, function: Callable[[A, B, C, O], R]) -> Callable[Concatenate[A, B, C, Keywords], R]: ...
 
 
-def configured(options: Callable[P, O]) -> _Configured[P, O]:
+def configured(options: Callable[Keywords, O]) -> _Configured[Keywords, O]:
     """Give a constructor or function whose last parameter is ``options`` a keyword for each field in its place.
 
     Type checkers know what comes before the options as positional only.
