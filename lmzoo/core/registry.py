@@ -41,7 +41,7 @@ class Registry:
 
     def defaults(self, name: str) -> dict[str, Any]:
         """The defaults of an entry, as YAML writes them."""
-        return defaults_of(self.entries[name]) | self.own[name]
+        return defaults_of(self.entries[name]) | self.own.get(name, {})
 
     def build(self, options: Mapping[str, Any], **supplied: Any) -> Any:
         """Build the entry that ``options["name"]`` names from the other options, if they pass `check`."""
@@ -79,7 +79,7 @@ class Registry:
             holders = [other for other, entry in self.entries.items() if option in schema(entry)]
             if refusal := misplaced(self.kind, option, holders, name):
                 raise refusal
-        return self.entries[name], {**self.own[name], **options}
+        return self.entries[name], {**self.own.get(name, {}), **options}
 
 
 def _named(entry: Callable[..., Any]) -> tuple[str, str]:
