@@ -151,7 +151,7 @@ def test_words_that_are_cut_inside_a_letter_are_read(form: Format, tmp_path: Pat
         (b"a 1 nan\n", "a number is not finite"),
         (b"a 1 x\n", "could not convert"),
         (b"2 2\na \0\0\0\0\0\0\0\0b \0", "it is cut"),
-        (b"3 99999999999\na 1 2\nb 1 2\nc 1 2\n", "a vector has 99,999,999,999 numbers, and at most 16,384 are read"),
+        (b"3 99999999999\na 1 2\nb 1 2\nc 1 2\n", "a vector has 99,999,999,999 numbers, and 1 to 16,384 are read"),
         (b"a 1 2 3\n" + b"b\n" * 9, "vector 2 has not 3 numbers"),
     ],
 )
