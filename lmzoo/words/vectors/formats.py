@@ -184,7 +184,8 @@ def _text(source: _Source, shape: tuple[int, int] | None) -> WordVectors:
         if blank or len(row) != width or any(NUMBER.fullmatch(part) for part in word.split(" ")[1:]):
             raise ValueError(f"vector {len(words) + 1} has not {width} numbers")
         words.append(word)
-        numbers += np.array([float(value) for value in row], "<f4").tobytes()
+        with np.errstate(over="ignore"):  # a number too large for float32 is refused below, as infinite
+            numbers += np.array([float(value) for value in row], "<f4").tobytes()
     if shape is not None and len(words) != shape[0]:
         raise ValueError(f"{len(words):,} vectors where line 1 says {shape[0]:,}")
     return _checked(words, _matrix(numbers, width))

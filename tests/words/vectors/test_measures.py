@@ -148,7 +148,9 @@ def test_words_that_are_cut_inside_a_letter_are_read(form: Format, tmp_path: Pat
         (b"2 1\na 1 2\nb 1 2\n", "vector 1 has not 1 numbers"),
         (b"0 2\n", "it has no vectors"),
         (b"3 2\na 1 2\nb 3 4\n", "2 vectors where line 1 says 3"),
+        (b"2 0\n", "a vector has 0 numbers, and 1 to 16,384 are read"),
         (b"a 1 nan\n", "a number is not finite"),
+        (b"a 1 1e300\n", "a number is not finite"),  # for float32, without a warning of NumPy
         (b"a 1 x\n", "could not convert"),
         (b"2 2\na \0\0\0\0\0\0\0\0b \0", "it is cut"),
         (b"3 99999999999\na 1 2\nb 1 2\nc 1 2\n", "a vector has 99,999,999,999 numbers, and 1 to 16,384 are read"),
