@@ -21,7 +21,7 @@ from lmzoo.labels.model import Opener, StateDict, packed, under, unpacked
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
 from lmzoo.protocol.model import LanguageModel, evaluating, models
-from lmzoo.protocol.state_dict import restored, shaped
+from lmzoo.protocol.state_dict import require_kinds, restored, shaped
 from lmzoo.words.vectors.formats import read_vectors
 
 NONE = Idle(("labeller.vectors", None), ("labeller.encoder", None, []))
@@ -92,9 +92,12 @@ class WordEncoder:
         """The one that had this `state_dict`; of earlier versions it does not say the direction, which was forward."""
         options, words = json.loads(unpacked(state["options"])[0]), unpacked(state["words"])
         complete, weights = completed(options, "model"), under("weights.", state)
-        model: LanguageModel = restored(
-            lambda: models.build(complete, vocabulary_size=len(words)), lambda model: model.load_state_dict(weights)
-        )
+
+        def load(model: LanguageModel) -> None:
+            require_kinds(model, weights)
+            model.load_state_dict(weights)
+
+        model: LanguageModel = restored(lambda: models.build(complete, vocabulary_size=len(words)), load)
         return cls(name, model.eval(), options, words, bool(state.get("reverse", False)))
 
 

@@ -15,7 +15,7 @@ from lmzoo.corpus.vocabulary import EOS
 from lmzoo.labels.formats import Sentence
 from lmzoo.labels.model import Labeller, StateDict, under
 from lmzoo.models.neural.pretrained import Pretrained
-from lmzoo.protocol.state_dict import restored
+from lmzoo.protocol.state_dict import require_kinds, restored
 
 PREFIX = "network."
 
@@ -131,7 +131,12 @@ class NetworkLabeller(Labeller, Generic[N]):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.load_vocabularies(state)
         weights = under(PREFIX, state)
-        self.network = restored(self.build, lambda network: network.load_state_dict(weights)).to(self.device)
+
+        def load(network: N) -> None:
+            require_kinds(network, weights)
+            network.load_state_dict(weights)
+
+        self.network = restored(self.build, load).to(self.device)
 
 
 def placed(value: Any, device: torch.device) -> Any:

@@ -44,6 +44,18 @@ def shaped(saved: Mapping[str, Tensor], name: str, *shape: int, dtype: torch.dty
     return tensor
 
 
+def require_kinds(module: nn.Module, saved: Mapping[str, Any]) -> None:
+    """Raise a UserError for a tensor of a checkpoint whose numbers are of another kind, such as complex ones."""
+    for name, tensor in module.state_dict().items():
+        if isinstance(value := saved.get(name, tensor), Tensor) and _kind(value) != _kind(tensor):
+            raise UserError(f"not this model's weights ({name}: {value.dtype} in place of {tensor.dtype})")
+
+
+def _kind(tensor: Tensor) -> tuple[bool, bool, bool]:
+    """What numbers it holds, in whatever size."""
+    return tensor.is_floating_point(), tensor.is_complex(), tensor.dtype == torch.bool
+
+
 class _Unfilled(TorchFunctionMode):
     """A context in which tensors on ``meta`` are not filled: they have no numbers, and PyTorch imports a compiler."""
 

@@ -17,6 +17,7 @@ from lmzoo.core.checksums import CHECKSUM
 from lmzoo.core.errors import UserError, out_of_memory
 from lmzoo.core.files import input_stream
 from lmzoo.protocol.model import LanguageModel
+from lmzoo.protocol.state_dict import require_kinds
 
 MOST_PARTS = 1 << 20
 """The most things and characters beside tensors; what is at several places counts at each."""
@@ -91,15 +92,19 @@ class _Anything(dict):
         super().__init__()
 
 
-def write_checkpoint(checkpoint: Mapping[str, Any], stream: BinaryIO) -> None:
-    """Write tensors, tuples and plain dictionaries as `read_checkpoint` reads them, without a copy in memory.
-
-    Raises: OSError where the stream does; UserError for anything that `read_checkpoint` would refuse.
-    """
+def require_plain(checkpoint: Mapping[str, Any]) -> None:
+    """Raise a UserError for anything in a checkpoint that `read_checkpoint` would refuse."""
     for part in parts(checkpoint):
         if not (_is_dense(part) if isinstance(part, Tensor) else type(part) in PLAIN):
             kind = f"a tensor of layout {part.layout}" if isinstance(part, Tensor) else f"a {type(part).__name__}"
             raise UserError(f"a checkpoint cannot hold {kind}", "let state_dict return dense tensors and plain values")
+
+
+def write_checkpoint(checkpoint: Mapping[str, Any], stream: BinaryIO) -> None:
+    """Write tensors, tuples and plain dictionaries as `read_checkpoint` reads them, without a copy in memory.
+
+    Raises: OSError where the stream does.
+    """
     try:
         torch.save(dict(checkpoint), stream)
     except RuntimeError as error:
@@ -154,18 +159,11 @@ def require_numbers(saved: Mapping[str, Any]) -> None:
             raise UserError(f"weights of {name} are no numbers (NaN)")
 
 
-def _kind(tensor: Tensor) -> tuple[bool, bool, bool]:
-    """What numbers it holds, in whatever size."""
-    return tensor.is_floating_point(), tensor.is_complex(), tensor.dtype == torch.bool
-
-
 def take_weights(model: LanguageModel, saved: Mapping[str, Any]) -> None:
     """Put the weights of a checkpoint into a model; a UserError where they are not weights of this model."""
     if model.device.type != "meta":  # else its shapes are compared, and this follows
         require_numbers(saved)
-    for name, tensor in model.state_dict().items():
-        if isinstance(value := saved.get(name, tensor), Tensor) and _kind(value) != _kind(tensor):
-            raise UserError(f"not this model's weights ({name}: {value.dtype} in place of {tensor.dtype})")
+    require_kinds(model, saved)
     try:
         model.load_state_dict(saved)
     except RuntimeError as error:

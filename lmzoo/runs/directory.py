@@ -21,7 +21,14 @@ from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.user_files import CONDITIONS, SCORES
 from lmzoo.protocol.lines import Part
 from lmzoo.protocol.model import LanguageModel
-from lmzoo.runs.checkpoint import DamagedError, checkpoint_sha256, read_checkpoint, take_weights, write_checkpoint
+from lmzoo.runs.checkpoint import (
+    DamagedError,
+    checkpoint_sha256,
+    read_checkpoint,
+    require_plain,
+    take_weights,
+    write_checkpoint,
+)
 from lmzoo.runs.files import Files
 from lmzoo.runs.identity import differences
 from lmzoo.runs.kinds import KINDS, checked, with_defaults
@@ -300,7 +307,10 @@ class Run(Files):
 
         The checkpoint also holds the configuration and the vocabulary's checksum, so that no other run can use it, and
         a checksum of all that.
+
+        Raises: UserError for other things in it, as the state of an optimizer of one's own may have.
         """
+        require_plain(checkpoint)
         checkpoint = {**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}
         with self.writing(name) as stream:
             write_checkpoint({**checkpoint, CHECKSUM: checkpoint_sha256(checkpoint)}, stream)

@@ -229,6 +229,8 @@ class Optimization:
         self.schedule = schedules.build(
             schedule, optimizer=self.optimizer, steps_per_epoch=steps_per_epoch, steps=steps
         )
+        if not isinstance(self.schedule, LRScheduler):
+            raise UserError(f"schedule={schedule['name']}: makes no LRScheduler of torch", "mend its code")
         self.average = Average(self.parameters, average_decay)
 
     def backward(self, loss: Tensor) -> Tensor:

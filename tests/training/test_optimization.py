@@ -1,6 +1,5 @@
 """Optimizers and schedules: each finds the optimum of a convex problem, and each option has the effect it should."""
 
-import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from command_line import command
 from toy_model import CONSTANT, SGD, Unigram, corpus_of, trainer_options
 
 from lmzoo.core.errors import UserError
-from lmzoo.runs.checkpoint import write_checkpoint
+from lmzoo.runs.directory import Run
 from lmzoo.training.descent import Descent
 from lmzoo.training.optimization import optimizers, schedules
 
@@ -302,9 +301,16 @@ def test_an_optimizer_of_one_s_own_that_cannot_be_used_is_refused(
                 schedule=CONSTANT)  # fmt: skip
 
 
+def test_a_schedule_of_one_s_own_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(schedules.entries, "own", lambda *, optimizer, steps_per_epoch, steps: None)
+    with pytest.raises(UserError, match="schedule=own: makes no LRScheduler of torch"):
+        Descent(Unigram(4), corpus_of([1, 2, 3] * 4), trainer_options(), seed=0, optimizer=SGD,
+                schedule={"name": "own"})  # fmt: skip
+
+
 @pytest.mark.parametrize("value", [object(), np.float64(1), len, torch.eye(3).to_sparse()])
-def test_a_state_that_could_not_be_read_again_is_refused_as_it_is_saved(value: Any):
-    stream = io.BytesIO()
+def test_a_state_that_could_not_be_read_again_is_refused_as_it_is_saved(value: Any, tmp_path: Path):
+    run = Run(tmp_path)
     with pytest.raises(UserError, match=r"a checkpoint cannot hold a .*; let state_dict return"):
-        write_checkpoint({"optimizer": {"state": [value]}}, stream)
-    assert not stream.getvalue()
+        run.save("last.pt", {"optimizer": {"state": [value]}})
+    assert not run.names()

@@ -76,6 +76,10 @@ class Arpa(BackoffModel):
         self.table = table
         self.order = table.order
 
+    def check_tables(self) -> None:
+        if not self.keys.is_meta:
+            self.tables().check(1 + int(self.entry.max()))
+
     def corpus_table(self, vocabulary: Vocabulary) -> NGramTable:
         types = self.table.vocabulary_size
         missing = int((~self.listed).sum())
