@@ -1,26 +1,20 @@
-"""Folders of runs: names that tell runs apart, and runs found again under whatever name they have."""
+"""Folders of runs: names that tell runs apart."""
 
 import gzip
-import io
 import json
 import re
-import shutil
 import tempfile
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from command_line import MODELS, QUICK, TEXT, age, command
+from command_line import MODELS, QUICK, TEXT, command
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from lmzoo.commands.evaluate import evaluate
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.runs.directory import Run
 from lmzoo.runs.naming import run_folder
 
 USUAL = {
@@ -76,7 +70,7 @@ def test_a_folder_is_named_by_its_text_its_model_and_a_hash(changes: dict[str, A
 
 
 def test_the_hash_is_that_of_what_is_unlike_the_defaults():
-    """So an option that a later version adds changes no name. This one may not change: runs lie there."""
+    """So an option that a later version adds changes no name."""
     assert folder_of({"seed": 1, "optimizer.lr": 0.01}) == "outputs/text/lstm-a3ea73"
     assert folder_of({"optimizer.lr": 0.01, "seed": 1, "run_dir": "x"}) == "outputs/text/lstm-a3ea73"
     assert folder_of({"seed": 2, "optimizer.lr": 0.01}) != "outputs/text/lstm-a3ea73"
@@ -90,28 +84,6 @@ def test_a_folder_that_another_configuration_has_is_left_alone():
         assert re.fullmatch(r"outputs/text/lstm-[0-9a-f]{12}", other)
         keep(changes, other)
         assert folder_of(changes) == other
-
-
-def test_the_same_configuration_is_found_under_any_name():
-    for seed in (1, 2):
-        keep({"seed": seed, "model.hidden": 8}, f"outputs/text/lstm,model.hidden=8,seed={seed}")
-    assert folder_of({"model.hidden": 8, "seed": 1}) == "outputs/text/lstm,model.hidden=8,seed=1"
-    labelled = {"corpus.label": "mine", "seed": 2, "model.hidden": 8}
-    assert folder_of(labelled) == "outputs/text/lstm,model.hidden=8,seed=2"
-    assert "," not in folder_of({"seed": 3, "model.hidden": 8})
-    keep({"seed": 4, "trainer.precision": "float32", "device": "cuda", "corpus.label": "x"}, "outputs/text/mine")
-    for precision in ("auto", "float32"):
-        assert folder_of({"seed": 4, "trainer.precision": precision}) == "outputs/text/mine"
-    assert folder_of({"seed": 4, "trainer.precision": "bfloat16"}) != "outputs/text/mine"
-
-
-def test_of_other_runs_only_the_lines_are_read(monkeypatch: pytest.MonkeyPatch):
-    for seed in range(20):
-        keep({"seed": seed, "model.hidden": 8}, f"outputs/text/lstm,hidden=8,seed={seed}")
-    parsed, read = [], Run.config
-    monkeypatch.setattr(Run, "config", lambda run: parsed.append(run.path.name) or read(run))
-    assert folder_of({"seed": 7, "model.hidden": 8}) == "outputs/text/lstm,hidden=8,seed=7"
-    assert set(parsed) == {"lstm,hidden=8,seed=7"}
 
 
 VALUES = st.one_of(
@@ -154,29 +126,6 @@ def test_a_sweep_and_a_single_command_share_a_run():
     assert len(runs()) == 2
 
 
-def test_a_sweep_opens_each_run_beside_it_once_for_each_of_its_own_and_parses_none(monkeypatch: pytest.MonkeyPatch):
-    opened, parsed, open_file, parse = [], [], io.open, yaml.reader.Reader.__init__
-    monkeypatch.setattr(
-        io, "open", lambda file, *how, **more: opened.append(Path(str(file))) or open_file(file, *how, **more)
-    )
-    monkeypatch.setattr(yaml.reader.Reader, "__init__", lambda reader, text: parsed.append(text) or parse(reader, text))
-
-    def work(others: int) -> tuple[int, dict[str, int]]:
-        """How many texts of YAML a sweep of two runs parses beside others, and how often it opens each of these."""
-        config = "".join(run.joinpath("config.yaml").read_text() for run in runs()[:1])
-        shutil.rmtree("outputs", ignore_errors=True)
-        for number in range(others):  # those of a sweep before
-            (run := Path(f"outputs/markov/other-{number}")).mkdir(parents=True)
-            (run / "config.yaml").write_text(re.sub(r"(?m)^  seed: \d$", f"  seed: {number + 9}", config))
-        opened.clear()
-        parsed.clear()
-        assert command("-m", *TEXT, *QUICK[-1:], *MODELS["ngram"], "corpus.seed=1,2").code == 0
-        return len(parsed), Counter(file.parent.name for file in opened if file.match("other-*/config.yaml"))
-
-    work(0)  # fills what later ones remember
-    assert work(20) == (work(0)[0], {f"other-{number}": 2 for number in range(20)})
-
-
 def test_options_without_effect_make_no_other_run():
     small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
     swept = command("-m", *small, "seed=0,1", "model.order=1,2")
@@ -184,13 +133,6 @@ def test_options_without_effect_make_no_other_run():
     assert "already finished" in command(*small, "model.pseudocount=2").out
     assert len(runs()) == 2
     assert len(Path("outputs/markov/sweep.csv").read_text().splitlines()) == 3
-
-
-def test_a_run_of_before_with_options_without_effect_is_found_again():
-    keep({"model.clustering": "uniform", "trainer.max_tokens": 9}, "outputs/text/lstm-abcdef")
-    assert folder_of({}) == folder_of({"trainer.average_decay": 0.5}) == "outputs/text/lstm-abcdef"
-    assert folder_of({"model.classes": 9}) != folder_of({"model.classes": 9, "model.clustering": "uniform"})
-    assert folder_of({"corpus.context": "sentence"}) != "outputs/text/lstm-abcdef"
 
 
 def test_a_preset_and_its_options_are_one_run(monkeypatch: pytest.MonkeyPatch):
@@ -221,34 +163,17 @@ def test_runs_of_two_texts_of_ones_own_lie_apart(folder: Path):
     assert json.loads((first / "results.json").read_text())["corpus"] == "ewt"
 
 
-def test_a_run_of_before_is_found_again_and_measured(folder: Path):
-    Path("text.txt").write_text("a b\n" * 9 + "a c\n")
-    own = ["corpus=text", *(f"corpus.{split}=text.txt" for split in SPLITS), "device=cpu", *MODELS["ngram"]]
-    old = "outputs/text/ngram,corpus.test=text.txt-model.order=2"
-    assert command(*own, f"run_dir='{old}'").code == 0
-    config = Path(old, "config.yaml")
-    lines = [line for line in config.read_text().splitlines(True) if line != "  label: null\n"]
-    config.write_text("".join(lines))
-    age(Path(old))
-    assert f"already finished: {old}" in command(*own).out
-    assert evaluate(Path(old), "test", device="cpu")["perplexity"] == Run(Path(old)).results()["perplexity"]["test"]  # pyright: ignore
-
-
 @pytest.mark.parametrize("ending", ["gz", "GZ", "zst"])
-def test_a_packed_text_is_called_as_the_unpacked_one_and_found_where_it_was_before(folder: Path, ending: str):
+def test_a_packed_text_is_called_as_the_unpacked_one(folder: Path, ending: str):
     pack = gzip.compress if ending != "zst" else pytest.importorskip("backports.zstd").compress
     Path(packed := f"mine.txt.{ending}").write_bytes(pack(b"a b\n" * 9 + b"a c\n"))
     own = ["corpus=text", *(f"corpus.{split}={packed}" for split in SPLITS), "device=cpu", *MODELS["ngram"]]
     assert "ngram on mine (context stream)" in command(*own).out
     assert [run.parent.name for run in runs()] == ["mine"]
-    before = Path("outputs/mine").rename("outputs/mine.txt")
-    assert f"already finished: {before}" in command(*own).out
 
 
 def test_a_number_names_one_run_however_it_is_written():
     assert folder_of({"trainer.clip": 5}) == folder_of({"trainer.clip": 5.0}) != folder_of({"trainer.clip": 5.5})
-    keep({"trainer.clip": 5}, "outputs/text/mine")
-    assert folder_of({"trainer.clip": 5.0}) == "outputs/text/mine"
 
 
 def test_a_model_without_steps_does_not_start_from_a_run_without_a_word():
