@@ -5,7 +5,7 @@ import os
 import sys
 
 from lmzoo.cli.start import start
-from lmzoo.commands import COMMANDS, FORMER
+from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, nearest, shortened
 from lmzoo.core.version import __version__
 
@@ -30,9 +30,7 @@ def main() -> int:
         print(__version__)
         return 0
     if words and words[0] not in ("-h", "--help"):
-        now = FORMER.get(words[0])
-        advice = f"it is lmzoo {now} now" if now else nearest(words[0], COMMANDS)
-        raise UserError(f"{shortened(words[0])}: no such command", advice)
+        raise UserError(f"{shortened(words[0])}: no such command", nearest(words[0], COMMANDS))
     print("usage: lmzoo COMMAND …\n")
     print("".join(f"  {name:<12} {about}\n" for name, about in COMMANDS.items()))
     print("lmzoo COMMAND --help shows what there is. Without the script, write python -m lmzoo COMMAND.")

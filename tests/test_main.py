@@ -8,7 +8,7 @@ import pytest
 from command_line import ROOT, command
 
 from lmzoo import __main__
-from lmzoo.commands import COMMANDS, FORMER
+from lmzoo.commands import COMMANDS
 from lmzoo.core.version import __version__
 
 
@@ -33,13 +33,6 @@ def test_it_tells_its_version():
 
 def test_a_misspelt_command_has_a_hint():
     assert "trian: no such command; did you mean 'train'?" in command("trian", main=__main__.main).refused()
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_the_name_of_an_earlier_version_is_answered_with_that_of_today(name: str):
-    assert f"{name}: no such command; it is lmzoo {FORMER[name]} now" in command(name, main=__main__.main).refused()
-    assert name not in COMMANDS
-    assert FORMER[name].split()[0] in COMMANDS
 
 
 def test_a_command_starts_without_its_name(monkeypatch: pytest.MonkeyPatch):

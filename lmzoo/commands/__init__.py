@@ -23,6 +23,3 @@ COMMANDS = {
     "export": "Write an n-gram model as ARPA, word vectors as word2vec or GloVe, or the card of a run",
 }
 """What each command is for, in the order in which ``lmzoo`` lists them; each one's ``--help`` begins with it."""
-
-FORMER = {"transitions": "inspect", "export_arpa": "export"}
-"""Names of commands in earlier versions, and what does the same."""

@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +70,3 @@ def defaults(group: str, name: str) -> dict[str, Any]:
 def _file(group: str, name: str) -> Any:
     """The contents of a file of configuration, read once."""
     return OmegaConf.to_container(OmegaConf.load(CONFIGS / group / f"{name}.yaml"))
-
-
-def completed(saved: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """The saved options of an entry of a group with those that it has got since, set to their defaults."""
-    name = str(saved.get("name"))
-    return {**(defaults(group, name) if name in choices(group) else {}), **saved}

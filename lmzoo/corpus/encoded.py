@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -137,7 +137,7 @@ def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vo
         return _encode(files, None, form, words, None)
     of_words = words if isinstance(words, Limits) else sha256("\n".join(words.words).encode("utf-8", "surrogatepass"))
     scores = [*form.pieces.scores.values()] if form.pieces else []
-    name = f"text-{sha256(json.dumps([VERSION, sums, _key(form), scores, of_words]).encode())}"
+    name = f"text-{sha256(json.dumps([VERSION, sums, form.options, scores, of_words]).encode())}"
     if cached := _cached(name, sums):
         return cached
     with exclusive_lock(name) as path:
@@ -160,13 +160,8 @@ def learnt_pieces(files: Sequence[Path], sums: Checksums | None, form: Form) -> 
         lines = (form.cleaned(line) for piece in pieces for line in piece.split("\n"))
         return json.dumps(dict(learnt(lines, cast(Kind, form.unit), form.subwords).scores)).encode()
 
-    key = json.dumps([VERSION, sums, _key(form)]).encode()
+    key = json.dumps([VERSION, sums, form.options]).encode()
     return Subwords(cast(Kind, form.unit), json.loads(bytes(disk_cached("subwords", key, compute))))
-
-
-def _key(form: Form) -> dict[str, Any]:
-    """The options of a form; of a forward text without ``reverse``, so that files of before there was one are found."""
-    return {name: value for name, value in form.options.items() if name != "reverse" or value}
 
 
 def _cached(name: str, sums: Checksums) -> Encoded | None:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 import lmzoo.models  # noqa: F401 - its import registers them
-from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError, named_by
 from lmzoo.core.options import Bounds, Idle, NonNegative, Options, Source
 from lmzoo.corpus.vocabulary import EOS_ID, UNK, reversed_order
@@ -89,16 +88,16 @@ class WordEncoder:
 
     @classmethod
     def from_state(cls, name: str, state: Mapping[str, Tensor]) -> "WordEncoder":
-        """The one that had this `state_dict`; of earlier versions it does not say the direction, which was forward."""
+        """The one that had this `state_dict`."""
         options, words = json.loads(unpacked(state["options"])[0]), unpacked(state["words"])
-        complete, weights = completed(options, "model"), under("weights.", state)
+        weights = under("weights.", state)
 
         def load(model: LanguageModel) -> None:
             require_kinds(model, weights)
             model.load_state_dict(weights)
 
-        model: LanguageModel = restored(lambda: models.build(complete, vocabulary_size=len(words)), load)
-        return cls(name, model.eval(), options, words, bool(state.get("reverse", False)))
+        model: LanguageModel = restored(lambda: models.build(options, vocabulary_size=len(words)), load)
+        return cls(name, model.eval(), options, words, bool(state["reverse"]))
 
 
 class DenseOptions(Options):

@@ -103,5 +103,4 @@ class Lexical:
         if self.clusters is not None:
             words, paths = unpacked(state["clusters.words"]), unpacked(state["clusters.paths"])
             self.paths = dict(zip(words, paths, strict=True))
-        features = unpacked(state["features"]) if "features" in state else []  # none in old runs without frequent ones
-        self.numbers = {name: i for i, name in enumerate(features)}
+        self.numbers = {name: i for i, name in enumerate(unpacked(state["features"]))}

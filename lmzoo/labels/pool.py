@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Options, Source, configured
 from lmzoo.labels.chain import Scores
@@ -74,7 +73,7 @@ class Pool(ChainLabeller):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         options = [json.loads(line) for line in unpacked(state["options"])]
-        parts: list[ChainLabeller] = [labellers.build(completed(chosen, "labeller")) for chosen in options]
+        parts: list[ChainLabeller] = [labellers.build(chosen) for chosen in options]
         for k, part in enumerate(parts):
             part.load_state_dict(under(f"{k}.", state))
         self._be(options, parts)

@@ -227,11 +227,7 @@ class LabelledWords(Task):
     def read(self, path: Path, labelled: bool = True) -> ColumnText:
         name = self.files.get("train", "") if path == STDIN else path.name
         is_label = LABEL.fullmatch if self.measure == "f1" else lambda label: False
-        text = ColumnText(path, self.columns, name, self.layout, labelled, is_label)
-        universal = self.files.get("train", "").endswith(".conllu")
-        if not (labelled or self.layout) and (text.parted == "CoNLL-U") != universal:  # older runs keep no layout
-            raise UserError(f"{path}: is {'no ' * universal}CoNLL-U, unlike train", "give a text of the same form")
-        return text
+        return ColumnText(path, self.columns, name, self.layout, labelled, is_label)
 
     def layout_of(self, train: Any) -> Layout:
         return replace(super().layout_of(train), parted=train.parted, width=train.width)
@@ -276,7 +272,7 @@ class LabelledWords(Task):
 
     @property
     def _text_scheme(self) -> Scheme:
-        """The scheme of the texts. Older runs do not tell it, and had IOB2."""
+        """The scheme of the texts."""
         return SCHEMES[self.layout.scheme] if self.layout and self.layout.scheme else IOB2
 
     def coded(self, labels: Sequence[str]) -> list[str]:

@@ -226,8 +226,6 @@ def _figure(entry: Entry, name: str) -> Any:
     if name in _PER_WORD:
         per_word = entry.results.get("perplexity_per_word", {})
         return perplexities({"perplexity": per_word}).get(_PER_WORD[name])
-    if name == "parameters":
-        return entry.results.get(name) or None  # 0 in older results of models that count
     return entry.results.get("train_perplexity" if name == "train" else name)
 
 

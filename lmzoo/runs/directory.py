@@ -31,7 +31,7 @@ from lmzoo.runs.checkpoint import (
 )
 from lmzoo.runs.files import Files
 from lmzoo.runs.identity import differences
-from lmzoo.runs.kinds import KINDS, checked, with_defaults
+from lmzoo.runs.kinds import KINDS, checked, checked_config
 from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import Origins, Start, provenance
@@ -84,7 +84,7 @@ class Run(Files):
     def check_made_from(self, made_from: Origins) -> None:
         """Raise a UserError where the run was made from another file or run than its options name now.
 
-        What is not there any more, and what runs of earlier versions do not say, is not compared.
+        What is not there any more is not compared.
         """
         if not self._has_learnt():
             return
@@ -230,7 +230,7 @@ class Run(Files):
         except Exception as error:
             raise UserError(f"{self.config_file}: cannot be read ({one_line(error)})") from None
         with self.reading(CONFIG):
-            return with_defaults(config)
+            return checked_config(config)
 
     def vocabulary(self) -> Vocabulary:
         """The words of the run's corpus; a UserError where they cannot be read or the run learnt with others."""
@@ -348,7 +348,7 @@ class Run(Files):
         if self._seals() if seal is None else seal != checkpoint_sha256(checkpoint):
             raise self.unusable(name, NOT_AS_WRITTEN)
         with self.reading(name):
-            changed = differences(with_defaults(checkpoint["config"]), self.config())
+            changed = differences(checked_config(checkpoint["config"]), self.config())
         if changed:
             raise self.unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
         if "vocabulary" in checkpoint and checkpoint["vocabulary"] != self._vocabulary_sha256():

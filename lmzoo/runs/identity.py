@@ -5,7 +5,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from lmzoo.core.configs import completed, defaults
+from lmzoo.core.configs import choices, defaults
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.options import idle as options_idle
 from lmzoo.core.options import written
@@ -132,7 +132,8 @@ def unlike_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
               for group, entry in choice.items()}  # fmt: skip
     for group, options in config.items():
         if isinstance(options, Mapping):
-            usual[group] = completed({"name": options.get("name", "default")}, group)
+            name = str(options.get("name", "default"))
+            usual[group] = (defaults(group, name) if name in choices(group) else {}) | {"name": name}
             if group not in (kind.text, kind.learner):
                 usual[group]["name"] = chosen.get(group)
     usual = flatten(usual)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from lmzoo.core.checksums import CHECKSUM, NOT_AS_WRITTEN, is_altered
-from lmzoo.core.configs import completed, defaults
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.options import misfit
 from lmzoo.corpus import Context
@@ -72,20 +71,17 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
     return kinds[0]
 
 
-def with_defaults(config: Any) -> dict[str, Any]:
-    """A saved configuration, with the options that its groups have got since; a UserError for none of a run."""
+def checked_config(config: Any) -> dict[str, Any]:
+    """A saved configuration; a UserError for none of a run."""
     kind = kind_of(config if isinstance(config, dict) else {})
     groups, config = (kind.text, kind.learner), {"plugins": [], **config}
     named = all(isinstance(config.get(group), dict) and isinstance(config[group].get("name"), str) for group in groups)
     listed = isinstance(config["plugins"], list) and all(isinstance(name, str) for name in config["plugins"])
     if not (named and listed and isinstance(config.get("trainer", {}), dict)):
         raise UserError("no configuration of a run")
-    whole = {**config, **{group: completed(config[group], group) for group in groups}}
-    if "trainer" in config:
-        whole["trainer"] = {**defaults("trainer", "default"), **config["trainer"]}
-    if kind.text == "corpus" and (context := whole["corpus"].get("context")) not in get_args(Context):
+    if kind.text == "corpus" and (context := config["corpus"].get("context")) not in get_args(Context):
         raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
-    return whole
+    return config
 
 
 def checked(results: Any, must_be_sealed: bool = False) -> dict[str, Any]:

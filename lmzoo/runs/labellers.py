@@ -30,12 +30,10 @@ def load_labeller(folder: Path) -> TrainedLabeller:
     kind_of(config).require(folder, LABELS)
     require_plugins(config["plugins"], run.path)
     labeller: Labeller = labellers.build(config["labeller"])
-    checkpoint = run.restore("best.pt", "state")
+    checkpoint = run.restore("best.pt", "state", "form")
     if checkpoint is None:
         raise UserError(f"{folder}: has no best.pt yet", "train it first")
     restore(run, "best.pt", checkpoint["state"], labeller.load_state_dict)
-    layout = None
-    if "form" in checkpoint:  # which older runs lack
-        with run.reading("best.pt"):
-            layout = call(Layout, checkpoint["form"], "form.")
+    with run.reading("best.pt"):
+        layout = call(Layout, checkpoint["form"], "form.")
     return TrainedLabeller(str(folder), labeller, config["labeller"], config["task"], config["plugins"], layout)

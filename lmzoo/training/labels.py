@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import lmzoo.labels  # noqa: F401 - its import registers the models
-from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError, named_by, plain
 from lmzoo.corpus import Vocabulary
 from lmzoo.labels.gradient import NetworkLabeller
@@ -38,8 +37,7 @@ class NetworkDescent:
 
     def __init__(self, labeller: NetworkLabeller):
         self.labeller, options = labeller, labeller.options
-        optimizer = completed({"name": options.optimizer, "lr": options.lr}, "optimizer")
-        schedule = completed({"name": options.schedule}, "schedule")
+        optimizer, schedule = {"name": options.optimizer, "lr": options.lr}, {"name": options.schedule}
         with named_by("labeller"):
             self.optimization = Optimization(
                 labeller.parameter_groups(), optimizer, schedule, steps_per_epoch=labeller.epoch, steps=labeller.steps,
@@ -131,8 +129,7 @@ class Learning(SteppedLearner[Labeller]):
 
     def keep(self) -> None:
         """Let the labeller of now be the best one."""
-        form = {} if self.task.layout is None else {"form": vars(self.task.layout)}
-        self.run.save("best.pt", {"state": self.model.state_dict(), **form})
+        self.run.save("best.pt", {"state": self.model.state_dict(), "form": vars(self.task.layout)})
 
     def measured(self, split: str) -> tuple[dict[str, Any], bytes]:
         """The figures of a text, and the text with the labels that the model gives."""

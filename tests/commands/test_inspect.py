@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from block_hmm_oracle import dense_tables
-from command_line import MODELS, QUICK, TEXT, command, edit, put
+from command_line import MODELS, QUICK, TEXT, command
 from hmm_oracle import all_paths
-from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lmzoo
@@ -225,21 +224,6 @@ def test_transitions_between_clusters_are_an_image_of_the_run(run):
     events.Reload()
     (image,) = events.Images("transitions/clusters")
     assert image.width == image.height > 510  # the matrix and the names beside it
-
-
-def test_a_run_from_before_an_option_came_is_read_and_resumed(run, tmp_path):
-    before = look(str(run)).out
-    old = OmegaConf.load(run / "config.yaml")
-    for option in ("clustering", "tied"):
-        del old.model[option]
-    del old.trainer.first_tokens
-    OmegaConf.save(old, run / "config.yaml")
-    edit(run / "best.pt", put("config", value=OmegaConf.to_container(old)))
-    assert look(str(run)).out == before
-    assert "already finished" in command(*TEXT, *QUICK, *MODELS["vlhmm"], f"run_dir={run}").out
-    assert (
-        "tied: false -> true" in command(*TEXT, *QUICK, *MODELS["vlhmm"], "model.tied=true", f"run_dir={run}").refused()
-    )
 
 
 def test_an_unknown_word_of_a_sentence_is_told(model):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from command_line import configuration
 
-from lmzoo.core.configs import CONFIGS, completed, defaults
+from lmzoo.core.configs import CONFIGS
 from lmzoo.core.options import call
 from lmzoo.corpus.vocabulary import Vocabulary
 from lmzoo.runs.loading import build_model
@@ -12,13 +12,6 @@ from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.optimization import optimizers, schedules
 
 PRESETS = sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml"))
-
-
-def test_a_model_gets_the_options_that_it_lacks():
-    lstm = defaults("model", "lstm")
-    assert completed({"name": "lstm", "hidden": 3, "classes": None}, "model") == lstm | {"hidden": 3, "classes": None}
-    assert completed({"name": "lstm", "former": 1}, "model") == lstm | {"former": 1}
-    assert completed({"name": "no model", "hidden": 3}, "model") == {"name": "no model", "hidden": 3}
 
 
 @pytest.mark.parametrize("name", PRESETS)

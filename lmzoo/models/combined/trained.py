@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
 from lmzoo.protocol.model import LanguageModel, Trained, models
 
@@ -50,8 +49,7 @@ class OfTrained(LanguageModel):
 
     def set_extra_state(self, state: list[Mapping[str, Any]]) -> None:
         """Build the models of a checkpoint; PyTorch then loads their tensors."""
-        options = [completed(saved, "model") for saved in state]
-        self.take(options, [models.build(chosen, vocabulary_size=self.vocabulary_size) for chosen in options])
+        self.take(state, [models.build(options, vocabulary_size=self.vocabulary_size) for options in state])
 
     def inherit(self, trained: Sequence[Trained]) -> None:
         for run in trained:

@@ -60,7 +60,6 @@ class Arpa(BackoffModel):
         self.order = 1
         self.register_buffer("entry", torch.arange(vocabulary_size))
         self.register_buffer("listed", torch.ones(vocabulary_size, dtype=torch.bool))
-        self.register_load_state_dict_pre_hook(_take_listed)
         self.register_load_state_dict_post_hook(_take_order)
 
     def estimate(self, corpus: Corpus) -> None:
@@ -152,12 +151,6 @@ def _some(words: Sequence[str], where: str) -> str:
     """How many words there are, and some of them."""
     some = printable(", ".join(words[:SHOWN])) + (", …" if len(words) > SHOWN else "")
     return f"{pluralize(len(words), 'word')} of {where} ({some})"
-
-
-def _take_listed(model: Arpa, saved: dict[str, Any], prefix: str, *_: Any) -> None:
-    """In a checkpoint of before `listed` was kept, words that score alike are taken as unlisted."""
-    if isinstance(entry := saved.get(prefix + "entry"), Tensor):
-        saved.setdefault(prefix + "listed", (entry.bincount() == 1)[entry])
 
 
 def _take_order(model: Arpa, incompatible: Any) -> None:

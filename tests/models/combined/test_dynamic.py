@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 
-from lmzoo.core.configs import completed
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
@@ -27,7 +26,7 @@ def dynamic(run: str, corpus: Corpus, **changed: float | str) -> Dynamic:
 
 def over(inner: LanguageModel, options: dict, corpus: Corpus, **changed: float | str) -> Dynamic:
     """Dynamic evaluation of a model that is no run."""
-    chosen = completed({"name": "dynamic", "rule": "sgd", "rate": 0.5, "segment": SEGMENT} | changed, "model")
+    chosen = {"name": "dynamic", "rule": "sgd", "rate": 0.5, "segment": SEGMENT} | changed
     model = models.build(chosen, vocabulary_size=len(corpus.vocabulary)).eval()
     model.take([options], [inner.eval()])
     model.estimate(corpus)
@@ -35,7 +34,7 @@ def over(inner: LanguageModel, options: dict, corpus: Corpus, **changed: float |
 
 
 def neural_cache(run: str, corpus: Corpus) -> tuple[LanguageModel, dict]:
-    options = completed({"name": "cache", "run": run, "size": 50, "theta": 0.3}, "model")
+    options = {"name": "cache", "run": run, "size": 50, "theta": 0.3}
     model = models.build(options, vocabulary_size=len(corpus.vocabulary)).eval()
     load_sources(model, corpus)
     model.weight.fill_(0.3)
@@ -43,7 +42,7 @@ def neural_cache(run: str, corpus: Corpus) -> tuple[LanguageModel, dict]:
 
 
 def small(name: str, corpus: Corpus, **options: int | str) -> tuple[LanguageModel, dict]:
-    chosen = completed({"name": name, **options}, "model")
+    chosen = {"name": name, **options}
     torch.manual_seed(0)
     return models.build(chosen, vocabulary_size=len(corpus.vocabulary)), chosen
 
@@ -198,8 +197,8 @@ def test_cuda_learns_as_the_cpu_does(kind: str, rule: str, rate: float, corpus: 
 def test_what_learns_already_is_not_made_to_learn_again(runs: list[str], corpus: Corpus):
     lstm, options = small("lstm", corpus, embedding=8, hidden=8)
     inner = over(lstm, options, corpus)
-    mixture = models.build(completed({"name": "mixture"}, "model"), vocabulary_size=len(corpus.vocabulary))
-    mixture.take([completed({"name": "dynamic"}, "model")], [inner])
+    mixture = models.build({"name": "mixture"}, vocabulary_size=len(corpus.vocabulary))
+    mixture.take([{"name": "dynamic"}], [inner])
     for model in (inner, mixture):
         with pytest.raises(UserError, match=r"^model\.run: any learns from the text already; choose a run without"):
             over(model, {"name": "any"}, corpus)

@@ -408,21 +408,6 @@ def test_what_is_unknown_is_decided_by_the_file(tmp_path: Path):
         assert (figures["unknown"], figures["perplexity_of_known"]) == (2, pytest.approx(10 ** (2.7957 / 7), rel=1e-5))
 
 
-def test_a_run_of_before_tells_unknown_words_by_their_number(tmp_path: Path):
-    vocabulary = Vocabulary(["<eos>", "the", "zebra", "saw", "<unk>"])
-    model = model_of(OWN_WORDS, vocabulary.words, tmp_path)
-    saved = model.state_dict()
-    del saved["listed"]
-    again = Arpa(vocabulary_size=5, path=None)
-    again.load_state_dict(saved)
-    assert again.unlisted().tolist() == [False, False, True, True, True]
-    assert (
-        known_words(again, vocabulary).tolist()
-        == known_words(model, vocabulary).tolist()
-        == [True, True, False, False, False]
-    )
-
-
 def test_the_words_of_a_file_can_be_those_of_the_corpus(tmp_path: Path):
     vocabulary = f"corpus.vocabulary={tmp_path / 'lm.arpa'}"
     run = run_of("the cat\n", OWN_WORDS.replace("<unk>", "<UNK>"), tmp_path, vocabulary)
