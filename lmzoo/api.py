@@ -37,8 +37,9 @@ from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import Score, checked
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import beam_search, sample
+from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import LABELS, WORD_VECTORS, kind_of
+from lmzoo.runs.kinds import LABELS, WORD_VECTORS
 from lmzoo.runs.labellers import load_labeller
 from lmzoo.runs.listing import find
 from lmzoo.runs.loading import load as load_weights
@@ -257,7 +258,7 @@ def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str
     folder = Run(find(os.fspath(run)))
     if folder.path != Path(run):
         log.warning("%s is %s", run, folder.path)
-    kind = kind_of(folder.config())
+    kind = folder.config().kind
     if kind is WORD_VECTORS:
         raise UserError(
             f"{folder.path}: is a run of {kind.noun}, no model of text",
@@ -279,11 +280,11 @@ def train(*overrides: str) -> Loaded:
         raise UserError(f"{flags[0]}: is for lmzoo train in a shell alone", "give options as key=value")
     folders: list[str] = []
 
-    def job(options: dict[str, Any], number: int | None, _: list[str], given: list[str]) -> dict[str, Any]:
+    def job(config: Configuration, number: int | None, _: list[str], given: list[str]) -> dict[str, Any]:
         if number is not None:
             raise UserError("a sweep has more than one model", "call this for each, or sweep by lmzoo train -m")
-        folders.append(options["run_dir"])
-        return session.train(options, given)
+        folders.append(config["run_dir"])
+        return session.train(config, given)
 
     run_hydra(job, "train", line=["lmzoo.train", *overrides])
     return load(folders[-1])

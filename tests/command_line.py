@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,13 @@ from omegaconf import OmegaConf
 
 from lmzoo.cli.ending import run_command
 from lmzoo.cli.overrides import fill_groups
-from lmzoo.commands import train
-from lmzoo.core.checksums import CHECKSUM
+from lmzoo.commands import train as train_command
+from lmzoo.core.checksums import CHECKSUM, with_checksum
 from lmzoo.core.configs import CONFIGS
+from lmzoo.core.files import sha256
+from lmzoo.runs.checkpoint import checkpoint_sha256
+from lmzoo.runs.configuration import Configuration
+from lmzoo.training import session
 from lmzoo.training.trainer import Trainer
 
 ROOT = Path(__file__).parent.parent
@@ -67,7 +71,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def command(*arguments: str, main: Callable[[], int] = train.main, terminal: bool = False) -> Outcome:
+def command(*arguments: str, main: Callable[[], int] = train_command.main, terminal: bool = False) -> Outcome:
     """``lmzoo train ARGUMENTS`` in the current folder, or another command; its output may be a terminal."""
     out, err = Terminal() if terminal else io.StringIO(), io.StringIO()
     with (
@@ -87,6 +91,11 @@ def configuration(run_dir: Path, *overrides: str, command: str = "train") -> dic
     """What the command ``lmzoo train OVERRIDES run_dir=RUN_DIR`` trains, or another command that makes runs."""
     options = copy.deepcopy(_composed(command, overrides)) | {"run_dir": str(run_dir)}
     return {name: value for name, value in options.items() if name != "stages"}  # each is a run by itself
+
+
+def train(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Do the run of a `configuration`; see `lmzoo.training.session.train`."""
+    return session.train(Configuration(config))
 
 
 @functools.lru_cache(50)
@@ -120,33 +129,31 @@ def saved(run: Path) -> dict[str, bytes]:
 
 
 def edit(file: Path, change: Callable[[Any], Any]) -> None:
-    """Read a file of a run, change what is in it, and write it again; see `age`."""
-    age(file.parent)
+    """Read a file of a run, change what is in it, and write it again with the checksums that a run writes."""
     if file.suffix == ".pt":
         saved = torch.load(file, weights_only=True)
         saved = change(saved) or saved
-        torch.save({k: v for k, v in saved.items() if k != CHECKSUM} if isinstance(saved, dict) else saved, file)
+        if isinstance(saved, dict):
+            saved = {key: part for key, part in saved.items() if key != CHECKSUM}
+            saved[CHECKSUM] = checkpoint_sha256(saved)
+        torch.save(saved, file)
     else:
         reader, writer = (json.loads, json.dumps) if file.suffix == ".json" else (yaml.safe_load, yaml.safe_dump)
         read = reader(file.read_text())
         read = change(read) or read
-        file.write_text(writer({k: v for k, v in read.items() if k != CHECKSUM} if isinstance(read, dict) else read))
+        file.write_text(writer(with_checksums(read) if file.suffix == ".json" else read))
+    if (results := file.with_name("results.json")).exists():
+        entries = json.loads(results.read_text())
+        if isinstance(entries, dict) and file.name in entries.get("files", {}):
+            entries["files"][file.name] = sha256(file.read_bytes())
+            results.write_text(json.dumps(with_checksums(entries)))
 
 
-def age(run: Path) -> None:
-    """Make a run one of an older version, which kept no checksums."""
-    for name in ("results.json", "provenance.json"):
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            (run / name).write_text(json.dumps(unsealed(json.loads((run / name).read_text()))))
-
-
-def unsealed(tree: Any) -> Any:
-    """What a file of JSON holds, without checksums of itself and of other files."""
+def with_checksums(tree: Any) -> Any:
+    """Entries of JSON, or a list of such, with the checksums that a run writes."""
     if isinstance(tree, list):
-        return [unsealed(part) for part in tree]
-    return (
-        {key: part for key, part in tree.items() if key not in (CHECKSUM, "files")} if isinstance(tree, dict) else tree
-    )
+        return [with_checksums(part) for part in tree]
+    return with_checksum(tree) if isinstance(tree, dict) else tree
 
 
 def put(*keys: Any, value: Any) -> Callable[[Any], None]:

@@ -8,17 +8,19 @@ one that is drawn (``trainer.from``) begins where that ends. Needs matplotlib (`
 
 import argparse
 import itertools
+import json
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import yaml
 
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.ending import run_command
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import write_output
 from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
-from lmzoo.runs.directory import Run
 
 
 class Curve(NamedTuple):
@@ -41,11 +43,13 @@ class Curve(NamedTuple):
     def of(cls, runs: list[Path]) -> "Curve":
         checks, results, configs = [], [], []
         for run in runs:
-            if not (finished := Run(run).results()):
+            if not (run / "results.json").exists():
                 raise UserError(f"{run}: no finished run is there")
+            finished = json.loads((run / "results.json").read_text())
             results.append(finished["perplexity"])
             checks.append(finished["checks"])
-            configs.append(Run(run).config() if (run / "config.yaml").exists() else {})
+            config = run / "config.yaml"
+            configs.append(yaml.safe_load(config.read_text()) if config.exists() else {})
             if len(checks[-1]) != len(checks[0]):
                 raise UserError(f"{run}: {len(checks[-1])} checks, where {runs[0]} has {len(checks[0])}")
         columns = [[check["valid"] for check in column] for column in zip(*checks, strict=True)]

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import hydra
 from hydra import compose
@@ -23,7 +23,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.cli.help import help_text
 from lmzoo.cli.overrides import (
-    check_overrides,
+    check_choices,
+    check_keys,
     composed,
     fill_groups,
     hydra_message,
@@ -32,22 +33,24 @@ from lmzoo.cli.overrides import (
     parse,
 )
 from lmzoo.cli.start import leaving_at_once
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import CONFIGS, flatten
 from lmzoo.core.errors import UserError, printable
 from lmzoo.core.files import sha256
 from lmzoo.runs.listing import LATEST, find
-from lmzoo.runs.settings import flatten
 
-TAKEN = "taken"
-"""The group of what a configuration takes from other runs. It lies between defaults and what is given."""
+if TYPE_CHECKING:
+    from lmzoo.runs.configuration import Configuration
+
+INHERITED = "inherited"
+"""The group of options that a configuration inherits from other runs: between the defaults and what is given."""
 
 STAGES, PREVIOUS = "stages", "previous"
 """The option that lists the stages of a run before the last one, and the value that stands for the run of the stage
 before, or for null in the first."""
 
-Job = Callable[[dict[str, Any], int | None, list[str], list[str]], Any]
-"""What is done with a configuration. In a sweep it is told its number, and the options that the sweep has chosen; then
-the names of all that are given on the command line."""
+Job = Callable[["Configuration", int | None, list[str], list[str]], Any]
+"""What is done with a configuration. Further arguments are, in a sweep, the number of the job and the options that the
+sweep has chosen, and the names of all options that are given on the command line."""
 
 
 def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] | None = None) -> None:
@@ -64,9 +67,12 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
     load_plugins_of(arguments.overrides)
     fill_groups(folders)
-    if not (arguments.config_path or arguments.config_name or arguments.shell_completion):
+    ours = not (arguments.config_path or arguments.config_name or arguments.shell_completion)
+    if ours:
         arguments.overrides[:0] = model_of_source(arguments.overrides, folders)
-        check_overrides(arguments.overrides, config_name, arguments.multirun, folders)
+        check_choices(arguments.overrides, config_name, arguments.multirun, folders)
+        if arguments.multirun or arguments.help or any(given[0] in "+~" for given in arguments.overrides):
+            check_keys(arguments.overrides, config_name, folders)
     if arguments.help:
         print(help_text(config_name, about, composed(config_name, arguments.overrides, folders), folders))
         return
@@ -96,8 +102,8 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
             outcome = previous = None
             for stage in _stages(config):
                 given, composed = _staged(config, stage, previous)
-                options = _named(composed, given, names.__getitem__)
-                outcome, previous = job(options, number, chosen, names_given), options["run_dir"]
+                settings = _configuration(composed, given, names.__getitem__)
+                outcome, previous = job(settings, number, chosen, names_given), settings["run_dir"]
                 if outcome is None:
                     break
             return outcome
@@ -115,6 +121,8 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
         raise
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
         if not stop:  # else it comes of the job that stopped
+            if ours:  # most mistakes are explained better than Hydra does
+                check_keys(arguments.overrides, config_name, folders)
             raise _refusal(error) from None
     finally:
         sys.argv = before
@@ -178,29 +186,30 @@ class _Names(dict[str, str]):
         return self[name]
 
 
-def _named(config: DictConfig, given: Sequence[str], names: Callable[[str], str]) -> dict[str, Any]:
-    """The options of a job, with those of other runs that it takes, and its folder.
+def _configuration(config: DictConfig, given: Sequence[str], names: Callable[[str], str]) -> "Configuration":
+    """The configuration of a job, with the options inherited from other runs, and its folder.
 
     Args:
         given: its overrides.
         names: the path of a run by a shorter name.
     """
     with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
+        from lmzoo.runs.configuration import Configuration
         from lmzoo.runs.inherited_options import inherited_options, renamed
         from lmzoo.runs.naming import run_folder
-    resolved: Any = OmegaConf.to_container(config, resolve=True)
-    options = renamed(resolved, names)
-    settings = HydraConfig.get()
-    if TAKEN in settings.runtime.choices and (groups := inherited_options(options)):
+    settings = renamed(_resolved(config), names)
+    if INHERITED in HydraConfig.get().runtime.choices and (groups := inherited_options(settings)):
         source = sha256(json.dumps(groups).encode())
-        ConfigStore.instance().store(source, groups, TAKEN, "_global_")
-        config = compose(str(settings.job.config_name), [*given, f"{TAKEN}={source}"])
-        resolved = OmegaConf.to_container(config, resolve=True)
-        options = renamed(resolved, names)
-    options.pop(STAGES, None)
-    if options["run_dir"] is None:
-        options["run_dir"] = str(run_folder(options))
-    return options
+        ConfigStore.instance().store(source, groups, INHERITED, "_global_")
+        config = compose(str(HydraConfig.get().job.config_name), [*given, f"{INHERITED}={source}"])
+        settings = renamed(_resolved(config), names)
+    parsed = Configuration(settings)
+    return parsed if parsed["run_dir"] else Configuration({**parsed, "run_dir": str(run_folder(parsed))})
+
+
+def _resolved(config: DictConfig) -> Any:
+    settings: Any = OmegaConf.to_container(config, resolve=True)
+    return {name: value for name, value in settings.items() if name != STAGES}
 
 
 def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
@@ -234,7 +243,8 @@ def read_command_line(arguments: Sequence[str], config_name: str = "train") -> a
             if f"--{name}" not in parser._option_string_actions:  # --model lstm
                 meant = f"{name.replace('-', '_')}={value}"
                 try:
-                    check_overrides([meant], config_name, True, [CONFIGS])
+                    check_choices([meant], config_name, True, [CONFIGS])
+                    check_keys([meant], config_name, [CONFIGS])
                     advice = f"write {meant}"
                 except UserError as error:
                     advice = error.advice or error.problem

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hydra.core.hydra_config import HydraConfig
 
@@ -14,6 +14,9 @@ from lmzoo.cli.start import INTERRUPTED, leaving_at_once
 from lmzoo.core.errors import Interrupted, UserError, one_line, printable
 from lmzoo.core.files import write_output
 from lmzoo.runs.log import log_failure
+
+if TYPE_CHECKING:
+    from lmzoo.runs.configuration import Configuration
 
 
 def run_jobs(command: str, about: str) -> int:
@@ -24,28 +27,27 @@ def run_jobs(command: str, about: str) -> int:
     notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which may be done elsewhere
     first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun the one that prints
 
-    def job(options: dict[str, Any], number: int | None, chosen: list[str], given: list[str]) -> float | None:
+    def job(config: "Configuration", number: int | None, chosen: list[str], given: list[str]) -> float | None:
         """Returns the figure; None after a failure."""
         with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
-            from lmzoo.runs.kinds import kind_of
             from lmzoo.training.session import train
         if number is not None and first:
-            print(printable(f"\n[{number}] {' '.join(chosen)}: {options['run_dir']}", "\n"), flush=True)
+            print(printable(f"\n[{number}] {' '.join(chosen)}: {config['run_dir']}", "\n"), flush=True)
         results = None
         try:
-            results = train(options, given)
+            results = train(config, given)
         except Exception as error:
             if number is None or isinstance(error, Interrupted):
                 raise
-            log_failure(Path(str(options["run_dir"])), error)
+            log_failure(Path(str(config["run_dir"])), error)
             print(f"failed: {one_line(error)}", file=sys.stderr)
         if number is not None:
             notes.mkdir(exist_ok=True)
-            (notes / f"{number}.json").write_text(json.dumps([options["run_dir"], results is not None]), "utf-8")
-        figure = kind_of(options).objective(results) if results else None
+            (notes / f"{number}.json").write_text(json.dumps([config["run_dir"], results is not None]), "utf-8")
+        figure = config.kind.objective(results) if results else None
         searching = number is not None and HydraConfig.get().runtime.choices["hydra/sweeper"] != "basic"
         if searching and results and figure is None:
-            problem = f"{options['run_dir']}: has no figure on valid, by which a search chooses"
+            problem = f"{config['run_dir']}: has no figure on valid, by which a search chooses"
             raise UserError(problem, "name a valid text")
         return figure
 

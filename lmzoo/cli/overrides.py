@@ -18,28 +18,24 @@ from omegaconf.errors import OmegaConfBaseException
 
 from lmzoo.cli.start import leaving_at_once
 from lmzoo.core.catalogue import entries, groups
-from lmzoo.core.configs import choices, defaults, saved
+from lmzoo.core.configs import choices, defaults, flatten, saved
 from lmzoo.core.errors import UserError, nearest, one_line, shortened
 from lmzoo.core.options import misplaced
 from lmzoo.core.plugins import VARIABLE, load_plugins
-from lmzoo.runs.settings import flatten
 
 FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"}
 """Where Hydra would make folders, and write files, before a mistake is found."""
 
 
-def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, folders: Sequence[Path]) -> None:
-    """Find a misspelt group, choice or option among overrides ``key=value``.
-
-    Hydra finds most of them, too. But it advises to add ``+``, which only moves the mistake. Of Hydra's own options
-    only the first two levels are checked here.
+def check_choices(arguments: Sequence[str], config_name: str, sweep: bool, folders: Sequence[Path]) -> None:
+    """Find a misspelt choice of a group, and what Hydra would accept but lmzoo does not, among overrides ``key=value``.
 
     Args:
         folders: of configuration: ours, and those that are searched after it.
 
-    Raises: UserError naming the nearest option or choice there is.
+    Raises: UserError naming the nearest choice there is.
     """
-    overrides = [parse(argument) for argument in arguments]
+    overrides, groups = [parse(argument) for argument in arguments], _groups(config_name)
     for override in overrides:
         if override.is_sweep_override() and not sweep:
             problem = f"{override.input_line}: several values make a sweep, which lmzoo {config_name} -m does"
@@ -50,11 +46,22 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
             raise UserError(f"{override.input_line}: an interval needs a search", "add hydra/sweeper=search")
         if override.key_or_group in FOLDERS:
             raise UserError(f"{override.key_or_group}: Hydra keeps no folders here", "choose run_dir=FOLDER")
-    overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
-    groups = {group for entry in defaults("", config_name)["defaults"] for group in entry if isinstance(entry, dict)}
-    for override in overrides:
-        if override.key_or_group not in groups and choices(override.key_or_group):
+        if override.key_or_group in groups:
+            _choices(override, folders)
+        elif choices(override.key_or_group) and not override.key_or_group.startswith("hydra/"):
             raise UserError(f"{override.key_or_group}: no such option of lmzoo {config_name}", "leave it out")
+
+
+def check_keys(arguments: Sequence[str], config_name: str, folders: Sequence[Path]) -> None:
+    """Find a misspelt option among overrides that pass `check_choices`, under each choice of a sweep.
+
+    Hydra finds them, too. But it advises to add ``+``, which only moves the mistake, and in a sweep it finds them when
+    their run begins. Of Hydra's own options only the first two levels are checked here.
+
+    Raises: UserError naming the nearest option there is.
+    """
+    overrides, groups = [parse(argument) for argument in arguments], _groups(config_name)
+    overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
     chosen_of = {o.key_or_group: _choices(o, folders) for o in overrides if o.key_or_group in groups}
     several = [group for group in chosen_of if len(chosen_of[group]) > 1]
     options: dict[str, Any] = {}
@@ -67,6 +74,11 @@ def check_overrides(arguments: Sequence[str], config_name: str, sweep: bool, fol
             _require_key(override.key_or_group.split("."), options, groups)
             if override.type is OverrideType.DEL and override.key_or_group.split(".")[0] in groups:
                 raise UserError(f"{override.input_line}: an option cannot be deleted", "set it to another value")
+
+
+def _groups(config_name: str) -> set[str]:
+    """The groups of options that a command's configuration chooses from."""
+    return {group for entry in defaults("", config_name)["defaults"] if isinstance(entry, dict) for group in entry}
 
 
 def load_plugins_of(arguments: Sequence[str]) -> None:
@@ -90,7 +102,7 @@ def fill_groups(folders: Sequence[Path]) -> None:
 
 
 def composed(config_name: str, overrides: Sequence[str], folders: Sequence[Path]) -> DictConfig:
-    """The configuration that Hydra makes of overrides, with its own; see `check_overrides`."""
+    """The configuration that Hydra makes of overrides, with its own; see `check_choices`."""
     searched = f"hydra.searchpath={json.dumps([str(folder) for folder in folders[1:]])}"
     fill_groups(folders)
     try:

@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from lmzoo.cli.command import CommandParser
-from lmzoo.cli.overrides import check_overrides, composed, load_plugins_of, parse
+from lmzoo.cli.overrides import check_choices, check_keys, composed, load_plugins_of, parse
 from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError, own_place, printable
@@ -27,7 +27,8 @@ def configured(options: list[str], folder: Path | None) -> Any:
         if parse(option).key_or_group.partition(".")[0] not in GROUPS:
             raise UserError(f"{option}: no option of lmzoo check", f"there are: {', '.join(GROUPS)}")
     load_plugins_of(options)
-    check_overrides(options, "train", False, folders)
+    check_choices(options, "train", False, folders)
+    check_keys(options, "train", folders)
     config = composed("train", options, folders)
     return OmegaConf.to_container(OmegaConf.masked_copy(config, [*GROUPS]), resolve=True)
 
@@ -51,7 +52,7 @@ def main() -> int:
     models.check(config["model"])
     corpus, name = load_corpus(config["corpus"]), config["model"]["name"]
     try:
-        made = subject(lambda: build_model(config, corpus.vocabulary), corpus, config["seed"])
+        made = subject(lambda: build_model(config["model"], corpus.vocabulary), corpus, config["seed"])
     except UserError:
         raise
     except Exception as error:

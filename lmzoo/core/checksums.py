@@ -32,24 +32,23 @@ def _checksum(entries: Mapping[str, Any]) -> str:
     )
 
 
-def is_altered(entries: Mapping[str, Any]) -> bool:
-    """Whether entries do not match the checksum among them; False if there is none."""
-    return CHECKSUM in entries and entries[CHECKSUM] != _checksum(entries)
+def is_altered(entries: Any) -> bool:
+    """Whether something read from JSON is not what `with_checksum` returned."""
+    return not isinstance(entries, dict) or entries.get(CHECKSUM) != _checksum(entries)
 
 
 def check_recorded(file: Path) -> None:
-    """Raise a UserError where a finished run keeps another checksum of one of its files. Older runs keep none."""
+    """Raise a UserError where a finished run keeps another checksum of one of its files."""
     results = file.with_name(RESULTS)
     if not results.exists():
         return
     try:
         entries = json.loads(read_bytes(results, MOST_BYTES))
-        kept = entries.get("files", {}).get(file.name)
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, RecursionError):
         raise UserError(f"{results}: damaged") from None
     if is_altered(entries):
         raise UserError(f"{results}: {NOT_AS_WRITTEN}")
     with input_stream(file) as stream:
         now = hashlib.file_digest(stream, "sha256").hexdigest()
-    if kept not in (None, now):
+    if entries["files"].get(file.name) != now:
         raise UserError(f"{file}: not as the run wrote it", "its checksum in results.json is another; make it again")

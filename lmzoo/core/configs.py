@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +70,13 @@ def defaults(group: str, name: str) -> dict[str, Any]:
 def _file(group: str, name: str) -> Any:
     """The contents of a file of configuration, read once."""
     return OmegaConf.to_container(OmegaConf.load(CONFIGS / group / f"{name}.yaml"))
+
+
+def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+    """A nested configuration as ``{"model.hidden": 200, …}``."""
+    if not isinstance(config, Mapping):
+        return {prefix: config}
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        flat |= flatten(value, f"{prefix}.{key}" if prefix else str(key))
+    return flat

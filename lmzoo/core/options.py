@@ -173,8 +173,6 @@ def _describe(annotation: Any) -> str:
         return f"a group, each value {_describe(typing.get_args(annotation)[1])}"
     if annotation is types.NoneType:
         return "null"
-    if typing.is_typeddict(annotation):
-        return f"a group of {', '.join(annotation.__annotations__)}"
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a string", dict: "a group"}
     return names.get(annotation, str(annotation))
 
@@ -182,18 +180,6 @@ def _describe(annotation: Any) -> str:
 def unfit(value: Any, annotation: Any) -> str | None:
     """What a value must be by its annotation, where it is not."""
     return _violation(value, annotation) if _fits(value, annotation) else _describe(annotation)
-
-
-def misfit(entries: Mapping[str, Any], form: type) -> str | None:
-    """What of some entries, such as those of a file, is not as a ``TypedDict`` has it. There may be others, too."""
-    for name, annotation in typing.get_type_hints(form, include_extras=True).items():
-        needed = typing.get_origin(annotation) is not typing.NotRequired
-        if needed and name not in entries:
-            return f"{name} is missing"
-        annotation = annotation if needed else typing.get_args(annotation)[0]
-        if name in entries and (wrong := unfit(entries[name], annotation)):
-            return f"{name}={shortened(entries[name])}: must be {wrong}"
-    return None
 
 
 def _fits(value: Any, annotation: Any) -> bool:
@@ -207,8 +193,6 @@ def _fits(value: Any, annotation: Any) -> bool:
         return any(_fits(value, part) for part in arguments)
     if origin in (list, Sequence):
         return isinstance(value, list | tuple) and all(_fits(item, arguments[0]) for item in value)
-    if typing.is_typeddict(annotation):
-        return isinstance(value, dict) and misfit(value, annotation) is None
     if origin is dict:
         return isinstance(value, dict) and all(_fits(item, arguments[1]) for item in value.values())
     if annotation is float:

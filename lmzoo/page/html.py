@@ -6,7 +6,6 @@ Every text of a run or a user goes through `escape`.
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from lmzoo.core.errors import printable
 from lmzoo.corpus import EOS
@@ -15,8 +14,7 @@ from lmzoo.corpus.vocabulary import UNK
 from lmzoo.page import data
 from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
-from lmzoo.runs.identity import effective
-from lmzoo.runs.settings import short_names
+from lmzoo.runs.configuration import Configuration, short_names
 
 HOT = 16.0
 """Bits of the strongest colour, which is dark on a light ground and light on a dark one."""
@@ -71,9 +69,9 @@ def header(zoo: Zoo) -> str:
     return f'<h1>lmzoo demo</h1><ul class="runs" aria-label="runs of {words}">{chips}</ul>{notes}'
 
 
-def told_apart(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def told_apart(configs: Mapping[str, Configuration]) -> dict[str, str]:
     """The model of each run, and the options in which it differs from other runs of this model."""
-    options = {name: effective(config) for name, config in configs.items()}
+    options = {name: config.result_options for name, config in configs.items()}
     told = {}
     for name, own in options.items():
         alike = [other for other in options.values() if other["model.name"] == own["model.name"]]

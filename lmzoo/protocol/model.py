@@ -54,15 +54,17 @@ class LanguageModel(nn.Module, ABC):
     learnt: ClassVar[Sequence[str]] = ()
     """The tensors beside the parameters that are learnt from a text, such as counted tables; see `num_parameters`."""
 
-    random: bool = True
-    """Whether `estimate` draws random numbers. If not, the seed of a model without parameters has no effect."""
-
     starts_from: tuple[str, Sequence[str]] | None = None
     """The option that names trained runs to start from, and their folders; `inherit` is given the runs."""
 
     def __init__(self) -> None:
         super().__init__()
         self.register_forward_pre_hook(_check_arguments, with_kwargs=True)
+
+    @classmethod
+    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
+        """Whether a model of these options is trained by gradient descent: whether it has parameters."""
+        return True
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> State:

@@ -13,7 +13,6 @@ from lmzoo.core.version import __version__
 from lmzoo.corpus.vocabulary import UNK
 from lmzoo.reports.table import code_block, code_span, markdown_table, plain_markdown
 from lmzoo.runs.directory import FILES, LABELLED, Run
-from lmzoo.runs.identity import unlike_defaults
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of, summary
 
 _WSJ = "the Wall Street Journal of Penn Treebank, under the agreement of the Linguistic Data Consortium"
@@ -80,7 +79,7 @@ def card(run: Run) -> str:
     learner, text, words = results[kind.learner], results[kind.text], run.lines("vocabulary.txt")
     name = f"{learner} on {text}"
     entry = entries(kind.learner).get(learner)
-    unlike, folder = unlike_defaults(config), run.path.resolve().name
+    unlike, folder = config.unlike_defaults, run.path.resolve().name
     in_shell = shlex.quote(printable(f"./{folder}" if folder.startswith("-") else folder))
     version = plain_markdown(run.starts()[0].get("versions", {}).get("lmzoo", __version__))
     noun = "A labeller" if kind is LABELS else kind.noun.capitalize()

@@ -13,12 +13,11 @@ from typing import Any
 from lmzoo.core.errors import UserError, one_line, plain, printable
 from lmzoo.core.files import sha256
 from lmzoo.reports.table import aligned, csv_bytes, markdown_table, plain_markdown
+from lmzoo.runs.configuration import short_names
 from lmzoo.runs.directory import Run
-from lmzoo.runs.identity import result_options
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS, Kind, kind_of
 from lmzoo.runs.listing import TABLE, note
 from lmzoo.runs.results import finite, perplexities
-from lmzoo.runs.settings import short_names
 
 MOST_OPTIONS = 8
 """The most options that a table for the eye has."""
@@ -93,7 +92,7 @@ class Entry:
             raise UserError("word vectors", "lmzoo probe compares them")
         if results is None:
             return None
-        options = result_options(config, steps=results.get("checks") != [])
+        options = config.result_options
         words, checksums = run.lines("vocabulary.txt"), run.trained_on()["sha256"]
         if kind_of(results) is LABELS:
             of_task = [options.get(f"task.{key}") for key in ("label", "folds", "seed")]

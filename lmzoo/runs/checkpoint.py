@@ -1,8 +1,6 @@
 """Files of tensors and plain values. Nothing in one can run code, or takes much more memory than the file."""
 
 import hashlib
-import io
-import pickle
 import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
@@ -13,7 +11,6 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from lmzoo.core.checksums import CHECKSUM
 from lmzoo.core.errors import UserError, out_of_memory
 from lmzoo.core.files import input_stream
 from lmzoo.protocol.model import LanguageModel
@@ -27,10 +24,6 @@ PLAIN = (dict, OrderedDict, Counter, list, tuple, set, torch.Size, str, bytes, b
          torch.dtype, torch.device)  # fmt: skip
 """What a checkpoint may hold beside tensors."""
 
-BYTES = {"Double": 8, "Float": 4, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "ComplexDouble": 16,
-         "ComplexFloat": 8}  # fmt: skip
-"""Of a number of each kind that has more than one, by the names that PyTorch writes."""
-
 
 class DamagedError(ValueError):
     """A file is no checkpoint, or not as it was written."""
@@ -39,15 +32,15 @@ class DamagedError(ValueError):
 def read_checkpoint(path: Path) -> Any:
     """What `torch.save` has written, on the CPU: so a GPU in trouble is not taken for a damaged file.
 
-    Raises: UserError as `input_stream` does, DamagedError for a file that is damaged or no checkpoint. Numbers of one
-        with a checksum of its own, which `Run.restore` compares, may be others still.
+    Raises: UserError as `input_stream` does, DamagedError for a file that is damaged or no checkpoint. Numbers may
+        still differ: `Run.restore` compares the checksum.
     """
     with input_stream(path) as stream:
         try:
-            archive = _checked_archive(path, stream)
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-            if CHECKSUM not in checkpoint and archive.testzip():  # PyTorch compares none
-                raise DamagedError
+            begin, entries = stream.read(4), zipfile.ZipFile(stream).infolist()
+            if begin != b"PK\3\4" or sum(entry.file_size for entry in entries) > path.stat().st_size:
+                raise DamagedError  # PyTorch would inflate what it never writes compressed
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)  # never beyond the file
         except Exception as error:  # the unpickler fails in every way there is
             if isinstance(error, OSError) or out_of_memory(error):
                 raise
@@ -55,41 +48,6 @@ def read_checkpoint(path: Path) -> Any:
     if not all(_is_dense(part) for part in parts(checkpoint) if isinstance(part, Tensor)):
         raise DamagedError
     return checkpoint
-
-
-def _checked_archive(path: Path, stream: BinaryIO) -> zipfile.ZipFile:
-    """A file that takes no more memory than it has bytes; PyTorch would inflate what it never writes compressed."""
-    begin, archive = stream.read(4), zipfile.ZipFile(stream)
-    sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-    if begin != b"PK\3\4" or sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
-        raise DamagedError
-    (tree,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
-    _Claims(archive.read(tree), {name.removeprefix(f"{tree[:-9]}/data/"): sizes[name] for name in sizes}).load()
-    return archive
-
-
-class _Claims(pickle._Unpickler):  # pyright: ignore[reportAttributeAccessIssue]
-    """Reads of a checkpoint only how large its tensors say they are; some versions of PyTorch believe them.
-
-    Nothing that it names is looked up. It is Python's slow unpickler, since the fast one takes memory for a number.
-    """
-
-    def __init__(self, data: bytes, sizes: Mapping[str, int]):
-        super().__init__(io.BytesIO(data))
-        self.sizes = sizes
-
-    def find_class(self, module: str, name: str) -> type:
-        return type(name, (_Anything,), {})
-
-    def persistent_load(self, pid: Any) -> None:
-        _, kind, key, _, number = pid
-        if self.sizes.get(key) != number * BYTES.get(kind.__name__.removesuffix("Storage"), 1):
-            raise DamagedError
-
-
-class _Anything(dict):
-    def __init__(self, *_: Any):
-        super().__init__()
 
 
 def require_plain(checkpoint: Mapping[str, Any]) -> None:

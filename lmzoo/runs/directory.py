@@ -13,7 +13,6 @@ from lmzoo.core.checksums import CHECKSUM, NOT_AS_WRITTEN, RESULTS, is_altered, 
 from lmzoo.core.configs import parse
 from lmzoo.core.errors import UserError, one_line, out_of_memory
 from lmzoo.core.files import sha256
-from lmzoo.core.options import misfit
 from lmzoo.corpus import Corpus, Vocabulary, load_corpus
 from lmzoo.corpus.encoded import text_checksums
 from lmzoo.corpus.form import Form
@@ -29,12 +28,12 @@ from lmzoo.runs.checkpoint import (
     take_weights,
     write_checkpoint,
 )
+from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.files import Files
-from lmzoo.runs.identity import differences
-from lmzoo.runs.kinds import KINDS, checked, checked_config
+from lmzoo.runs.kinds import KINDS, checked
 from lmzoo.runs.listing import CONFIG, nearest
 from lmzoo.runs.lock import locked
-from lmzoo.runs.provenance import Origins, Start, provenance
+from lmzoo.runs.provenance import Origins, provenance
 
 WORDS = ("vocabulary.txt", CONDITIONS, SCORES)
 """The files of a vocabulary, of which a run has the first one at least."""
@@ -62,7 +61,9 @@ def configured_corpus(config: Mapping[str, Any]) -> Corpus:
 class Run(Files):
     """A run directory."""
 
-    def check(self, config: Mapping[str, Any]) -> None:
+    _config: Configuration | None = None
+
+    def check(self, config: Configuration) -> None:
         """Raise a UserError where no run with this configuration can begin or go on here. Nothing is written."""
         try:
             folder = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
@@ -75,7 +76,7 @@ class Run(Files):
             if any(name != "train.log" and not name.startswith(".") for name in names):
                 raise UserError(f"run_dir={self.path}: holds other files and no run", "choose another")
             return
-        if changed := differences(self.config(), config):
+        if changed := self.config().differences(config):
             raise UserError(
                 f"run_dir={self.path}: holds a run with another configuration ({'; '.join(changed)})",
                 "choose another run_dir, or repeat the options it was started with",
@@ -99,8 +100,8 @@ class Run(Files):
                     )
 
     def made_from(self) -> Origins:
-        """What the run was made from when it was started; nothing where it does not say so."""
-        return self.starts()[0].get("made_from", {})
+        """What the run was made from when it was started."""
+        return self.starts()[0]["made_from"]
 
     def _has_learnt(self) -> bool:
         return bool(self.names() & {"last.pt", "results.json", *LEARNT})
@@ -125,22 +126,17 @@ class Run(Files):
 
     def trained_text(self, file: Path) -> str | None:
         """A warning where a file is the text that the run was trained on, or is among its files."""
-        with contextlib.suppress(UserError):  # of an old run that does not say it
-            train, text = self.texts().get("train", ()), text_checksums([file], Form.of(self.config()["corpus"]))
-            if text is not None and text.sha256 in train:
-                better = "so its figures are better than those of others"
-                return f"{file}: is text that {self.path} was trained on, {better}"
-        return None
+        text = text_checksums([file], Form.of(self.config()["corpus"]))
+        if text is None or text.sha256 not in self.texts().get("train", ()):
+            return None
+        return f"{file}: is text that {self.path} was trained on, so its figures are better than those of others"
 
     def trained_on(self) -> dict[str, Any]:
-        """The corpus that the run was started with, as `provenance` has it: its name, ``sha256`` of each split, notes.
-
-        Raises: UserError where the run does not say it.
-        """
+        """The corpus of the first start, as `provenance` has it: its name, ``sha256`` of each split, notes."""
         return self.starts()[0]["corpus"]
 
     def texts(self) -> dict[str, set[str]]:
-        """The SHA-256 of each split that the run began with, and of its files; a UserError if it does not say it."""
+        """The SHA-256 of each split that the run began with, and of its files."""
         begun_with = self.trained_on()
         files = begun_with.get("files", {})
         return {split: {checksum, *files.get(split, ())} for split, checksum in begun_with["sha256"].items()}
@@ -179,7 +175,7 @@ class Run(Files):
         file, own = Path(str(error.filename or os.devnull)).absolute(), self.path.absolute()  # logging names it so
         return error.errno in _NO_ROOM or own in (file, *file.parents) or file in own.parents
 
-    def begin(self, config: Mapping[str, Any], corpus: Corpus, made_from: Origins) -> None:
+    def begin(self, config: Configuration, corpus: Corpus, made_from: Origins) -> None:
         """Write what a run has from its start, or note that it goes on. Call it inside `exclusive_lock`."""
         for name in FILES:
             for left_by_a_kill in self.path.glob(f".{name}.*.part"):
@@ -213,8 +209,10 @@ class Run(Files):
         """Its presence makes a folder a run directory."""
         return self.path / CONFIG
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Configuration:
         """The configuration that the run was started with; a UserError where there is none, or none of a run."""
+        if self._config is not None:
+            return self._config
         if not self.config_file.exists():
             meant = None if self.path.exists() else nearest(self.path)
             reason = "it has no config.yaml" if self.path.exists() else "there is no such folder"
@@ -230,7 +228,8 @@ class Run(Files):
         except Exception as error:
             raise UserError(f"{self.config_file}: cannot be read ({one_line(error)})") from None
         with self.reading(CONFIG):
-            return checked_config(config)
+            self._config = Configuration(config)
+        return self._config
 
     def vocabulary(self) -> Vocabulary:
         """The words of the run's corpus; a UserError where they cannot be read or the run learnt with others."""
@@ -251,14 +250,14 @@ class Run(Files):
         Args:
             downloaded: whether a public corpus is downloaded where it is not there; where not, this is a UserError.
         """
-        config = self.config()
-        if not downloaded and config["corpus"].get("urls"):
-            config["corpus"]["urls"] = []
-        cut = (self.path / SCORES).exists()
-        if cut or config["corpus"].get("vocabulary"):  # another run or file, which may be gone
-            config["corpus"]["vocabulary"] = str(self.path)
+        config, cut = self.config(), (self.path / SCORES).exists()
+        options = dict(config["corpus"])
+        if not downloaded and options.get("urls"):
+            options["urls"] = []
+        if cut or options.get("vocabulary"):  # another run or file, which may be gone
+            options["vocabulary"] = str(self.path)
         try:
-            corpus = configured_corpus(config)
+            corpus = configured_corpus({**config, "corpus": options})
         except UserError as error:
             if error.advice:
                 raise
@@ -277,7 +276,7 @@ class Run(Files):
         if not (self.path / "results.json").exists():
             return None
         with self.reading(RESULTS):
-            results = checked(self.read_json(RESULTS), must_be_sealed=self._seals())
+            results = checked(self.read_json(RESULTS))
         for name, kept in results.pop("files", {}).items():
             if name in WRITTEN_FIRST and kept != sha256(self.read(name)):
                 raise self.unusable(name, f"not as the run wrote it (its checksum in {RESULTS} is another)")
@@ -295,11 +294,8 @@ class Run(Files):
         Raises: UserError where it is no such file.
         """
         starts = self.read_json("provenance.json")
-        if not isinstance(starts, list) or not starts or not all(isinstance(start, dict) for start in starts):
-            raise self.unusable("provenance.json", "says nothing of a corpus")
-        for start in starts:
-            if wrong := NOT_AS_WRITTEN if is_altered(start) else misfit(start, Start):
-                raise self.unusable("provenance.json", wrong)
+        if not isinstance(starts, list) or not starts or any(map(is_altered, starts)):
+            raise self.unusable("provenance.json", NOT_AS_WRITTEN)
         return starts
 
     def save(self, name: str, checkpoint: Mapping[str, Any]) -> None:
@@ -311,7 +307,7 @@ class Run(Files):
         Raises: UserError for other things in it, as the state of an optimizer of one's own may have.
         """
         require_plain(checkpoint)
-        checkpoint = {**checkpoint, "config": self.config(), "vocabulary": self._vocabulary_sha256()}
+        checkpoint = {**checkpoint, "config": dict(self.config()), "vocabulary": self._vocabulary_sha256()}
         with self.writing(name) as stream:
             write_checkpoint({**checkpoint, CHECKSUM: checkpoint_sha256(checkpoint)}, stream)
 
@@ -323,10 +319,6 @@ class Run(Files):
         present = [name for name in (CONFIG, *WORDS) if (self.path / name).exists()]
         checksums = {name: sha256((self.path / name).read_bytes()) for name in (*present, *files)}
         self.write_json(RESULTS, with_checksum({**results, "files": checksums}))
-
-    def _seals(self) -> bool:
-        """Whether all that the run writes holds a checksum, which runs of earlier versions do not keep."""
-        return (self.path / "provenance.json").exists() and CHECKSUM in self.starts()[0]
 
     def _vocabulary_sha256(self) -> str:
         return sha256(b"".join(self.read(name) for name in WORDS if name == WORDS[0] or (self.path / name).exists()))
@@ -342,16 +334,15 @@ class Run(Files):
             checkpoint = read_checkpoint(path)
         except DamagedError:
             raise self.unusable(name, "damaged, or no checkpoint of lmzoo") from None
-        if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", *needed}:
+        if not isinstance(checkpoint, dict) or not checkpoint.keys() >= {"config", "vocabulary", *needed}:
             raise self.unusable(name, "no checkpoint of lmzoo")
-        seal = checkpoint.pop(CHECKSUM, None)
-        if self._seals() if seal is None else seal != checkpoint_sha256(checkpoint):
+        if checkpoint.pop(CHECKSUM, None) != checkpoint_sha256(checkpoint):
             raise self.unusable(name, NOT_AS_WRITTEN)
         with self.reading(name):
-            changed = differences(checked_config(checkpoint["config"]), self.config())
+            changed = Configuration(checkpoint["config"]).differences(self.config())
         if changed:
             raise self.unusable(name, f"a checkpoint of another run ({'; '.join(changed)})")
-        if "vocabulary" in checkpoint and checkpoint["vocabulary"] != self._vocabulary_sha256():
+        if checkpoint["vocabulary"] != self._vocabulary_sha256():
             raise self.unusable("vocabulary.txt", f"not the words that {name} was trained with")
         return checkpoint
 

@@ -5,19 +5,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import lmzoo.models  # noqa: F401 - its import registers them
-from lmzoo.core.configs import saved
+from lmzoo.core.configs import flatten, saved
 from lmzoo.core.options import renamed_value
 from lmzoo.corpus.user_files import form_of_run
 from lmzoo.protocol.model import models
-from lmzoo.runs.identity import registries
-from lmzoo.runs.settings import flatten
+from lmzoo.runs.configuration import registries
+from lmzoo.runs.kinds import kind_of
 
 
-def renamed(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
-    """A configuration in which each run or file that the run is made from has the ``name`` of what was given."""
-    registry, groups = registries(config)[0], dict(config)
-    learner = config[registry.kind]
-    if learner.get("name") in registry.entries:
+def renamed(settings: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
+    """Settings in which each run or file that the run is made from has the ``name`` of what was given."""
+    registry, groups = registries(kind_of(settings))[0], dict(settings)
+    learner = settings[registry.kind]
+    if isinstance(learner, dict) and learner.get("name") in registry.entries:
         groups[registry.kind] = registry.renamed(learner, name)
     for group, option in (("trainer", "from"), ("corpus", "vocabulary")):
         if option in groups.get(group, {}):
@@ -25,32 +25,32 @@ def renamed(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, 
     return groups
 
 
-def inherited_options(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The options inherited from other runs in place of defaults, by group.
+def inherited_options(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The options of other runs that replace defaults, by group.
 
-    ``model`` has those of the run ``trainer.from``, but for names of what that was made from itself. ``corpus`` has
-    those that say how the run ``corpus.vocabulary`` made words of its text. A run that has begun keeps what it took
-    then, as the others may be gone.
+    ``model`` has those of the run ``trainer.from``, except sources of that run. ``corpus`` has those by which the text
+    of the run ``corpus.vocabulary`` became words. A run that has begun keeps what it inherited then, since the others
+    may be gone.
     """
-    now, begun = flatten(config), saved(config["run_dir"]) if config["run_dir"] else {}
+    now, begun = flatten(settings), saved(settings["run_dir"]) if settings["run_dir"] else {}
 
     def holder(option: str) -> str | None:
-        """The folder whose configuration has what is taken from the run that an option names."""
+        """The folder whose configuration has what is inherited from the run that an option names."""
         source = now.get(option)
         if not isinstance(source, str):
             return None
-        return config["run_dir"] if flatten(begun).get(option) == source else source
+        return settings["run_dir"] if flatten(begun).get(option) == source else source
 
     groups: dict[str, dict[str, Any]] = {}
     if folder := holder("trainer.from"):
         model = saved(folder).get("model")
-        if isinstance(model, dict) and model.get("name") == config["model"]["name"]:
+        if isinstance(model, dict) and model.get("name") == settings["model"]["name"]:
             sources = models.sources(model) if model["name"] in models.entries else {}
             groups["model"] = {name: value for name, value in model.items() if f"model.{name}" not in sources}
     if folder := holder("corpus.vocabulary"):
         groups["corpus"] = form_of_run(folder)
     return {
-        group: {name: value for name, value in options.items() if name in config[group] and _is_plain(value)}
+        group: {name: value for name, value in options.items() if name in settings[group] and _is_plain(value)}
         for group, options in groups.items()
     }
 

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from lmzoo.core.checksums import CHECKSUM, NOT_AS_WRITTEN, is_altered
-from lmzoo.core.errors import UserError, printable, shortened
-from lmzoo.core.options import misfit
-from lmzoo.corpus import Context
+from lmzoo.core.errors import UserError, printable
 from lmzoo.runs import results as forms
 from lmzoo.words.vectors.formats import VECTORS
 
@@ -27,7 +25,6 @@ class Kind:
         learnt: the file of what has been learnt.
         higher: whether a higher figure is better.
         figures: by which runs are compared: perplexity or a task's measure of each split; the loss of word vectors.
-        form: a ``TypedDict``, of its results.
         summary: a finished run in a few lines.
     """
 
@@ -38,7 +35,6 @@ class Kind:
     learnt: str
     higher: bool
     figures: Callable[[Results], dict[str, float]]
-    form: type
     summary: Callable[[Results], str]
 
     def objective(self, results: Results) -> float | None:
@@ -54,11 +50,11 @@ class Kind:
 
 
 LANGUAGE_MODEL = Kind("train", "a language model", "model", "corpus", "best.pt", False,
-                      forms.perplexities, forms.OfModel, forms.language_model)  # fmt: skip
+                      forms.perplexities, forms.language_model)  # fmt: skip
 WORD_VECTORS = Kind("vectors", "word vectors", "method", "corpus", VECTORS, False,
-                    forms.losses, forms.OfVectors, forms.word_vectors)  # fmt: skip
+                    forms.losses, forms.word_vectors)  # fmt: skip
 LABELS = Kind("label", "labels", "labeller", "task", "best.pt", True,
-              lambda results: results["figures"], forms.OfLabels, forms.labels)  # fmt: skip
+              lambda results: results["figures"], forms.labels)  # fmt: skip
 
 KINDS = (LANGUAGE_MODEL, WORD_VECTORS, LABELS)
 
@@ -71,25 +67,10 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
     return kinds[0]
 
 
-def checked_config(config: Any) -> dict[str, Any]:
-    """A saved configuration; a UserError for none of a run."""
-    kind = kind_of(config if isinstance(config, dict) else {})
-    groups, config = (kind.text, kind.learner), {"plugins": [], **config}
-    named = all(isinstance(config.get(group), dict) and isinstance(config[group].get("name"), str) for group in groups)
-    listed = isinstance(config["plugins"], list) and all(isinstance(name, str) for name in config["plugins"])
-    if not (named and listed and isinstance(config.get("trainer", {}), dict)):
-        raise UserError("no configuration of a run")
-    if kind.text == "corpus" and (context := config["corpus"].get("context")) not in get_args(Context):
-        raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
-    return config
-
-
-def checked(results: Any, must_be_sealed: bool = False) -> dict[str, Any]:
-    """What was read from ``results.json``, without its checksum; a UserError where no run wrote that there."""
-    if not isinstance(results, dict) or is_altered(results) or (must_be_sealed and CHECKSUM not in results):
+def checked(results: Any) -> dict[str, Any]:
+    """The contents of ``results.json`` without its checksum; a UserError where no run wrote them."""
+    if is_altered(results):
         raise UserError(NOT_AS_WRITTEN)
-    if wrong := misfit(results, kind_of(results).form):
-        raise UserError(wrong)
     return {name: value for name, value in results.items() if name != CHECKSUM}
 
 

@@ -13,7 +13,7 @@ from lmzoo.labels.formats import Layout
 from lmzoo.labels.model import Labeller, TrainedLabeller, labellers
 from lmzoo.runs.checkpoint import require_numbers
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import LABELS, kind_of
+from lmzoo.runs.kinds import LABELS
 
 
 def restore(run: Run, name: str, tensors: Mapping[str, Tensor], load: Callable[[Mapping[str, Tensor]], None]) -> None:
@@ -27,7 +27,7 @@ def load_labeller(folder: Path) -> TrainedLabeller:
     """The labeller of a run, with its best weights; a UserError for another run, and for one without weights yet."""
     run = Run(folder)
     config = run.config()
-    kind_of(config).require(folder, LABELS)
+    config.kind.require(folder, LABELS)
     require_plugins(config["plugins"], run.path)
     labeller: Labeller = labellers.build(config["labeller"])
     checkpoint = run.restore("best.pt", "state", "form")

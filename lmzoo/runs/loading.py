@@ -22,20 +22,20 @@ from lmzoo.protocol.model import LanguageModel, Trained, models
 from lmzoo.protocol.state_dict import restored
 from lmzoo.runs.device import resolve_device
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import LANGUAGE_MODEL, kind_of
+from lmzoo.runs.kinds import LANGUAGE_MODEL
 
 log = logging.getLogger(__name__)
 
 
-def build_model(config: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
-    """The untrained model of a configuration's ``model`` group; a UserError where lines have labels it cannot take."""
-    model = models.build(config["model"], vocabulary_size=len(vocabulary))
+def build_model(options: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
+    """The untrained model of the options of the group ``model``; a UserError where lines have labels it cannot take."""
+    model = models.build(options, vocabulary_size=len(vocabulary))
     if vocabulary.conditions:
         if not isinstance(model, Conditioned):
             kinds = models.entries.items()
             able = [name for name, kind in kinds if isinstance(kind, type) and issubclass(kind, Conditioned)]
             raise UserError(
-                f"model={config['model']['name']}: takes no labels of lines (corpus.condition=true)",
+                f"model={options['name']}: takes no labels of lines (corpus.condition=true)",
                 f"choose one of {', '.join(sorted(able))}",
             )
         model.take_conditions(len(vocabulary.conditions))
@@ -50,13 +50,14 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
     run = Run(Path(run_dir))
     where = resolve_device(str(device))
     config = run.config()
-    kind_of(config).require(run.path, LANGUAGE_MODEL)
+    config.kind.require(run.path, LANGUAGE_MODEL)
     vocabulary = run.vocabulary()
     require_plugins(config["plugins"], run.path)
     checkpoint = run.restore("best.pt", "model")
     if checkpoint is None:
         raise UserError(f"{run.path}: has no best.pt yet", "train it first")
-    model = restored(lambda: build_model(config, vocabulary), lambda m: run.load_weights(m, checkpoint, "best.pt"))
+    options = config["model"]
+    model = restored(lambda: build_model(options, vocabulary), lambda m: run.load_weights(m, checkpoint, "best.pt"))
     return model.to(where).eval(), vocabulary
 
 

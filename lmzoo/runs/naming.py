@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo.corpus import corpus_label
+from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.directory import Run
-from lmzoo.runs.identity import differences, effective, unlike_defaults
-from lmzoo.runs.kinds import kind_of
 from lmzoo.runs.listing import OUTPUTS
 
 LONGEST = 100
 """Signs of a corpus in a path."""
 
 
-def run_folder(config: Mapping[str, Any]) -> Path:
+def run_folder(config: Configuration) -> Path:
     """The folder of the run of this configuration.
 
     The hash is that of the options that are unlike the defaults. Where another configuration has that folder, it is
@@ -25,13 +24,12 @@ def run_folder(config: Mapping[str, Any]) -> Path:
 
     Raises: UserError where the folder of that name cannot be read.
     """
-    kind = kind_of(config)
-    text, learner = config[kind.text], str(config[kind.learner].get("name"))
+    text, learner = config[config.kind.text], config[config.kind.learner]["name"]
     corpus = re.sub(r"[^\w.+-]+", "-", corpus_label(text)).lstrip(".")[:LONGEST] or "text"
-    unlike = unlike_defaults(config)
+    unlike = config.unlike_defaults
     folder = OUTPUTS / corpus / (f"{learner}-{_digest(unlike)[:6]}" if unlike else learner)
-    if Run(folder).config_file.exists() and differences(Run(folder).config(), config):
-        return folder.with_name(f"{learner}-{_digest(effective(config))[:12]}")
+    if Run(folder).config_file.exists() and Run(folder).config().differences(config):
+        return folder.with_name(f"{learner}-{_digest(config.result_options)[:12]}")
     return folder
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import numpy
 import omegaconf
@@ -23,21 +23,6 @@ from lmzoo.words.vectors.formats import VECTORS
 
 Origins = Mapping[str, Mapping[str, str]]
 """The SHA-256 of all that options name a run to be made from: by option, then as it is named there."""
-
-
-class Texts(TypedDict):
-    """What a start says of its corpus, beside notes."""
-
-    name: str
-    sha256: dict[str, str]
-    files: NotRequired[dict[str, list[str]]]
-
-
-class Start(TypedDict):
-    """A start of a run, as far as it is read again. Those of older runs do not say what they were made from."""
-
-    corpus: Texts
-    made_from: NotRequired[dict[str, dict[str, str]]]
 
 
 def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:

@@ -77,7 +77,7 @@ class Learning(Learner):
         if options.deterministic != torch.are_deterministic_algorithms_enabled():  # it imports a compiler, 1.3 s
             torch.use_deterministic_algorithms(options.deterministic)
         torch.manual_seed(options.seed)
-        model = build_model({"model": options.model}, self.corpus.vocabulary).to(device)
+        model = build_model(options.model, self.corpus.vocabulary).to(device)
         trainer, self.board = call(TrainerOptions, options.trainer, "trainer."), board
         self.trainer = Trainer(
             model, self.corpus, self.run, trainer,

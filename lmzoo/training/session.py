@@ -18,9 +18,9 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Corpus
 from lmzoo.reports.board import Board
+from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.directory import Run
-from lmzoo.runs.identity import given_without_effect, result_options
-from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, kind_of, summary
+from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, Kind, summary
 from lmzoo.runs.lineage import leakage_warnings
 from lmzoo.runs.listing import LATEST, OUTPUTS, note
 from lmzoo.runs.log import logging_to
@@ -96,25 +96,25 @@ class Learner(ABC):
 
 
 @ranks.process_group()
-def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
-    """Do the run that a resolved configuration describes, or go on with it. A finished run is only reported.
+def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
+    """Do the run that a configuration describes, or go on with it. A finished run is only reported.
 
     Args:
-        given: the options and groups that were given by hand; those that have no effect are told.
+        given: the options and groups that the user gave, to note those that have no effect.
 
     Returns: the contents of ``results.json``.
 
     Raises: UserError for a mistake in the configuration or its surroundings. Interrupted after SIGINT or SIGTERM once
         there is something to save; before that the signals act as in any program.
     """
-    kind = kind_of(config)
+    kind = config.kind
     module = importlib.import_module(f"lmzoo.training.{LEARNERS[kind.command]}")
     options: RunOptions = call(module.Options, config, "")
     run = Run(Path(options.run_dir))
     run.check(config)
     load_plugins(options.plugins)
     learner: Learner = module.Learning(options, run)
-    notes = [*given_without_effect(config, given)]
+    notes = [*config.notes_on(given)]
     corpus = learner.corpus
     made_from = origins(learner.sources, corpus.vocabulary.form.unit)
     warnings = [*corpus.warnings, *leakage_warnings(learner.sources, corpus)]
@@ -130,7 +130,7 @@ def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, A
     if results := finished():
         return results
     board = Board(run.path)
-    config = {**config, **learner.prepare(board)}
+    config = Configuration({**config, **learner.prepare(board)})
     with contextlib.ExitStack() as stack:
         if ranks.is_main():
             stack.enter_context(run.exclusive_lock())
@@ -139,7 +139,7 @@ def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, A
             stack.enter_context(logging_to(run.path / "train.log"))
             stack.enter_context(contextlib.closing(board))
         learner.restore()
-        ranks.require_same("configuration", config)
+        ranks.require_same("configuration", dict(config))
         ranks.require_same("text", corpus.sha256)
         ranks.require_same("checkpoint", learner.progress.step)
         if ranks.is_main():
@@ -154,7 +154,7 @@ def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, A
         learnt = {kind.learner: config[kind.learner]["name"], "seed": options.seed, "warnings": warnings}
         results = {**learner.measure(), **learnt}
         if ranks.is_main():
-            _publish(kind, config, results, learner, board)
+            _publish(config, results, learner, board)
             run.finish(results, *learner.unsealed)
             if OUTPUTS.absolute() in run.path.absolute().parents:
                 note(LATEST, [run.path])
@@ -163,9 +163,9 @@ def train(config: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, A
     return results
 
 
-def _publish(kind: Kind, config: Mapping[str, Any], results: Mapping[str, Any], learner: Learner, board: Board) -> None:
+def _publish(config: Configuration, results: Mapping[str, Any], learner: Learner, board: Board) -> None:
     """Show a finished run in TensorBoard. This comes before ``results.json``, after which nothing is done again."""
-    options = result_options(config, steps=results.get("checks") != [])
+    kind, options = config.kind, dict(config.result_options)
     first = {"Kind": kind.noun.removeprefix("a "), "Name": options.pop(f"{kind.learner}.name")}
     metrics = {
         _tag(kind, name, results): value for name, value in kind.figures(results).items() if math.isfinite(value)

@@ -104,7 +104,7 @@ def measure(model: dict[str, Any], tokens: int, words: int) -> dict[str, float]:
     keep_freed_memory()
     corpus = drawn(tokens, words)
     before = peak()
-    built = build_model({"model": defaults("model", model["name"]) | model, "plugins": []}, corpus.vocabulary)
+    built = build_model(defaults("model", model["name"]) | model, corpus.vocabulary)
     started = clock()
     built.estimate(corpus)
     figures = {"estimate": clock() - started}

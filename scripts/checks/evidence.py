@@ -31,10 +31,9 @@ from omegaconf import OmegaConf
 import lmzoo
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.ending import run_command
-from lmzoo.core.configs import CONFIGS
+from lmzoo.core.configs import CONFIGS, flatten
 from lmzoo.core.errors import UserError, one_line
 from lmzoo.runs.directory import Run
-from lmzoo.runs.settings import flatten
 
 ROOT = Path(inspect.getfile(lmzoo)).parent.parent
 DOCS = ROOT / "docs"

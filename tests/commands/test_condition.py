@@ -269,7 +269,7 @@ def test_models_without_conditions_are_refused(texts: Path):
     words = load_corpus(options(texts)).vocabulary
     able = "choose one of gru, lds_rnn, logbilinear, lstm, nnlm, rnn"
     with pytest.raises(UserError, match=f"model=ngram: takes no labels of lines .corpus.condition=true.; {able}"):
-        build_model({"model": defaults("model", "ngram")}, words)
+        build_model(defaults("model", "ngram"), words)
 
 
 def test_conditions_that_a_run_does_not_have_are_refused(given: str, texts: Path):

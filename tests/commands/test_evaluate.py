@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import MODELS, QUICK, SMALL, TEXT, command, configuration, stop_at
+from command_line import MODELS, QUICK, SMALL, TEXT, command, configuration, stop_at, train
 
 import lmzoo
 from lmzoo.commands import compare
@@ -17,7 +17,6 @@ from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.protocol.lines import scored
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
-from lmzoo.training.session import train
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import MODELS, configuration
+from command_line import MODELS, configuration, train
 
 from lmzoo.core.errors import UserError
-from lmzoo.training.session import train
 
 TEXT = [
     "corpus=markov",

@@ -21,8 +21,8 @@ def test_any_other_entry_breaks_a_seal():
     read = json.loads(json.dumps(whole, indent=2))
     assert not is_altered(read)
     assert not is_altered(dict(reversed(read.items())))
-    assert not is_altered(RESULTS)  # of an older run
-    for other in (whole | {"loss": 2e-300}, whole | {"more": 1}, whole | {"figures": {}}, {**whole, "sha256": None}):
+    changes = {"loss": 2e-300}, {"more": 1}, {"figures": {}}, {"sha256": None}
+    for other in (None, [], RESULTS, *(whole | change for change in changes)):
         assert is_altered(other)
     del read["files"]
     assert is_altered(read)
@@ -32,9 +32,8 @@ def test_a_file_is_the_one_that_its_run_wrote(tmp_path: Path):
     file, results = tmp_path / "vectors.bin", tmp_path / "results.json"
     file.write_bytes(b"123")
     check_recorded(file)
-    for kept in (with_checksum(kept_files(b"123")), RESULTS):
-        results.write_text(json.dumps(kept))
-        check_recorded(file)
+    results.write_text(json.dumps(with_checksum(kept_files(b"123"))))
+    check_recorded(file)
     results.write_text(json.dumps(with_checksum(kept_files(b"124"))))
     with pytest.raises(UserError, match=r"vectors.bin: not as the run wrote it"):
         check_recorded(file)

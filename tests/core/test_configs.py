@@ -17,7 +17,7 @@ PRESETS = sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml"))
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_can_be_built(name: str, tmp_path):
     config = configuration(tmp_path, f"experiment={name}")
-    model = build_model(config, Vocabulary(["<eos>", *(f"w{i}" for i in range(999))]))
+    model = build_model(config["model"], Vocabulary(["<eos>", *(f"w{i}" for i in range(999))]))
     assert call(TrainerOptions, config["trainer"], "trainer.").precision == "auto"
     parameters = list(model.parameters()) or [torch.nn.Parameter(torch.zeros(1))]
     optimizer = optimizers.build(config["optimizer"], parameters=parameters)

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from command_line import ROOT, TEXT, age, command
+from command_line import ROOT, TEXT, command, edit, put
 
 from lmzoo.api import load
 from lmzoo.commands import evaluate
@@ -143,9 +143,7 @@ EVIL = "raise SystemExit('executed')"
 
 def name_plugin(run: Path, name: str) -> None:
     """Let the run ask for a plug-in."""
-    config = run / "config.yaml"
-    config.write_text(config.read_text().replace("zoo.own", name))
-    age(run)
+    edit(run / "config.yaml", put("plugins", value=[name]))
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from typing import Any
 
 import simulated
 import torch
+from command_line import train
 
 from lmzoo.core import ranks
 from lmzoo.numerics.gpu_sync import DeferredChecks
 from lmzoo.training import descent
-from lmzoo.training.session import train
 
 step = descent.Descent.step
 steps: list[tuple[int, bool]] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, ROOT, TEXT, command, configuration, stop_at
+from command_line import MODELS, QUICK, ROOT, TEXT, command, configuration, stop_at, train
 from training.test_ranks import FAMILIES, FAMILY, require_equal
 from training.toy_model import CONSTANT, SGD, corpus_of, trainer_options
 
@@ -24,7 +24,6 @@ from lmzoo.numerics.gpu_sync import DeferredChecks
 from lmzoo.protocol.model import models
 from lmzoo.training import descent
 from lmzoo.training.descent import Descent
-from lmzoo.training.session import train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 import lmzoo
 from lmzoo.cli.command import CommandParser
 from lmzoo.cli.hydra import read_command_line
-from lmzoo.cli.overrides import check_overrides, fill_groups, parse
+from lmzoo.cli.overrides import check_choices, check_keys, fill_groups, parse
 from lmzoo.commands import COMMANDS
 from lmzoo.core.configs import CONFIGS
 from lmzoo.core.errors import UserError
@@ -169,7 +169,8 @@ def read(call: list[str]) -> None:
 def read_options(name: str, arguments: list[str]) -> None:
     """Check the options of a run as training checks them, before it reads a text."""
     line = read_command_line(arguments)
-    check_overrides(line.overrides, name, line.multirun, [CONFIGS])
+    check_choices(line.overrides, name, line.multirun, [CONFIGS])
+    check_keys(line.overrides, name, [CONFIGS])
     chosen = []
     for override in map(parse, line.overrides):
         if override.key_or_group.startswith("hydra"):  # of other packages' launchers and sweepers

@@ -37,7 +37,7 @@ def build(name: str, labels: int = LABELS) -> Any:
     options = defaults("model", name) | SMALL[name] | {"init": 0.5, "dropout": 0.0}
     conditions = [str(number) for number in range(labels)]
     words = ["<eos>", *map(str, range(1, WORDS))]
-    model = build_model({"model": options}, Vocabulary(words, conditions=conditions))
+    model = build_model(options, Vocabulary(words, conditions=conditions))
     assert isinstance(model, Conditioned)
     if labels:
         assert model.condition_vectors is not None

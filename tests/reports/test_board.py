@@ -11,7 +11,7 @@ import numpy
 import pytest
 import torch
 import yaml
-from command_line import MODELS, SMALL, TEXT, command, configuration
+from command_line import MODELS, SMALL, TEXT, command, configuration, train
 from PIL import Image
 from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -23,7 +23,6 @@ from lmzoo.commands import label, vectors
 from lmzoo.commands import train as train_command
 from lmzoo.corpus import load_corpus
 from lmzoo.reports.board import LINE, Board
-from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
 
 with warnings.catch_warnings(action="ignore"):  # tensorboard's own

@@ -104,10 +104,8 @@ def test_a_checkpoint_that_inflates_is_not_loaded(
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.complex128])
-def test_tensors_that_say_they_are_larger_are_not_loaded(
-    kind: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Some versions of PyTorch would take what lies behind them in memory, and more than there is of it."""
+def test_tensors_that_say_they_are_larger_are_not_loaded(kind: torch.dtype, tmp_path: Path):
+    """Without a mapped file some versions of PyTorch take what lies behind them in memory."""
     file = tmp_path / "claims.pt"
     tensor = torch.zeros(1000, dtype=kind)
     torch.save({"model": tensor}, file)
@@ -118,7 +116,6 @@ def test_tensors_that_say_they_are_larger_are_not_loaded(
             if entry.filename.endswith("data.pkl"):
                 data = data.replace(b"M" + struct.pack("<H", 1000), b"J" + struct.pack("<i", 2**31 - 1))
             new.writestr(entry.filename, data)
-    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was loaded"))
     with pytest.raises(DamagedError):
         read_checkpoint(file)
 

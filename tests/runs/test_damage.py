@@ -12,6 +12,7 @@ import torch
 from command_line import SMALL, command, contents, edit, stop_at
 
 from lmzoo.commands import evaluate
+from lmzoo.core.checksums import CHECKSUM
 
 
 class Evil:
@@ -36,10 +37,8 @@ def flip_a_bit(file: Path) -> None:
     file.write_bytes(data)
 
 
-def unsealed(file: Path) -> Path:
-    """The file as older versions wrote it, which kept no checksum of their own beside the archive's."""
-    edit(file, lambda saved: None)
-    return file
+def forget_the_checksum(file: Path) -> None:
+    torch.save({name: part for name, part in torch.load(file, weights_only=True).items() if name != CHECKSUM}, file)
 
 
 def pickle_code(file: Path) -> None:
@@ -77,7 +76,7 @@ def add_to_corpus(option: str) -> Callable[[Path], object]:
         (randomise, "damaged, or no checkpoint of lmzoo"),
         (lambda file: file.write_bytes(b""), "damaged, or no checkpoint of lmzoo"),
         (flip_a_bit, "not as the run wrote it (its own checksum is another, or gone)"),
-        (lambda file: flip_a_bit(unsealed(file)), "damaged, or no checkpoint of lmzoo"),
+        (forget_the_checksum, "not as the run wrote it (its own checksum is another, or gone)"),
         (pickle_code, "damaged, or no checkpoint of lmzoo"),
         (pickle_code_in_an_archive, "damaged, or no checkpoint of lmzoo"),
         (save_weights_alone, "no checkpoint of lmzoo"),
@@ -122,8 +121,8 @@ def test_damaged_best_weights_are_not_measured(run: Path):
         ("config.yaml", b"\xff\xfe", "config.yaml: cannot be read ("),
         ("config.yaml", b"", "config.yaml: no configuration of a run; "),
         ("provenance.json", b"[{", "provenance.json: damaged ("),
-        ("provenance.json", b"[{}]", "provenance.json: corpus is missing; delete the folder"),
-        ("provenance.json", b"[]", "provenance.json: says nothing of a corpus; delete the folder"),
+        ("provenance.json", b"[{}]", "provenance.json: not as the run wrote it (its own"),
+        ("provenance.json", b"[]", "provenance.json: not as the run wrote it (its own"),
         ("results.json", b"{", "results.json: damaged ("),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import MODELS, QUICK, TEXT, command, edit, put, stop_at
+from command_line import MODELS, QUICK, TEXT, command, stop_at
 
 from lmzoo.commands import label, train, vectors
 from lmzoo.core.files import sha256
@@ -135,17 +135,6 @@ def test_what_is_gone_is_missed_only_where_it_is_read(texts: Path):
     assert command(*options, "run_dir=made", main=main).code == 0
     shutil.rmtree(name)
     assert "already finished" in command(*options, "run_dir=made", main=main).out
-
-
-def test_runs_of_before_do_not_say_what_they_were_made_from(texts: Path):
-    main, options, _, _, make = KINDS["labels from a file of vectors"]
-    make(0)
-    assert command(*options, "run_dir=made", main=main).code == 0
-    edit(Path("made/provenance.json"), lambda entries: entries[0].pop("made_from") and None)
-    assert "already finished" in command(*options, "run_dir=made", main=main).out
-    edit(Path("made/provenance.json"), put(0, "made_from", value=3))
-    refused = command(*options, "run_dir=made", main=main).refused()
-    assert "made/provenance.json: made_from=3: must be a group, each value a group, each value a string" in refused
 
 
 @pytest.mark.parametrize("kind", ["labels from a file of vectors", "labels from clusters", "labels from an encoder"])

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, SMALL, TEXT, configuration, contents, stop_at
+from command_line import MODELS, QUICK, SMALL, TEXT, configuration, contents, stop_at, train
 
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.runs.directory import Run
 from lmzoo.runs.lock import locked
 from lmzoo.training.language_models import Learning
-from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
 
 

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 
 from lmzoo.core.configs import CONFIGS, defaults
 from lmzoo.corpus.corpus import SPLITS
+from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.naming import run_folder
 
 USUAL = {
@@ -40,7 +41,7 @@ def config(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def folder_of(changes: dict[str, Any]) -> str:
-    return str(run_folder(config(changes)))
+    return str(run_folder(Configuration(config(changes))))
 
 
 def keep(changes: dict[str, Any], folder: str) -> None:
@@ -126,19 +127,10 @@ def test_a_sweep_and_a_single_command_share_a_run():
     assert len(runs()) == 2
 
 
-def test_options_without_effect_make_no_other_run():
-    small = [*TEXT, *QUICK[-1:], *MODELS["ngram"]]
-    swept = command("-m", *small, "seed=0,1", "model.order=1,2")
-    assert "no effect with model=ngram, which draws no random numbers: seed" in swept.out
-    assert "already finished" in command(*small, "model.pseudocount=2").out
-    assert len(runs()) == 2
-    assert len(Path("outputs/markov/sweep.csv").read_text().splitlines()) == 3
-
-
 def test_a_preset_and_its_options_are_one_run(monkeypatch: pytest.MonkeyPatch):
     seen = []
 
-    def noted(options: dict[str, Any], _: list[str]) -> dict[str, Any]:
+    def noted(options: Configuration, _: list[str]) -> dict[str, Any]:
         seen.append(options["run_dir"])
         return {"model": "lstm", "perplexity": {"valid": 1.0, "test": 1.0}}
 

@@ -58,17 +58,17 @@ def test_a_run_of_another_shape_cannot_be_opened(run: Path, name: str, change: C
 
 
 @pytest.mark.parametrize(
-    ("name", "change"),
+    ("name", "value"),
     [
-        ("results.json", lambda _: [1]),
-        ("results.json", lambda _: {"seconds": 1}),
-        ("provenance.json", lambda _: {"corpus": 1}),
-        ("provenance.json", lambda _: [1]),
-        ("provenance.json", put(0, "corpus", value="markov")),
+        ("results.json", [1]),
+        ("results.json", {"seconds": 1}),
+        ("provenance.json", {"corpus": 1}),
+        ("provenance.json", [1]),
+        ("provenance.json", [{"corpus": "markov"}]),
     ],
 )
-def test_a_run_of_another_shape_is_not_taken_for_a_finished_one(run: Path, name: str, change: Callable):
-    edit(run / name, change)
+def test_a_run_of_another_shape_is_not_taken_for_a_finished_one(run: Path, name: str, value: Any):
+    (run / name).write_text(json.dumps(value))
     assert f"{run / name}: " in command(*SMALL, f"run_dir={run}").refused()
 
 
@@ -106,16 +106,11 @@ def test_words_in_another_order_are_noticed(run: Path):
 
 
 def test_files_are_those_that_a_finished_run_wrote(run: Path):
-    """Any change is noticed; in a run of before, without checksums, one that is out of form or of another figure."""
     config, results, weights = run / "config.yaml", run / "results.json", run / "best.pt"
     sound = config.read_text()
     config.write_text(sound.replace("seed: ", "seed: 1"))
     assert command(str(run), main=compare.main).err.startswith(f"{run}: config.yaml: not as the run wrote it")
     config.write_text(sound)
-    edit(results, put("perplexity", "test", value=[3]))
-    line = command(str(run), main=compare.main).err
-    assert "results.json: perplexity={" in line
-    assert "must be a group, each value a number or null" in line
     edit(results, put("perplexity", "test", value=3.0))
     assert "results.json: has 3.00, so a file of the run was changed" in command(str(run), main=evaluate.main).err
     edit(weights, lambda saved: saved["model"].update({"embedding.weight": saved["model"]["embedding.weight"].long()}))

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, SMALL, TEXT, configuration, edit, stop_at
+from command_line import MODELS, QUICK, SMALL, TEXT, configuration, edit, stop_at, train
 from omegaconf import OmegaConf
 from torch import Tensor
 
 from lmzoo.core.errors import Interrupted, UserError
 from lmzoo.training import precision
 from lmzoo.training.precision import faster_in_bfloat16
-from lmzoo.training.session import train
 
 CPU = torch.device("cpu")
 

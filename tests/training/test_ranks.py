@@ -16,14 +16,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import QUICK, ROOT, SMALL, TEXT, command, configuration, stop_at
+from command_line import QUICK, ROOT, SMALL, TEXT, command, configuration, stop_at, train
 from torch import distributed as dist
 
 from lmzoo.core import ranks
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.windows import SentenceWindows
 from lmzoo.models.ngram import counts
-from lmzoo.training.session import train
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pytest
 import torch
 from command_line import MODELS as SMALL_MODELS
-from command_line import QUICK, ROOT, TEXT, configuration, edit, stop_at
+from command_line import QUICK, ROOT, TEXT, configuration, edit, stop_at, train
 
 from lmzoo.core.checksums import CHECKSUM
 from lmzoo.core.errors import Interrupted
@@ -21,7 +21,6 @@ from lmzoo.models.ngram.ngram import NGram
 from lmzoo.protocol.model import models
 from lmzoo.runs import files
 from lmzoo.runs.directory import Run
-from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "checks" / "kill_resume.py"))

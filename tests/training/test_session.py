@@ -10,7 +10,7 @@ from unittest.mock import ANY
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, SMALL, TEXT, configuration, stop_at
+from command_line import MODELS, QUICK, SMALL, TEXT, configuration, stop_at, train
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lmzoo.commands.evaluate import evaluate
@@ -20,7 +20,6 @@ from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.reports.board import Board
 from lmzoo.training import language_models
 from lmzoo.training.language_models import described
-from lmzoo.training.session import train
 from lmzoo.training.trainer import Trainer
 
 CHECKS = [*SMALL, "trainer.checks_per_epoch=2"]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from command_line import SMALL, configuration
+from command_line import SMALL, configuration, train
 from toy_model import SGD, Unigram, corpus_of, trainer_of
 
 from lmzoo.core.errors import UserError
@@ -15,7 +15,6 @@ from lmzoo.corpus import Corpus
 from lmzoo.models.neural import recurrent
 from lmzoo.protocol.perplexity import score
 from lmzoo.training import trainer as trainer_module
-from lmzoo.training.session import train
 
 TOKENS = [1, 2, 3, 1, 0] * 8
 """Ten windows of four tokens."""

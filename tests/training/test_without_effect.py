@@ -5,7 +5,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 import torch
-from command_line import MODELS, QUICK, SMALL, TEXT, Outcome, command, configuration
+from command_line import MODELS, QUICK, SMALL, TEXT, Outcome, command, configuration, train
 
 import lmzoo.labels  # noqa: F401 - its import registers the labellers
 from lmzoo.commands import label, vectors
@@ -15,11 +15,10 @@ from lmzoo.corpus.entries import corpora
 from lmzoo.labels.model import labellers
 from lmzoo.labels.tasks import tasks
 from lmzoo.protocol.model import models
+from lmzoo.runs.configuration import Configuration, _of_steps
 from lmzoo.runs.directory import Run
-from lmzoo.runs.identity import differences, of_steps, without_effect
 from lmzoo.runs.kinds import kind_of
 from lmzoo.runs.trainer_options import TrainerOptions
-from lmzoo.training import session
 from lmzoo.training.optimization import optimizers, schedules
 from lmzoo.words.vectors.method import methods
 
@@ -98,7 +97,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "texts.txt").write_text("".join(f"{line[4]}\t{line}\n" for line in SENTENCES))
     rows = "\n\n".join("\n".join(f"{word} {word[0]} {len(word)}" for word in line.split()) for line in SENTENCES)
     (folder / "pos.txt").write_text(rows + "\n")
-    session.train(configuration(folder / "base", *SMALL, "corpus.context=sentence"))
+    train(configuration(folder / "base", *SMALL, "corpus.context=sentence"))
     return folder
 
 
@@ -111,7 +110,7 @@ def other(key: str, value: Any) -> Any:
 
 
 def learnt(kind: str, config: dict[str, Any]) -> Any:
-    return kind_of(config).figures(session.train(config)), tensors(kind, config)
+    return kind_of(config).figures(train(config)), tensors(kind, config)
 
 
 def tensors(kind: str, config: dict[str, Any]) -> Any:
@@ -127,17 +126,16 @@ def test_what_has_no_effect_changes_nothing(name: str, place: Path, tmp_path: Pa
     monkeypatch.chdir(place)
     kind, line = ALL[name]
     config = configuration(tmp_path / "one", *line, command=kind)
-    idle = without_effect(config)
+    idle = Configuration(config).without_effect()
     assert idle
     changed = configuration(tmp_path / "two", *line, command=kind)
     for key in idle:
         group, _, option = key.rpartition(".")
         before, after = (options[group] if group else options for options in (config, changed))
-        if of_steps(key) and not isinstance(before[option], int | float):
+        if _of_steps(key) and not isinstance(before[option], int | float):
             continue  # null, a name
         if (value := other(key, before[option])) != "vectors.txt":
             after[option] = value
-    assert not differences(config, changed)
     torch.testing.assert_close(learnt(kind, config), learnt(kind, changed), rtol=0, atol=0)
 
 
@@ -146,7 +144,11 @@ def test_every_option_that_may_be_without_effect_is_so_in_a_line_above(place: Pa
     tried = set()
     for kind, line in ALL.values():
         config = configuration(place / "unused", *line, command=kind)
-        tried |= {(config[key.partition(".")[0]].get("name"), key) for key in without_effect(config) if "." in key}
+        tried |= {
+            (config[key.partition(".")[0]].get("name"), key)
+            for key in Configuration(config).without_effect()
+            if "." in key
+        }
     marked = {(None, f"trainer.{option}") for option in idle_options(TrainerOptions)}
     registries: tuple[Registry, ...] = (models, corpora, methods, labellers, tasks)
     for registry in registries:

@@ -14,10 +14,13 @@ from lmzoo.protocol.model import LanguageModel, Trained, models
 class OfTrained(LanguageModel):
     """A model made of trained models. They are in the checkpoint of its own run, with their options."""
 
-    random = False
     components: Iterable[LanguageModel]
     of_sentences: bool = False
     """Whether models of whole sentences will do."""
+
+    @classmethod
+    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
+        return False
 
     def __init__(self, vocabulary_size: int):
         super().__init__()

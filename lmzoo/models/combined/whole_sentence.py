@@ -65,7 +65,6 @@ class WholeSentence(OfOneRun):
 
     whole_sentences = True
     forgets_at_eos = True
-    random = True
     learnt = ("weights",)
     classes: Tensor
     """(clusterings, V) the class of each word."""

@@ -2,7 +2,8 @@
 
 import logging
 import math
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
@@ -52,11 +53,14 @@ class HMM(DenseHMM):
     transition: torch.Tensor
     emission: torch.Tensor
 
+    @classmethod
+    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
+        return bool(options.get("gradient"))
+
     @configured(HMMOptions)
     def __init__(self, vocabulary_size: int, options: HMMOptions):
         super().__init__(vocabulary_size, options.states)
         self.begin, self.iterations, self.pseudocount = options.begin, options.iterations, options.pseudocount
-        self.random = options.begin == "random"
         Z = options.states
         shapes = {"start": (Z,), "transition": (Z, Z), "emission": (vocabulary_size, Z)}
         for name, shape in shapes.items():

@@ -1,7 +1,7 @@
 """The log-linear, or maximum-entropy, n-gram model."""
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -49,8 +49,11 @@ class LogLinear(WindowModel):
     variance 1/l2 (Chen & Rosenfeld, 2000) and a Laplacian prior. Chen (2009) takes l1 = 1/2, l2 = 1/6.
     """
 
-    random = False
     word_class: Tensor
+
+    @classmethod
+    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
+        return options.get("training") == "minibatch"
 
     @configured(LogLinearOptions)
     def __init__(self, vocabulary_size: int, options: LogLinearOptions):

@@ -1,6 +1,7 @@
 """Model M, a class-based exponential model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,8 +56,11 @@ class ModelM(WindowModel):
     cost little.
     """
 
-    random = False
     word_class: Tensor
+
+    @classmethod
+    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
+        return False
 
     @configured(ModelMOptions)
     def __init__(self, vocabulary_size: int, options: ModelMOptions):

@@ -2,6 +2,8 @@
 
 import logging
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,11 +33,14 @@ class BackoffModel(WithTables[NGramTable], WindowModel):
     """
 
     forgets_at_eos = True
-    random = False
     learnt = ("logprob", "backoff")
     keys: Tensor
     logprob: Tensor
     backoff: Tensor
+
+    @classmethod
+    def takes_steps(cls, options: Mapping[str, Any]) -> bool:
+        return False
 
     def __init__(self, types: int):
         super().__init__()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import configuration, stop_at
+from command_line import configuration, stop_at, train
 
 import lmzoo
 from lmzoo.core.configs import defaults
@@ -16,7 +16,6 @@ from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.models.maxent.loglinear import LogLinear
 from lmzoo.protocol.model import models
 from lmzoo.protocol.perplexity import score
-from lmzoo.training.session import train
 from lmzoo.words.brown import cached_brown_clusters
 
 V = 5

@@ -1,0 +1,156 @@
+"""The configuration of a run, parsed once: from Hydra for a new run, from ``config.yaml`` for an existing one."""
+
+import functools
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, get_args
+
+from lmzoo.core.configs import choices, defaults, flatten
+from lmzoo.core.errors import UserError, shortened
+from lmzoo.core.options import idle as options_idle
+from lmzoo.core.options import unfit, written
+from lmzoo.core.registry import Registry
+from lmzoo.corpus import Context
+from lmzoo.corpus.entries import corpora
+from lmzoo.protocol.model import models
+from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of
+from lmzoo.runs.trainer_options import TrainerOptions
+
+FREE_TO_CHANGE = {
+    "run_dir",
+    "device",
+    "trainer.checkpoint_seconds",
+    "checkpoint_seconds",
+    "corpus.urls",
+    "corpus.label",
+}
+"""Options that a resumed run may change, since results do not depend on them."""
+
+
+class Configuration(Mapping[str, Any]):
+    """The settings of a run: its groups of options by name, such as ``model``, and what concerns the whole run.
+
+    Args:
+        settings: a resolved configuration of Hydra, or the contents of ``config.yaml``.
+
+    Attributes:
+        kind: the kind of run.
+        options: all options by their full names, as in ``{"model.hidden": 200, …}``.
+
+    Raises: UserError for settings that are not those of a run.
+    """
+
+    def __init__(self, settings: Any):
+        self.kind = kind_of(settings if isinstance(settings, Mapping) else {})
+        self._settings = {"plugins": [], **settings}
+        for group in (self.kind.text, self.kind.learner):
+            if wrong := unfit(self._settings.get(group), dict) or unfit(self[group].get("name"), str):
+                raise UserError(f"{group} of a run: must be {wrong} with a name")
+        if wrong := unfit(self["plugins"], list[str]) or unfit(self.get("trainer", {}), dict):
+            raise UserError(f"plugins={shortened(self['plugins'])}: must be {wrong}")
+        if self.kind.text == "corpus" and (context := self["corpus"].get("context")) not in get_args(Context):
+            raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
+        self.options = flatten(self._settings)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
+
+    @functools.cached_property
+    def takes_steps(self) -> bool:
+        """Whether a language model is trained by gradient descent; see `LanguageModel.takes_steps`."""
+        if self.kind is not LANGUAGE_MODEL:
+            return True
+        entry = registries(self.kind)[0].entries.get(self["model"]["name"])
+        return not hasattr(entry, "takes_steps") or entry.takes_steps(self["model"])  # pyright: ignore[reportFunctionMemberAccess]
+
+    @functools.cached_property
+    def result_options(self) -> dict[str, Any]:
+        """The options that results depend on, which identify the run."""
+        return {key: value for key, value in self.options.items()
+                if key not in FREE_TO_CHANGE and (self.takes_steps or not _of_steps(key))}  # fmt: skip
+
+    @functools.cached_property
+    def unlike_defaults(self) -> dict[str, Any]:
+        """The result options whose values are not the defaults; those that tell a run from others of its text and its
+        model."""
+        usual = defaults("", self.kind.command)
+        chosen = {group: entry for choice in usual.pop("defaults") if isinstance(choice, dict)
+                  for group, entry in choice.items()}  # fmt: skip
+        for group, options in self.items():
+            if isinstance(options, Mapping):
+                name = options.get("name", "default")
+                usual[group] = defaults(group, name) if name in choices(group) else {}
+                usual[group]["name"] = name if group in (self.kind.text, self.kind.learner) else chosen.get(group)
+        usual = flatten(usual)
+        return {key: value for key, value in self.result_options.items() if key not in usual or usual[key] != value}
+
+    def differences(self, other: "Configuration") -> list[str]:
+        """The result options in which another configuration differs, as ``key: ours -> theirs``.
+
+        ``trainer.precision=auto`` of the other one is any precision.
+        """
+        ours, theirs = self.result_options, other.result_options
+        if theirs.get("trainer.precision") == "auto" and "trainer.precision" in ours:
+            theirs = theirs | {"trainer.precision": ours["trainer.precision"]}
+        return [
+            f"{key}: {shortened(ours.get(key, 'absent'))} -> {shortened(theirs.get(key, 'absent'))}"
+            for key in {**ours, **theirs}
+            if ours.get(key, "absent") != theirs.get(key, "absent")
+        ]
+
+    def without_effect(self) -> dict[str, str]:
+        """The options that have no effect beside the others, and the reason of each; see `lmzoo.core.options.Idle`."""
+        idle = {name: why for registry in registries(self.kind) for name, why in registry.idle(self.options).items()}
+        if "trainer" in self:
+            idle |= options_idle(TrainerOptions, self.options, "trainer.")
+        if not self.takes_steps:
+            reason = f"{written('model', self['model']['name'])}, which takes no steps of gradient descent"
+            idle |= dict.fromkeys((key for key in self.options if _of_steps(key) and key not in FREE_TO_CHANGE), reason)
+        return idle
+
+    def notes_on(self, given: Collection[str]) -> Iterator[str]:
+        """A line for each reason why some of the options and groups that a user gave have no effect."""
+        idle, by_reason = self.without_effect(), dict[str, list[str]]()
+        for option in given:
+            inside = [key for key in self.options if key == option or key.startswith(f"{option}.")]
+            if inside and all(key in idle for key in inside):
+                by_reason.setdefault(idle[inside[0]], []).append(option)
+        for reason, names in by_reason.items():
+            yield f"no effect with {reason}: {', '.join(names)}"
+
+
+def registries(kind: Kind) -> tuple[Registry, Registry]:
+    """The registries of what learns and of its texts, which are imported when they are needed."""
+    if kind is LABELS:
+        import lmzoo.labels
+        from lmzoo.labels.model import labellers
+        from lmzoo.labels.tasks import tasks
+
+        return labellers, tasks
+    if kind is WORD_VECTORS:
+        from lmzoo.words.vectors.method import methods
+
+        return methods, corpora
+    import lmzoo.models  # noqa: F401
+
+    return models, corpora
+
+
+def _of_steps(option: str) -> bool:
+    """Whether an option concerns gradient descent alone."""
+    return option.startswith(("optimizer.", "schedule.", "trainer.")) and option not in (
+        "trainer.first_tokens", "trainer.from",
+    )  # fmt: skip
+
+
+def short_names(keys: Iterable[str]) -> dict[str, str]:
+    """The last part of each key (``optimizer.lr`` -> ``lr``), or all of it where another key ends alike."""
+    keys = list(keys)
+    ends = Counter(key.rpartition(".")[2] for key in keys)
+    return {key: end if ends[end := key.rpartition(".")[2]] == 1 else key for key in keys}
