@@ -70,20 +70,23 @@ def distil(model: "NeuralBlockHMM", corpus: Corpus, encoder: Encoder, epochs: in
     per_step = max(1, min(STEP_TOKENS // ROW_TOKENS, pieces // EPOCH_STEPS))
     per_epoch = -(-pieces // per_step)
     optimizer = AdamW(model.parameters(), lr=RATE, weight_decay=WEIGHT_DECAY)
-    states, mean = torch.empty(0, dtype=torch.int64), math.nan
+    states = previous = torch.empty(0, dtype=torch.int64)
+    order, mean = torch.empty(0, dtype=torch.int64), math.nan
+
+    def set_states(labels: Tensor) -> None:
+        nonlocal states, previous
+        states, previous = labels, previous_states(labels, tokens, corpus.context)
 
     def start() -> None:
-        nonlocal states
         log.info("the hidden states start from clusters of the embeddings of %s tokens", f"{len(tokens):,}")
         vectors = embed_lines(encoder, tokens)
-        states = state_labels(vectors, model.cluster.cpu()[tokens.long()], model.clusters, model.size)
+        set_states(state_labels(vectors, model.cluster.cpu()[tokens.long()], model.clusters, model.size))
 
     def state_dict() -> StateDict:
         return {"states": states, "optimizer": optimizer.state_dict()}
 
     def load_state_dict(saved: StateDict) -> None:
-        nonlocal states
-        states = saved["states"]
+        set_states(saved["states"])
         optimizer.load_state_dict(saved["optimizer"])
 
     def notes() -> list[str]:
@@ -93,13 +96,13 @@ def distil(model: "NeuralBlockHMM", corpus: Corpus, encoder: Encoder, epochs: in
     model.train()
     for step in iterations(total, "distillation", state_dict, load_state_dict, start=start, notes=notes):
         epoch, number = divmod(step, per_epoch)
-        order = torch.randperm(pieces, generator=torch.Generator().manual_seed(seed + epoch))
+        if number == 0 or not len(order):  # a new epoch, or a resumed one
+            order = torch.randperm(pieces, generator=torch.Generator().manual_seed(seed + epoch))
         first = order[number * per_step : (number + 1) * per_step, None] * ROW_TOKENS
         places = (first + torch.arange(ROW_TOKENS)).flatten()
         places = places[places < len(tokens)]
         torch.manual_seed(seed + step)  # the dropout of a step that is done again after an interruption
-        chain = (previous_states(states, tokens, corpus.context), states, tokens)
-        source, target, words = (part[places].long().to(model.device) for part in chain)
+        source, target, words = (part[places].long().to(model.device) for part in (previous, states, tokens))
         loss = -model.joint_logprobs(source, target, words).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
