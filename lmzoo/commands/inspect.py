@@ -12,7 +12,7 @@ from lmzoo.core.options import Count, Size
 from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.vocabulary import reversed_order
-from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
+from lmzoo.models.hmm.hidden_markov import BlockHMM, DenseHMM, HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior
 from lmzoo.models.hmm.reading import entropy, expected_visits, read
 from lmzoo.models.lds.directions import singular_words
@@ -127,7 +127,7 @@ def main() -> int:
     check_output(picture=options.plot)
     run, opened, vocabulary = open_run(options.run, options.device)
     needed = "a hidden Markov model, such as model=vlhmm, or a linear dynamical system, such as model=lds"
-    model = require_kind(run, opened, (HiddenMarkovModel, LinearDynamicalSystem), needed)
+    model = require_kind(run, opened, (DenseHMM, BlockHMM, LinearDynamicalSystem), needed)
     warn_of(run, vocabulary)
     if isinstance(model, LinearDynamicalSystem):
         for option in ("state", "sentence", "split"):

@@ -42,7 +42,7 @@ class HasVectors(Protocol):
         ...
 
 
-class Taught(NamedTuple):
+class TeacherPredictions(NamedTuple):
     """What a teacher predicts at N places: the next word's cluster, and the next word where its cluster is known."""
 
     clusters: Tensor

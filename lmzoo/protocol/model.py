@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -56,6 +56,8 @@ class LanguageModel(nn.Module, ABC):
 
     starts_from: tuple[str, Sequence[str]] | None = None
     """The option that names trained runs to start from, and their folders; `inherit` is given the runs."""
+
+    _frozen_tables: Any = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,9 +134,29 @@ class LanguageModel(nn.Module, ABC):
         """
         return {}
 
-    def frozen(self) -> AbstractContextManager[None]:
-        """A context in which parameters do not change, so that derived tables may be kept."""
-        return nullcontext()
+    def tables(self) -> Any:
+        """What is computed from the parameters for every window, such as the distributions of an HMM; None: nothing."""
+        return None
+
+    def lasting_tables(self) -> Any:
+        """`tables` with what many windows would otherwise compute again."""
+        return self.tables()
+
+    def current_tables(self) -> Any:
+        """The tables computed when the model was `frozen`, or new ones."""
+        return self.tables() if self._frozen_tables is None else self._frozen_tables
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """A context in which parameters do not change, so that tables are computed once."""
+        before = self._frozen_tables
+        if before is None:
+            with torch.no_grad():
+                self._frozen_tables = self.lasting_tables()
+        try:
+            yield
+        finally:
+            self._frozen_tables = before
 
     @property
     def window_tokens(self) -> int:

@@ -18,7 +18,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.corpus import Vocabulary
 from lmzoo.models.hmm import block_hmm
 from lmzoo.models.hmm.reading import entropy, expected_visits
-from lmzoo.models.hmm.vlhmm import TableHMM
+from lmzoo.models.hmm.vlhmm import VeryLargeHMM
 from lmzoo.models.lds.directions import singular_words
 from lmzoo.protocol.model import models
 from lmzoo.runs.directory import Run
@@ -27,18 +27,18 @@ WORDS = Vocabulary(["<eos>", "the", "a", "dog", "cat", "barks"])
 
 
 @pytest.fixture
-def model() -> TableHMM:
+def model() -> VeryLargeHMM:
     """States 0 and 1 emit articles, 2 and 3 animals, 4 and 5 the verb and the end. A noun follows an article."""
     torch.manual_seed(0)
-    model = TableHMM(6, states=6, clusters=3, clustering="uniform", state_dropout=0.5)
+    model = VeryLargeHMM(6, parameterisation="table", states=6, clusters=3, clustering="uniform", state_dropout=0.5)
     model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
     with torch.no_grad():
-        model.transition[:2, 2:4] += 5
-        model.emission[1] += torch.tensor([3.0, -3.0])  # state 0 prefers "the", state 1 "a"
+        model.distributions.transition[:2, 2:4] += 5
+        model.distributions.emission[1] += torch.tensor([3.0, -3.0])  # state 0 prefers "the", state 1 "a"
     return model.eval()
 
 
-def paths_of(model: TableHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+def paths_of(model: VeryLargeHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """(N, T) all paths of a text, by the model's dense tables, and the (N,) log p(z, x) of each."""
     paths, scores = all_paths(*dense_tables(model, model.tables().kept), text)
     return torch.tensor(paths), scores.detach()

@@ -18,8 +18,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.windows import StreamWindows
 from lmzoo.models.combined.trained import OfOneRun
 from lmzoo.numerics.gpu_sync import to_device_async
-from lmzoo.protocol.bases import WithTables
-from lmzoo.protocol.model import State, models
+from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.state_dict import sized_by_estimate
 
 WINDOW = 100
@@ -61,7 +60,7 @@ class DynamicOptions(Options):
 
 
 @models.register("dynamic")
-class Dynamic(WithTables[Rule], OfOneRun):
+class Dynamic(OfOneRun):
     """A trained model whose weights w follow the text: after every segment of n tokens, which were scored before,
 
         sgd:  w ← w − η g + λ (w_0 − w),
@@ -76,6 +75,7 @@ class Dynamic(WithTables[Rule], OfOneRun):
     the state of the model where the segment began. While it is `frozen`, its inner model is not: the weights change.
     """
 
+    frozen = LanguageModel.frozen
     rms: Tensor
     """(P,) r, and none before `estimate` and under ``sgd``."""
 
@@ -110,7 +110,7 @@ class Dynamic(WithTables[Rule], OfOneRun):
 
     def initial_state(self, batch_size: int) -> State:
         pending = torch.full((batch_size, self.segment - 1), -1, device=self.device)
-        return pending, self.current().trained.expand(batch_size, -1), *self.inner.initial_state(batch_size)
+        return pending, self.current_tables().trained.expand(batch_size, -1), *self.inner.initial_state(batch_size)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         pending, weights, *start = state
@@ -137,7 +137,7 @@ class Dynamic(WithTables[Rule], OfOneRun):
                 logprobs, after = _call(self.inner, named, read[None], start)
             scores.append(_checked(logprobs[0, -len(part) :].detach()))
             if len(read) == self.segment:
-                rule, gradient = self.current(), self._gradient(logprobs, named)
+                rule, gradient = self.current_tables(), self._gradient(logprobs, named)
                 weights.lerp_(rule.trained, rule.back)
                 if rule.divisor is None:
                     weights.sub_(gradient, alpha=self.rate)

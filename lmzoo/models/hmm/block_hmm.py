@@ -1,27 +1,30 @@
-"""The base class of block-sparse HMMs: hidden states and words come in clusters.
+"""Block-sparse HMMs: hidden states and words come in clusters.
 
 Chiu and Rush, "Scaling Hidden Markov Language Models", EMNLP 2020, https://aclanthology.org/2020.emnlp-main.103
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Dropout, Options, Size, configured
+from lmzoo.core.options import Count, Dropout, Idle, Options, Size, Source
 from lmzoo.corpus import EOS_ID, Corpus
-from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
+from lmzoo.models.hmm.distillation import distil, encoder_of
 from lmzoo.models.hmm.inference import blocks
-from lmzoo.models.hmm.inference.paths import Chain
-from lmzoo.models.hmm.reading import expected_visits
+from lmzoo.models.hmm.inference.paths import Chain, renormalised
+from lmzoo.models.hmm.reading import expected_visits, state_posteriors, states_of_words
+from lmzoo.models.hmm.splitting import split
 from lmzoo.numerics.gpu_sync import on_host, to_device_async
-from lmzoo.protocol.model import State, evaluating
+from lmzoo.protocol.abilities import Encoder
+from lmzoo.protocol.model import LanguageModel, State, Trained, evaluating
 from lmzoo.words.clusters import Clustering, word_clusters
+
+OfNetworks = Idle(("model.parameterisation", "table"))
 
 LINES_READ = 1000
 """How many lines of the valid split `images` reads, to see how much each hidden state is used."""
@@ -52,7 +55,7 @@ class BlockTables(NamedTuple):
 
 
 class BlockHMMOptions(Options):
-    """The options of every `BlockHMM`."""
+    """The options of every block-sparse HMM."""
 
     states: Size = 1024
     """Z = MS, the number of hidden states, a multiple of clusters."""
@@ -63,28 +66,63 @@ class BlockHMMOptions(Options):
     equal share of the text."""
     state_dropout: Dropout = 0.5
     """share of each cluster's states that is left out, drawn for every batch; 0 for small models and short runs."""
+    dim: Annotated[Size, OfNetworks] = 256
+    """d, the size of all vectors."""
+    embeddings: Annotated[Literal["free", "factored"], OfNetworks] = "free"
+    """the vectors of states: each state has its own, or half of it is that of its cluster."""
+    tied: Annotated[bool, OfNetworks] = False
+    """whether a state has one vector as origin and as destination of a transition."""
+    dropout: Annotated[Dropout, OfNetworks] = 0.0
+    """share of the outputs of the networks of states that is set to 0, drawn for every batch."""
+    parent: Source | None = None
+    """folder of a run of the same model with fewer states or features, which are split when training starts; see
+    `lmzoo.models.hmm.splitting`."""
+    distilled_from: Annotated[Source | None, OfNetworks] = None
+    """folder of a run whose embeddings of the text are clustered when training starts, so that every token has a hidden
+    state to learn from; see `lmzoo.models.hmm.distillation`."""
+    distillation_epochs: Annotated[Count, OfNetworks, Idle(("model.distilled_from", None))] = 6
+    """epochs of training with these states known."""
 
 
-class BlockHMM(HiddenMarkovModel[BlockTables]):
+class Distributions(Protocol):
+    """What makes start, emission and transition probabilities of parameters; a module."""
+
+    @property
+    def together(self) -> int:
+        """How many consecutive states of a cluster state dropout leaves out together; a divisor of S."""
+        ...
+
+    def __call__(self, states: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor, Transitions]:
+        """The last three of `BlockTables`, as if there were only these (M, K) states, in whole groups of `together`."""
+        ...
+
+
+class BlockHMM(LanguageModel):
     """An HMM with M clusters, each of S hidden states and of some words.
 
     A word is emitted by the states of its own cluster alone, so inference is exact and local. State dropout draws
     round((1 - state_dropout) S) states of each cluster for every batch, at least one and without replacement, and acts
-    as if there were no others. Where states are left out `together`, it draws groups of them in the same way.
+    as if there were no others. Where states are left out together, it draws groups of them in the same way.
+    A subclass sets `distributions`, which gives the probabilities of the states that are left.
 
     The protocol's state is the (B, S) log-belief over the hidden states of the last word's cluster, and (B,) that
     cluster; M stands for a sentence boundary. The belief in a state that dropout has left out is -inf.
 
-    Raises: UserError where there are more clusters than words, or states is not a multiple of clusters.
+    Raises: UserError where there are more clusters than words, states is not a multiple of clusters, or there are both
+        a parent and a run to distil from.
     """
 
     autocast = True
-    together = 1
-    """How many consecutive states of a cluster state dropout leaves out together; a divisor of S."""
+    same_as_parent: ClassVar[tuple[str, ...]] = ("clusters", "clustering", "dim", "embeddings", "tied")
+    """Options that must have the parent's values."""
+    multiples_of_parent: ClassVar[tuple[str, ...]] = ("states",)
+    """Options that must be multiples of the parent's values."""
     cluster: Tensor
     """(V,) int64 the cluster of each word."""
+    distributions: Distributions
+    encoder: tuple[Encoder] | None = None
+    """The model to distil from, until that is done; in a tuple, as it is no part of this one."""
 
-    @configured(BlockHMMOptions)
     def __init__(self, vocabulary_size: int, options: BlockHMMOptions):
         super().__init__()
         states, clusters = options.states, options.clusters
@@ -97,38 +135,57 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
                 f"model.states={states} is not a multiple of model.clusters={clusters}",
                 f"the nearest that is: {max(1, round(states / clusters)) * clusters}",
             )
-        self.vocabulary_size, self.states, self.clusters = vocabulary_size, states, clusters
+        if options.parent is not None and options.distilled_from is not None:
+            raise UserError(
+                f"model.distilled_from={options.distilled_from}: the states start from model.parent={options.parent}",
+                "leave one out; a run that was distilled can be a parent",
+            )
+        for option, run in (("model.parent", options.parent), ("model.distilled_from", options.distilled_from)):
+            if run is not None:
+                self.starts_from = option, [run]
+        self.options, self.vocabulary_size, self.states, self.clusters = options, vocabulary_size, states, clusters
         self.size = states // clusters
-        self.clustering: Clustering = options.clustering
-        self.state_dropout = options.state_dropout
         self.register_buffer("cluster", clusters - 1 - torch.arange(vocabulary_size) % clusters)
 
-    @abstractmethod
-    def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Transitions]:
-        """The last three of `BlockTables`, as if there were only these (M, K) states, in whole groups of `together`."""
+    def inherit(self, trained: Sequence[Trained]) -> None:
+        """Split the states of the parent, or take the model to distil from, until `estimate`."""
+        (run,) = trained
+        if self.options.distilled_from is None:
+            split(self, run)
+        else:
+            self.encoder = (encoder_of(run, self.device),)
 
     def estimate(self, corpus: Corpus) -> None:
-        self.cluster.copy_(word_clusters(self.clustering, corpus.splits["train"], self.vocabulary_size, self.clusters))
+        """Put the words into clusters, unless the parent's clusters are used, and distil hidden states if asked to."""
+        options = self.options
+        if options.parent is None:
+            text = corpus.splits["train"]
+            self.cluster.copy_(word_clusters(options.clustering, text, self.vocabulary_size, self.clusters))
+        if self.encoder is not None:
+            (encoder,), self.encoder = self.encoder, None
+            distil(self, corpus, encoder, options.distillation_epochs)
 
     def initial_state(self, batch_size: int) -> State:
         belief = next(self.parameters()).new_full((batch_size, self.size), -math.log(self.size))
         return belief, to_device_async(torch.full((batch_size,), self.clusters), self.device)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        tables = self.current()
+        tables: BlockTables = self.current_tables()
         chain = self.chain(tokens, state, tables)
         logprobs, beliefs = blocks.forward_pass(*chain[:4])
         if self.training:
-            self.note(tokens, state, tables, chain, beliefs)
+            self.after_training_window(tokens, state, tables, chain, beliefs)
         last = to_device_async(on_host(chain.block)[:, -1], self.device)
         whole = beliefs.new_full((len(tokens), self.size), -torch.inf)
         return logprobs, (whole.scatter(1, chain.states[last] % self.size, beliefs[-1]), last)
 
-    def note(self, tokens: Tensor, state: State, tables: BlockTables, chain: Chain, beliefs: Tensor) -> None:
-        """Keep what `penalty` needs of a window of training, given its (T + 1, B, K) log-beliefs."""
+    def after_training_window(
+        self, tokens: Tensor, state: State, tables: BlockTables, chain: Chain, beliefs: Tensor
+    ) -> None:
+        """Compute what `penalty` needs of a window of training, given its (T + 1, B, K) log-beliefs."""
 
-    def chain(self, tokens: Tensor, state: State, tables: BlockTables | None = None) -> Chain:
-        """What a (B, T) window needs; the block of a step is the cluster of its word. ``tables`` None: the current.
+    def chain(self, tokens: Tensor, state: State, given: BlockTables | None = None) -> Chain:
+        """What a (B, T) window needs of ``given`` or current tables; the block of a step is the cluster of its word.
 
         A step from cluster c to c′ has the code cM + c′, and c = M at the boundary. The tiles are ordered by code, so
         the boundary's come last; every row of theirs is the start distribution. An example with M = 3, for a text that
@@ -139,7 +196,8 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
             code                    11     6     0     1
             pair                     3     2     0     1      tiles: 0→0, 0→1, 2→0, 3→2
         """
-        tables, M = tables or self.current(), self.clusters
+        tables: BlockTables = given or self.current_tables()
+        M = self.clusters
         target = on_host(self.cluster)[on_host(tokens)]  # (B, T)
         source = torch.cat([on_host(state[1])[:, None], target[:, :-1]], dim=1)
         codes, pair = torch.unique(source * M + target, return_inverse=True)  # (P,), (B, T)
@@ -152,7 +210,7 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         return Chain(belief, tiles, pair, emission, to_device_async(target, self.device), states)
 
     def predict(self, state: State) -> Tensor:
-        tables = self.current()
+        tables = self.current_tables()
         rows = [tables.emission.new_empty(0, self.vocabulary_size)]  # of a batch without rows
         for belief, previous in zip(self._kept_belief(state, tables.kept), state[1].tolist(), strict=True):
             if previous == self.clusters:
@@ -163,18 +221,28 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
         return torch.cat(rows)
 
     def words(self, z: int) -> Tensor:
-        tables = self.current()
+        """(V,) log p(x_t | z_t = z) in nats."""
+        tables = self.current_tables()
         emitted = self.cluster == z // self.size
         return tables.emission[:, z % self.size].masked_fill(~emitted, -torch.inf)
 
     def successors(self, z: int) -> Tensor:
-        tables = self.current()
+        """(Z,) log p(z_t | z_{t-1} = z) in nats."""
+        tables = self.current_tables()
         return tables.transitions.leaving(z // self.size)[z % self.size].flatten()
 
     def next_words(self, z: int) -> Tensor:
+        """(V,) log p(x_t | z_{t-1} = z) in nats."""
         certain = torch.arange(self.size, device=self.device) == z % self.size
         belief = torch.where(certain, 0.0, -torch.inf).to(next(self.parameters()).dtype)
         return self.predict((belief[None], torch.tensor([z // self.size], device=self.device)))[0]
+
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        return {"states": states_of_words(self)}
+
+    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `lmzoo.protocol.abilities.Encoder`: (B, T) tokens -> (B, T, Z) √p(z_t | x)."""
+        return state_posteriors(self, tokens, mask)
 
     @torch.no_grad()
     def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
@@ -189,20 +257,21 @@ class BlockHMM(HiddenMarkovModel[BlockTables]):
 
     def cluster_transitions(self, visits: Tensor) -> Tensor:
         """(M, M) p(c′ | c), the states of c weighted by their (Z,) visits, or equally where c has no visits."""
-        transitions = self.current().transitions
+        transitions = self.current_tables().transitions
         share = visits.to(self.device, next(self.parameters()).dtype).view(self.clusters, self.size)
         share = F.normalize(share.where(share.sum(1, keepdim=True) > 0, torch.ones_like(share)), 1, 1)
         return torch.stack([share[c] @ transitions.leaving(c).exp().sum(2) for c in range(self.clusters)])
 
     def tables(self) -> BlockTables:
-        M, S = self.clusters, self.size
+        M, S, together = self.clusters, self.size, self.distributions.together
         kept = torch.arange(S, device=self.device).expand(M + 1, S)
-        groups = kept.view(M + 1, -1, self.together)
-        keep = max(1, round(groups.shape[1] * (1 - self.state_dropout)))
+        groups = kept.view(M + 1, -1, together)
+        keep = max(1, round(groups.shape[1] * (1 - self.options.state_dropout)))
         if self.training and keep < groups.shape[1]:
             drawn = torch.rand(groups.shape[:2], device=self.device).topk(keep).indices
-            kept = groups.gather(1, drawn[:, :, None].expand(-1, -1, self.together)).flatten(1)
-        return BlockTables(kept, *self.distributions(kept[:M] + S * torch.arange(M, device=self.device)[:, None]))
+            kept = groups.gather(1, drawn[:, :, None].expand(-1, -1, together)).flatten(1)
+        states = kept[:M] + S * torch.arange(M, device=self.device)[:, None]
+        return BlockTables(kept, *self.distributions(states, self.cluster))
 
     def _kept_belief(self, state: State, kept: Tensor) -> Tensor:
         """The (B, K) belief given that the last word's hidden state was a kept one; uniform where it was none."""

@@ -1,16 +1,17 @@
 """The base class of dense HMMs: every hidden state may lead to every state and emit every word (Rabiner 1989)."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel, renormalised
 from lmzoo.models.hmm.inference import dense
-from lmzoo.models.hmm.inference.paths import Chain
+from lmzoo.models.hmm.inference.paths import Chain, renormalised
 from lmzoo.models.hmm.inference.underflow import log_product
-from lmzoo.protocol.model import State
+from lmzoo.models.hmm.reading import state_posteriors, states_of_words
+from lmzoo.protocol.model import LanguageModel, State
 
 
 class DenseTables(NamedTuple):
@@ -31,7 +32,7 @@ def over_words(scores: Tensor) -> Tensor:
     return scores - scores.logsumexp(0)
 
 
-class DenseHMM(HiddenMarkovModel[DenseTables]):
+class DenseHMM(LanguageModel):
     """An HMM with Z hidden states, each with a distribution over all states and over all words.
 
     The protocol's state is the (B, Z) log-belief over the last token's hidden state, and (B,) whether there was a last
@@ -47,14 +48,14 @@ class DenseHMM(HiddenMarkovModel[DenseTables]):
         return number.new_zeros(batch_size, self.states), number.new_zeros(batch_size, dtype=torch.bool)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        tables = self.current()
+        tables = self.current_tables()
         emission = F.embedding(tokens, tables.emission)  # (B, T, K)
         logprobs, belief = dense.forward(self._prior(tables, state), tables.transition, emission)
         whole = belief.new_full((len(tokens), self.states), -torch.inf).index_copy(1, tables.kept, belief)
         return logprobs, (whole, torch.ones_like(state[1]))
 
     def predict(self, state: State) -> Tensor:
-        tables = self.current()
+        tables = self.current_tables()
         return log_product(self._prior(tables, state), tables.emission.T)
 
     def chain(self, tokens: Tensor, state: State) -> Chain:
@@ -63,7 +64,7 @@ class DenseHMM(HiddenMarkovModel[DenseTables]):
         Tile 0 holds the transitions. Every row of tile 1 is the start distribution, so the belief before it is without
         effect. The functions of `lmzoo.models.hmm.inference.paths` then take O(BTZ²) time and O(BZ²) memory.
         """
-        tables = self.current()
+        tables = self.current_tables()
         pair = torch.zeros_like(tokens)
         pair[:, 0] = ~state[1]
         tiles = torch.stack([tables.transition, tables.start.expand_as(tables.transition)])
@@ -72,13 +73,23 @@ class DenseHMM(HiddenMarkovModel[DenseTables]):
         return Chain(self._kept_belief(tables, state), tiles, pair, emission, block, states)
 
     def words(self, z: int) -> Tensor:
-        return self.current().emission[:, z]
+        """(V,) log p(x_t | z_t = z) in nats."""
+        return self.current_tables().emission[:, z]
 
     def successors(self, z: int) -> Tensor:
-        return self.current().transition[z]
+        """(Z,) log p(z_t | z_{t-1} = z) in nats."""
+        return self.current_tables().transition[z]
 
     def next_words(self, z: int) -> Tensor:
-        return log_product(self.successors(z)[None], self.current().emission.T)[0]
+        """(V,) log p(x_t | z_{t-1} = z) in nats."""
+        return log_product(self.successors(z)[None], self.current_tables().emission.T)[0]
+
+    def word_vectors(self) -> Mapping[str, Tensor]:
+        return {"states": states_of_words(self)}
+
+    def embed(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `lmzoo.protocol.abilities.Encoder`: (B, T) tokens -> (B, T, Z) √p(z_t | x)."""
+        return state_posteriors(self, tokens, mask)
 
     def _prior(self, tables: DenseTables, state: State) -> Tensor:
         """(B, K) log p(z | past) of the next token's hidden state."""

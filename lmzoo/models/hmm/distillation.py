@@ -11,21 +11,24 @@ which needs no forward algorithm. Training by the likelihood of the words alone 
 
 import logging
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 
+from lmzoo.core.errors import UserError
 from lmzoo.core.iterations import StateDict, iterations
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.numerics.kmeans import kmeans
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import embed_lines
+from lmzoo.protocol.model import Trained
 
 if TYPE_CHECKING:
-    from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
+    from lmzoo.models.hmm.block_hmm import BlockHMM
+    from lmzoo.models.hmm.neural_distributions import NeuralDistributions
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,14 @@ RATE, WEIGHT_DECAY, WARMUP, CLIP = 0.006, 0.4, 100, 5.0
 """Of AdamW: learning rate, decay, steps of warm-up before a cosine to 0, and the limit of the gradient's norm."""
 STEP_TOKENS, EPOCH_STEPS, ROW_TOKENS = 6144, 100, 64
 """Most tokens of a step; least steps of an epoch, for short texts; length of the pieces of text that are shuffled."""
+
+
+def encoder_of(run: Trained, device: torch.device) -> Encoder:
+    """The model of a run to distil from, on a device; a UserError where it is no `Encoder`."""
+    if not isinstance(run.model, Encoder):
+        problem = f"model.distilled_from={run.folder}: model={run.options['name']} has no embeddings"
+        raise UserError(problem, "choose a run of an rnn, gru, lstm, lds or hidden Markov model")
+    return run.model.to(device)
 
 
 def state_labels(vectors: Tensor, cluster: Tensor, clusters: int, size: int) -> Tensor:
@@ -63,9 +74,10 @@ def previous_states(states: Tensor, tokens: Tensor, context: str) -> Tensor:
     return before
 
 
-def distil(model: "NeuralBlockHMM", corpus: Corpus, encoder: Encoder, epochs: int) -> None:
+def distil(model: "BlockHMM", corpus: Corpus, encoder: Encoder, epochs: int) -> None:
     """Label train by the encoder, and maximise its complete-data likelihood. A run that is resumed goes on in it."""
     tokens, seed = corpus.splits["train"].cpu(), torch.initial_seed()
+    distributions = cast("NeuralDistributions", model.distributions)
     pieces = -(-len(tokens) // ROW_TOKENS)
     per_step = max(1, min(STEP_TOKENS // ROW_TOKENS, pieces // EPOCH_STEPS))
     per_epoch = -(-pieces // per_step)
@@ -103,7 +115,7 @@ def distil(model: "NeuralBlockHMM", corpus: Corpus, encoder: Encoder, epochs: in
         places = places[places < len(tokens)]
         torch.manual_seed(seed + step)  # the dropout of a step that is done again after an interruption
         source, target, words = (part[places].long().to(model.device) for part in (previous, states, tokens))
-        loss = -model.joint_logprobs(source, target, words).mean()
+        loss = -distributions.joint_logprobs(source, target, words, model.cluster).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         clip_grad_norm_(model.parameters(), CLIP)

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Size, configured
+from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions
 from lmzoo.models.hmm.inference import lowrank
 from lmzoo.models.hmm.inference.underflow import log_product
-from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
+from lmzoo.models.hmm.neural_distributions import NeuralDistributions, NeuralTransitions
 from lmzoo.numerics.precision import at_least_float32
 from lmzoo.protocol.model import models
 
@@ -49,7 +50,7 @@ class BlockLowRank(NamedTuple):
         return log_product(self.P[cluster], self.Q).transpose(0, 1)
 
 
-class LowRankHMMOptions(NeuralBlockHMMOptions):
+class LowRankHMMOptions(BlockHMMOptions):
     """The options of `LowRankHMM`."""
 
     features: Size = 256
@@ -62,9 +63,87 @@ class LowRankHMMOptions(NeuralBlockHMMOptions):
     φ_r(v_j) is 0 unless feature r and state j belong to the same cluster."""
 
 
+class LowRankTransitions(NeuralTransitions):
+    """The transitions of `LowRankHMM`."""
+
+    def __init__(self, options: LowRankHMMOptions, origin: nn.Module):
+        super().__init__(options, origin, options.dim**-0.25)
+        f, M, Z = options.features, options.clusters, options.states
+        if options.block_features:
+            shares = [M * share for share in range(1, Z // M + 1) if Z // M % share == 0]
+            if f not in shares:
+                raise UserError(
+                    f"model.features={f} has to divide model.states={Z} and be a multiple of model.clusters={M}, as "
+                    "model.block_features=true asks",
+                    f"set it to one of {', '.join(map(str, shares))}",
+                )
+            self.together = Z // f
+        self.dim, self.states, self.block_features = options.dim, Z, options.block_features
+        self.feature_map = options.feature_map
+        self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(f, self.dim))
+        if self.feature_map == "softmax":
+            self.feature_targets = nn.Parameter(lowrank.orthogonal_rows(f, self.dim))
+        if options.embeddings == "free":
+            self.point_to_states(self.destinations.vectors or origin)
+
+    @property
+    def targets(self) -> Tensor:
+        """(f, d) w′_r for ``softmax``, and w_r for kernels."""
+        return self.feature_targets if self.feature_map == "softmax" else self.feature_vectors
+
+    @torch.no_grad()
+    def point_to_states(self, vectors: nn.Module) -> None:
+        """Let each feature lead to states of its own; with random vectors, training would need long to learn that.
+
+        Rows of W are nearly orthogonal, so the vector of a state has large products with just the few rows that are
+        added to it. Features in excess of states share them. An example, Z = 6 states z and f = 3 features r::
+
+            z    0 1 2 3 4 5
+            r    0 0 1 1 2 2
+        """
+        f = len(self.targets)
+        links = torch.arange(max(f, self.states))
+        z, r = links * self.states // len(links), links * f // len(links)
+        vectors.get_parameter("weight").index_add_(0, z, self.targets[r], alpha=POINTING)
+
+    def forward(self, e: Tensor, v: Tensor, states: Tensor) -> LowRank | BlockLowRank:
+        origin, destination = self.feature_logits(e, v, states)
+        if self.block_features:
+            return BlockLowRank(*lowrank.block_factors(origin, destination, weighted=self.weighted))
+        return LowRank(*lowrank.factors(origin, destination, weighted=self.weighted))
+
+    def logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        states = torch.arange(self.states, device=v.device).view(v.shape[:2])
+        origin, destination = self.feature_logits(e, v, states)  # (n, f), (M, S, F)
+        features = destination if self.block_features else destination.flatten(0, 1)[None]  # which share a softmax
+        P = lowrank.origin_factor(origin, features, weighted=self.weighted)
+        Q = at_least_float32(features).log_softmax(1).flatten(0, 1)  # (Z, F)
+        if self.block_features:
+            M, S = v.shape[:2]
+            P, source = P.view(-1, Q.shape[1]), source * M + target // S
+        return (F.embedding(source, P) + F.embedding(target, Q)).logsumexp(1)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether p(r | i) depends on where r leads, as it does with a kernel."""
+        return self.feature_map != "softmax"
+
+    def feature_logits(self, e: Tensor, v: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        """(…, f) log φ(u) of (…, d) e, and log φ(v) of (M, K) states: (M, K, f), or (M, K, F) with block_features."""
+        W, targets = self.feature_vectors, self.targets
+        if self.block_features:  # features of left-out states are left out, too
+            kept = states[:, :: self.together] // self.together
+            W, targets = W[kept].flatten(0, 1), targets[kept]  # (f, d), (M, F, d)
+        origin = self.transition(e) @ W.T  # (…, f)
+        destination = v @ targets.mT  # (M, K, F) or (M, K, f)
+        if self.feature_map == "softmax_kernel":  # ‖u‖²/(2d) is the same for all features, so it cancels
+            destination = destination - v.square().sum(2, keepdim=True) / (2 * self.dim)
+        return origin, destination
+
+
 @models.register("lowrank_hmm")
-class LowRankHMM(NeuralBlockHMM):
-    """p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k). For the rest see `NeuralBlockHMM`.
+class LowRankHMM(BlockHMM):
+    """p(j | i) = φ(u_i)·φ(v_j) / φ(u_i)·Σ_k φ(v_k). For the rest see `NeuralDistributions`.
 
     φ(x) is exp(Wx) or exp(Wx - ‖x‖²/(2d)). With the latter the model approximates a softmax: if the rows of W are drawn
     from N(0, I/d), the expectation of φ(u)·φ(v) is f exp(u·v/d). W begins with orthogonal rows and is learnt.
@@ -85,83 +164,10 @@ class LowRankHMM(NeuralBlockHMM):
     Raises: UserError where block_features is set, and features do not divide states or are not a multiple of clusters.
     """
 
-    same_as_parent = (*NeuralBlockHMM.same_as_parent, "feature_map", "block_features")
-    multiples_of_parent = (*NeuralBlockHMM.multiples_of_parent, "features")
+    same_as_parent = (*BlockHMM.same_as_parent, "feature_map", "block_features")
+    multiples_of_parent = (*BlockHMM.multiples_of_parent, "features")
 
     @configured(LowRankHMMOptions)
     def __init__(self, vocabulary_size: int, options: LowRankHMMOptions):
-        super().__init__(vocabulary_size, **options.inherited(NeuralBlockHMMOptions))
-        if options.block_features:
-            shares = [self.clusters * share for share in range(1, self.size + 1) if self.size % share == 0]
-            if options.features not in shares:
-                raise UserError(
-                    f"model.features={options.features} has to divide model.states={self.states} and be a multiple of "
-                    f"model.clusters={self.clusters}, as model.block_features=true asks",
-                    f"set it to one of {', '.join(map(str, shares))}",
-                )
-            self.together = self.states // options.features
-        self.features, self.feature_map = options.features, options.feature_map
-        self.block_features = options.block_features
-        self.feature_vectors = nn.Parameter(lowrank.orthogonal_rows(self.features, self.dim))
-        if self.feature_map == "softmax":
-            self.feature_targets = nn.Parameter(lowrank.orthogonal_rows(self.features, self.dim))
-        if not self.factored:
-            self._point_to_states()
-
-    def add_transitions(self) -> None:
-        self.transition = self.residual()
-        self.add_destination(self.dim**-0.25)
-
-    @property
-    def targets(self) -> Tensor:
-        """(f, d) w′_r for ``softmax``, and w_r for kernels."""
-        return self.feature_targets if self.feature_map == "softmax" else self.feature_vectors
-
-    @torch.no_grad()
-    def _point_to_states(self) -> None:
-        """Let each feature lead to states of its own; with random vectors, training would need long to learn that.
-
-        Rows of W are nearly orthogonal, so the vector of a state has large products with just the few rows that are
-        added to it. Features in excess of states share them. An example, Z = 6 states z and f = 3 features r::
-
-            z    0 1 2 3 4 5
-            r    0 0 1 1 2 2
-        """
-        f = len(self.targets)
-        links = torch.arange(max(f, self.states))
-        z, r = links * self.states // len(links), links * f // len(links)
-        v = (self.origin if self.tied else self.destination).get_parameter("weight")
-        v.index_add_(0, z, self.targets[r], alpha=POINTING)
-
-    def transitions(self, e: Tensor, v: Tensor, states: Tensor) -> LowRank | BlockLowRank:
-        origin, destination = self.feature_logits(e, v, states)
-        if self.block_features:
-            return BlockLowRank(*lowrank.block_factors(origin, destination, weighted=self.weighted))
-        return LowRank(*lowrank.factors(origin, destination, weighted=self.weighted))
-
-    def transition_logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        states = torch.arange(self.states, device=self.device).view(v.shape[:2])
-        origin, destination = self.feature_logits(e, v, states)  # (n, f), (M, S, F)
-        features = destination if self.block_features else destination.flatten(0, 1)[None]  # which share a softmax
-        P = lowrank.origin_factor(origin, features, weighted=self.weighted)
-        Q = at_least_float32(features).log_softmax(1).flatten(0, 1)  # (Z, F)
-        if self.block_features:
-            P, source = P.view(-1, Q.shape[1]), source * self.clusters + target // self.size
-        return (F.embedding(source, P) + F.embedding(target, Q)).logsumexp(1)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether p(r | i) depends on where r leads, as it does with a kernel."""
-        return self.feature_map != "softmax"
-
-    def feature_logits(self, e: Tensor, v: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        """(…, f) log φ(u) of (…, d) e, and log φ(v) of (M, K) states: (M, K, f), or (M, K, F) with block_features."""
-        W, targets = self.feature_vectors, self.targets
-        if self.block_features:  # features of left-out states are left out, too
-            kept = states[:, :: self.together] // self.together
-            W, targets = W[kept].flatten(0, 1), targets[kept]  # (f, d), (M, F, d)
-        origin = self.transition(e) @ W.T  # (…, f)
-        destination = v @ targets.mT  # (M, K, F) or (M, K, f)
-        if self.feature_map == "softmax_kernel":  # ‖u‖²/(2d) is the same for all features, so it cancels
-            destination = destination - v.square().sum(2, keepdim=True) / (2 * self.dim)
-        return origin, destination
+        super().__init__(vocabulary_size, options)
+        self.distributions = NeuralDistributions(vocabulary_size, options, LowRankTransitions)

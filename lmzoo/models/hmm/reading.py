@@ -1,15 +1,17 @@
-"""How a hidden Markov model reads: the likeliest path, what it believes as it reads on, its visits of each state."""
+"""How a hidden Markov model reads: likeliest path, beliefs as it reads on, visits of each state, vectors of words."""
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lmzoo.corpus.windows import SentenceWindows
-from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import Chain, posterior, viterbi
 from lmzoo.numerics.gpu_sync import to_device_async
+
+if TYPE_CHECKING:
+    from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
 
 MOST_TRANSITIONS = 1 << 24
 """The most numbers log p(z_t | z_{t-1}) in memory at once, of several beginnings of a sentence."""
@@ -42,7 +44,7 @@ class Reading(NamedTuple):
 
 
 @torch.no_grad()
-def read(model: HiddenMarkovModel, tokens: Tensor) -> Reading:
+def read(model: "HiddenMarkovModel", tokens: Tensor) -> Reading:
     """A (T,) sentence, from `initial_state`."""
     text, state = tokens[None].to(model.device), model.initial_state(1)
     logprobs, _ = model(text, state)
@@ -68,7 +70,7 @@ def beliefs(chain: Chain) -> Tensor:
 
 
 @torch.no_grad()
-def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
+def expected_visits(model: "HiddenMarkovModel", tokens: Tensor) -> Tensor:
     """(Z,) Σ_t p(z_t | x) over a (N,) text, each line of which, closed by `<eos>`, begins with `initial_state`.
 
     Lines of probability 0 are left out. Without such lines the visits sum to N.
@@ -84,6 +86,26 @@ def expected_visits(model: HiddenMarkovModel, tokens: Tensor) -> Tensor:
         gamma = gamma.where(possible[:, None, None], 0.0).cpu().double()
         visits.index_add_(0, chain.states[chain.block].flatten().cpu(), gamma.flatten())
     return visits
+
+
+def state_posteriors(model: "HiddenMarkovModel", tokens: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, T) tokens -> (B, T, Z) √p(z_t | x), each from all words of its sentence, a row; 0 on padding.
+
+    They have unit length, and the cosine of two is Σ_z √(p(z | x) p(z | y)). ``mask`` is False on padding.
+    """
+    B, T = tokens.shape
+    lengths = tokens.new_full((B,), T) if mask is None else mask.sum(1)
+    with model.frozen():
+        chain = model.chain(tokens, model.initial_state(B))
+    gamma = posterior(chain, lengths)
+    return gamma.new_zeros(B, T, model.states).scatter_(2, chain.states[chain.block], gamma.sqrt())
+
+
+def states_of_words(model: "HiddenMarkovModel") -> Tensor:
+    """(V, Z) √p(z | x), all states being equally likely at first; a cosine is Σ_z √(p(z | x) p(z | y))."""
+    with model.frozen():
+        emission = torch.stack([model.words(z) for z in range(model.states)], dim=1)  # (V, Z)
+    return emission.softmax(1).nan_to_num().sqrt()
 
 
 def entropy(counts: Tensor) -> float:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from lmzoo.models.hmm.block_hmm import BlockHMMOptions
 from lmzoo.numerics.dropout import Dropping
 
 
@@ -29,3 +30,43 @@ class FactoredEmbedding(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         return torch.cat([self.cluster(states // self.size), self.state(states)], -1)
+
+
+def state_vectors(options: BlockHMMOptions) -> nn.Module:
+    """A vector for each state, drawn from N(0, 0.01)."""
+    if options.embeddings == "factored":
+        vectors = FactoredEmbedding(options.states, options.clusters, options.dim)
+    else:
+        vectors = nn.Embedding(options.states, options.dim)
+    for weight in vectors.parameters():
+        nn.init.normal_(weight, std=0.1)
+    return vectors
+
+
+def state_network(options: BlockHMMOptions) -> nn.Module:
+    """A network from the vectors of states to one of their uses; factored vectors pass a further layer."""
+    last = Residual(options.dim, options.dropout)
+    return nn.Sequential(Residual(options.dim, options.dropout), last) if options.embeddings == "factored" else last
+
+
+class Destinations(nn.Module):
+    """The vectors v_j of states as destination of a transition.
+
+    Free ones are drawn from N(0, ``scale``²), and so are free vectors as origin that are tied to them. Factored ones
+    pass a layer whose outputs have about this standard deviation.
+    """
+
+    def __init__(self, options: BlockHMMOptions, origin: nn.Module, scale: float):
+        super().__init__()
+        self.vectors = None if options.tied else state_vectors(options)
+        self.layer = Residual(options.dim, options.dropout) if options.embeddings == "factored" else None
+        if self.layer is not None:
+            nn.init.constant_(self.layer.norm.weight, scale)
+        else:
+            for weight in (origin if self.vectors is None else self.vectors).parameters():
+                nn.init.normal_(weight, std=scale)
+
+    def forward(self, e: Tensor, states: Tensor) -> Tensor:
+        """(M, K, d) v_j of (M, K) states, given their (M, K, d) vectors e as origin."""
+        v = e if self.vectors is None else self.vectors(states)
+        return v if self.layer is None else self.layer(v)

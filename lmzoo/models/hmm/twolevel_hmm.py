@@ -8,11 +8,12 @@ from torch import Tensor, nn
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import Bounds, Idle, NonNegative, Source, configured
-from lmzoo.models.hmm.block_hmm import BlockTables
-from lmzoo.models.hmm.inference.imitation import Course, cross_entropy
+from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
+from lmzoo.models.hmm.inference.imitation import ForwardPass, cross_entropy
 from lmzoo.models.hmm.inference.paths import Chain
 from lmzoo.models.hmm.inference.tiles import local_tiles
-from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
+from lmzoo.models.hmm.neural_distributions import NeuralDistributions, NeuralTransitions
+from lmzoo.models.hmm.state_vectors import state_network
 from lmzoo.numerics.precision import at_least_float32
 from lmzoo.protocol.abilities import HasVectors
 from lmzoo.protocol.model import LanguageModel, State, models
@@ -37,7 +38,7 @@ class TwoLevel(NamedTuple):
         return self.arrival[cluster][:, :, None] + inside
 
 
-class TwoLevelHMMOptions(NeuralBlockHMMOptions):
+class TwoLevelHMMOptions(BlockHMMOptions):
     """The options of `TwoLevelHMM`."""
 
     temperature: Annotated[float, Bounds(low=0.01, high=100)] = 1.0
@@ -50,9 +51,48 @@ class TwoLevelHMMOptions(NeuralBlockHMMOptions):
     """of the cross-entropy with the teacher, that with the text having 1."""
 
 
+class TwoLevelTransitions(NeuralTransitions):
+    """The chain of `TwoLevelHMM`."""
+
+    def __init__(self, options: TwoLevelHMMOptions, origin: nn.Module):
+        super().__init__(options, origin, options.dim**-0.5)
+        self.temperature = options.temperature
+
+    def add_networks(self, options: BlockHMMOptions) -> None:
+        self.boundary = nn.Parameter(0.1 * torch.randn(options.dim))
+        self.arrival, self.transition = state_network(options), state_network(options)
+        self.next_cluster = nn.Linear(options.dim, options.clusters)
+
+    def first_states(self, e: Tensor, v: Tensor) -> Tensor:
+        cluster = self.arrivals(self.boundary)  # (M,)
+        inside = at_least_float32(v @ self.as_origin(self.boundary)).log_softmax(1)  # (M, K)
+        return cluster[:, None] + inside
+
+    def forward(self, e: Tensor, v: Tensor, states: Tensor) -> TwoLevel:
+        return TwoLevel(self.arrivals(e), self.as_origin(e), v)
+
+    def logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        M, S = v.shape[:2]
+        c, j = target // S, target % S
+        order = c.argsort(stable=True)
+        leaving = F.embedding(source[order], self.as_origin(e)).split(c.bincount(minlength=M).tolist())
+        # (n, S) each
+        logits = [at_least_float32(u @ arriving.T) for u, arriving in zip(leaving, v.unbind(), strict=True)]
+        inside = torch.cat(logits).log_softmax(1).gather(1, j[order, None])[:, 0]
+        return self.arrivals(e).flatten()[source * M + c] + torch.empty_like(inside).scatter(0, order, inside)
+
+    def arrivals(self, e: Tensor) -> Tensor:
+        """(…, d) e -> (…, M) log p(c | i)."""
+        return at_least_float32(self.next_cluster(self.arrival(e))).log_softmax(-1)
+
+    def as_origin(self, e: Tensor) -> Tensor:
+        """(…, d) e -> (…, d) the vectors of the states as origin."""
+        return self.transition(e) if self.training else self.transition(e) / self.temperature
+
+
 @models.register("twolevel_hmm")
-class TwoLevelHMM(NeuralBlockHMM):
-    """p(j | i) = p(c | i) p(j | c, i), where c is the cluster of state j. For the rest see `NeuralBlockHMM`.
+class TwoLevelHMM(BlockHMM):
+    """p(j | i) = p(c | i) p(j | c, i), where c is the cluster of state j. For the rest see `NeuralDistributions`.
 
         p(c | i)    ∝ exp(w_c·Res_c(e_i) + b_c) over the M clusters,
         p(j | c, i) ∝ exp(Res_t(e_i)·v_j / τ) over the S states of c, with τ = 1 in training.
@@ -65,72 +105,40 @@ class TwoLevelHMM(NeuralBlockHMM):
     With a teacher it imitates the predictions of another model in training: see `cross_entropy`.
     """
 
-    lesson: tuple[HasVectors] | None = None
+    imitated: tuple[HasVectors] | None = None
     """The teacher; in a tuple, as it is no part of this model."""
     imitation: Tensor | float = 0.0
-    """That cross-entropy in the last window of training."""
+    """Its cross-entropy in the last window of training."""
 
     @configured(TwoLevelHMMOptions)
     def __init__(self, vocabulary_size: int, options: TwoLevelHMMOptions):
-        super().__init__(vocabulary_size, **options.inherited(NeuralBlockHMMOptions))
-        self.temperature = options.temperature
+        super().__init__(vocabulary_size, options)
+        self.distributions = NeuralDistributions(vocabulary_size, options, TwoLevelTransitions)
         self.teacher, self.teacher_weight = options.teacher, options.teacher_weight
-
-    def add_start(self) -> None:
-        self.boundary = nn.Parameter(0.1 * torch.randn(self.dim))
-
-    def first_states(self, e: Tensor, v: Tensor) -> Tensor:
-        cluster = self.arrivals(self.boundary)  # (M,)
-        inside = at_least_float32(v @ self.as_origin(self.boundary)).log_softmax(1)  # (M, K)
-        return cluster[:, None] + inside
-
-    def add_transitions(self) -> None:
-        self.arrival, self.transition = self.residual(), self.residual()
-        self.next_cluster = nn.Linear(self.dim, self.clusters)
-        self.add_destination(self.dim**-0.5)
-
-    def transitions(self, e: Tensor, v: Tensor, states: Tensor) -> TwoLevel:
-        return TwoLevel(self.arrivals(e), self.as_origin(e), v)
-
-    def transition_logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
-        c, j = target // self.size, target % self.size
-        order = c.argsort(stable=True)
-        leaving = F.embedding(source[order], self.as_origin(e)).split(c.bincount(minlength=self.clusters).tolist())
-        # (n, S) each
-        logits = [at_least_float32(u @ arriving.T) for u, arriving in zip(leaving, v.unbind(), strict=True)]
-        inside = torch.cat(logits).log_softmax(1).gather(1, j[order, None])[:, 0]
-        return self.arrivals(e).flatten()[source * self.clusters + c] + torch.empty_like(inside).scatter(
-            0, order, inside
-        )
-
-    def arrivals(self, e: Tensor) -> Tensor:
-        """(…, d) e -> (…, M) log p(c | i)."""
-        return at_least_float32(self.next_cluster(self.arrival(e))).log_softmax(-1)
-
-    def as_origin(self, e: Tensor) -> Tensor:
-        """(…, d) e -> (…, d) the vectors of the states as origin."""
-        return self.transition(e) if self.training else self.transition(e) / self.temperature
 
     def imitate(self, teacher: LanguageModel) -> None:
         if not (isinstance(teacher, HasVectors) and hasattr(teacher.output, "predict_clusters")):
             raise UserError("only an rnn, gru or lstm teaches", "name a recurrent run")
-        self.lesson = (teacher,)
+        self.imitated = (teacher,)
 
-    def note(self, tokens: Tensor, state: State, tables: BlockTables, chain: Chain, beliefs: Tensor) -> None:
-        if self.lesson is None:
+    def after_training_window(
+        self, tokens: Tensor, state: State, tables: BlockTables, chain: Chain, beliefs: Tensor
+    ) -> None:
+        if self.imitated is None:
             return
-        (teacher,), transitions = self.lesson, tables.transitions
+        (teacher,), transitions = self.imitated, tables.transitions
         assert isinstance(teacher, LanguageModel)
         assert isinstance(transitions, TwoLevel)
         with torch.no_grad():
             vectors, _ = teacher.vectors(tokens, teacher.initial_state(len(tokens)))
             taught = teacher.output.predict_clusters(vectors.flatten(0, 1), self.cluster, self.clusters)
         first = tables.start.logsumexp(1).expand_as(transitions.arrival[:1])  # (1, K, M)
-        course = Course(torch.cat([state[1][:, None], chain.block[:, :-1]], 1), beliefs, chain.emission)
+        source = torch.cat([state[1][:, None], chain.block[:, :-1]], 1)
+        forward_pass = ForwardPass(source, beliefs, chain.emission)
         arrival = torch.cat([transitions.arrival, first])
-        self.imitation = cross_entropy(taught, tokens, course, arrival, tables.emission, self.cluster)
+        self.imitation = cross_entropy(taught, tokens, forward_pass, arrival, tables.emission, self.cluster)
 
     def penalty(self) -> Tensor | float:
         """The weighted cross-entropy with the teacher in the last window, where there is one."""
         imitation, self.imitation = self.imitation, 0.0
-        return imitation if self.lesson is None else self.teacher_weight * imitation
+        return imitation if self.imitated is None else self.teacher_weight * imitation

@@ -14,7 +14,7 @@ from lmzoo.core.options import configured
 from lmzoo.models.hmm.block_hmm import BlockHMM, BlockHMMOptions, BlockTables
 from lmzoo.models.hmm.inference.emissions import within_cluster
 from lmzoo.models.hmm.inference.tiles import normalised_tiles, normaliser, transition_tiles
-from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM, NeuralBlockHMMOptions
+from lmzoo.models.hmm.neural_distributions import NeuralDistributions, NeuralTransitions
 from lmzoo.numerics.gpu_sync import to_device_async
 from lmzoo.numerics.precision import at_least_float32
 from lmzoo.protocol.model import models
@@ -40,23 +40,16 @@ class Softmax(NamedTuple):
         return at_least_float32(self.U[cluster] @ self.V.flatten(0, 1).T).log_softmax(1).view(K, M, K)
 
 
-class VeryLargeHMM(NeuralBlockHMM):
-    """p(j | i) ∝ exp(Res_t(e_i)·v_j) over all states j. For the rest and the options see `NeuralBlockHMM`."""
+class SoftmaxTransitions(NeuralTransitions):
+    """p(j | i) ∝ exp(Res_t(e_i)·v_j) over all states j."""
 
-    def lasting_tables(self) -> BlockTables:
-        tables = self.tables()
-        softmax = tables.transitions
-        assert isinstance(softmax, Softmax)
-        return tables._replace(transitions=softmax._replace(total=normaliser(softmax.U, softmax.V)))
+    def __init__(self, options: BlockHMMOptions, origin: nn.Module):
+        super().__init__(options, origin, options.dim**-0.5)
 
-    def add_transitions(self) -> None:
-        self.transition = self.residual()
-        self.add_destination(self.dim**-0.5)
-
-    def transitions(self, e: Tensor, v: Tensor, states: Tensor) -> Softmax:
+    def forward(self, e: Tensor, v: Tensor, states: Tensor) -> Softmax:
         return Softmax(self.transition(e), v)
 
-    def transition_logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    def logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
         u, v = self.transition(e), v.flatten(0, 1)
         products = F.embedding(source, u) * F.embedding(target, v)
         return at_least_float32(products.sum(1)) - at_least_float32(u @ v.T).logsumexp(1)[source]
@@ -65,36 +58,38 @@ class VeryLargeHMM(NeuralBlockHMM):
 class Tabulated(NamedTuple):
     """p(j | i) from a table."""
 
-    logprobs: Tensor
-    """(M, K, M, K)."""
+    table: Tensor
+    """(M, K, M, K) log p(j | i)."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
-        source, target = (to_device_async(clusters, self.logprobs.device) for clusters in (source, target))
-        return self.logprobs[source, :, target]
+        source, target = (to_device_async(clusters, self.table.device) for clusters in (source, target))
+        return self.table[source, :, target]
 
     def leaving(self, cluster: int) -> Tensor:
-        return self.logprobs[cluster]
+        return self.table[cluster]
 
 
-class TableHMM(BlockHMM):
+class TableDistributions(nn.Module):
     """Every start, transition and emission probability has a logit of its own, at first drawn from N(0, 1)."""
 
-    @configured(BlockHMMOptions)
+    together = 1
+
     def __init__(self, vocabulary_size: int, options: BlockHMMOptions):
-        super().__init__(vocabulary_size, **options.inherited(BlockHMMOptions))
-        self.start = nn.Parameter(torch.randn(self.states))
-        self.transition = nn.Parameter(torch.randn(self.states, self.states))
+        super().__init__()
+        Z, self.size = options.states, options.states // options.clusters
+        self.start = nn.Parameter(torch.randn(Z))
+        self.transition = nn.Parameter(torch.randn(Z, Z))
         self.emission = nn.Parameter(torch.randn(vocabulary_size, self.size))
 
-    def distributions(self, states: Tensor) -> tuple[Tensor, Tensor, Tabulated]:
+    def forward(self, states: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor, Tabulated]:
         flat = states.flatten()
         start = self.start[flat].log_softmax(0).view(states.shape)
         transition = self.transition[flat[:, None], flat].log_softmax(1).view(*states.shape, *states.shape)
-        emission = within_cluster(self.emission.gather(1, (states % self.size)[self.cluster]), self.cluster)
+        emission = within_cluster(self.emission.gather(1, (states % self.size)[cluster]), cluster)
         return start, emission, Tabulated(transition)
 
 
-class VeryLargeHMMOptions(NeuralBlockHMMOptions):
+class VeryLargeHMMOptions(BlockHMMOptions):
     """The options of a very large HMM."""
 
     parameterisation: Literal["neural", "table"] = "neural"
@@ -102,15 +97,28 @@ class VeryLargeHMMOptions(NeuralBlockHMMOptions):
 
 
 @models.register("vlhmm")
-@configured(VeryLargeHMMOptions)
-def vlhmm(vocabulary_size: int, options: VeryLargeHMMOptions) -> BlockHMM:
+class VeryLargeHMM(BlockHMM):
     """The HMM of Chiu and Rush (2020), or, for comparison, one whose parameters are tables.
 
-    Raises: UserError where a table has a parent.
+    Raises: UserError where a table has a parent or is distilled.
     """
-    if options.parameterisation == "neural":
-        return VeryLargeHMM(vocabulary_size, **options.inherited(NeuralBlockHMMOptions))
-    for option, run in (("parent", options.parent), ("distilled_from", options.distilled_from)):
-        if run is not None:
-            raise UserError(f"model.{option}={run}: a table has no state vectors", "set it to null")
-    return TableHMM(vocabulary_size, **options.inherited(BlockHMMOptions))
+
+    same_as_parent = (*BlockHMM.same_as_parent, "parameterisation")
+
+    @configured(VeryLargeHMMOptions)
+    def __init__(self, vocabulary_size: int, options: VeryLargeHMMOptions):
+        super().__init__(vocabulary_size, options)
+        if options.parameterisation == "neural":
+            self.distributions = NeuralDistributions(vocabulary_size, options, SoftmaxTransitions)
+            return
+        for option, run in (("parent", options.parent), ("distilled_from", options.distilled_from)):
+            if run is not None:
+                raise UserError(f"model.{option}={run}: a table has no state vectors", "set it to null")
+        self.distributions = TableDistributions(vocabulary_size, options)
+
+    def lasting_tables(self) -> BlockTables:
+        """The tables with normalisers of softmaxes, which are computed once for all tiles."""
+        tables = self.tables()
+        if isinstance(softmax := tables.transitions, Softmax):
+            return tables._replace(transitions=softmax._replace(total=normaliser(softmax.U, softmax.V)))
+        return tables

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from lmzoo.corpus import Corpus
 from lmzoo.models.neural.output import Output
 from lmzoo.models.neural.pretrained import Pretrained
-from lmzoo.protocol.bases import WindowModel
 from lmzoo.protocol.condition import Conditioned
 from lmzoo.protocol.model import State
+from lmzoo.protocol.window_model import WindowModel
 
 
 class NeuralWindowModel(Conditioned, WindowModel):

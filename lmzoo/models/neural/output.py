@@ -11,7 +11,7 @@ from lmzoo.core.options import Idle, Options, Size
 from lmzoo.models.neural.softmax import token_logprobs
 from lmzoo.numerics.gpu_sync import on_host
 from lmzoo.numerics.precision import at_least_float32, in_autocast_type
-from lmzoo.protocol.abilities import Taught
+from lmzoo.protocol.abilities import TeacherPredictions
 from lmzoo.words.clusters import Clustering, word_clusters
 
 ClassClustering = Annotated[Clustering, Idle(("model.classes", None))]
@@ -116,7 +116,7 @@ class Output(nn.Module):
         totals = torch.zeros_like(of_class).scatter_add(1, c, (scores - largest.gather(1, c)).exp())
         return scores + (of_class - largest - totals.log()).gather(1, c)
 
-    def predict_clusters(self, hidden: Tensor, cluster: Tensor, clusters: int) -> Taught:
+    def predict_clusters(self, hidden: Tensor, cluster: Tensor, clusters: int) -> TeacherPredictions:
         """What a model that predicts clusters first can learn; cheap where the clusters are the classes.
 
         Args:
@@ -127,12 +127,12 @@ class Output(nn.Module):
         classes = self.classes
         if classes is not None and on_host(classes.word_class).equal(on_host(cluster)):
             share = at_least_float32(classes.S(hidden)).softmax(1)
-            return Taught(
+            return TeacherPredictions(
                 share, lambda n, words: at_least_float32(F.linear(hidden[n], self.weight[words], self.bias[words]))
             )
         each = at_least_float32(self.predict(hidden))
         share = each.exp() @ F.one_hot(cluster, clusters).to(each.dtype)
-        return Taught(share, lambda n, words: each[n][:, words])
+        return TeacherPredictions(share, lambda n, words: each[n][:, words])
 
 
 class MixtureOfSoftmaxes(Output):

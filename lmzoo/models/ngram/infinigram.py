@@ -10,8 +10,7 @@ from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.corpus import EOS_ID, Corpus
-from lmzoo.protocol.bases import WithTables
-from lmzoo.protocol.model import State, models
+from lmzoo.protocol.model import LanguageModel, State, models
 from lmzoo.protocol.state_dict import sized_by_estimate
 
 Found = tuple[int, int, int]
@@ -88,7 +87,7 @@ class Contexts:
 
 
 @models.register("infinigram")
-class InfiniGram(WithTables[Contexts]):
+class InfiniGram(LanguageModel):
     """p(w | x_<t) = count(c w) / count(c), where c is the longest of the contexts that end at t and occur in train.
 
     Liu, Min, Zettlemoyer, Choi & Hajishirzi, *Infini-gram: scaling unbounded n-gram language models to a trillion
@@ -131,12 +130,12 @@ class InfiniGram(WithTables[Contexts]):
         self.keys = (text * len(text) + ranked(text)).sort().values.to(self.device)
 
     def initial_state(self, batch_size: int) -> State:
-        contexts = self.current()
+        contexts = self.current_tables()
         found = contexts.read((0, contexts.size, 0), EOS_ID)
         return torch.tensor(found, device=self.device).expand(batch_size, -1).unbind(1)
 
     def forward(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        contexts, counts = self.current(), []
+        contexts, counts = self.current_tables(), []
         firsts, ends, lengths = (part.tolist() for part in state)
         after = [*zip(firsts, ends, lengths, strict=True)]
         for row, words in enumerate(tokens.tolist()):
@@ -155,7 +154,7 @@ class InfiniGram(WithTables[Contexts]):
         return state[2]
 
     def predict(self, state: State) -> Tensor:
-        following, (first, end, _) = self.current().following, state
+        following, (first, end, _) = self.current_tables().following, state
         counts = torch.zeros(len(first), self.vocabulary_size, dtype=torch.float64)
         for row, begin, stop in zip(counts, first.tolist(), end.tolist(), strict=True):
             row += torch.bincount(following[begin:stop], minlength=self.vocabulary_size)

@@ -15,14 +15,14 @@ from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.models.ngram.drawing import Drawing
 from lmzoo.models.ngram.smoothing import SmoothingOptions, estimate
 from lmzoo.models.ngram.table import NGramTable
-from lmzoo.protocol.bases import WindowModel, WithTables
 from lmzoo.protocol.model import State, models
 from lmzoo.protocol.state_dict import sized_by_estimate
+from lmzoo.protocol.window_model import WindowModel
 
 log = logging.getLogger(__name__)
 
 
-class BackoffModel(WithTables[NGramTable], WindowModel):
+class BackoffModel(WindowModel):
     """A model that is an `NGramTable`: three buffers and no parameters. It is uniform until the buffers are filled.
 
     `<eos>` is ``</s>`` where it is predicted and ``<s>`` where it is remembered. Memory never crosses `<eos>`, in
@@ -66,7 +66,7 @@ class BackoffModel(WithTables[NGramTable], WindowModel):
     @property
     def table(self) -> NGramTable:
         """The buffers as a table; while they are frozen, the same one."""
-        return self.current()
+        return self.current_tables()
 
     @table.setter
     def table(self, table: NGramTable) -> None:

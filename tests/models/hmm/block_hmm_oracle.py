@@ -5,9 +5,10 @@ from hmm_oracle import V, assert_same_with_gradients, lse, recursion, residual, 
 from torch import Tensor
 
 from lmzoo.models.hmm.block_hmm import BlockHMM
-from lmzoo.models.hmm.lowrank_hmm import LowRankHMM
-from lmzoo.models.hmm.twolevel_hmm import TwoLevelHMM
-from lmzoo.models.hmm.vlhmm import TableHMM
+from lmzoo.models.hmm.lowrank_hmm import LowRankTransitions
+from lmzoo.models.hmm.neural_distributions import NeuralDistributions
+from lmzoo.models.hmm.twolevel_hmm import TwoLevelTransitions
+from lmzoo.models.hmm.vlhmm import TableDistributions
 from lmzoo.protocol.model import models
 
 OPTIONS = {
@@ -74,50 +75,55 @@ def dense_tables(model: BlockHMM, kept: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
     Dropped states have probability 0, and so have words outside a state's cluster.
     """
-    S, dropped = model.size, is_dropped(model, kept)
+    S, dropped, parts = model.size, is_dropped(model, kept), model.distributions
     outside = model.cluster != torch.arange(model.states)[:, None] // S
-    if isinstance(model, TableHMM):
-        both = model.start, model.transition
+    if isinstance(parts, TableDistributions):
+        both = parts.start, parts.transition
         start, transition = (x.masked_fill(dropped, -torch.inf).log_softmax(-1) for x in both)
-        emission = torch.stack([model.emission[:, z % S] for z in range(model.states)])
+        emission = torch.stack([parts.emission[:, z % S] for z in range(model.states)])
         return start, transition, emission.masked_fill(outside, -torch.inf).log_softmax(1)
-    e = vectors(model.origin)
-    v = e if model.tied else vectors(model.destination)
-    v = residual(model.target, v) if model.factored else v
-    if isinstance(model, TwoLevelHMM):
-        start, transition = two_levels(model, e, v, dropped)
+    assert isinstance(parts, NeuralDistributions)
+    chain, destinations = parts.transitions, parts.transitions.destinations
+    e = vectors(parts.origin)
+    v = e if destinations.vectors is None else vectors(destinations.vectors)
+    v = v if destinations.layer is None else residual(destinations.layer, v)
+    if isinstance(chain, TwoLevelTransitions):
+        start, transition = two_levels(chain, model, e, v, dropped)
     else:
-        start = (residual(model.start, e) @ model.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
-        logits = low_rank_logits(model, e, v, dropped) if isinstance(model, LowRankHMM) else full_logits(model, e, v)
+        start = (residual(chain.start, e) @ chain.first.weight[0]).masked_fill(dropped, -torch.inf).log_softmax(0)
+        low_rank = isinstance(chain, LowRankTransitions)
+        logits = low_rank_logits(chain, model, e, v, dropped) if low_rank else full_logits(chain, e, v)
         transition = logits.masked_fill(dropped, -torch.inf).log_softmax(1)
-    emission = residual(model.emission, e) @ model.word.weight.T + model.word.bias
+    emission = residual(parts.emission, e) @ parts.word.weight.T + parts.word.bias
     return start, transition, emission.masked_fill(outside, -torch.inf).log_softmax(1)
 
 
-def full_logits(model, e: Tensor, v: Tensor) -> Tensor:
+def full_logits(chain, e: Tensor, v: Tensor) -> Tensor:
     """(Z, Z) u_i·v_j."""
-    return residual(model.transition, e) @ v.T
+    return residual(chain.transition, e) @ v.T
 
 
-def low_rank_logits(model: LowRankHMM, e: Tensor, v: Tensor, dropped: Tensor) -> Tensor:
+def low_rank_logits(chain: LowRankTransitions, model: BlockHMM, e: Tensor, v: Tensor, dropped: Tensor) -> Tensor:
     """(Z, Z) log φ(u_i)·φ(v_j), by the definitions of the kernels."""
-    half = 0.5 * (model.feature_map == "softmax_kernel") / model.dim
-    u, W = residual(model.transition, e), model.feature_vectors
-    phi = [(x @ w.T - half * (x * x).sum(1, keepdim=True)).exp() for x, w in ((u, W), (v, model.targets))]
-    if model.block_features:
+    half = 0.5 * (chain.feature_map == "softmax_kernel") / e.shape[1]
+    u, W = residual(chain.transition, e), chain.feature_vectors
+    phi = [(x @ w.T - half * (x * x).sum(1, keepdim=True)).exp() for x, w in ((u, W), (v, chain.targets))]
+    if chain.block_features:
         phi[0] = phi[0] * ~dropped.view(len(W), -1).all(1)  # features all of whose states are dropped
         phi[1] = phi[1] * torch.block_diag(*torch.ones(model.clusters, model.size, len(W) // model.clusters))
-    if model.feature_map == "softmax":
+    if chain.feature_map == "softmax":
         total = phi[1].masked_fill(dropped[:, None], 0.0).sum(0)
         phi[1] = phi[1] / total.where(total > 0, 1.0)
     return (phi[0] @ phi[1].T).log()
 
 
-def two_levels(model: TwoLevelHMM, e: Tensor, v: Tensor, dropped: Tensor) -> tuple[Tensor, Tensor]:
+def two_levels(
+    chain: TwoLevelTransitions, model: BlockHMM, e: Tensor, v: Tensor, dropped: Tensor
+) -> tuple[Tensor, Tensor]:
     """log p(z_1) and log p(z′ | z): the boundary is one more state, to which nothing leads."""
-    e = torch.cat([e, model.boundary[None]])
-    arrival = residual(model.arrival, e) @ model.next_cluster.weight.T + model.next_cluster.bias
-    inside = full_logits(model, e, v) / (1 if model.training else model.temperature)
+    e = torch.cat([e, chain.boundary[None]])
+    arrival = residual(chain.arrival, e) @ chain.next_cluster.weight.T + chain.next_cluster.bias
+    inside = full_logits(chain, e, v) / (1 if chain.training else chain.temperature)
     inside = inside.masked_fill(dropped, -torch.inf).view(-1, model.clusters, model.size)
     transition = (arrival.log_softmax(1)[:, :, None] + inside.log_softmax(2)).flatten(1)
     return transition[-1], transition[:-1]

@@ -97,7 +97,7 @@ def test_frozen_tables_score_alike_and_thaw(build):
     with model.frozen():
         torch.testing.assert_close(model(tokens, model.initial_state(3))[0], before, **EXACT)
     with torch.no_grad():
-        model.word.bias += torch.randn(8)
+        model.distributions.word.bias += torch.randn(8)
     assert not model(tokens, model.initial_state(3))[0].isclose(before).any()
 
 
@@ -113,7 +113,7 @@ def test_words_are_put_into_the_clusters_of_the_text(clustering):
 def test_normalisers_are_computed_once_while_a_model_is_frozen():
     model = make("vlhmm").eval()
     with model.frozen():
-        tables = model.current()
+        tables = model.current_tables()
         _, transition, _ = dense_tables(model, tables.kept)
         u, v = tables.transitions.U.flatten(0, 1), tables.transitions.V.flatten(0, 1)
         torch.testing.assert_close(tables.transitions.total.flatten()[:, None].expand(12, 12), u @ v.T - transition)

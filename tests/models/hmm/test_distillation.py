@@ -30,7 +30,7 @@ def test_complete_data_likelihood_is_that_of_dense_tables(name, options):
     kept = torch.arange(model.size).expand(model.clusters + 1, model.size)
     start, transition, emission = dense_tables(model, kept)
     expected = torch.where(source < 0, start[target], transition[source, target]) + emission[target, tokens]
-    found = model.joint_logprobs(source, target, tokens)
+    found = model.distributions.joint_logprobs(source, target, tokens, model.cluster)
     torch.testing.assert_close(found, expected, **EXACT)
     weights = torch.randn(len(tokens), dtype=torch.float64)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -51,7 +51,8 @@ def test_complete_data_likelihood_of_determined_states_is_the_marginal_one(name)
     target = model.cluster[tokens[0]]
     source = torch.cat([torch.tensor([-1]), target[:-1]])
     marginal, _ = model(tokens, model.initial_state(1))
-    torch.testing.assert_close(model.joint_logprobs(source, target, tokens[0]), marginal[0], **EXACT)
+    joint = model.distributions.joint_logprobs(source, target, tokens[0], model.cluster)
+    torch.testing.assert_close(joint, marginal[0], **EXACT)
 
 
 def test_chains_begin_with_lines_or_with_the_text():

@@ -6,17 +6,18 @@ from block_hmm_oracle import make
 
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
-from lmzoo.models.hmm.lowrank_hmm import BlockLowRank, LowRank, LowRankHMM
+from lmzoo.models.hmm.lowrank_hmm import BlockLowRank, LowRank, LowRankTransitions
 from lmzoo.protocol.model import models
 
 
 def test_a_model_with_softmax_kernel_approximates_the_softmax(monkeypatch):
-    monkeypatch.setattr(LowRankHMM, "_point_to_states", lambda _: None)
+    monkeypatch.setattr(LowRankTransitions, "point_to_states", lambda *_: None)
     torch.manual_seed(1)
     options = defaults("model", "lowrank_hmm")
     options |= {"states": 6, "clusters": 2, "dim": 4, "features": 100_000, "feature_map": "softmax_kernel"}
     model = models.build(options, vocabulary_size=5).double().eval()
-    u, v = model.transition(model.origin.weight), model.destination.weight
+    chain = model.distributions.transitions
+    u, v = chain.transition(model.distributions.origin.weight), chain.destinations.vectors.weight
     softmax = (u @ v.T / 4).log_softmax(1)
     assert softmax.std() > 0.1
     ours = torch.stack([model.successors(z) for z in range(6)])

@@ -7,21 +7,23 @@ from hmm_oracle import all_paths
 
 from lmzoo.models.hmm import reading
 from lmzoo.models.hmm.hidden_markov import HiddenMarkovModel
-from lmzoo.models.hmm.vlhmm import TableHMM
+from lmzoo.models.hmm.vlhmm import VeryLargeHMM
 from lmzoo.protocol.model import models
 
 TEXT = [2, 3, 5, 0]
 
 
 @pytest.fixture
-def blocks() -> TableHMM:
+def blocks() -> VeryLargeHMM:
     torch.manual_seed(0)
-    model = TableHMM(6, states=6, clusters=3, clustering="uniform", state_dropout=0.5).eval()
+    model = VeryLargeHMM(
+        6, parameterisation="table", states=6, clusters=3, clustering="uniform", state_dropout=0.5
+    ).eval()
     model.cluster.copy_(torch.tensor([2, 0, 0, 1, 1, 2]))
     return model
 
 
-def every_path(model: TableHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+def every_path(model: VeryLargeHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """(N, T) all paths of a text and the (N,) p(z | x) of each."""
     found, scores = all_paths(*dense_tables(model, model.tables().kept), text)
     return torch.tensor(found), scores.detach().double().softmax(0)
@@ -37,7 +39,7 @@ def by_state(model: HiddenMarkovModel, text: list[int]) -> torch.Tensor:
 
 @pytest.mark.parametrize("at_once", [1 << 24, 4])
 def test_beliefs_are_sums_over_the_paths_of_what_is_known(
-    blocks: TableHMM, at_once: int, monkeypatch: pytest.MonkeyPatch
+    blocks: VeryLargeHMM, at_once: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(reading, "MOST_TRANSITIONS", at_once)
     found = by_state(blocks, TEXT)
@@ -49,7 +51,7 @@ def test_beliefs_are_sums_over_the_paths_of_what_is_known(
         assert not found[known - 1, known:].any()
 
 
-def test_the_path_is_the_likeliest_and_has_its_share(blocks: TableHMM):
+def test_the_path_is_the_likeliest_and_has_its_share(blocks: VeryLargeHMM):
     found = reading.read(blocks, torch.tensor(TEXT))
     paths, p = every_path(blocks, TEXT)
     best = int(p.argmax())

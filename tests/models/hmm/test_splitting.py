@@ -14,10 +14,8 @@ from hmm_oracle import EXACT, words
 from lmzoo.core.configs import defaults
 from lmzoo.core.errors import UserError
 from lmzoo.core.options import schema
-from lmzoo.models.hmm.lowrank_hmm import LowRankHMM
-from lmzoo.models.hmm.neural_block_hmm import NeuralBlockHMM
+from lmzoo.models.hmm.block_hmm import BlockHMM
 from lmzoo.models.hmm.twolevel_hmm import TwoLevelHMM
-from lmzoo.models.hmm.vlhmm import VeryLargeHMM, vlhmm
 from lmzoo.protocol.model import Trained, models
 from lmzoo.protocol.perplexity import score
 from lmzoo.runs.directory import Run
@@ -31,21 +29,20 @@ CHILD_MAY_CHANGE = {"state_dropout", "dropout", "parent", "distilled_from", "dis
 @pytest.mark.parametrize(("name", "options"), NEURAL, ids=str)
 def test_split_states_emit_and_lead_on_as_their_parents(name, options, monkeypatch):
     parent = make(name, **options)
-    more = {"features": 2 * len(parent.feature_vectors)} if isinstance(parent, LowRankHMM) else {}
-    child = make(name, **options | {"states": 48} | more)
+    more = {"features": 2 * parent.options.features} if name.startswith("lowrank_hmm") else {}
+    child = make(name, **options | {"states": 48, "parent": "parent"} | more)
     parent.cluster.copy_(parent.cluster.flip(0))
     tokens = words(6, 5)
     expected, _ = parent.eval()(tokens, parent.initial_state(6))
     child.inherit([Trained("parent", {}, parent)])
     logprobs, _ = child.eval()(tokens, child.initial_state(6))
     assert (logprobs - expected).abs().max() > 1e-6
-    child.parent = "parent"
     child.estimate(SimpleNamespace(splits={"train": words(100)}))
     assert child.cluster.equal(parent.cluster)  # with which its weights were learnt
-    twins = vectors(child.origin).view(12, 4, -1)
+    twins = vectors(child.distributions.origin).view(12, 4, -1)
     assert (twins[:, 0] - twins[:, 1]).norm() < 0.3 * twins[:, 0].norm()
     assert (twins[:, 0] - twins[:, 1]).norm(dim=1).min() > 0
-    monkeypatch.setattr("lmzoo.models.hmm.neural_block_hmm.SPLIT_NOISE", 0)
+    monkeypatch.setattr("lmzoo.models.hmm.splitting.SPLIT_NOISE", 0)
     child.inherit([Trained("parent", {}, parent)])
     logprobs, _ = child.eval()(tokens, child.initial_state(6))
     torch.testing.assert_close(logprobs, expected, **EXACT)
@@ -53,13 +50,10 @@ def test_split_states_emit_and_lead_on_as_their_parents(name, options, monkeypat
 
 def test_every_option_has_a_rule_for_parents():
     """A new option belongs in `same_as_parent`, in `multiples_of_parent` or in the list above."""
-    classes = NeuralBlockHMM.__subclasses__()
-    assert set(classes) == {VeryLargeHMM, TwoLevelHMM, LowRankHMM}
-    for model in [NeuralBlockHMM, *classes]:
+    for model in BlockHMM.__subclasses__():
         rules = [*model.same_as_parent, *model.multiples_of_parent, *CHILD_MAY_CHANGE]
         rules += ["temperature", "teacher", "teacher_weight"] if model is TwoLevelHMM else []  # a child may have others
         assert sorted(rules) == sorted(schema(model).keys() - {"vocabulary_size"})
-    assert schema(vlhmm).keys() - schema(VeryLargeHMM).keys() == {"parameterisation"}  # decides the class
 
 
 SIZES = ["model.states=12", "model.clusters=6", "model.dim=8"]

@@ -20,10 +20,12 @@ def test_vectors_of_fresh_states_are_as_long_as_documented(name, scale, options)
     settings = known | {option: value for option, value in (sizes | options).items() if option in known}
     model = models.build({"name": name} | settings, vocabulary_size=V)
     states = torch.arange(600).view(3, 200)
-    e = model.origin(states)
-    v = model.destinations(e, states)
+    e = model.distributions.origin(states)
+    v = model.distributions.transitions.destinations(e, states)
     if name == "lowrank_hmm" and options.get("embeddings") != "factored":
-        v = v - POINTING * model.targets[states * 3 // 600]  # a third of the states to each feature
+        v = (
+            v - POINTING * model.distributions.transitions.targets[states * 3 // 600]
+        )  # a third of the states to each feature
     assert v.std().item() == pytest.approx(scale, rel=0.1)
     if "tied" not in options:
         assert e.std().item() == pytest.approx(0.1, rel=0.1)

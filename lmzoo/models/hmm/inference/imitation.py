@@ -11,10 +11,10 @@ from torch import Tensor
 
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.numerics.gpu_sync import on_host, to_device_async
-from lmzoo.protocol.abilities import Taught
+from lmzoo.protocol.abilities import TeacherPredictions
 
 
-class Course(NamedTuple):
+class ForwardPass(NamedTuple):
     """What an HMM of M clusters of K states believed before each of the tokens of a (B, T) window, in nats."""
 
     source: Tensor
@@ -26,7 +26,12 @@ class Course(NamedTuple):
 
 
 def cross_entropy(
-    taught: Taught, tokens: Tensor, course: Course, arrival: Tensor, emission: Tensor, cluster: Tensor
+    taught: TeacherPredictions,
+    tokens: Tensor,
+    forward_pass: ForwardPass,
+    arrival: Tensor,
+    emission: Tensor,
+    cluster: Tensor,
 ) -> Tensor:
     """-Σ_c q(c) log p(c | x_<t) - Σ_w q(w | c_t) log p(w | x_<t, c_t), the mean over tokens; q is the teacher.
 
@@ -37,7 +42,7 @@ def cross_entropy(
     Args:
         taught: q.
         tokens: (B, T).
-        course: of these tokens.
+        forward_pass: of these tokens.
         arrival: (M + 1, K, M) log p(c | z), the last row that of a sentence's start.
         emission: (V, K) log p(w | z) under the states of w's cluster.
         cluster: (V,) the cluster of each word.
@@ -55,13 +60,13 @@ def cross_entropy(
         to_device_async(part, tokens.device) for part in (of[order], cluster[words], inside[order], words)
     )
 
-    belief = course.beliefs[:-1].transpose(0, 1).reshape(N, K)[rows].exp()
-    places = course.source.flatten()[rows, None] * K + torch.arange(K, device=tokens.device)
+    belief = forward_pass.beliefs[:-1].transpose(0, 1).reshape(N, K)[rows].exp()
+    places = forward_pass.source.flatten()[rows, None] * K + torch.arange(K, device=tokens.device)
     clusters = F.embedding_bag(places, arrival.exp().flatten(0, 1), mode="sum", per_sample_weights=belief)
     total = -(taught.clusters[rows] * _log(clusters)).sum()
 
-    filtered = course.beliefs[1:].transpose(0, 1).reshape(N, K)[rows]
-    prior = (filtered - course.emission.reshape(N, K)[rows]).softmax(1)  # p(z_t | x_<t, c_t)
+    filtered = forward_pass.beliefs[1:].transpose(0, 1).reshape(N, K)[rows]
+    prior = (filtered - forward_pass.emission.reshape(N, K)[rows]).softmax(1)  # p(z_t | x_<t, c_t)
     emitted = emission.exp()[words]
     if tokens.is_cuda:  # all rows with all words: more numbers, but few kernels
         q = taught.within(rows, words).masked_fill(own[:, None] != others, -torch.inf).softmax(1)

@@ -43,6 +43,12 @@ class Chain(NamedTuple):
         return self.tiles[self.pair[:, t]] + self.emission[:, t, None, :]
 
 
+def renormalised(belief: Tensor) -> Tensor:
+    """(B, K) log-beliefs, normalised again after some hidden states were left out; uniform where every one is -inf."""
+    lost = belief.isneginf().all(1, keepdim=True)
+    return belief.masked_fill(lost, 0.0).log_softmax(1)
+
+
 @torch.no_grad()
 def viterbi(chain: Chain, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """The likeliest path (Rabiner 1989, eq. 32-35).

@@ -1,17 +1,12 @@
-"""Base classes of several models: Markov models, and models that compute tables from their parameters."""
+"""The base class of Markov models of words."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from lmzoo.corpus import EOS_ID
 from lmzoo.protocol.model import LanguageModel, State
-
-Tables = TypeVar("Tables")
 
 
 class WindowModel(LanguageModel):
@@ -43,32 +38,3 @@ class WindowModel(LanguageModel):
     def end_step(self, tokens: Tensor, begun: State) -> State:
         context, *condition = begun
         return torch.cat([context, tokens[:, None]], dim=1)[:, 1:], *condition
-
-
-class WithTables(LanguageModel, Generic[Tables]):
-    """A model that computes tables from its parameters for every window; while it is `frozen`, once."""
-
-    _frozen: Tables | None = None
-
-    @abstractmethod
-    def tables(self) -> Tables:
-        """The tables of the present parameters."""
-
-    def lasting_tables(self) -> Tables:
-        """`tables` with what many windows would otherwise compute again."""
-        return self.tables()
-
-    def current(self) -> Tables:
-        """The frozen tables, or new ones."""
-        return self.tables() if self._frozen is None else self._frozen
-
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        before = self._frozen
-        if before is None:
-            with torch.no_grad():
-                self._frozen = self.lasting_tables()
-        try:
-            yield
-        finally:
-            self._frozen = before
