@@ -19,7 +19,6 @@ from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.corpus.vocabulary import reversed_order
 from lmzoo.labels.tagger import Tagger
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import (
@@ -129,7 +128,7 @@ class Loaded:
             for token in tokens:
                 found.append(self._likeliest(reader, number))
                 reader.read(token[None])
-        return [found[place] for place in reversed_order(tokens).tolist()] if self.vocabulary.form.reverse else found
+        return [found[place] for place in self.vocabulary.text_order(tokens).tolist()]
 
     def sample(
         self,

@@ -17,7 +17,6 @@ from lmzoo.core.files import output_stream
 from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS_ID, Vocabulary
 from lmzoo.corpus.lines import line_numbers
-from lmzoo.corpus.vocabulary import reversed_order
 from lmzoo.protocol.abilities import Encoder
 from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.lines import known_words, unknown_warning
@@ -59,9 +58,8 @@ def embedded(encoder: Encoder, vocabulary: Vocabulary, file: Path) -> Iterator[t
     """Each of the `parts` of a text with its embeddings, and its numbers."""
     lines = 0
     for words, tokens in parts(vocabulary, file):
-        order = reversed_order(tokens) if vocabulary.form.reverse else torch.arange(len(tokens))
         inside = tokens != EOS_ID
-        embeddings = embed_lines(encoder, tokens)[order][inside]
+        embeddings = embed_lines(encoder, tokens)[vocabulary.text_order(tokens)][inside]
         yield EmbeddedText(words, lines + line_numbers(tokens)[inside], embeddings), tokens
         lines += int((~inside).sum())
 

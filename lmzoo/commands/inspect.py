@@ -11,7 +11,6 @@ from lmzoo.core.files import write_output
 from lmzoo.core.options import Count, Size
 from lmzoo.corpus import EOS, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.corpus.vocabulary import reversed_order
 from lmzoo.models.hmm.hidden_markov import BlockHMM, DenseHMM, HiddenMarkovModel
 from lmzoo.models.hmm.inference.paths import posterior
 from lmzoo.models.hmm.reading import entropy, expected_visits, read
@@ -59,10 +58,9 @@ class Inspector:
     def sentence(self, text: str) -> list[str]:
         """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
         tokens = self.vocabulary.encode([text], "--sentence")
-        form = self.vocabulary.form
-        order = reversed_order(tokens) if form.reverse else torch.arange(len(tokens))  # of the words in the text
+        order = self.vocabulary.text_order(tokens)
         known = known_words(self.model, self.vocabulary)[tokens[order]]
-        words = as_read([*form.forwards.words(text), EOS], known)
+        words = as_read([*self.vocabulary.form.forwards.words(text), EOS], known)
         reading = read(self.model, tokens)
         if reading.logprob == -math.inf:
             problem = f"--sentence '{text}': has probability 0 under the model, so no path is likelier than another"

@@ -19,7 +19,7 @@ from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.lines import by_line, log2_shares
 from lmzoo.corpus.tokenizer import TOKENIZERS
-from lmzoo.corpus.vocabulary import EOS_ID, reversed_order
+from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.exchange import encoded
 from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning
@@ -149,7 +149,7 @@ def _table(
     """The header, then a row for each word; sentences and positions count from 1."""
     read, train = torch.cat([part.tokens for part in parts]), run.split("train").tokens
     log_shares = log2_shares(train, len(vocabulary))
-    order = reversed_order(read) if vocabulary.form.reverse else torch.arange(len(read))
+    order = vocabulary.text_order(read)
     tokens = read[order]  # in the order of the text
     matching = model if isinstance(model, Matches) else None
 

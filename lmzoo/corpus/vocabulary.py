@@ -155,13 +155,20 @@ class Vocabulary:
         place of it. Lines that are read backwards are written forwards."""
         if self.form.reverse:
             read = torch.tensor([*tokens], dtype=torch.int64)
-            tokens = read[reversed_order(read)].tolist()
+            tokens = read[self.text_order(read)].tolist()
         if self.form.of_words:
             return self.form.line(self.words[token] for token in tokens).replace(f"{EOS} ", f"{EOS}\n")
         lines: list[list[str]] = [[]]
         for token in tokens:
             lines.append([]) if token == EOS_ID else lines[-1].append(self.words[token])
         return "\n".join(map(self.form.line, lines))
+
+    def text_order(self, tokens: Tensor) -> Tensor:
+        """(N,) tokens as they are read -> (N,) the indices that bring them into the order of the text.
+
+        They change it where lines are read backwards (corpus.reverse), and then bring the text into that of reading.
+        """
+        return reversed_order(tokens) if self.form.reverse else torch.arange(len(tokens))
 
     def word_begins(self, tokens: Tensor, before: int = EOS_ID) -> Tensor:
         """(N,) tokens of a text -> (N,) bool, whether each is `<eos>` or the first of a word that white space parts.

@@ -16,7 +16,7 @@ from lmzoo.core.progress import reading
 from lmzoo.corpus import EOS, Context, Vocabulary
 from lmzoo.corpus.conditions import label_numbers, split_labels, unlabelled
 from lmzoo.corpus.lines import by_line, line_sums
-from lmzoo.corpus.vocabulary import UNK, reversed_order, utf8
+from lmzoo.corpus.vocabulary import UNK, utf8
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import checked, part_logprobs, text_logprobs
 
@@ -199,9 +199,8 @@ def scored_groups(
         if part.text is None or part.text.endswith(b"\n"):
             tokens = torch.cat([part.tokens for part, _ in open_line])
             logprobs = torch.cat([logprobs for _, logprobs in open_line])
-            if vocabulary.form.reverse:
-                order = reversed_order(tokens)
-                tokens, logprobs = tokens[order], logprobs[order]
+            order = vocabulary.text_order(tokens)
+            tokens, logprobs = tokens[order], logprobs[order]
             if part.text is None:
                 words = ([vocabulary.words[token] for token in line.tolist()] for line in by_line(tokens, tokens))
             else:
