@@ -4,7 +4,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from lmzoo.numerics.gpu_sync import DeferredChecks, Remembered, assume, defer_checks, on_host, own_copy, to_device_async
+from lmzoo.numerics.gpu_sync import (
+    DeferredChecks,
+    TensorCache,
+    assume,
+    defer_checks,
+    on_host,
+    own_copy,
+    to_device_async,
+)
 
 META = torch.device("meta")
 
@@ -38,7 +46,7 @@ def test_a_tensor_of_the_cpu_is_its_own_values():
 def test_a_function_is_computed_once_for_each_tensor_and_again_after_a_change():
     calls = []
 
-    @Remembered
+    @TensorCache
     def total(tensor: Tensor) -> int:
         calls.append(tensor.tolist())
         return int(tensor.sum())

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lmzoo.models.hmm.inference.grouping import group
-from lmzoo.numerics.gpu_sync import Remembered, on_host
+from lmzoo.numerics.gpu_sync import TensorCache, on_host
 from lmzoo.numerics.precision import at_least_float32
 
 
@@ -28,7 +28,7 @@ class _Slots(NamedTuple):
     """(V,) the slot of each word."""
 
 
-@Remembered
+@TensorCache
 def _slots(cluster: Tensor) -> _Slots:
     device, cluster, V = cluster.device, on_host(cluster), len(cluster)
     members, label = group(cluster, int(cluster.bincount().max()))  # a row for each cluster that has words
