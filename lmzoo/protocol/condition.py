@@ -30,7 +30,7 @@ class Conditioned(LanguageModel):
         self.register_parameter("condition_vectors", None)
         self.register_buffer("condition_shares", None)
 
-    def take_conditions(self, number: int) -> None:
+    def add_conditions(self, number: int) -> None:
         """Make the model one of p(x | c), with so many conditions."""
         size = self.word_vectors()["input"].shape[1]
         self.condition_vectors = nn.Parameter(torch.zeros(number, size))

@@ -117,13 +117,13 @@ def file_parts(
     if not vocabulary.conditions:
         pieces = reading(file, shown, vocabulary.form.spaced or tokenize is not None)
         pieces = _tokenized(pieces, tokenize) if tokenize else pieces
-        return _case_told(starmap(Part, vocabulary.encode_pieces(pieces, where)), vocabulary, where)
+        return _warning_of_capitals(starmap(Part, vocabulary.encode_pieces(pieces, where)), vocabulary, where)
     labels, lines = split_labels(read_lines(file), where)
     text = utf8(map(tokenize, lines) if tokenize else lines, where)
     return [Part(text, vocabulary.encode(text, where), label_numbers(labels, vocabulary.conditions, where))]
 
 
-def _case_told(parts: Iterator[Part], vocabulary: Vocabulary, where: str) -> Iterator[Part]:
+def _warning_of_capitals(parts: Iterator[Part], vocabulary: Vocabulary, where: str) -> Iterator[Part]:
     """Parts of a text; a warning where many words of the first are unknown, and most of these by their capitals."""
     for number, part in enumerate(parts):
         if not number and part.text and UNK in vocabulary.index:

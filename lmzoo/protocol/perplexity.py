@@ -177,7 +177,7 @@ def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context, condit
     if p is not None and context == "stream":
         raise UserError("the model reads each line by itself, given its label", "leave out the context stream")
     if conditions is None and p is not None:
-        return _whatever_the_condition(model, tokens, p)
+        return _marginal_logprobs(model, tokens, p)
     if conditions is None:
         return torch.cat(list(part_logprobs(model, [tokens], context)))
     _ready(tokens, None, last=True)
@@ -185,7 +185,7 @@ def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context, condit
         return _score_sentences(model, tokens, conditions)
 
 
-def _whatever_the_condition(model: LanguageModel, tokens: Tensor, p: Tensor) -> Tensor:
+def _marginal_logprobs(model: LanguageModel, tokens: Tensor, p: Tensor) -> Tensor:
     """(N,) log Σ_c p(c) p(x_1 … x_t | c) − log Σ_c p(c) p(x_1 … x_{t-1} | c) in lines that begin with x_1; p (K,)."""
     ends = tokens == EOS_ID
     line = line_numbers(tokens)

@@ -38,7 +38,7 @@ def build_model(options: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageM
                 f"model={options['name']}: takes no labels of lines (corpus.condition=true)",
                 f"choose one of {', '.join(sorted(able))}",
             )
-        model.take_conditions(len(vocabulary.conditions))
+        model.add_conditions(len(vocabulary.conditions))
     return model
 
 

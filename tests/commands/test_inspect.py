@@ -40,7 +40,7 @@ def model() -> VeryLargeHMM:
 
 def paths_of(model: VeryLargeHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """(N, T) all paths of a text, by the model's dense tables, and the (N,) log p(z, x) of each."""
-    paths, scores = all_paths(*dense_tables(model, model.tables().kept), text)
+    paths, scores = all_paths(*dense_tables(model, model.tables().active), text)
     return torch.tensor(paths), scores.detach()
 
 

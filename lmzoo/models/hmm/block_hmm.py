@@ -31,7 +31,7 @@ LINES_READ = 1000
 
 
 class Transitions(Protocol):
-    """p(z_t | z_{t-1}) over the K hidden states of each of the M clusters that state dropout has kept, in nats."""
+    """p(z_t | z_{t-1}) over the K hidden states of each of M clusters that state dropout leaves active, in nats."""
 
     def tiles(self, source: Tensor, target: Tensor) -> Tensor:
         """(P, K, K) from the states of source[p] to those of target[p], for P distinct pairs on the CPU, by source."""
@@ -43,10 +43,10 @@ class Transitions(Protocol):
 
 
 class BlockTables(NamedTuple):
-    """The distributions over the K hidden states of each cluster that state dropout has kept, in nats."""
+    """The distributions over the K hidden states of each cluster that state dropout leaves active, in nats."""
 
-    kept: Tensor
-    """(M + 1, K) int64 the kept states, numbered 0 to S - 1 within their cluster; the boundary's row is any K."""
+    active: Tensor
+    """(M + 1, K) int64 the active states, numbered 0 to S - 1 within their cluster; the boundary's row is any K."""
     start: Tensor
     """(M, K) log p(z_1)."""
     emission: Tensor
@@ -87,10 +87,8 @@ class BlockHMMOptions(Options):
 class Distributions(Protocol):
     """What makes start, emission and transition probabilities of parameters; a module."""
 
-    @property
-    def together(self) -> int:
-        """How many consecutive states of a cluster state dropout leaves out together; a divisor of S."""
-        ...
+    together: int
+    """How many consecutive states of a cluster state dropout leaves out together; a divisor of S."""
 
     def __call__(self, states: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor, Transitions]:
         """The last three of `BlockTables`, as if there were only these (M, K) states, in whole groups of `together`."""
@@ -205,14 +203,14 @@ class BlockHMM(LanguageModel):
         first = tables.start[to_device_async(outside, self.device)]  # (P₁, K), of pairs that come from the boundary
         tiles = tables.transitions.tiles(inside // M, inside % M)  # (P - P₁, K, K)
         tiles = torch.cat([tiles, first[:, None].expand(-1, first.shape[1], -1)])
-        states = tables.kept[:M] + self.size * torch.arange(M, device=self.device)[:, None]
-        belief, emission = self._kept_belief(state, tables.kept), F.embedding(tokens, tables.emission)
+        states = tables.active[:M] + self.size * torch.arange(M, device=self.device)[:, None]
+        belief, emission = self._active_belief(state, tables.active), F.embedding(tokens, tables.emission)
         return Chain(belief, tiles, pair, emission, to_device_async(target, self.device), states)
 
     def predict(self, state: State) -> Tensor:
         tables = self.current_tables()
         rows = [tables.emission.new_empty(0, self.vocabulary_size)]  # of a batch without rows
-        for belief, previous in zip(self._kept_belief(state, tables.kept), state[1].tolist(), strict=True):
+        for belief, previous in zip(self._active_belief(state, tables.active), state[1].tolist(), strict=True):
             if previous == self.clusters:
                 prior = tables.start
             else:
@@ -264,15 +262,15 @@ class BlockHMM(LanguageModel):
 
     def tables(self) -> BlockTables:
         M, S, together = self.clusters, self.size, self.distributions.together
-        kept = torch.arange(S, device=self.device).expand(M + 1, S)
-        groups = kept.view(M + 1, -1, together)
+        active = torch.arange(S, device=self.device).expand(M + 1, S)
+        groups = active.view(M + 1, -1, together)
         keep = max(1, round(groups.shape[1] * (1 - self.options.state_dropout)))
         if self.training and keep < groups.shape[1]:
             drawn = torch.rand(groups.shape[:2], device=self.device).topk(keep).indices
-            kept = groups.gather(1, drawn[:, :, None].expand(-1, -1, together)).flatten(1)
-        states = kept[:M] + S * torch.arange(M, device=self.device)[:, None]
-        return BlockTables(kept, *self.distributions(states, self.cluster))
+            active = groups.gather(1, drawn[:, :, None].expand(-1, -1, together)).flatten(1)
+        states = active[:M] + S * torch.arange(M, device=self.device)[:, None]
+        return BlockTables(active, *self.distributions(states, self.cluster))
 
-    def _kept_belief(self, state: State, kept: Tensor) -> Tensor:
-        """The (B, K) belief given that the last word's hidden state was a kept one; uniform where it was none."""
-        return renormalised(state[0].gather(1, kept[state[1]]))
+    def _active_belief(self, state: State, active: Tensor) -> Tensor:
+        """The (B, K) belief given that the last word's hidden state was an active one; uniform where it was none."""
+        return renormalised(state[0].gather(1, active[state[1]]))

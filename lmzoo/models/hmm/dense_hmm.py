@@ -15,10 +15,10 @@ from lmzoo.protocol.model import LanguageModel, State
 
 
 class DenseTables(NamedTuple):
-    """The distributions over the K hidden states that state dropout has kept, in nats."""
+    """The distributions over the K hidden states that state dropout leaves active, in nats."""
 
-    kept: Tensor
-    """(K,) int64 the kept states."""
+    active: Tensor
+    """(K,) int64 the active states."""
     start: Tensor
     """(K,) log p(z_1)."""
     transition: Tensor
@@ -51,7 +51,7 @@ class DenseHMM(LanguageModel):
         tables = self.current_tables()
         emission = F.embedding(tokens, tables.emission)  # (B, T, K)
         logprobs, belief = dense.forward(self._prior(tables, state), tables.transition, emission)
-        whole = belief.new_full((len(tokens), self.states), -torch.inf).index_copy(1, tables.kept, belief)
+        whole = belief.new_full((len(tokens), self.states), -torch.inf).index_copy(1, tables.active, belief)
         return logprobs, (whole, torch.ones_like(state[1]))
 
     def predict(self, state: State) -> Tensor:
@@ -69,8 +69,8 @@ class DenseHMM(LanguageModel):
         pair[:, 0] = ~state[1]
         tiles = torch.stack([tables.transition, tables.start.expand_as(tables.transition)])
         emission = F.embedding(tokens, tables.emission)
-        block, states = torch.zeros_like(tokens), tables.kept[None]
-        return Chain(self._kept_belief(tables, state), tiles, pair, emission, block, states)
+        block, states = torch.zeros_like(tokens), tables.active[None]
+        return Chain(self._active_belief(tables, state), tiles, pair, emission, block, states)
 
     def words(self, z: int) -> Tensor:
         """(V,) log p(x_t | z_t = z) in nats."""
@@ -96,9 +96,9 @@ class DenseHMM(LanguageModel):
         start = tables.start.expand(len(state[1]), -1)
         if not state[1].is_cuda and not bool(state[1].any()):  # a GPU would have to be waited for
             return start
-        going_on = log_product(self._kept_belief(tables, state), tables.transition)
+        going_on = log_product(self._active_belief(tables, state), tables.transition)
         return torch.where(state[1][:, None], going_on, start)
 
-    def _kept_belief(self, tables: DenseTables, state: State) -> Tensor:
-        """The (B, K) belief given that the last token's hidden state was a kept one; uniform where it was none."""
-        return renormalised(state[0][:, tables.kept])
+    def _active_belief(self, tables: DenseTables, state: State) -> Tensor:
+        """The (B, K) belief given that the last token's hidden state was an active one; uniform where it was none."""
+        return renormalised(state[0][:, tables.active])

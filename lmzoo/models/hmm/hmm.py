@@ -70,9 +70,9 @@ class HMM(DenseHMM):
                 self.register_buffer(name, torch.zeros(shape))
 
     def tables(self) -> DenseTables:
-        kept = torch.arange(self.states, device=self.device)
+        active = torch.arange(self.states, device=self.device)
         start, transition, emission = self.start, self.transition, self.emission
-        return DenseTables(kept, start.log_softmax(0), transition.log_softmax(1), over_words(emission))
+        return DenseTables(active, start.log_softmax(0), transition.log_softmax(1), over_words(emission))
 
     @torch.no_grad()
     def estimate(self, corpus: Corpus) -> None:

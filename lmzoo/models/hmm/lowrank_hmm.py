@@ -132,8 +132,8 @@ class LowRankTransitions(NeuralTransitions):
         """(…, f) log φ(u) of (…, d) e, and log φ(v) of (M, K) states: (M, K, f), or (M, K, F) with block_features."""
         W, targets = self.feature_vectors, self.targets
         if self.block_features:  # features of left-out states are left out, too
-            kept = states[:, :: self.together] // self.together
-            W, targets = W[kept].flatten(0, 1), targets[kept]  # (f, d), (M, F, d)
+            active = states[:, :: self.together] // self.together
+            W, targets = W[active].flatten(0, 1), targets[active]  # (f, d), (M, F, d)
         origin = self.transition(e) @ W.T  # (…, f)
         destination = v @ targets.mT  # (M, K, F) or (M, K, f)
         if self.feature_map == "softmax_kernel":  # ‖u‖²/(2d) is the same for all features, so it cancels

@@ -37,12 +37,12 @@ class NeuralTransitions(nn.Module, ABC):
         self.transition = state_network(options)
 
     def first_states(self, e: Tensor, v: Tensor) -> Tensor:
-        """(M, K) log p(z_1) of the kept states, given their (M, K, d) vectors as origin and as destination."""
+        """(M, K) log p(z_1) of the active states, given their (M, K, d) vectors as origin and as destination."""
         return at_least_float32(self.first(self.start(e))).flatten().log_softmax(0).view(e.shape[:2])
 
     @abstractmethod
     def forward(self, e: Tensor, v: Tensor, states: Tensor) -> Transitions:
-        """The transitions between the kept (M, K) states, given their (M, K, d) vectors as origin and destination."""
+        """The transitions between the active (M, K) states, given their (M, K, d) vectors as origin and destination."""
 
     @abstractmethod
     def logprobs(self, e: Tensor, v: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -80,10 +80,7 @@ class NeuralDistributions(nn.Module):
         self.origin, self.emission = state_vectors(options), state_network(options)
         self.word = nn.Linear(options.dim, vocabulary_size)
         self.transitions = transitions(options, self.origin)
-
-    @property
-    def together(self) -> int:
-        return self.transitions.together
+        self.together = self.transitions.together
 
     def forward(self, states: Tensor, cluster: Tensor) -> tuple[Tensor, Tensor, Transitions]:
         e = self.origin(states)  # (M, K, d)

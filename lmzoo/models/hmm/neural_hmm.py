@@ -49,11 +49,11 @@ class NeuralHMM(DenseHMM):
         self.word = nn.Linear(dim, vocabulary_size)
 
     def tables(self) -> DenseTables:
-        kept = torch.arange(self.states, device=self.device)
+        active = torch.arange(self.states, device=self.device)
         if self.training and self.keep < self.states:
-            kept = torch.randperm(self.states, device=self.device)[: self.keep]
-        e = self.origin(kept)  # (K, d)
+            active = torch.randperm(self.states, device=self.device)[: self.keep]
+        e = self.origin(active)  # (K, d)
         start = at_least_float32(self.first(self.start(e)))[:, 0]
-        transition = at_least_float32(self.transition(e) @ self.destination(kept).T)
+        transition = at_least_float32(self.transition(e) @ self.destination(active).T)
         emission = at_least_float32(self.word.weight @ self.emission(e).T) + self.word.bias[:, None]
-        return DenseTables(kept, start.log_softmax(0), transition.log_softmax(1), over_words(emission))
+        return DenseTables(active, start.log_softmax(0), transition.log_softmax(1), over_words(emission))

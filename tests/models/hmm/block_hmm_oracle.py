@@ -155,7 +155,7 @@ def assert_agrees_with_dense_tables(model: BlockHMM) -> None:
     tokens, weights = words(5, 7), torch.randn(5, 7, dtype=torch.float64)
     weights[0, 1:], weights[1, 4:] = 0, 0  # padding
     torch.manual_seed(2)
-    kept = model.tables().kept
+    kept = model.tables().active
     torch.manual_seed(2)
     logprobs, _ = model(tokens, model.initial_state(5))
     expected, _ = dense_forward(model, tokens, kept)

@@ -33,6 +33,10 @@ def build(request) -> Callable[..., BlockHMM]:
     return lambda **options: make(request.param, **options)
 
 
+def test_models_are_three_classes_deep_at_most(build):
+    assert len([each for each in type(build()).__mro__ if each.__module__.startswith("lmzoo.")]) <= 3
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize(("name", "options"), SWITCHES, ids=str)
 def test_every_switch_leaves_likelihood_and_gradients_exact(name, options, dropout):
@@ -51,7 +55,7 @@ def test_likelihood_and_gradients_are_those_of_dense_tables(build, options, drop
 
 def test_likelihood_is_a_sum_over_all_paths(build):
     model = build().eval()
-    assert_likelihood_is_a_sum_over_all_paths(model, dense_tables(model, model.tables().kept))
+    assert_likelihood_is_a_sum_over_all_paths(model, dense_tables(model, model.tables().active))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_normalisers_are_computed_once_while_a_model_is_frozen():
     model = make("vlhmm").eval()
     with model.frozen():
         tables = model.current_tables()
-        _, transition, _ = dense_tables(model, tables.kept)
+        _, transition, _ = dense_tables(model, tables.active)
         u, v = tables.transitions.U.flatten(0, 1), tables.transitions.V.flatten(0, 1)
         torch.testing.assert_close(tables.transitions.total.flatten()[:, None].expand(12, 12), u @ v.T - transition)
 
@@ -133,17 +137,17 @@ def test_transitions_that_underflow_leave_every_gradient_finite(build, scale):
 @pytest.mark.parametrize("z", [0, 7])
 def test_what_is_visible_is_in_the_dense_tables(build, z):
     model = build().eval()
-    assert_what_is_visible_is_in_the_tables(model, dense_tables(model, model.tables().kept), z)
+    assert_what_is_visible_is_in_the_tables(model, dense_tables(model, model.tables().active), z)
 
 
 def test_tokens_have_the_roots_of_posteriors(build):
     model = build().eval()
-    assert_tokens_have_the_roots_of_posteriors(model, dense_tables(model, model.tables().kept))
+    assert_tokens_have_the_roots_of_posteriors(model, dense_tables(model, model.tables().active))
 
 
 def test_transitions_between_clusters_weight_states_by_their_visits(build):
     model = build().eval()
-    _, transition, _ = dense_tables(model, model.tables().kept)
+    _, transition, _ = dense_tables(model, model.tables().active)
     visits = torch.tensor([4.0, 0, 1, 3] + [0] * 4 + [1, 1, 0, 0]).double()
     between = transition.exp().view(3, 4, 3, 4).sum(3)
     expected = torch.stack(
@@ -158,7 +162,7 @@ def test_transitions_between_clusters_weight_states_by_their_visits(build):
 
 def test_paths_of_a_sentence_are_those_of_dense_tables(build):
     model = build().eval()
-    tables = dense_tables(model, model.tables().kept)
+    tables = dense_tables(model, model.tables().active)
     tokens = words(3, 4)
     chain, lengths = model.chain(tokens, model.initial_state(3)), torch.full((3,), 4)
     found, logprobs = paths.viterbi(chain, lengths)

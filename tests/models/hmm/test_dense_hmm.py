@@ -70,7 +70,7 @@ def test_likelihood_and_gradients_are_those_of_plain_tables(build, states):
     tokens, weights = words(5, 7), torch.randn(5, 7, dtype=torch.float64)
     weights[0, 1:], weights[1, 4:] = 0, 0  # padding
     torch.manual_seed(2)
-    kept = model.tables().kept
+    kept = model.tables().active
     torch.manual_seed(2)
     logprobs, _ = model(tokens, model.initial_state(5))
     expected, _ = recursion(*dense_tables(model, kept), tokens)
@@ -122,11 +122,11 @@ def test_rows_at_a_start_and_rows_going_on_share_a_batch(build):
 @pytest.mark.parametrize(("dropout", "kept"), [(0.0, 6), (0.25, 4), (0.8, 1)])
 def test_dropout_keeps_its_share_of_the_states_and_all_are_back_in_evaluation(dropout, kept):
     model = make_neural(state_dropout=dropout)
-    draws = torch.stack([model.tables().kept for _ in range(300)])
+    draws = torch.stack([model.tables().active for _ in range(300)])
     assert draws.shape[1] == kept
     times = torch.bincount(draws.flatten(), minlength=Z) / 300
     torch.testing.assert_close(times, torch.full((Z,), kept / Z), atol=0.1, rtol=0)
-    assert model.eval().tables().kept.tolist() == list(range(Z))
+    assert model.eval().tables().active.tolist() == list(range(Z))
 
 
 def test_destinations_begin_with_unit_length_and_origins_with_unit_variance():
@@ -139,7 +139,7 @@ def test_belief_is_carried_on_to_the_states_newly_kept(build):
     """The belief in the states of another draw, renormalised, or uniform over them where nothing of it is left."""
     model = build()
     torch.manual_seed(3)
-    first, second = model.tables().kept, model.tables().kept
+    first, second = model.tables().active, model.tables().active
     belief = torch.full((3, Z), -torch.inf, dtype=torch.float64)
     belief[0], belief[1, first] = torch.randn(Z).double(), torch.randn(len(first)).double()
     belief[2, [z for z in range(Z) if z not in second] or [0]] = 0.0

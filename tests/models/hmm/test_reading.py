@@ -25,7 +25,7 @@ def blocks() -> VeryLargeHMM:
 
 def every_path(model: VeryLargeHMM, text: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """(N, T) all paths of a text and the (N,) p(z | x) of each."""
-    found, scores = all_paths(*dense_tables(model, model.tables().kept), text)
+    found, scores = all_paths(*dense_tables(model, model.tables().active), text)
     return torch.tensor(found), scores.detach().double().softmax(0)
 
 

@@ -25,7 +25,7 @@ def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_eva
     model = build(states=3 * size, state_dropout=dropout)
     together = model.distributions.together
     monkeypatch.setattr(type(model.distributions), "forward", lambda *_: [None] * 3)  # takes long, and draws nothing
-    draws = torch.stack([model.tables().kept[:3] for _ in range(200)])  # (200, M, K)
+    draws = torch.stack([model.tables().active[:3] for _ in range(200)])  # (200, M, K)
     in_groups = getattr(model.options, "block_features", False) and size % 2 == 0
     assert together == (2 if in_groups else 1)
     expected = max(expected, together)
@@ -36,7 +36,7 @@ def test_dropout_keeps_its_share_of_every_cluster_and_all_states_are_back_in_eva
     times = F.one_hot(draws, size).sum(2)  # (200, M, S)
     assert times.max() == 1
     assert (times.double().mean(0) - expected / size).abs().max() < 0.15
-    assert model.eval().tables().kept[:3].tolist() == [list(range(size))] * 3
+    assert model.eval().tables().active[:3].tolist() == [list(range(size))] * 3
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5, 0.75])
@@ -44,7 +44,7 @@ def test_belief_is_carried_on_to_the_states_newly_kept(build, dropout):
     model = build(state_dropout=dropout)
     tokens, weights = words(40, 5), torch.randn(40, 5, dtype=torch.float64)
     torch.manual_seed(3)
-    first, second = model.tables().kept, model.tables().kept
+    first, second = model.tables().active, model.tables().active
     torch.manual_seed(3)
     left, state = model(tokens[:, :3], model.initial_state(40))
     right, _ = model(tokens[:, 3:], state)
