@@ -90,15 +90,28 @@ def load_plugins_of(arguments: Sequence[str]) -> None:
             load_plugins(map(str, names))
 
 
+_filled: dict[tuple[str, str], Any] = {}
+"""The entries that Hydra has, by group and name."""
+
+
 def fill_groups(folders: Sequence[Path]) -> None:
     """Give Hydra the entries of the code, but for those that have a file in folders, which it would warn of."""
+    global _filled
+    wanted = {
+        (group, name): entry
+        for group in groups()
+        for name, entry in entries(group).items()
+        if not any((folder / group / f"{name}.yaml").exists() for folder in folders)
+    }
+    if wanted == _filled:
+        return
     store = ConfigStore.instance()
     for group in groups():
         store.repo.pop(group, None)
-        for name, entry in entries(group).items():
-            if not any((folder / group / f"{name}.yaml").exists() for folder in folders):
-                node = {**({"name": name} if entry.named else {}), **entry.defaults}
-                store.store(name, node, group, group, provider="lmzoo")
+    for (group, name), entry in wanted.items():
+        node = {**({"name": name} if entry.named else {}), **entry.defaults}
+        store.store(name, node, group, group, provider="lmzoo")
+    _filled = wanted
 
 
 def composed(config_name: str, overrides: Sequence[str], folders: Sequence[Path]) -> DictConfig:

@@ -161,7 +161,10 @@ def test_rows_of_labels_name_evidence():
     assert len(LABELLED) > 15
 
 
-@pytest.mark.parametrize("evidence", KEPT, ids=lambda evidence: evidence.name)
+@pytest.mark.parametrize(
+    "evidence",
+    [pytest.param(kept, id=kept.name, marks=[pytest.mark.slow] if i % 6 else []) for i, kept in enumerate(KEPT)],
+)
 def test_evidence_is_whole_and_its_configuration_composes(evidence: Evidence):
     assert evidence.runs
     for run in evidence.runs:

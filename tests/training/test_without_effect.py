@@ -120,7 +120,10 @@ def tensors(kind: str, config: dict[str, Any]) -> Any:
     return {name: value for name, value in state.items() if "_extra_state" not in name}  # which has options
 
 
-@pytest.mark.parametrize("name", ALL)
+FEW = ("stream", "sentences", "two levels", "ngram", "skipgram", "birnn")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in FEW else [pytest.mark.slow]) for name in ALL])
 def test_what_has_no_effect_changes_nothing(name: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """All such options of a run at once: weights and figures are the same bits."""
     monkeypatch.chdir(place)
