@@ -6,7 +6,6 @@ matplotlib (``pip install -e '.[dev]'``).
 """
 
 import argparse
-import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from lmzoo.cli.ending import run_command
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import write_output
 from lmzoo.labels.tasks import load_task
-from lmzoo.reports.charts import Name, charts, place, rendered
+from lmzoo.reports.charts import charts, legend, rendered
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
 
@@ -44,19 +43,16 @@ def curve(runs: list[Path]) -> Curve:
 def draw(curves: Mapping[str, Curve], path: Path) -> None:
     with charts("this picture") as pyplot:
         figure, axes = pyplot.subplots(figsize=(6.4, 4))
-        names, lines = [], []
         for label, points in curves.items():
             means = {number: statistics.mean(values) for number, values in points.items()}
-            (line,) = axes.plot([*means], [*means.values()], marker="o")
+            axes.plot([*means], [*means.values()], marker="o", label=label)
             low, high = ([end(values) for values in points.values()] for end in (min, max))
             axes.fill_between([*points], low, high, alpha=0.25, linewidth=0)
-            names.append(Name(label, list(means.items()), line.get_color()))
-            lines += list(itertools.pairwise(means.items()))
         axes.set(xscale="log", xlabel="labelled sentences", ylabel="% right on test")
         sentences = sorted({number for points in curves.values() for number in points})
         axes.set_xticks(sentences, [f"{number:,}" for number in sentences])
         axes.minorticks_off()
-        place(axes, names, lines)
+        legend(axes)
         write_output(path, rendered(figure, path))
 
 

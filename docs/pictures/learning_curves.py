@@ -7,7 +7,6 @@ one that is drawn (``trainer.from``) begins where that ends. Needs matplotlib (`
 """
 
 import argparse
-import itertools
 import json
 import statistics
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from lmzoo.cli.command import CommandParser
 from lmzoo.cli.ending import run_command
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import write_output
-from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
+from lmzoo.reports.charts import charts, legend, logarithmic, rendered
 
 
 class Curve(NamedTuple):
@@ -70,25 +69,21 @@ def before(curve: Curve, curves: Mapping[str, Curve]) -> list[str]:
 def draw(curves: Mapping[str, Curve], path: Path, against_hours: bool) -> None:
     with charts("this picture") as pyplot:
         figure, axes = pyplot.subplots(figsize=(7.2, 4.4))
-        names, lines = [], []
         roots = list(dict.fromkeys((*before(curve, curves), label)[0] for label, curve in curves.items()))
         for label, curve in curves.items():
             earlier = before(curve, curves)
             spent = sum(curves[other].hours[-1] for other in earlier)
             checks = [spent + hour for hour in curve.hours] if against_hours else curve.epochs
             colour = f"C{roots.index((*earlier, label)[0])}"
-            axes.plot(checks, curve.mean, color=colour, marker="." if len(checks) < 12 else "")
+            axes.plot(checks, curve.mean, color=colour, marker="." if len(checks) < 12 else "", label=label)
             axes.fill_between(checks, curve.low, curve.high, color=colour, alpha=0.25, linewidth=0)
-            points = list(zip(checks, curve.mean, strict=True))
-            names.append(Name(label, [points[-1], *points[len(points) // 3 :: 3]], colour))
-            lines += list(itertools.pairwise(points))
         ends = [curve.mean[-1] for curve in curves.values()]
         highest = max(value for curve in curves.values() for value in curve.high)
         axes.set(xlabel="hours of training" if against_hours else "epochs", ylabel="validation perplexity")
         axes.set(xlim=(0, None), ylim=(min(ends) / 1.05, min(highest * 1.05, 1.7 * max(ends))))
         axes.margins(x=0.12)
         logarithmic(axes, "y")
-        place(axes, names, lines)
+        legend(axes)
         write_output(path, rendered(figure, path))
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo.core.files import write_output
-from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
+from lmzoo.reports.charts import charts, logarithmic, rendered
 
 HERE = Path(__file__).parent
 README = HERE.parent.parent / "README.md"
@@ -62,6 +62,15 @@ FAMILIES = {
 
 BESIDE = {"GRU": 0.55, "small LSTM": -0.55, "LSTM": 0, "two-level HMM": 0.55, "RNN from the linear": 0.0}
 """Years by which models of one year stand apart."""
+
+RIGHT = (7, -4.2)
+OFFSETS = {
+    "AWD-LSTM": (5.2, 2.1), "RNN": (-39.5, 4.2), "RNN from the linear": (-49.6, 9), "VL-HMM": (-55.5, -3.8),
+    "fading context": (6, 4.8), "log-bilinear": (-68.6, 2), "low-rank HMM": (-4, -14.5),
+    "maximum entropy": (-101, 4), "modified Kneser–Ney": (-10, 5.2), "neural network": (-72.3, -13.5),
+    "rewired LSTM": (-73.3, -4.2), "two-level HMM": (-6.6, -13.5), "whole sentences": (-91.7, -4.2),
+}  # fmt: skip
+"""Where a name begins, in points of 1/72 inch from its model; those of other models stand `RIGHT` of them."""
 
 PAPER = {"light": "#ffffff", "dark": "#0d1117"}
 INK = {"light": "#24292f", "dark": "#d5dbe1"}
@@ -138,17 +147,16 @@ def draw(lines: Iterable[Figure], theme: str, file: Path) -> bytes:
     with charts("this picture", changes) as pyplot:
         figure, axes = pyplot.subplots()
         shown = sorted((line for line in lines if line.place != "table"), key=lambda line: line.name)
-        names, joins = [], []
         for name, together in itertools.groupby(shown, key=lambda line: line.name):
             pair = list(together)
             colour = colours[pair[0].family]
             pair.sort(key=lambda line: not line.ours)
             points = [(float(line.year) + BESIDE.get(name, 0), float(line.perplexity)) for line in pair]
-            joins += [(points[0], points[1])] if len(pair) == 2 else []
             axes.plot(*zip(*points, strict=True), color=colour, zorder=2)
             for line, point in zip(pair, points, strict=True):
                 axes.plot(*point, **_mark(line.ours, colour, PAPER[theme]))
-            names.append(Name(f"{name} {float(pair[0].perplexity):.0f}", points, colour, 7.6))
+            label, offset = f"{name} {float(pair[0].perplexity):.0f}", OFFSETS.get(name, RIGHT)
+            axes.annotate(label, points[0], offset, textcoords="offset points", color=colour, fontsize=7.6)
         axes.set(xlim=(1978.5, 2027.5), ylim=(43, 225))
         axes.set_title("Language models before the transformer", fontsize=10, x=-0.035, pad=20)
         axes.text(-0.035, 1.02, "perplexity of Penn Treebank’s test, lower is better, by the year of the model",
@@ -158,7 +166,6 @@ def draw(lines: Iterable[Figure], theme: str, file: Path) -> bytes:
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
         _legend(axes, colours, ink, PAPER[theme])
-        place(axes, names, joins, 4)
         return rendered(figure, file, about=fingerprint())
 
 

@@ -15,7 +15,7 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.files import write_output
 from lmzoo.labels.tasks import load_task
 from lmzoo.labels.trees import SENTIMENTS, Tree
-from lmzoo.reports.charts import charts, legible, rendered
+from lmzoo.reports.charts import charts, rendered
 from lmzoo.runs.labellers import load_labeller
 
 
@@ -46,7 +46,8 @@ def draw_tree(tree: Tree, predicted: Sequence[str], path: Path) -> None:
             label, gold = predicted[node], tree.labels[node]
             colour = colours[SENTIMENTS.index(label)]
             axes.scatter([x], [y], s=230, color=colour, edgecolor="black", zorder=2)
-            axes.text(x, y, label, ha="center", va="center", fontsize=9, zorder=3, color=legible("black", colour))
+            ink = "black" if colour[:3] @ (0.299, 0.587, 0.114) > 0.5 else "white"
+            axes.text(x, y, label, ha="center", va="center", fontsize=9, zorder=3, color=ink)
             if gold != label:
                 axes.text(x + 0.26, y, f"({gold})", va="center", fontsize=8, color="dimgrey")
             if not tree.right[node]:

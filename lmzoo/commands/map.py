@@ -18,33 +18,33 @@ def main() -> int:
     """The command: returns its exit code."""
     parser = CommandParser(
         prog="lmzoo map",
-        description=f"{COMMANDS['map']}, of the commonest words: a picture, and a page that tells words on hover. "
-        "TensorBoard's projector gets the vectors with words, frequencies and Brown clusters.",
+        description=f"{COMMANDS['map']}, of the commonest words, in the colours of their Brown clusters. "
+        "TensorBoard's projector gets the vectors with words, frequencies and clusters, and lmzoo demo shows words on "
+        "hover.",
         epilog="example: lmzoo map outputs/ptb/skipgram --words 2000; then open "
-        "outputs/ptb/skipgram/map.html, or tensorboard --logdir outputs/ptb/skipgram",
+        "outputs/ptb/skipgram/map.png, or tensorboard --logdir outputs/ptb/skipgram",
     )
     parser.add_run("outputs/ptb/skipgram", "a run of lmzoo vectors")
     parser.add_number("--words", Annotated[int, Bounds(low=3, high=2**31 - 1)], "how many of the commonest words", 1500)
     parser.add_number("--clusters", Size, "how many Brown clusters colour them", 20)
     parser.add_number("--perplexity", Annotated[float, Bounds(low=1)], "of t-SNE: about how many neighbours", 30)
     parser.add_number("--seed", Seed, "of t-SNE", 0)
-    parser.add_argument("--out", type=Path, help="where map.png and map.html go (the run)")
+    parser.add_argument("--out", type=Path, help="the folder of map.png (the run)")
     options = parser.parse_args()
     if options.run.is_file():
         needs = "a map needs the run that made them, with its text for frequencies and Brown clusters"
         raise UserError(f"{options.run}: is a file of vectors", needs)
     run = Run(options.run)
-    run.config()  # what is no run is told first
+    run.config()  # refuses what is no run first
     vectors = read_vectors(run.path)
     kind_of(run.config()).require(run.path, WORD_VECTORS)
-    files = [(options.out or run.path) / name for name in ("map.png", "map.html")]
-    check_output(files[1], picture=files[0])
+    file = (options.out or run.path) / "map.png"
+    check_output(picture=file)
     for name in PROJECTED:
         run.place(name)
     drawn = of_run(run, run.corpus(), vectors, options.words, options.clusters, options.perplexity, options.seed)
-    for file, contents in zip(files, (drawn.png(), drawn.page()), strict=True):
-        write_output(file, contents)
-        print(printable(str(file)))
+    write_output(file, drawn.png())
+    print(printable(str(file)))
     projector(run.path, vectors.matrix[: options.words], drawn)
     print(printable(f"tensorboard --logdir {run.path}: PROJECTOR"))
     return 0

@@ -1,4 +1,4 @@
-"""Word vectors on a plane: a picture, a page that shows words on hover, and TensorBoard's projector."""
+"""Word vectors on a plane: a picture, an SVG that shows words on hover, and TensorBoard's projector."""
 
 import colorsys
 import contextlib
@@ -16,7 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 from lmzoo.core.errors import UserError, printable, shortened
 from lmzoo.core.extras import import_optional
 from lmzoo.corpus import Corpus
-from lmzoo.reports.charts import as_written, charts, rendered
+from lmzoo.reports.charts import charts, legend, rendered
 from lmzoo.runs.directory import Run
 from lmzoo.words.brown import cached_brown_clusters
 from lmzoo.words.vectors.formats import VECTORS
@@ -60,7 +60,7 @@ class Map:
         with charts("lmzoo map") as pyplot:
             figure, axes = pyplot.subplots(figsize=(11.2, 9.4))
             for cluster, rows in self.members().items():
-                words = printable(" ".join(self.words[row] for row in rows[:NAMING]))
+                words = " ".join(self.words[row] for row in rows[:NAMING])
                 colour = colorsys.hls_to_rgb(self.hue(cluster) / 360, 0.5, 0.7)
                 axes.scatter(*self.places[rows].T, color=colour, s=7, linewidth=0, alpha=0.7, label=words)
             for row in self.named():
@@ -71,10 +71,7 @@ class Map:
             axes.set_title(printable(self.title), parse_math=False)
             axes.set(xticks=[], yticks=[], xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
             axes.spines[:].set_visible(False)
-            legend = axes.legend(
-                loc="upper left", bbox_to_anchor=(1, 1), markerscale=2, title="Brown clusters", alignment="left"
-            )
-            as_written(legend)
+            legend(axes, loc="upper left", bbox_to_anchor=(1, 1), markerscale=2, title="Brown clusters")
             return rendered(figure, Path("map.png"))
 
     def members(self) -> dict[int, list[int]]:
@@ -113,43 +110,12 @@ class Map:
             kind = ' class="marked"' if self.words[row] in above else ""
             points.append(
                 f'<circle{kind} cx="{SIZE * x:.1f}" cy="{SIZE * (1 - y):.1f}" r="{radius:.1f}" '
-                f'fill="hsl({self.hue(self.clusters[row]):.0f} 70% 50%)" data-word="{word}">'
+                f'fill="hsl({self.hue(self.clusters[row]):.0f} 70% 50%)">'
                 f"<title>{word}: {self.counts[row]:,} times, cluster {self.clusters[row]}</title></circle>"
             )
             if kind or row in named:
                 names.append(f'<text{kind} x="{SIZE * x:.1f}" y="{SIZE * (1 - y) - radius - 1:.1f}">{word}</text>')
         return f'<svg viewBox="-20 -20 {SIZE + 40} {SIZE + 40}">\n' + "\n".join([*points, *names]) + "\n</svg>"
-
-    def page(self) -> bytes:
-        """An HTML page without further files: the `svg`, and a field that finds words."""
-        return PAGE.format(title=html.escape(printable(self.title)), svg=self.svg()).encode()
-
-
-PAGE = """<!doctype html>
-<meta charset="utf-8">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px sans-serif; margin: 1em; }}
-svg {{ border: 1px solid #ccc; width: min(95vw, 90vh); display: block; margin-top: .5em; }}
-circle {{ fill-opacity: .6; }}
-circle:hover, circle.found {{ stroke: currentColor; stroke-width: 2; fill-opacity: 1; }}
-text {{ font-size: 9px; text-anchor: middle; fill: currentColor; pointer-events: none; }}
-#told {{ font-weight: bold; margin-left: 1em; }}
-</style>
-<label>{title}. Find: <input id="find" placeholder="a word"></label><span id="told"></span>
-{svg}
-<script>
-const told = document.getElementById("told"), points = [...document.querySelectorAll("circle")];
-for (const point of points) point.onmouseover = () => told.textContent = point.textContent;
-document.getElementById("find").oninput = event => {{
-  const word = event.target.value.toLowerCase();
-  for (const point of points) point.classList.toggle("found", point.dataset.word.toLowerCase() === word);
-  const found = points.find(point => point.classList.contains("found"));
-  told.textContent = found ? found.textContent : "";
-}};
-</script>
-"""
 
 
 def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:

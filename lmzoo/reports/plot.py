@@ -1,6 +1,5 @@
 """A picture of runs: their perplexity as they learn, by the time they took, and by their size."""
 
-import itertools
 import json
 import math
 from collections import defaultdict
@@ -10,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo.core.errors import UserError, printable
-from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
+from lmzoo.reports.charts import charts, legend, logarithmic, rendered
 from lmzoo.reports.comparison import Group, Row
 from lmzoo.runs.kinds import LABELS
 
 NAMED = 12
-"""So many of the best runs are named and have a colour of their own; the others are grey."""
+"""How many of the best runs have a colour and a name in the legend; the others are grey."""
 
 TIME = "time of training"
 """The axis of seconds."""
@@ -65,6 +64,8 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
             learning.set(ylabel="valid perplexity", ylim=limits)
             as_learnt(learning, runs, colours)
             logarithmic(learning, "y")
+            named = [line for line in learning.lines[::-1] if not line.get_label().startswith("_")]
+            legend(size, *named, loc="upper left", bbox_to_anchor=(1.02, 1))
             against(cost, runs, colours, TIME, lambda run: run.seconds)
             against(size, runs, colours, "parameters", lambda run: run.parameters)
         return rendered(figure, file)
@@ -79,6 +80,8 @@ def as_learnt(panel: Any, runs: Sequence[Drawn], colours: Sequence[Any]) -> None
             panel.plot(epochs, perplexities, color=colour, marker="." if len(curve) < 40 else "")
         if not run.curves:
             panel.axhline(run.perplexity, color=colour, linestyle=(0, (4, 2)), linewidth=1)
+        if colour != GREY:
+            panel.lines[-1].set_label(run.name)
     panel.set(xlabel="epochs; dashed: no steps are taken", xlim=(0, last * 1.03))
     panel.xaxis.get_major_locator().set_params(integer=True)
 
@@ -86,7 +89,7 @@ def as_learnt(panel: Any, runs: Sequence[Drawn], colours: Sequence[Any]) -> None
 def against(
     panel: Any, runs: Sequence[Drawn], colours: Sequence[Any], what: str, value: Callable[[Drawn], float | None]
 ) -> None:
-    """The perplexity of runs by what they cost, the best with their names, and a line along the best for each cost."""
+    """The perplexity of runs by what they cost, and a line along the best for each cost."""
     known = [(cost, run, colour) for run, colour in zip(runs, colours, strict=True) if (cost := value(run))]
     panel.set_xlabel(what)
     if not known:
@@ -101,8 +104,6 @@ def against(
         panel.plot(cost, run.perplexity, "o", color=colour)
     panel.margins(x=0.12)
     logarithmic(panel, "x", 6, times=what == TIME)
-    names = [Name(run.name, [(cost, run.perplexity)], colour, 6.5) for cost, run, colour in known if colour != GREY]
-    place(panel, names, list(itertools.pairwise(steps)))
 
 
 def _drawn(group: Group) -> list[Drawn]:

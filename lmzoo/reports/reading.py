@@ -28,7 +28,7 @@ from lmzoo.protocol.difference import block_length
 from lmzoo.protocol.lines import scored
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.prediction import at_each_token
-from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
+from lmzoo.reports.charts import charts, legend, logarithmic, rendered
 
 SPILLOVER = 2
 """So many words before a word still slow its reader down."""
@@ -336,17 +336,12 @@ def picture(readers: Sequence[tuple[str, float, Gain]], file: Path) -> bytes:
     """
     with charts(f"--plot {file}") as pyplot:
         figure, axes = pyplot.subplots(figsize=(6, 4))
-        names, intervals = [], []
-        for number, (name, perplexity, gain) in enumerate(readers):
+        for name, perplexity, gain in readers:
             low, nats, high = (1000 * value for value in (gain.low, gain.nats, gain.high))
-            colour = f"C{number % 8}"
-            axes.plot([perplexity, perplexity], [low, high], color=colour, linewidth=1, alpha=0.6)
-            axes.plot(perplexity, nats, "o", color=colour)
-            names.append(Name(name, [(perplexity, nats)], colour))
-            intervals.append(((perplexity, low), (perplexity, high)))
+            axes.errorbar(perplexity, nats, [[nats - low], [high - nats]], fmt="o", elinewidth=1, label=name)
         axes.axhline(0, color="0.4", linewidth=0.7)
         axes.set(xlabel="perplexity per word", ylabel="gain in log-likelihood, nats per 1,000 words",
                  title="What surprisal tells of reading times")  # fmt: skip
         logarithmic(axes, "x")
-        place(axes, names, intervals)
+        legend(axes)
         return rendered(figure, file)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmzoo.core.errors import printable, shortened
 from lmzoo.protocol.difference import FrequencyBand
-from lmzoo.reports.charts import as_written, charts, format_tick, rendered
+from lmzoo.reports.charts import charts, format_tick, legend, rendered
 
 WORDS = 18
 """The most words of a sentence in a row of the picture."""
@@ -55,7 +55,7 @@ def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, ti
         axes.set_ylabel("bits a token")
         for name, colour in ((first, better), (second, worse)):
             axes.bar(0, 0, color=colour, label=f"{printable(shortened(name, 40))} is better")
-        as_written(axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.99), ncols=2))
+        legend(axes, loc="lower left", bbox_to_anchor=(-0.01, 0.99), ncols=2)
         return rendered(figure, file)
 
 
@@ -82,5 +82,5 @@ def picture_of_sentence(words: Sequence[str], models: Sequence[Surprisals], file
             )
             panel.set(ylabel="surprisal, bits", xlim=(-0.5, across - 0.5))
             panel.set_ylim(0, max(finite, default=1) * 1.06)
-        as_written(panels[0][0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(models), 5)))
+        legend(panels[0][0], loc="lower left", bbox_to_anchor=(0, 1), ncols=min(len(models), 5))
         return rendered(figure, file)

@@ -8,7 +8,6 @@ of a word is random.
 """
 
 import argparse
-import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ from lmzoo.models.lds.estimation.projection import project, whiten_vectors
 from lmzoo.models.lds.estimation.statistics import Counts, CrossCovariance, Statistics, whiten
 from lmzoo.models.lds.estimation.steady_state import steady_state
 from lmzoo.models.lds.estimation.system import LDS
-from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
+from lmzoo.reports.charts import charts, legend, logarithmic, rendered
 
 LAGS, PSEUDOCOUNT = 7, 20.0
 T = TypeVar("T")
@@ -85,16 +84,13 @@ def picture(figures: list[tuple[float, float, float, float]], title: str, d: int
     labels = "counting, once", "EM iteration, one-hot words", f"EM iteration, vectors of {d} dimensions"
     with charts("--plot") as pyplot:
         figure, panel = pyplot.subplots(figsize=(6, 3.6))
-        names = []
         for column, label in zip(columns, labels, strict=True):
-            (line,) = panel.plot(millions, column, marker="o")
-            names.append(Name(label, list(zip(millions, column, strict=True)), line.get_color()))
+            panel.plot(millions, column, marker="o", label=label)
         panel.set(xlabel="million tokens", ylabel="seconds of one core", title=title)
         panel.margins(y=0.15)
         logarithmic(panel, "y")
         logarithmic(panel, "x")
-        segments = (itertools.pairwise(zip(*line.get_data(), strict=True)) for line in panel.lines)
-        place(panel, names, list(itertools.chain(*segments)))
+        legend(panel)
         write_output(plot, rendered(figure, plot))
 
 

@@ -11,7 +11,6 @@ that of rank 0: leave them a core each. Figures that the file has are not measur
 
 import argparse
 import csv
-import itertools
 import json
 import math
 import os
@@ -34,7 +33,7 @@ from lmzoo.core.memory import keep_freed_memory
 from lmzoo.core.options import call
 from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.corpus.vocabulary import EOS_ID
-from lmzoo.reports.charts import Name, charts, logarithmic, place, rendered
+from lmzoo.reports.charts import charts, legend, logarithmic, rendered
 from lmzoo.runs.loading import build_model
 from lmzoo.runs.trainer_options import TrainerOptions
 from lmzoo.training.descent import Descent
@@ -135,19 +134,16 @@ def plot(found: dict[tuple[str, int], dict[str, float]], file: Path) -> None:
         figure, panels = pyplot.subplots(len(PER_TOKEN), 2, figsize=(7.2, 9.6), sharex="row")
         for row, (axis, (title, unit)) in zip(panels, PER_TOKEN.items(), strict=True):
             for panel, kind, what in zip(row, ("time", "memory"), (unit, "GiB"), strict=True):
-                names = []
                 for name in (name for name, its_axis in LINES if its_axis == axis):
                     values = [(x, found[name, x][kind]) for x, *_ in LINES[name, axis] if (name, x) in found]
-                    (line,) = panel.plot(*zip(*values, strict=True), marker="o")
-                    names.append(Name(f"{name}, b={slope(values):.2f}", values, line.get_color(), 6.5))
+                    panel.plot(*zip(*values, strict=True), marker="o", label=f"{name}, b={slope(values):.2f}")
                 panel.set(title=f"{title}: {kind}", xlabel=axis, ylabel=what)
                 panel.margins(x=0.15, y=0.18)
                 logarithmic(panel, "y")
                 logarithmic(panel, "x", 5)
                 if axis == "ranks":
                     panel.set_xticks(RANKS, [str(n) for n in RANKS])
-                drawn = [tuple(zip(*line.get_data(), strict=True)) for line in panel.lines]
-                place(panel, names, [pair for points in drawn for pair in itertools.pairwise(points)])
+                legend(panel, fontsize=6.5)
         write_output(file, rendered(figure, file))
 
 

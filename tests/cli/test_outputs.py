@@ -124,15 +124,15 @@ def test_a_link_to_a_part_of_a_run_is_that_part(main: Main, line: list[str], nam
 )
 def test_nothing_is_written_through_a_link_inside_a_run(main: Main, line: list[str], runs: Path):
     Path("mine").mkdir()
-    for name in ("table", "map.png", "map.html"):
+    for name in ("table", "map.png"):
         Path("mine", name).write_text("mine")
     Path("ngram/table").symlink_to(runs / "mine/table")
     Path("ngram/deep").symlink_to(runs / "mine")
     assert "is a link inside a run, and may lead anywhere; delete the link" in command(*line, main=main).refused()
-    assert {Path("mine", name).read_text() for name in ("table", "map.png", "map.html")} == {"mine"}
+    assert {Path("mine", name).read_text() for name in ("table", "map.png")} == {"mine"}
 
 
-@pytest.mark.parametrize("name", ["map.png", "map.html", "projector_config.pbtxt", "00000", "00000/words/tensors.tsv"])
+@pytest.mark.parametrize("name", ["map.png", "projector_config.pbtxt", "00000", "00000/words/tensors.tsv"])
 def test_a_map_is_not_drawn_through_a_link(name: str, runs: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("lmzoo.reports.map.tsne", lambda matrix, perplexity, seed: matrix[:, :2].sigmoid().numpy())

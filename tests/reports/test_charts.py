@@ -1,28 +1,14 @@
-"""What all charts share: ticks, names beside points, formats."""
+"""What all charts share: ticks, legends, formats."""
 
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from lmzoo.core.errors import UserError
-from lmzoo.reports.charts import (
-    CONTRAST,
-    LINES,
-    WIDTH,
-    Name,
-    charts,
-    contrast,
-    format_tick,
-    legible,
-    logarithmic,
-    place,
-    rendered,
-    round_numbers,
-)
+from lmzoo.reports.charts import charts, format_tick, legend, logarithmic, rendered, round_numbers
 
-matplotlib = pytest.importorskip("matplotlib")
-pytest.importorskip("matplotlib.colors")
+pytest.importorskip("matplotlib")
 
 
 @pytest.mark.parametrize(
@@ -64,37 +50,15 @@ def test_an_axis_has_no_powers_and_no_other_ticks():
     assert labels == ["100", "150", "200", "300", "500", "700", "1,000"]
 
 
-def test_names_stand_apart_near_their_points_and_inside():
-    points = [(1.0, 1.0), (1.02, 1.0), (1.0, 1.02), (1.04, 1.01), (2.0, 2.0)]
-    with charts("a test") as pyplot:
-        _, axes = pyplot.subplots(figsize=(4, 3))
-        axes.plot(*zip(*points, strict=True), "o")
-        place(axes, [Name(f"the point {number}", [point]) for number, point in enumerate(points)])
-        boxes = [text.get_window_extent().extents for text in axes.texts]
-        frame = axes.get_window_extent().extents
-        at = axes.transData.transform(points)
-    for a, b in combinations(boxes, 2):
-        assert min(a[2], b[2]) <= max(a[0], b[0]) or min(a[3], b[3]) <= max(a[1], b[1])
-    for box, point in zip(boxes, at, strict=True):
-        assert (box[:2] >= frame[:2] - 1).all()
-        assert (box[2:] <= frame[2:] + 1).all()
-        nearest = point.clip(box[:2], box[2:])
-        assert ((nearest - point) ** 2).sum() ** 0.5 < 100
-        assert not ((box[:2] < at) & (at < box[2:])).all(1).any(), "it covers a point"
-
-
-def test_a_long_name_is_whole_in_several_lines():
-    options = "lstm lr=0.003 weight_decay=0.1 hidden=200 dropout=0.5"
+def test_a_long_name_of_a_legend_is_in_several_lines_and_no_formula():
+    options = r"lstm lr=0.003 $\weight$ weight_decay=0.1 hidden=200 dropout=0.5"
     with charts("a test") as pyplot:
         _, axes = pyplot.subplots()
-        axes.plot([1], [1], "o")
-        place(axes, [Name(options, [(1, 1)]), Name("x" * 999, [(1, 1)])])
-        long, endless = (text.get_text().split("\n") for text in axes.texts)
-    assert " ".join(long) == options
-    assert len(long) == 2
-    assert len(endless) == LINES
-    assert endless[-1].endswith("…")
-    assert max(map(len, long + endless)) == WIDTH
+        axes.plot([1], [1], "o", label=options)
+        legend(axes)
+        (text,) = axes.get_legend().get_texts()
+    assert text.get_text().split("\n") == [r"lstm lr=0.003 $\weight$", "weight_decay=0.1 hidden=200", "dropout=0.5"]
+    assert not text.get_parse_math()
 
 
 def test_a_picture_is_the_same_each_time_and_its_format_is_known():
@@ -118,29 +82,3 @@ def test_figures_and_the_style_do_not_outlive_a_chart():
         pyplot.subplots()
         assert pyplot.rcParams["font.size"] == 20
     assert (dict(global_pyplot.rcParams), global_pyplot.get_fignums()) == before
-
-
-@pytest.mark.parametrize(
-    ("colour", "ground", "ratio"),
-    [("#000000", "#ffffff", 21), ("#767676", "#ffffff", 4.54), ("#ff0000", "#ffffff", 4.0)],
-)
-def test_contrast_is_that_of_the_guidelines(colour: str, ground: str, ratio: float):
-    rgb = matplotlib.colors.to_rgb
-    assert contrast(rgb(colour), rgb(ground)) == contrast(rgb(ground), rgb(colour)) == pytest.approx(ratio, abs=0.005)
-
-
-@pytest.mark.parametrize("ground", ["white", "#0d1117", "#808080"])
-@pytest.mark.parametrize("colour", ["#0072B2", "#E69F00", "#9c9ede", "white", "black"])
-def test_letters_can_be_read_on_their_ground_and_keep_their_colour_where_it_is_legible(colour: str, ground: str):
-    rgb = matplotlib.colors.to_rgb
-    found = legible(colour, ground)
-    assert contrast(found, rgb(ground)) >= CONTRAST
-    assert (found == rgb(colour)) == (contrast(rgb(colour), rgb(ground)) >= CONTRAST)
-
-
-def test_a_name_beside_a_light_point_is_legible():
-    with charts("a test") as pyplot:
-        _, axes = pyplot.subplots()
-        axes.plot(1, 1, "o", color="#E69F00")
-        place(axes, [Name("yellow", [(1, 1)], "#E69F00")])
-        assert contrast(axes.texts[0].get_color(), (1, 1, 1)) >= CONTRAST
