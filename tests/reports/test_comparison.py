@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from lmzoo.core.checksums import with_checksum
 from lmzoo.reports.comparison import MOST_OPTIONS, as_csv, as_json, as_text, collect, groups
 from lmzoo.reports.plot import picture
 
@@ -34,14 +35,15 @@ def keep(
         OmegaConf.update(config, key.replace("__", "."), value, force_add=True)
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(config))
     (folder / "vocabulary.txt").write_text("<eos>\n" + words.replace(" ", "\n") + "\n")
-    known = {"corpus": {"name": "toy", "sha256": {"train": "train", "valid": text, "test": text}}}
-    (folder / "provenance.json").write_text(json.dumps([known]))
+    splits = {"train": "train", "valid": text, "test": text}
+    known = {"corpus": {"name": "toy", "sha256": splits}, "made_from": {}}
+    (folder / "provenance.json").write_text(json.dumps([with_checksum(known)]))
     results = {
         "model": config.model.name, "corpus": "toy", "context": context, "parameters": 1234, "seed": config.seed,
         "perplexity": {"valid": valid, "test": 7.5}, "tokens": {"valid": tokens, "test": 1}, "device": "cpu",
         "seconds": 9.6, "tokens_per_second": 4567.8, "train_perplexity": 5.0, "best_epoch": 1.5,
     }  # fmt: skip
-    (folder / "results.json").write_text(json.dumps(results))
+    (folder / "results.json").write_text(json.dumps(with_checksum(results)))
     return folder
 
 
@@ -113,7 +115,7 @@ def test_bits_of_characters_need_no_test_and_no_option(tmp_path: Path):
     run = keep(tmp_path / "a", 8.0)
     results = json.loads((run / "results.json").read_text()) | {"bits_per_character": {"valid": 3.0}}
     del results["perplexity"]["test"], results["tokens"]["test"]
-    (run / "results.json").write_text(json.dumps(results))
+    (run / "results.json").write_text(json.dumps(with_checksum(results)))
     header, line = as_text(tables(run)).splitlines()[1:3]
     assert "valid bits/character" in header
     assert "test bits" not in header
@@ -123,7 +125,7 @@ def test_bits_of_characters_need_no_test_and_no_option(tmp_path: Path):
 def test_perplexity_per_word_stands_beside_that_of_pieces(tmp_path: Path):
     run = keep(tmp_path / "a", 8.0)
     results = json.loads((run / "results.json").read_text()) | {"perplexity_per_word": {"valid": 64.25, "test": None}}
-    (run / "results.json").write_text(json.dumps(results))
+    (run / "results.json").write_text(json.dumps(with_checksum(results)))
     header, line = as_text(tables(run)).splitlines()[1:3]
     assert header.split()[5:11] == ["valid", "per", "word", "test", "per", "word"]
     assert line.split()[5:7] == ["64.25", "inf"]
@@ -136,7 +138,7 @@ def test_perplexity_per_word_stands_beside_that_of_pieces(tmp_path: Path):
 def test_a_number_of_parameters_that_is_not_known_is_empty(tmp_path: Path):
     run = keep(tmp_path / "a", 8.0)
     results = json.loads((run / "results.json").read_text())
-    (run / "results.json").write_text(json.dumps(results | {"parameters": None}))
+    (run / "results.json").write_text(json.dumps(with_checksum(results | {"parameters": None})))
     (row,) = csv.DictReader(as_csv(tables(run)).decode().splitlines())
     assert row["parameters"] == ""
     assert json.loads(as_json(tables(run), {}))["runs"][0]["parameters"] is None
@@ -156,7 +158,7 @@ def test_runs_of_other_texts_parents_or_precisions_are_no_repetitions(tmp_path: 
             read[0]["made_from"] = {"trainer.from": {"parent": "abc"}}
         else:
             read["precision"] = "bfloat16"
-        file.write_text(json.dumps(read))
+        file.write_text(json.dumps([with_checksum(read[0])] if isinstance(read, list) else with_checksum(read)))
     (group,) = tables(*runs)
     assert [len(row.entries) for row in group.rows] == [2, 2]
     assert [row.spread["valid"] for row in group.rows] == [pytest.approx(0.5**0.5)] * 2
@@ -217,5 +219,5 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path: Path):
     entries, others = collect([good, unfinished, damaged, tmp_path])
     assert [entry.folder for entry in entries] == [good]
     assert others[unfinished] == "unfinished"
-    assert "provenance.json: says nothing of a corpus" in others[damaged]
+    assert "provenance.json: not as the run wrote it" in others[damaged]
     assert "not a run directory" in others[tmp_path]
