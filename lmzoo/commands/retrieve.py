@@ -1,26 +1,23 @@
 """Rank documents for queries: ``lmzoo retrieve DOCUMENTS QUERIES``."""
 
 import argparse
-import hashlib
 import itertools
-import json
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from lmzoo.cli.command import CommandParser, check_output, warn
 from lmzoo.commands import COMMANDS
-from lmzoo.core.disk_cache import disk_cached
 from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Size
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
 from lmzoo.retrieval.bm25 import BM25
 from lmzoo.retrieval.evaluation import MEASURES, cross_validated, judged_queries, measured
-from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_prior, read_records, run_lines
+from lmzoo.retrieval.formats import Judgements, Ranking, read_judgements, read_records, run_lines
 from lmzoo.retrieval.index import Index
 from lmzoo.retrieval.likelihood import RankingOptions, ranked, score
 
@@ -35,9 +32,6 @@ OPTIONS = {
 }
 """The `RankingOptions`, which may have several values: the default of each, and what it is."""
 
-VERSION = 2
-"""A part of the key of the index on disk. Raise it with every change of `analysis` or `Index.packed`."""
-
 
 def main() -> int:
     """The command: returns its exit code."""
@@ -46,7 +40,7 @@ def main() -> int:
     bm25 = BM25(*arguments.bm25) if arguments.bm25 else None
     judgements = read_judgements(arguments.qrels) if arguments.qrels else {}
     index, queries = _read(arguments, judgements)
-    prior = _prior(arguments.prior, index)
+    prior = np.log(np.maximum(index.lengths, 1)) if arguments.prior == "length" else np.zeros(len(index.names))
     judged = judged_queries(judgements, queries) if judgements else []
     if len(grid) > 1 and arguments.folds > len(judged):
         raise UserError(f"--folds: there are {len(judged)} judged queries", "ask for fewer")
@@ -80,7 +74,7 @@ def main() -> int:
 def _grid(arguments: argparse.Namespace) -> list[RankingOptions]:
     """Every combination of the values asked for; a UserError for what the command line has wrong."""
     if arguments.run:
-        files = (arguments.documents, arguments.queries, arguments.qrels, arguments.prior, arguments.stop)
+        files = (arguments.documents, arguments.queries, arguments.qrels, arguments.stop)
         check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
     grid = [RankingOptions(*values) for values in itertools.product(*(getattr(arguments, name) for name in OPTIONS))]
     if arguments.bm25 and (
@@ -97,22 +91,13 @@ def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index
     stop = frozenset() if arguments.stop == "none" else read_stop_words(Path(arguments.stop))
     words = analysis(stop, stemmer(arguments.stem))
     queries = read_records(arguments.queries, judged)
-    index = Index.unpacked(_packed(arguments.documents, [sorted(stop), arguments.stem], words))
+    index = Index({name: words(text) for name, text in read_records(arguments.documents).items()})
     if not len(index.tokens):
         unstopped = analysis((), str)
         if not any(map(unstopped, read_records(arguments.documents).values())):
             raise UserError(f"{arguments.documents}: no document has a word")
         raise UserError(f"{arguments.documents}: has stop words alone", "ask for --stop none")
     return index, {name: index.numbers(words(text)) for name, text in queries.items()}
-
-
-def _packed(file: Path, options: list[Any], words: Callable[[str], list[str]]) -> memoryview:
-    """The index of a file's documents, whose texts then leave the memory."""
-    documents, digest = read_records(file), hashlib.sha256()
-    for record in documents.items():
-        digest.update(json.dumps(record).encode())
-    key = json.dumps([VERSION, *options, digest.hexdigest()]).encode()
-    return disk_cached("index", key, lambda: Index.of({name: words(text) for name, text in documents.items()}).packed())
 
 
 def _left_out(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:
@@ -150,21 +135,13 @@ def _parser() -> argparse.ArgumentParser:
         )  # fmt: skip
     about = "rank by BM25, not by a likelihood, such as 1.2 0.75"
     parser.add_argument("--bm25", type=float, nargs=2, metavar=("K1", "B"), help=about)
-    parser.add_argument("--prior", default="uniform", help="p(d): uniform, length, or a file of lines 'NAME WEIGHT'")
+    about = "p(d): uniform (the default), or by length"
+    parser.add_argument("--prior", default="uniform", choices=("uniform", "length"), help=about)
     parser.add_argument("--stop", default=str(STOP_WORDS), help="file of stop words, or none (default: 318 of English)")
     parser.add_argument("--stem", default="porter", help="a stemmer of Snowball, or none (default: porter)")
     parser.add_number("--depth", Size, "documents for each query", 1000)
     parser.add_number("--folds", Annotated[int, Bounds(low=2, high=2**31 - 1)], "of cross-validation", 5)
     return parser
-
-
-def _prior(name: str, index: Index) -> np.ndarray:
-    """(N,) log p(d) + const."""
-    if name == "uniform":
-        return np.zeros(len(index.names))
-    if name == "length":
-        return np.log(np.maximum(index.lengths, 1))
-    return np.array(read_prior(Path(name), index.names))
 
 
 def _chosen(

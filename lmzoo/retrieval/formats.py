@@ -7,9 +7,8 @@ Documents and queries have the same three formats, told apart by their beginning
 
 import json
 import logging
-import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from lmzoo.core.errors import UserError, printable, shortened
@@ -79,12 +78,7 @@ def _smart(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, str,
                 field = line[1]
             elif field in ("T", "W"):
                 kept.append(line)
-        yield number, _number(name), " ".join(kept)  # 004 is 4 in judgements
-
-
-def _number(name: str) -> str:
-    """A name that is a number without zeros before it."""
-    return re.sub(r"^0+(?=[0-9]+$)", "", name)
+        yield number, re.sub(r"^0+(?=[0-9]+$)", "", name), " ".join(kept)  # 004 is 4 in judgements
 
 
 def _json_lines(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
@@ -120,8 +114,7 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
     A line is TREC's ``QUERY 0 DOCUMENT GRADE``, or BEIR's ``QUERY DOCUMENT GRADE``; a line of headings may come first.
     Cranfield's lines look like BEIR's, but the third column is a code: 1 is the best, 4 the last that is relevant, 5 of
     no interest. 1 to 4 count as grade 1. Codes are known by what Cranfield has and BEIR has not: blanks as separators,
-    no headings, −1, no 0, nothing above 5. Which of the two was read is logged where they differ. Where all lines are
-    ``QUERY DOCUMENT 0 0``, as CACM and CISI have them, each document is relevant, and numbers lose zeros before them.
+    no headings, −1, no 0, nothing above 5. Which of the two was read is logged where they differ.
 
     Raises: UserError for another line, for a document that has two grades for a query, and where nothing is relevant.
     """
@@ -129,11 +122,8 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
     headed = re.fullmatch(HEADINGS, " ".join(lines[0][1].split()).lower()) is not None
     grades: dict[tuple[str, str], int] = {}
     width = len(lines[0][1].split())
-    listed = all(re.fullmatch(r"\s*\S+\s+0*[1-9]\d*\s+0\s+0(\.0+)?\s*", line) for _, line in lines)
     for number, line in lines[headed:]:
         columns = line.split()
-        if listed:
-            columns = [_number(columns[0]), "0", _number(columns[1]), "1"]
         if len(columns) != width or width not in (3, 4) or not re.fullmatch(r"[-+]?[0-9]{1,6}", columns[-1]):
             raise UserError(
                 f"{path}, line {number}: neither 'QUERY 0 DOCUMENT GRADE' nor 'QUERY DOCUMENT GRADE'",
@@ -160,25 +150,6 @@ def read_judgements(path: Path) -> dict[str, dict[str, int]]:
     if not any(grade for grades in found.values() for grade in grades.values()):
         raise UserError(f"{path}: no document is relevant", "the last column must have a grade above 0")
     return found
-
-
-def read_prior(path: Path, names: Iterable[str]) -> list[float]:
-    """log p(d) + const of each document, from lines ``NAME WEIGHT``, a positive number for each."""
-    weights: dict[str, float] = {}
-    for number, line in _filled(path):
-        try:
-            name, text = line.split()
-            weight = math.log(float(text))
-        except ValueError:
-            raise UserError(f"{path}, line {number}: not 'NAME WEIGHT' with a positive weight") from None
-        if not math.isfinite(weight):
-            raise UserError(f"{path}, line {number}: the weight must be finite")
-        if weights.setdefault(name, weight) != weight:
-            raise UserError(f"{path}, line {number}: another weight of {printable(shortened(name))} than before")
-    names = list(names)
-    if missing := [name for name in names if name not in weights]:
-        raise UserError(f"{path}: no weight for document {printable(shortened(missing[0]))}", "give each a line")
-    return [weights[name] for name in names]
 
 
 def run_lines(rankings: Mapping[str, Ranking]) -> str:

@@ -123,7 +123,7 @@ def documents() -> tuple[list[list[str]], list[list[str]]]:
 
 def retrieved() -> Job:
     texts, queries = documents()
-    index = Index.of({str(number): text for number, text in enumerate(texts)})
+    index = Index({str(number): text for number, text in enumerate(texts)})
     numbers, prior = [index.numbers(query) for query in queries], np.zeros(DOCUMENTS)
     return lambda: [ranked(index, score(index, query, OPTIONS, prior), DEPTH) for query in numbers], QUERIES
 

@@ -1,4 +1,3 @@
-import mmap
 import os
 import re
 from pathlib import Path
@@ -11,13 +10,11 @@ from command_line import command
 from lmzoo.commands.retrieve import main
 from lmzoo.retrieval.analysis import STOP_WORDS, analysis, read_stop_words, stemmer
 from lmzoo.retrieval.formats import read_judgements, read_records
-from lmzoo.retrieval.index import Index
 
 FILES = {
     "docs": "d1\tthe wings of a plane\nd2\tflow over a wing , flow\nd3\tof the\nd4\theat\nd5\tflowing heat and heat\n",
     "queries": "q1\tthe wing flows\nq2\theat\nq3\tnever\n",
     "qrels": "q1 0 d1 1\nq2 0 d4 1\n",
-    "prior": "d1 1000\nd2 1\nd3 1\nd4 1\nd5 1\n",
 }
 
 
@@ -45,7 +42,6 @@ def test_a_run_is_printed():
     [
         (["--mu", "1"], "q2", ["d4", "d5"]),
         (["--mu", "0", "--lambda", "0.5"], "q2", ["d4", "d5"]),
-        (["--prior", "prior"], "q1", ["d1", "d2", "d5"]),
         (["--mu", "1", "--prior", "length"], "q2", ["d5", "d4"]),
         (["--stem", "none"], "q1", ["d2"]),
         (["--stem", "none", "--stop", "none"], "q1", ["d2", "d3", "d1"]),
@@ -61,43 +57,6 @@ def test_options_have_an_effect(options: list[str], query: str, ranking: list[st
     done = command("docs", "queries", *options, main=main)
     assert documents(done.out, query)[: len(ranking)] == ranking, done
     assert "--feedback" in options or len(documents(done.out, query)) == len(ranking)
-
-
-@pytest.mark.usefixtures("files")
-def test_an_index_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("LMZOO_CACHE", str(tmp_path / "cache"))
-    build, built = Index.of, []
-    monkeypatch.setattr(Index, "of", lambda texts: built.append(texts) or build(texts))
-    plain = command("docs", "queries", "--order", "2", main=main).out
-    assert command("docs", "queries", "--order", "2", main=main).out == plain
-    assert len(built) == 1
-    for change in (["--stem", "none"], ["--stop", "none"]):
-        assert command("docs", "queries", *change, main=main).out != plain
-    Path("docs").write_text(FILES["docs"].replace("heat", "wings"))
-    assert command("docs", "queries", main=main).out != plain
-    assert len(built) == 4
-    Path("docs").write_text(FILES["docs"])
-    for end, times in ((-3, 5), (0, 6)):
-        for file in (tmp_path / "cache").iterdir():
-            file.write_bytes(file.read_bytes()[:end])
-        assert command("docs", "queries", "--order", "2", main=main).out == plain
-        assert len(built) == times
-
-
-@pytest.mark.usefixtures("files")
-def test_a_later_start_maps_the_index_and_sorts_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("LMZOO_CACHE", str(tmp_path / "cache"))
-    indexes, files, unpack = [], [], Index.unpacked
-    monkeypatch.setattr(
-        Index, "unpacked", lambda data: files.append(data) or indexes.append(unpack(data)) or indexes[-1]
-    )
-    for _ in range(2):
-        assert command("docs", "queries", main=main).code == 0
-    index, file = indexes[1], files[1]
-    assert isinstance(file.obj, mmap.mmap)
-    for part in (index.tokens, *index.postings(0)):
-        assert np.shares_memory(part, np.frombuffer(file, np.uint8))
-    assert not {"_places", "_document"}.intersection(vars(index))
 
 
 def test_judged_runs_have_figures(files: Path):
@@ -176,10 +135,7 @@ def test_settings_are_chosen_by_cross_validation(files: Path):
         (["docs", "queries", "--qrels", "docs"], "docs, line 1: neither 'QUERY 0"),
         (["docs", "docs", "--qrels", "qrels"], "no query has a relevant document"),
         (["docs", "queries", "--stem", "portr"], "--stem portr: no such stemmer; did you mean 'porter'"),
-        (["docs", "queries", "--prior", "absent"], "absent: no such file"),
-        (["docs", "queries", "--prior", "qrels"], "qrels, line 1: not 'NAME WEIGHT'"),
         (["docs", "queries", "--run", "docs"], "docs: is the text to be read"),
-        (["docs", "queries", "--run", "prior", "--prior", "prior"], "prior: is the text to be read"),
         (["docs", "queries", "--run", "no/run"], "cannot be written"),
         (["stop", "queries"], "stop: has stop words alone; ask for --stop none"),
         (["blank", "queries"], "blank: no document has a word"),

@@ -15,7 +15,7 @@ from lmzoo.retrieval.index import Index
 def test_scores_are_those_of_the_formula(k1: float, b: float):
     draw = random.Random(0)
     texts = {f"d{i}": draw.choices("abcdefgh", weights=range(1, 9), k=draw.randint(0, 12)) for i in range(40)}
-    index, mean = Index.of(texts), sum(map(len, texts.values())) / len(texts)
+    index, mean = Index(texts), sum(map(len, texts.values())) / len(texts)
     for query in ("ab", "aah", "h", "cdeh"):
         expected = []
         for text in texts.values():

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lmzoo.core.errors import UserError
-from lmzoo.retrieval.formats import read_judgements, read_prior, read_records, run_lines
+from lmzoo.retrieval.formats import read_judgements, read_records, run_lines
 
 
 def file(folder: Path, text: str) -> Path:
@@ -99,8 +99,6 @@ GRADED = {"1": {"184": 2, "13": 4, "5": 1}}
         ("1 184 2\n1 13 4\n1 5 1\n", GRADED, "grades, the largest the best"),
         ("1 184 2\n1 13 4\n1 5 1\n1 6 -1\n2 6 0\n", GRADED | {"2": {"6": 0}}, "grades, the largest the best"),
         ("1 184 1\n1 13 1\n1 13 1\n", CRANFIELD, ""),
-        ("01 0184  0 0\n01 0013  0 0\n12 3204  0 0\n", CRANFIELD | {"12": {"3204": 1}}, ""),  # as of CACM
-        ("     1    184\t0\t0.000000\n     1     13\t0\t0.000000\n", CRANFIELD, ""),  # as of CISI
     ],
 )
 def test_grades_are_grades_and_codes_of_cranfield_are_none(
@@ -120,7 +118,7 @@ def test_grades_are_grades_and_codes_of_cranfield_are_none(
         ("query-id corpus-id score\nq d x\n", "line 2: neither"),
         ("q d 1\nquery-id corpus-id score\n", "line 2: neither"),
         ("q 0 d 0\n", "no document is relevant"),
-        ("1 0 0 0\n", "no document is relevant"),
+        ("01 0184  0 0\n01 0013  0 0\n", "no document is relevant"),  # as of CACM
         ("1 184 0 0\n1 13 0 0.5\n", "line 2: neither"),
         ("1 0 184 1 x\n", "line 1: neither"),
         ("query-id corpus-id score\n", "no document is relevant"),
@@ -131,19 +129,6 @@ def test_grades_are_grades_and_codes_of_cranfield_are_none(
 def test_wrong_judgements_are_refused(tmp_path: Path, text: str, message: str):
     with pytest.raises(UserError, match=message):
         read_judgements(file(tmp_path, text))
-
-
-def test_a_prior_has_a_weight_for_each_document(tmp_path: Path):
-    assert read_prior(file(tmp_path, "b 1\nc 3\n\na 2.718281828459045\n"), ["a", "b"]) == [1.0, 0.0]
-    for text, message in [
-        ("a 1\nb 0\n", "line 2: not"),
-        ("a 1 2\n", "line 1: not"),
-        ("a inf\n", "must be finite"),
-        ("a 1\n", "no weight for document b"),
-        ("a 1\nb 1\na 2\n", "line 3: another weight of a"),
-    ]:
-        with pytest.raises(UserError, match=message):
-            read_prior(file(tmp_path, text), ["a", "b"])
 
 
 def test_a_run_has_ranks_from_one():

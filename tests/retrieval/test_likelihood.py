@@ -26,8 +26,7 @@ def texts() -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def index(texts: list[list[str]]) -> Index:
-    built = Index.of({f"d{number}": text for number, text in enumerate(texts)})
-    return Index.unpacked(memoryview(built.packed()))
+    return Index({f"d{number}": text for number, text in enumerate(texts)})
 
 
 def count(text: list[str], gram: str) -> int:
@@ -69,7 +68,7 @@ def test_unigrams_have_the_dense_formula(index: Index, texts: list[list[str]], m
 def test_documents_that_have_a_word_are_visited_to_the_sum_over_all(mu: float, lam: float):
     draw = random.Random(1)
     words = [str(int(draw.paretovariate(0.7))) for _ in range(3000)]
-    index = Index.of({f"d{i}": words[i * i : (i + 1) ** 2] for i in range(54)} | {"empty": []})
+    index = Index({f"d{i}": words[i * i : (i + 1) ** 2] for i in range(54)} | {"empty": []})
     query = index.numbers(["1", "2", "2", "17", "5"])
     for options in (settings(mu=mu, lambda_=lam), settings(mu=mu + 1, lambda_=lam)):
         expected = sum(np.log(probability(index, [word], options)) for word in query)
@@ -91,7 +90,7 @@ def test_the_first_of_equal_documents_is_ranked_first(index: Index, depth: int):
 
 
 def test_a_ranking_visits_postings_and_sorts_its_first_documents_alone(monkeypatch: pytest.MonkeyPatch):
-    index = Index.of({f"d{i}": ["common", "rare"] if i < 7 else ["common"] for i in range(500)})
+    index = Index({f"d{i}": ["common", "rare"] if i < 7 else ["common"] for i in range(500)})
     query, sizes, sort = index.numbers(["rare", "common"]), [], np.argsort
     monkeypatch.setattr(Index, "count", lambda *_: pytest.fail("all documents are counted"))
     monkeypatch.setattr(np, "argsort", lambda scores, **how: sizes.append(len(scores)) or sort(scores, **how))
@@ -100,7 +99,7 @@ def test_a_ranking_visits_postings_and_sorts_its_first_documents_alone(monkeypat
 
 
 def test_jelinek_mercer_by_hand():
-    index = Index.of({"one": "aab", "two": "b"})
+    index = Index({"one": "aab", "two": "b"})
     found = log_likelihood(index, index.numbers("ab"), settings(mu=0.0, lambda_=0.25))
     one = (0.75 * 2 / 3 + 0.25 * 2 / 4) * (0.75 * 1 / 3 + 0.25 * 2 / 4)
     two = (0.75 * 0 / 1 + 0.25 * 2 / 4) * (0.75 * 1 / 1 + 0.25 * 2 / 4)
@@ -108,7 +107,7 @@ def test_jelinek_mercer_by_hand():
 
 
 def test_trigrams_by_hand():
-    index = Index.of({"one": "abcabab", "two": "c"})
+    index = Index({"one": "abcabab", "two": "c"})
     a, b, c = ((n + 2 * m / 8) / (7 + 2) for n, m in ((3, 3), (3, 3), (1, 2)))  # p(w|one) with μ = 2
     b_a = (3 + 10 * b) / (3 + 10)
     c_b = (1 + 10 * c) / (2 + 10)  # the last b has no word after it
