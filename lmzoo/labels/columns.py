@@ -40,7 +40,7 @@ class ColumnText(LabelledText):
 
     Args:
         name: that of the file, where ``path`` does not tell it.
-        train: the layout of train; None for train itself, and where a run does not tell it.
+        train: the layout of train; None for train itself.
         labelled: whether the column of labels is needed. A text without it, which may end before it, must be like train
             in all else, too.
         is_label: whether a label shows by itself that it is one.
@@ -226,15 +226,12 @@ class ColumnText(LabelledText):
             raise self._wrong(number, unlike, WORD_A_LINE)
 
     def _check_unlabelled(self) -> None:
-        """Test that what stands in the column of labels, if it is there, are no words of a sentence a line."""
+        """Refuse words of a sentence a line in the column of labels."""
         label = self.columns.label
-        if label >= self.width or self.parted == "CoNLL-U":
+        if label >= self.width or self.parted == "CoNLL-U" or not self.train:
             return
         words = [number for row in self.rows for number in row]
-        if self.train:
-            strangers = [n for n in words if is_stranger(self._fields(n)[label].strip(), self.train.labels)]
-        else:  # a run that does not tell what it learnt from
-            strangers = words if len(words) == len(self.rows) and self.width > label + 1 else []
+        strangers = [n for n in words if is_stranger(self._fields(n)[label].strip(), self.train.labels)]
         if 2 * len(strangers) > len(words):
             word = shortened(self._fields(strangers[0])[label], 40)
             unknown = f"has '{word}' for a label, which the run has not learnt"

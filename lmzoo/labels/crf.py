@@ -125,7 +125,7 @@ class Crf(LexicalChain):
         return {"steps": torch.tensor(self.steps), "small": torch.tensor(self.small), **self.search.state_dict()}
 
     def resume(self, progress: Mapping[str, Tensor]) -> None:
-        self.steps, self.small = int(progress["steps"]), int(progress.get("small", 0))
+        self.steps, self.small = int(progress["steps"]), int(progress["small"])
         self.search.load_state_dict(progress)
         self._be(self.search.point.x)
 

@@ -88,7 +88,7 @@ class WordEncoder:
 
     @classmethod
     def from_state(cls, name: str, state: Mapping[str, Tensor]) -> "WordEncoder":
-        """The one that had this `state_dict`."""
+        """The encoder that had this `state_dict`."""
         options, words = json.loads(unpacked(state["options"])[0]), unpacked(state["words"])
         weights = under("weights.", state)
 
