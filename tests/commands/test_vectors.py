@@ -152,11 +152,6 @@ def test_neighbours_and_measures_are_in_one_table_of_all_vectors(ppmi: str):
         (["method=ppmi", "method.dim=0"], "method.dim=0: must be at least 1"),
         (["method=ppmi", "method.dim=21"], "method.dim=21: the text has only 14 such words"),
         (["method=ppmi", "method.min_count=1000"], "method.min_count=1000: fewer than two words"),
-        (
-            ["method=lsa", "method.documents=files"],
-            "method.documents=files: the training text of markov is not of several",
-        ),
-        (["method=lsa", "method.documents=pages"], "method.documents=pages: must be one of lines, paragraphs, files"),
         (["method=type"], "method=type needs method.run=FOLDER"),
         (["method=type", "method.run=none"], "method.run: none: not a run directory"),
     ],

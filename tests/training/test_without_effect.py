@@ -54,7 +54,7 @@ LINES = {
 OTHERS = {
     "skipgram": ("vectors", ["corpus=text", "corpus.train=words.txt", "method.dim=4", "method.negative=0",
                              "method.epochs=1", "method.min_count=1"]),
-    "lsa": ("vectors", ["corpus=text", "corpus.train=[words.txt,more.txt]", "method=lsa", "method.documents=files",
+    "lsa": ("vectors", ["corpus=text", "corpus.train=[words.txt,more.txt]", "method=lsa",
                         "method.min_count=1", "method.dim=2"]),
     "crf": ("label", ["task=pos", "task.train=pos.txt", "task.test=pos.txt", "labeller=crf"]),
     "birnn": ("label", ["task=pos", "task.train=pos.txt", "task.test=pos.txt", "labeller=birnn", "labeller.epochs=1",

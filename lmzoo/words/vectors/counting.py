@@ -2,21 +2,18 @@
 
 import math
 from abc import abstractmethod
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
-from lmzoo.core.options import Bounds, Idle, NonNegative, Size, configured
+from lmzoo.core.options import Bounds, NonNegative, Size, configured
 from lmzoo.corpus import EOS_ID, Corpus
 from lmzoo.numerics.sparse import coo
 from lmzoo.numerics.svd import truncated_svd
 from lmzoo.words.vectors.cooccurrence import Cooccurrences, Weighting
 from lmzoo.words.vectors.method import Method, MethodOptions, methods
-
-Documents = Literal["lines", "paragraphs", "files"]
-Together = Annotated[Size, Idle(("method.documents", "files"))]
 
 
 class FactorisedOptions(MethodOptions):
@@ -127,10 +124,8 @@ class LSAOptions(FactorisedOptions):
 
     dim: Size = 300
     eigenvalue: NonNegative = 1
-    documents: Documents = "lines"
-    """what a document is made of: lines, paragraphs, which empty lines part, or a file of train."""
-    together: Together = 20
-    """how many lines or paragraphs that follow each other are one document."""
+    together: Size = 20
+    """how many lines that follow each other are one document."""
 
 
 @methods.register("lsa")
@@ -144,27 +139,11 @@ class LSA(Factorised):
     @configured(LSAOptions)
     def __init__(self, options: LSAOptions):
         super().__init__(**options.inherited(FactorisedOptions))
-        self.documents, self.together = options.documents, options.together
-
-    def start(self, corpus: Corpus, seed: int) -> None:
-        if self.documents == "files" and len(corpus.files) < 2:
-            raise UserError(
-                f"method.documents=files: the training text of {corpus.name} is not of several files",
-                "name them, such as corpus=text 'corpus.train=texts/*.txt', or take method.documents=lines",
-            )
-        super().start(corpus, seed)
-
-    def documents_of(self, train: Tensor) -> Tensor:
-        """(N,) tokens -> (N,) ascending numbers of their documents."""
-        if self.documents == "files":
-            return torch.arange(len(self.corpus.files)).repeat_interleave(torch.tensor(self.corpus.files))
-        ends = train == EOS_ID
-        if self.documents == "paragraphs":
-            ends &= train.roll(1) == EOS_ID
-        return ends.cumsum(0) // self.together
+        self.together = options.together
 
     def counts(self) -> Tensor:
-        document = self.documents_of(self.corpus.splits["train"].cpu())[self.text.places]
+        ends = self.corpus.splits["train"].cpu() == EOS_ID
+        document = (ends.cumsum(0) // self.together)[self.text.places]
         document = document.unique_consecutive(return_inverse=True)[1]  # without those that have no word
         n = int(document[-1]) + 1
         codes, count = torch.unique(self.text.tokens * n + document, return_counts=True)

@@ -2,18 +2,15 @@
 
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from vectors_corpus import corpus_of, two_topics
 
-from lmzoo.core.configs import defaults
-from lmzoo.core.errors import UserError
-from lmzoo.corpus import Corpus, Vocabulary, load_corpus
+from lmzoo.corpus import Corpus, Vocabulary
 from lmzoo.numerics.sparse import coo
-from lmzoo.words.vectors import cooccurrence, counting
+from lmzoo.words.vectors import cooccurrence
 from lmzoo.words.vectors.cooccurrence import Cooccurrences
 from lmzoo.words.vectors.counting import LSA, PPMI, log_entropy, shifted_ppmi
 from lmzoo.words.vectors.text import WordText
@@ -75,15 +72,14 @@ def test_log_entropy_is_that_of_the_formula():
 
 
 @pytest.mark.parametrize(
-    ("documents", "together", "expected"),
+    ("together", "expected"),
     [
-        ("lines", 1, [{"a", "b", "c"}, {"a", "b", "d", "e"}, {"a", "c"}, {"a"}]),
-        ("lines", 2, [{"a", "b", "c"}, {"a", "b", "c", "d", "e"}, {"a"}]),
-        ("paragraphs", 1, [{"a", "b", "c"}, {"a", "b", "c", "d", "e"}]),
+        (1, [{"a", "b", "c"}, {"a", "b", "d", "e"}, {"a", "c"}, {"a"}]),
+        (2, [{"a", "b", "c"}, {"a", "b", "c", "d", "e"}, {"a"}]),
     ],
 )
-def test_documents_are_lines_or_paragraphs(documents, together, expected):
-    method = LSA(dim=2, eigenvalue=1, min_count=1, documents=documents, together=together)
+def test_documents_are_lines(together, expected):
+    method = LSA(dim=2, eigenvalue=1, min_count=1, together=together)
     method.start(corpus_of(LINES, "stream"), 0)
     matrix = method.counts().to_dense()
     indices = method.counts().indices()
@@ -91,34 +87,11 @@ def test_documents_are_lines_or_paragraphs(documents, together, expected):
     assert found == expected
 
 
-def test_documents_are_the_files_of_train(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    files = {"a": "x y x\n\ny z\n", "b": "z z\n", "c": "v\n", "d": "x z\nw"}  # c has no frequent word
-    for name, text in files.items():
-        Path(f"{name}.txt").write_text(text)
-    corpus = load_corpus(defaults("corpus", "text") | {"train": "*.txt", "valid": "a.txt"})
-    expected = Counter((w, n) for n, name in enumerate("abd") for w in files[name].split() if w in "xyz")
-    found = Counter()
-
-    def counted(row: torch.Tensor, column: torch.Tensor, count: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
-        entries = zip(row.tolist(), column.tolist(), count.tolist(), strict=True)
-        found.update({(method.words[w], n): times for w, n, times in entries})
-        assert shape == (3, 3)
-        return torch.empty(0)
-
-    monkeypatch.setattr(counting, "log_entropy", counted)
-    method = LSA(dim=2, eigenvalue=1, min_count=2, documents="files", together=20)
-    method.start(corpus, 0)
-    method.counts()
-    assert found == expected
-    with pytest.raises(UserError, match="the training text of toy is not of several files"):
-        method.start(corpus_of(LINES), 0)
-
-
 @pytest.mark.parametrize(
     "method",
     [
         PPMI(dim=2, eigenvalue=0.5, min_count=1, window=2, weighting="flat", smoothing=0.75, shift=1),
-        LSA(dim=2, eigenvalue=1, min_count=1, documents="lines", together=1),
+        LSA(dim=2, eigenvalue=1, min_count=1, together=1),
     ],
 )
 def test_two_topics_are_told_apart(method):
