@@ -2,7 +2,6 @@
 
 import importlib
 import io
-import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -88,8 +87,8 @@ def format_tick(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
-def logarithmic(axes: Any, which: str, most: int = 7, times: bool = False) -> None:
-    """Make the axis x or y logarithmic, with at most ``most`` ticks, each with its number.
+def logarithmic(axes: Any, which: str, times: bool = False) -> None:
+    """Make the axis x or y logarithmic, with a number at each tick.
 
     Call it when all is drawn: the ticks are those of the limits.
 
@@ -100,29 +99,18 @@ def logarithmic(axes: Any, which: str, most: int = 7, times: bool = False) -> No
     axis = getattr(axes, f"{which}axis")
     getattr(axes, f"set_{which}scale")("log")
     low, high = sorted(axis.get_view_interval())
-    ticks = {tick: format_tick(tick) for tick in round_numbers(low, high, most)}
-    if times and len(between := {tick: name for tick, name in TIMES.items() if low <= tick <= high}) > 1:
-        ticks = between
-    axis.set_major_locator(ticker.FixedLocator(list(ticks)))
-    axis.set_major_formatter(ticker.FixedFormatter(list(ticks.values())))
+    between = [tick for tick in TIMES if low <= tick <= high] if times else []
+    fine = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+    steps = fine if high < 4 * low else (1, 1.5, 2, 3, 5, 7) if high < 10 * low else (1, 2, 5)
+    if len(between) > 1:
+        locator, names = ticker.FixedLocator(between), TIMES
+    elif high < 1.5 * low:
+        locator, names = ticker.AutoLocator(), {}
+    else:
+        locator, names = ticker.LogLocator(subs=steps if high < 100 * low else (1,)), {}
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: names.get(value) or format_tick(value)))
     axis.set_minor_locator(ticker.NullLocator())
-
-
-def round_numbers(low: float, high: float, most: int) -> list[float]:
-    """Round numbers from low to high, low above 0, that are about even on a logarithmic scale: up to ``most``."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    choices = [
-        [float(f"{step}e{power}") for power in range(first, last + 1, every) for step in steps]
-        for every, steps in [
-            *((every, (1,)) for every in range(last - first + 1, 0, -1)),
-            (1, (1, 3)), (1, (1, 2, 5)), (1, (1, 1.5, 2, 3, 5, 7)), (1, (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)),
-        ]
-    ]  # fmt: skip
-    if high < 2.5 * low:
-        for step in (float(f"{digit}e{power}") for power in range(last, first - 3, -1) for digit in (5, 2, 1)):
-            choices.append([round(step * n, 12) for n in range(math.ceil(low / step), math.floor(high / step) + 1)])
-    within = [[tick for tick in ticks if low <= tick <= high] for ticks in choices]
-    return max((ticks for ticks in within if len(ticks) <= most), key=len)
 
 
 def heat_map(axes: Any, matrix: np.ndarray, names: Sequence[str], colours: str, most: float, **bar: Any) -> Any:

@@ -103,7 +103,7 @@ def against(
     for cost, run, colour in reversed(known):
         panel.plot(cost, run.perplexity, "o", color=colour)
     panel.margins(x=0.12)
-    logarithmic(panel, "x", 6, times=what == TIME)
+    logarithmic(panel, "x", times=what == TIME)
 
 
 def _drawn(group: Group) -> list[Drawn]:

@@ -140,7 +140,7 @@ def plot(found: dict[tuple[str, int], dict[str, float]], file: Path) -> None:
                 panel.set(title=f"{title}: {kind}", xlabel=axis, ylabel=what)
                 panel.margins(x=0.15, y=0.18)
                 logarithmic(panel, "y")
-                logarithmic(panel, "x", 5)
+                logarithmic(panel, "x")
                 if axis == "ranks":
                     panel.set_xticks(RANKS, [str(n) for n in RANKS])
                 legend(panel, fontsize=6.5)

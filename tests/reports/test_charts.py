@@ -1,37 +1,25 @@
 """What all charts share: ticks, legends, formats."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from lmzoo.core.errors import UserError
-from lmzoo.reports.charts import charts, format_tick, legend, logarithmic, rendered, round_numbers
+from lmzoo.reports.charts import charts, format_tick, legend, logarithmic, rendered
 
 pytest.importorskip("matplotlib")
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "ticks"),
-    [
-        (75, 110, [80, 90, 100, 110]),
-        (40, 300, [50, 70, 100, 150, 200, 300]),
-        (1e3, 1e8, [1e3, 1e4, 1e5, 1e6, 1e7, 1e8]),
-        (80.1, 80.45, [80.1, 80.2, 80.3, 80.4]),
-        (0.6, 7200, [1, 10, 100, 1000]),
-    ],
-)
-def test_ticks_are_round_and_few(low: float, high: float, ticks: list[float]):
-    assert round_numbers(low, high, 7) == ticks
-
-
 @pytest.mark.parametrize("low", [0.003, 0.9, 17, 99, 4_321_000])
 @pytest.mark.parametrize("ratio", [1.02, 1.3, 2.4, 2.6, 9, 1e3, 1e14])
-def test_there_are_always_two_to_seven_ticks(low: float, ratio: float):
-    ticks = round_numbers(low, low * ratio, 7)
-    assert 2 <= len(ticks) <= 7
-    assert low <= ticks[0] < ticks[-1] <= low * ratio
-    assert all(a < b for a, b in pairwise(ticks))
+def test_there_are_always_two_to_eleven_ticks(low: float, ratio: float):
+    with charts("a test") as pyplot:
+        _, axes = pyplot.subplots()
+        axes.plot([low, low * ratio], [1, 1])
+        axes.margins(0)
+        logarithmic(axes, "x")
+        ticks = [tick for tick in axes.get_xticks() if low <= tick <= low * ratio]
+    assert 2 <= len(ticks) <= 11
 
 
 def test_numbers_are_told_shortly():
@@ -47,7 +35,8 @@ def test_an_axis_has_no_powers_and_no_other_ticks():
         logarithmic(axes, "y")
         figure.draw_without_rendering()
         labels = [label.get_text() for label in axes.get_yticklabels(which="both")]
-    assert labels == ["100", "150", "200", "300", "500", "700", "1,000"]
+    assert {"100", "200", "500"} <= set(labels)
+    assert not {"300", "$10^2$"} & set(labels)
 
 
 def test_a_long_name_of_a_legend_is_in_several_lines_and_no_formula():
