@@ -62,6 +62,6 @@ def main() -> int:
         broken += wrong is not None
         mark, reason = ("BROKEN", wrong) if wrong else ("-" if left_out else "ok", left_out)
         print(printable(f"{mark:7} {rule}" + (f": {reason}" if reason else "")), flush=True)
-    told = {0: "no rule is broken", 1: "1 rule is broken"}.get(broken, f"{broken} rules are broken")
-    print(printable(f"{name} on {corpus.name}: {told}"))
+    result = {0: "no rule is broken", 1: "1 rule is broken"}.get(broken, f"{broken} rules are broken")
+    print(printable(f"{name} on {corpus.name}: {result}"))
     return 1 if broken else 0

@@ -89,10 +89,10 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
 
 def _unlike_results(run: Run, split: str, perplexity: float) -> str | None:
     """A warning where a finished run has another perplexity of a split in its results."""
-    kept = perplexities(run.results() or {"perplexity": {}}).get(split, perplexity)
-    if math.isclose(kept, perplexity, rel_tol=ROUNDED):
+    recorded = perplexities(run.results() or {"perplexity": {}}).get(split, perplexity)
+    if math.isclose(recorded, perplexity, rel_tol=ROUNDED):
         return None
-    return f"{run.path}/{RESULTS}: has {kept:.2f}, so a file of the run was changed, or the code since then"
+    return f"{run.path}/{RESULTS}: has {recorded:.2f}, so a file of the run was changed, or the code since then"
 
 
 def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:

@@ -105,7 +105,7 @@ def main() -> int:
     if context == "stream" and not (arguments.context or of_split):
         advice = stream_warning(model, sums.lines, "--context sentence")
         warn(advice and f"warning: {advice}")
-    print(sums.told("bits" if arguments.table else arguments.unit), file=sys.stderr)
+    print(sums.summary("bits" if arguments.table else arguments.unit), file=sys.stderr)
     return 0
 
 
@@ -242,7 +242,7 @@ class Sums:
         self.logprob += float(lines.logprobs.sum())
         self.logprob_of_known += float(lines.logprobs[lines.known].sum())
 
-    def told(self, unit: str) -> str:
+    def summary(self, unit: str) -> str:
         """The line that is printed at the end."""
         nats = UNITS[unit]
         impossible = self.logprob == -math.inf < self.logprob_of_known

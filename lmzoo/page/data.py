@@ -30,7 +30,7 @@ EXPECTED, STATES, EMITTED, AROUND = 3, 3, 5, 5
 """How many: words expected in the place of one, states of a word, words of a state, words on either side of a token."""
 
 TURNING = 0.1
-"""A later word that moves at least this share of a posterior is told."""
+"""The smallest share of a posterior that a later word must move to be shown."""
 
 Ranked = list[tuple[str, float]]
 """Words and how likely, or near, they are; the best first."""

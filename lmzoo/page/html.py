@@ -43,14 +43,18 @@ def cards(drawn: Iterable[str], beside: bool = False) -> str:
     return f'<div class="cards{" side" if beside else ""}">{"".join(drawn)}</div>'
 
 
-def card(name: str, told: str, content: str) -> str:
-    """A run's name, what is told of it, and HTML."""
-    return f'<section class="card"><header><h2>{escape(name)}</h2><span>{told}</span></header>{content}</section>'
+def card(name: str, about: str, content: str) -> str:
+    """A card with the name of a run, a note about it, and HTML."""
+    return f'<section class="card"><header><h2>{escape(name)}</h2><span>{about}</span></header>{content}</section>'
 
 
 def header(zoo: Zoo) -> str:
     """What the page is about, and the runs."""
-    runs, contexts, apart = [], set(), told_apart({name: lm.run.config() for name, lm in zoo.models.items()})
+    runs, contexts, apart = (
+        [],
+        set(),
+        distinguishing_options({name: lm.run.config() for name, lm in zoo.models.items()}),
+    )
     for name, lm in zoo.models.items():
         measured = (lm.results or {}).get("perplexity", {})
         split = next((split for split in ("test", "valid") if split in measured), None)
@@ -62,23 +66,23 @@ def header(zoo: Zoo) -> str:
     for name, vectors in zoo.vectors.items():
         dimensions = vectors.words.matrix.shape[1]
         runs.append((name, f"method={vectors.run.config()['method']['name']}, {dimensions} dimensions"))
-    chips = "".join(f"<li><b>{escape(name)}</b> {escape(told)}</li>" for name, told in runs)
+    chips = "".join(f"<li><b>{escape(name)}</b> {escape(about)}</li>" for name, about in runs)
     mixed = "perplexities with context stream and context sentence cannot be compared"
     notes = "".join(map(note, [*zoo.notes, mixed] if len(contexts) > 1 else zoo.notes))
     words = f"{len(zoo.vocabulary):,} words"
     return f'<h1>lmzoo demo</h1><ul class="runs" aria-label="runs of {words}">{chips}</ul>{notes}'
 
 
-def told_apart(configs: Mapping[str, Configuration]) -> dict[str, str]:
+def distinguishing_options(configs: Mapping[str, Configuration]) -> dict[str, str]:
     """The model of each run, and the options in which it differs from other runs of this model."""
     options = {name: config.result_options for name, config in configs.items()}
-    told = {}
+    about = {}
     for name, own in options.items():
         alike = [other for other in options.values() if other["model.name"] == own["model.name"]]
         short = short_names(own)
         differing = [f"{short[key]}={own[key]}" for key in own if any(other.get(key) != own[key] for other in alike)]
-        told[name] = " ".join([f"model={own['model.name']}", *differing])
-    return told
+        about[name] = " ".join([f"model={own['model.name']}", *differing])
+    return about
 
 
 def lead(text: str) -> str:
@@ -103,9 +107,9 @@ def surprisal(name: str, lines: Sequence[Sequence[data.Token]]) -> str:
     tokens = [token for line in lines for token in line]
     unknown = sum(not token.known for token in tokens)
     bits = sum(token.bits for token in tokens) / len(tokens)
-    told = f"<b>{bits:.2f}</b> bits a word, perplexity {number(data.perplexity(tokens))}"
-    told += f", {unknown} unknown" if unknown else ""
-    return card(name, told, "".join(f'<div class="text" dir="auto">{words(line)}</div>' for line in lines))
+    about = f"<b>{bits:.2f}</b> bits a word, perplexity {number(data.perplexity(tokens))}"
+    about += f", {unknown} unknown" if unknown else ""
+    return card(name, about, "".join(f'<div class="text" dir="auto">{words(line)}</div>' for line in lines))
 
 
 def sampled(name: str, texts: Sequence[data.Sampled]) -> str:
@@ -114,16 +118,16 @@ def sampled(name: str, texts: Sequence[data.Sampled]) -> str:
     for place, text in enumerate(texts, 1):
         bits = sum(token.bits for token in text.tokens) / len(text.tokens)
         label = f"{escape(text.label)}, " if text.label is not None else ""
-        told = f"{label}{bits:.2f} bits a word"
+        about = f"{label}{bits:.2f} bits a word"
         drawn.append(
             f'<li><div class="text" dir="auto">{words([*text.prompt, *text.tokens])}</div>'
-            f"<small>{place}: {told}</small></li>"
+            f"<small>{place}: {about}</small></li>"
         )
     return card(name, "", f'<ol class="samples">{"".join(drawn)}</ol>')
 
 
 def words(tokens: Iterable[data.Token]) -> str:
-    """Words with their colours, and what is told of each where one points at it; a new line after `<eos>`."""
+    """Words with their colours, with a description that shows on hover; a new line after `<eos>`."""
     return "".join(word(token) + ("<br>" if token.word == EOS else "") for token in tokens).removesuffix("<br>")
 
 
@@ -132,16 +136,16 @@ def word(token: data.Token) -> str:
     classes = ["word", *(["unknown"] if not token.known else []), *(["end"] if token.word == EOS else [])]
     if token.p is None:
         return f'<span class="{" ".join([*classes, "given"])}">{escape(character(token.word))}</span> '
-    told = [f"<b>{escape(token.word)}</b>"]
+    about = [f"<b>{escape(token.word)}</b>"]
     if not token.known:
-        told.append(f"<p>unknown to the model, which reads {escape(UNK)}</p>")
-    told.append(f"<p>p = {probability(token.p)}: <b>{number(token.bits)} bits</b></p>")
+        about.append(f"<p>unknown to the model, which reads {escape(UNK)}</p>")
+    about.append(f"<p>p = {probability(token.p)}: <b>{number(token.bits)} bits</b></p>")
     if token.expected:
-        told.append(f"<p>expected here:</p>{bars(token.expected, percent)}")
+        about.append(f"<p>expected here:</p>{bars(token.expected, percent)}")
     heat = min(token.bits, HOT) / HOT
     return (
         f'<span class="{" ".join(classes)}" tabindex="0" style="--heat:{heat:.3f}">{escape(character(token.word))}'
-        f'<span class="tip">{"".join(told)}</span></span> '
+        f'<span class="tip">{"".join(about)}</span></span> '
     )
 
 
@@ -174,10 +178,10 @@ def coming(found: Mapping[str, data.Next], typed: str) -> str:
     most = max((p for own in found.values() for _, p in own.words), default=1.0)
     drawn = []
     for name, own in found.items():
-        told = f"{percent(own.share)} begin with {escape(own.begun)}; of these" if own.begun and own.words else ""
+        about = f"{percent(own.share)} begin with {escape(own.begun)}; of these" if own.begun and own.words else ""
         none = note(f"no word begins so; after a space it is read as {UNK}")
         unknown = note(own.warning) if own.warning else ""
-        drawn.append(card(name, told, unknown + (bars(own.words, percent, most, typed) if own.words else none)))
+        drawn.append(card(name, about, unknown + (bars(own.words, percent, most, typed) if own.words else none)))
     return cards(drawn, beside=True)
 
 

@@ -1,14 +1,14 @@
 () => {
-  // What is told of the word that one points at, touches or reaches by the keyboard: one box within the window.
+  // The description of the word that is pointed at, touched or focused: one box within the window.
   const box = document.createElement("div");
   box.id = "tip-box";
   box.setAttribute("role", "status");
   box.hidden = true;
   document.body.append(box);
-  let told = null;
+  let current = null;
   const tell = (target) => {
-    if (target === told) return;
-    told = target;
+    if (target === current) return;
+    current = target;
     box.hidden = !target;
     if (!target) return;
     box.replaceChildren(...[...target.querySelector(".tip").childNodes].map((node) => node.cloneNode(true)));
@@ -18,9 +18,9 @@
     box.style.left = `${Math.max(8, left)}px`;
     box.style.top = `${below + own.height < window.innerHeight || above < 0 ? below : above}px`;
   };
-  const told_by = (event) => event.target.closest?.(".word[tabindex], .segment[tabindex]");
-  document.addEventListener("pointerover", (event) => tell(told_by(event)));
-  document.addEventListener("focusin", (event) => tell(told_by(event)));
+  const described = (event) => event.target.closest?.(".word[tabindex], .segment[tabindex]");
+  document.addEventListener("pointerover", (event) => tell(described(event)));
+  document.addEventListener("focusin", (event) => tell(described(event)));
   document.addEventListener("focusout", () => tell(null));
   document.addEventListener("scroll", () => tell(null), true);
   document.addEventListener("keydown", (event) => event.key === "Escape" && tell(null));
@@ -30,8 +30,8 @@
     const button = event.target.closest?.("button[data-type-into]");
     const field = button && document.querySelector(`#${button.dataset.typeInto} textarea, #${button.dataset.typeInto} input`);
     if (!field) return;
-    const kept = field.value.replace(/\S+$/, "");
-    field.value = `${kept}${button.dataset.word} `;
+    const before = field.value.replace(/\S+$/, "");
+    field.value = `${before}${button.dataset.word} `;
     field.dispatchEvent(new Event("input", { bubbles: true }));
     field.focus();
   });

@@ -1,1 +1,1 @@
-"""What is told of runs: tables that compare them, plots, maps of word vectors, TensorBoard."""
+"""Reports of runs: tables that compare them, plots, cards, maps of word vectors, TensorBoard."""

@@ -105,16 +105,16 @@ def relevance_model(index: Index, scores: np.ndarray, documents: int, terms: int
     Args:
         scores: (N,) log p(q|d) p(d) + const; -inf for documents to leave out.
         documents: how many count, the best.
-        terms: how many words are kept; their probabilities sum to 1.
+        terms: how many words the model has; their probabilities sum to 1.
     """
     best = _best(scores, documents)
     weights = np.exp(scores[best] - scores[best].max(initial=-np.inf))
     p = np.zeros(len(index.words))
     for text, weight in zip(map(index.text, best), weights / weights.sum(), strict=True):
         p += np.bincount(text, minlength=len(p)) * weight / len(text)
-    kept = np.argsort(-p, kind="stable")[:terms]
-    kept = kept[p[kept] > 0]
-    return dict(zip(kept.tolist(), (p[kept] / p[kept].sum()).tolist(), strict=True))
+    likeliest = np.argsort(-p, kind="stable")[:terms]
+    likeliest = likeliest[p[likeliest] > 0]
+    return dict(zip(likeliest.tolist(), (p[likeliest] / p[likeliest].sum()).tolist(), strict=True))
 
 
 def score(index: Index, query: Sequence[int], options: RankingOptions, prior: np.ndarray) -> np.ndarray:

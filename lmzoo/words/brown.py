@@ -173,7 +173,7 @@ def average_mutual_information(tokens: Tensor, cluster: Tensor) -> float:
 
 
 def cached_brown_clusters(tokens: Tensor, vocabulary_size: int, clusters: int, option: str = "clusters") -> Tensor:
-    """`brown_clusters`, kept on disk as `disk_cached` does."""
+    """`brown_clusters`, cached on disk by `disk_cached`."""
     tokens = tokens.long()  # words times words exceed int32
     key = f"{VERSION} {vocabulary_size} {clusters} ".encode() + tokens.cpu().numpy().tobytes()
 

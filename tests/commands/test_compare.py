@@ -49,7 +49,7 @@ def test_files_are_written_and_unfinished_runs_named(runs: list[str], text: list
     options = {row["runs"][0]: row["options"] for row in json.loads(Path("more.json").read_text())["runs"]}
     assert {"trainer.epochs", "optimizer.lr"} <= options["more"].keys()
     steps = {key for key in options[runs[0]] if key.startswith(("trainer", "optimizer"))}
-    assert steps == {"trainer.first_tokens"}  # n-grams take none
+    assert steps == {"trainer.first_tokens", "trainer.from"}  # n-grams take none
     assert len(Path("a.csv").read_text().splitlines()) == 3
     assert "is a part of the run" in look(*runs, "--csv", f"{runs[0]}/results.json").refused()
 

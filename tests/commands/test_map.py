@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from command_line import TEXT, command, edit
+from command_line import TEXT, command, edit, put
 
 from lmzoo.commands import map as map_command
 from lmzoo.commands import vectors
 from lmzoo.core.errors import UserError
+from lmzoo.core.files import sha256
 from lmzoo.reports.map import Map, tsne
 
 
@@ -140,7 +141,7 @@ def test_a_word_that_the_text_does_not_have_is_told(run: str, tmp_path: Path):
     other = Path(shutil.copytree(run, tmp_path / "other"))
     data = (other / "vectors.bin").read_bytes()
     (other / "vectors.bin").write_bytes(data.replace(b"w3 ", b"zz ", 1))
-    edit(other / "results.json", lambda results: None)  # without the checksum of the vectors
+    edit(other / "results.json", put("files", "vectors.bin", value=sha256((other / "vectors.bin").read_bytes())))
     line = command(str(other), main=map_command.main).refused()
     assert f"{other}/vectors.bin: 'zz' is no word of corpus" in line
 

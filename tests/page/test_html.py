@@ -5,7 +5,6 @@ import math
 import re
 from html import unescape
 from html.parser import HTMLParser
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from lmzoo.page import data, html
 from lmzoo.page.zoo import Zoo
 from lmzoo.reports.map import Map
+from lmzoo.runs.configuration import Configuration
 
 EVIL = "<script>alert(1)</script>\"'&lt;${alert(1)}{{value}}`\\\x1b[31m\u202e"
 """A word of a stranger's vocabulary."""
@@ -144,10 +144,14 @@ def test_perplexities_of_stream_and_sentence_runs_are_told_apart(zoo: Zoo, monke
 
 
 def test_runs_of_one_model_are_told_apart_by_their_options():
-    def config(model: str, hidden: int, lr: float) -> dict[str, Any]:
-        return {"model": {"name": model, "hidden": hidden}, "optimizer": {"lr": lr}, "run_dir": f"{model}-{hidden}"}
+    def config(model: str, hidden: int, lr: float) -> Configuration:
+        corpus = {"name": "text", "context": "stream"}
+        return Configuration({"model": {"name": model, "hidden": hidden}, "optimizer": {"lr": lr}, "corpus": corpus,
+                              "run_dir": f"{model}-{hidden}"})  # fmt: skip
 
-    told = html.told_apart({"a": config("lstm", 32, 0.1), "b": config("lstm", 64, 0.1), "c": config("rnn", 16, 0.2)})
+    told = html.distinguishing_options(
+        {"a": config("lstm", 32, 0.1), "b": config("lstm", 64, 0.1), "c": config("rnn", 16, 0.2)}
+    )
     assert told == {"a": "model=lstm hidden=32", "b": "model=lstm hidden=64", "c": "model=rnn"}
 
 

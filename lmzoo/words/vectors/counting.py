@@ -67,9 +67,9 @@ def shifted_ppmi(counts: Cooccurrences, smoothing: float, shift: float) -> Tenso
     context = of_word**smoothing
     pmi = counts.weight.double().log()
     pmi += (context.sum().log() - context.log())[counts.column] - of_word.log()[counts.row] - math.log(shift)
-    kept = (pmi > 0).nonzero()[:, 0]
+    positive = (pmi > 0).nonzero()[:, 0]
     shape = (counts.size, counts.size)
-    return coo(counts.row[kept], counts.column[kept], pmi[kept].float(), shape)
+    return coo(counts.row[positive], counts.column[positive], pmi[positive].float(), shape)
 
 
 class PPMIOptions(FactorisedOptions):

@@ -154,8 +154,8 @@ def _without_repeats(vectors: WordVectors, file: Path) -> WordVectors:
         others = f", and {pluralize(more, 'other word')} later" if more else ""
         log.warning("%s, vector %s: '%s' is there again%s; the first vector of a word counts",
                     file, f"{repeated[0] + 1:,}", word, others)  # fmt: skip
-    kept = sorted(rows.values())
-    return dataclasses.replace(vectors, words=[vectors.words[row] for row in kept], matrix=vectors.matrix[kept])
+    firsts = sorted(rows.values())
+    return dataclasses.replace(vectors, words=[vectors.words[row] for row in firsts], matrix=vectors.matrix[firsts])
 
 
 def _numeric(line: bytes, width: int) -> bool:

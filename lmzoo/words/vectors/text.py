@@ -37,10 +37,10 @@ class WordText:
         """The words that ``corpus.splits["train"]`` has ``min_count`` times or more; a UserError for fewer than two."""
         read = corpus.splits["train"].cpu()
         counts = read.bincount(minlength=len(corpus.vocabulary))
-        kept = counts >= min_count
-        kept[EOS_ID] = False
+        frequent = counts >= min_count
+        frequent[EOS_ID] = False
         order = counts.argsort(descending=True, stable=True)
-        order = order[kept[order]]
+        order = order[frequent[order]]
         if len(order) < 2:
             raise UserError(
                 f"method.min_count={min_count}: fewer than two words of the text occur so often", "lower it"
