@@ -71,10 +71,15 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     if ours:
         arguments.overrides[:0] = model_of_source(arguments.overrides, folders)
         check_choices(arguments.overrides, config_name, arguments.multirun, folders)
-        if arguments.multirun or arguments.help or any(given[0] in "+~" for given in arguments.overrides):
+        if arguments.multirun or any(given[0] in "+~" for given in arguments.overrides):
             check_keys(arguments.overrides, config_name, folders)
     if arguments.help:
-        print(help_text(config_name, about, composed(config_name, arguments.overrides, folders), folders))
+        try:
+            config = composed(config_name, arguments.overrides, folders)
+        except UserError:
+            check_keys(arguments.overrides, config_name, folders)
+            raise
+        print(help_text(config_name, about, config, folders))
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
     along = _swept_along(arguments.overrides) if arguments.multirun else {}

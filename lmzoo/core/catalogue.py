@@ -97,10 +97,15 @@ def _text(file: Path) -> str:
 
 
 @functools.cache
+def _statements(file: Path) -> list[ast.stmt]:
+    return ast.parse(_text(file)).body
+
+
+@functools.cache
 def _registered(file: Path) -> dict[str, dict[str, Entry]]:
     """The entries of a file by group and name."""
     found: dict[str, dict[str, Entry]] = {}
-    for node in ast.parse(_text(file)).body if ".register(" in _text(file) else ():
+    for node in _statements(file) if ".register(" in _text(file) else ():
         for decorator in getattr(node, "decorator_list", ()):
             match decorator:
                 case ast.Call(ast.Attribute(registry, "register"), [ast.Constant(str(name))], own):
@@ -121,7 +126,7 @@ def _registered(file: Path) -> dict[str, dict[str, Entry]]:
 def _names(file: Path) -> dict[str, ast.AST | tuple[str, str]]:
     """The classes, functions and values of a file by name; what it imports as a module and a name."""
     names: dict[str, ast.AST | tuple[str, str]] = {}
-    for node in ast.parse(_text(file)).body:
+    for node in _statements(file):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             names[node.name] = node
         elif isinstance(node, ast.Assign):
@@ -150,6 +155,7 @@ def _bases(node: ast.ClassDef, file: Path) -> list[tuple[Any, Path]]:
     return [(base, where) for base, where in found if base is not node]
 
 
+@functools.cache
 def _is_options(node: Any, file: Path) -> bool:
     """Whether a class is one of options."""
     if not isinstance(node, ast.ClassDef):

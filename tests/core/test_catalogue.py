@@ -75,7 +75,7 @@ def test_an_option_of_all_recurrent_networks_is_added_in_one_place(monkeypatch: 
     file = Path(catalogue.PACKAGE, "models/neural/recurrent.py")
     changed = file.read_text("utf-8").replace("    hidden: Size = 200\n", f"{RECURRENT}    hidden: Size = 200\n", 1)
     read = catalogue._text
-    caches = (catalogue._entries, catalogue._registered, catalogue._names)
+    caches = (catalogue._entries, catalogue._statements, catalogue._registered, catalogue._names)
     for cached in caches:
         cached.cache_clear()
     monkeypatch.setattr(catalogue, "_text", lambda path: changed if path == file else read(path))
