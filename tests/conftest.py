@@ -12,6 +12,7 @@ import torch
 from command_line import MODELS, QUICK, command
 from hydra._internal.hydra import Hydra
 
+from lmzoo.cli import hydra as cli_hydra
 from lmzoo.cli import overrides
 from lmzoo.core.configs import CONFIGS
 from lmzoo.corpus import Corpus, load_corpus
@@ -26,7 +27,9 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell tells what it starts with & to ignore Ctrl-C
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(precision, "faster_in_bfloat16", lambda _: False)  # the same figures on every machine
-        patch.setattr(overrides, "composed", composed_once(overrides.composed))
+        once = composed_once(overrides.composed)
+        for module in (overrides, cli_hydra):
+            patch.setattr(module, "composed", once)
         patch.setattr(Hydra, "get_mode", mode_if_given(Hydra.get_mode))
         yield
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import hydra
-from hydra import compose
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
@@ -48,6 +47,9 @@ STAGES, PREVIOUS = "stages", "previous"
 """The option that lists the stages of a run before the last one, and the value that stands for the run of the stage
 before, or for null in the first."""
 
+Compose = Callable[[Sequence[str]], DictConfig]
+"""Makes the configuration of overrides, with Hydra's own."""
+
 Job = Callable[["Configuration", int | None, list[str], list[str]], Any]
 """What is done with a configuration. Further arguments are, in a sweep, the number of the job and the options that the
 sweep has chosen, and the names of all options that are given on the command line."""
@@ -73,18 +75,52 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
         check_choices(arguments.overrides, config_name, arguments.multirun, folders)
         if arguments.multirun or any(given[0] in "+~" for given in arguments.overrides):
             check_keys(arguments.overrides, config_name, folders)
-    if arguments.help:
+    names = _Names()
+
+    def compose(overrides: Sequence[str]) -> DictConfig:
+        return composed(arguments.config_name or config_name, overrides, folders)
+
+    def do(config: DictConfig) -> Any:
+        settings, chosen = HydraConfig.get(), []
+        number = settings.job.num if settings.mode == RunMode.MULTIRUN else None
+        if number is not None:
+            if own := settings.launcher.get("cpus_per_task"):  # joblib sets OMP_NUM_THREADS in its processes
+                import torch  # which `_configuration` imports in any case
+
+                torch.set_num_threads(own)
+            fixed = {o.key_or_group for o in map(parse, arguments.overrides) if not o.is_sweep_override()}
+            chosen = [given for given in settings.overrides.task if parse(given).key_or_group not in fixed]
+        names_given = [parse(override).key_or_group for override in settings.overrides.task]
+        outcome = previous = None
+        for stage in _stages(config):
+            given, staged = _staged(config, stage, previous, compose)
+            parsed = _configuration(staged, given, names.__getitem__, compose)
+            outcome, previous = job(parsed, number, chosen, names_given), parsed["run_dir"]
+            if outcome is None:
+                break
+        return outcome
+
+    if arguments.help or not (arguments.multirun or _needs_hydra(arguments)):
         try:
-            config = composed(config_name, arguments.overrides, folders)
-        except UserError:
+            config = compose(arguments.overrides)
+        except UserError:  # most mistakes are explained better than Hydra does
             check_keys(arguments.overrides, config_name, folders)
             raise
-        print(help_text(config_name, about, config, folders))
+        if arguments.help:
+            print(help_text(config_name, about, config, folders))
+            return
+        sys.argv = typed  # which goes into the run's provenance
+        HydraConfig.instance().set_config(config)
+        try:
+            do(config)
+        except OmegaConfBaseException as error:  # an interpolation that leads nowhere
+            raise UserError(str(error)) from None
+        finally:
+            sys.argv = before
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
     along = _swept_along(arguments.overrides) if arguments.multirun else {}
     stop: list[Exception] = []
-    names = _Names()
     if arguments.multirun and any(LATEST.name in argument for argument in arguments.overrides):
         names[LATEST.name]  # now, since jobs that a launcher starts elsewhere would find later ones
     process = os.getpid()
@@ -92,26 +128,9 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     def as_typed(config: DictConfig) -> Any:
         if stop:
             return None
-        sys.argv = typed  # which goes into the run's provenance
+        sys.argv = typed
         try:
-            settings, chosen = HydraConfig.get(), []
-            number = settings.job.num if settings.mode == RunMode.MULTIRUN else None
-            if number is not None:
-                if own := settings.launcher.get("cpus_per_task"):  # joblib has told its processes by OMP_NUM_THREADS
-                    import torch  # with `_named` already
-
-                    torch.set_num_threads(own)
-                fixed = {o.key_or_group for o in map(parse, arguments.overrides) if not o.is_sweep_override()}
-                chosen = [given for given in settings.overrides.task if parse(given).key_or_group not in fixed]
-            names_given = [parse(override).key_or_group for override in settings.overrides.task]
-            outcome = previous = None
-            for stage in _stages(config):
-                given, composed = _staged(config, stage, previous)
-                settings = _configuration(composed, given, names.__getitem__)
-                outcome, previous = job(settings, number, chosen, names_given), settings["run_dir"]
-                if outcome is None:
-                    break
-            return outcome
+            return do(config)
         except Exception as error:
             if os.getpid() != process:  # of a launcher, which takes it to ours
                 raise
@@ -126,15 +145,30 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
         raise
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
         if not stop:  # else it comes of the job that stopped
-            if ours:  # most mistakes are explained better than Hydra does
+            if ours:
                 check_keys(arguments.overrides, config_name, folders)
             raise _refusal(error) from None
     finally:
         sys.argv = before
-    if stop and isinstance(stop[0], OmegaConfBaseException):  # an interpolation that leads nowhere
+    if stop and isinstance(stop[0], OmegaConfBaseException):
         raise UserError(str(stop[0]))
     if stop:
         raise stop[0]
+
+
+def _needs_hydra(arguments: argparse.Namespace) -> bool:
+    """Whether a single run uses more of Hydra than its composition of a configuration."""
+    flags = (
+        "config_path",
+        "config_name",
+        "shell_completion",
+        "cfg",
+        "info",
+        "hydra_help",
+        "version",
+        "experimental_rerun",
+    )
+    return any(getattr(arguments, flag, None) for flag in flags) or any("hydra" in o for o in arguments.overrides)
 
 
 def _refusal(error: Exception) -> UserError:
@@ -165,19 +199,21 @@ def _stages(config: DictConfig) -> list[dict[str, Any]]:
     return [*(stage | folder for stage, folder in zip(settings, folders, strict=True)), {}]
 
 
-def _staged(config: DictConfig, stage: dict[str, Any], previous: str | None) -> tuple[list[str], DictConfig]:
+def _staged(
+    config: DictConfig, stage: dict[str, Any], previous: str | None, compose: Compose
+) -> tuple[list[str], DictConfig]:
     """The overrides and the configuration of a stage, in which the folder ``previous`` stands for `PREVIOUS`."""
-    given, file = list(HydraConfig.get().overrides.task), str(HydraConfig.get().job.config_name)
+    given = list(HydraConfig.get().overrides.task)
     if not config.get(STAGES):
         return given, config
     given += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in stage.items()]
     try:
-        options = flatten(OmegaConf.to_container(compose(file, given)))
+        options = flatten(OmegaConf.to_container(compose(given)))
         folder = json.dumps(previous, ensure_ascii=False)
         given += [f"{key}={folder}" for key, value in options.items() if value == PREVIOUS]
-        return given, compose(file, given)
-    except HydraException as error:
-        raise UserError(f"{STAGES}: {hydra_message(error)}") from None
+        return given, compose(given)
+    except UserError as error:
+        raise UserError(f"{STAGES}: {error.problem}", error.advice) from None
 
 
 class _Names(dict[str, str]):
@@ -191,7 +227,9 @@ class _Names(dict[str, str]):
         return self[name]
 
 
-def _configuration(config: DictConfig, given: Sequence[str], names: Callable[[str], str]) -> "Configuration":
+def _configuration(
+    config: DictConfig, given: Sequence[str], names: Callable[[str], str], compose: Compose
+) -> "Configuration":
     """The configuration of a job, with the options inherited from other runs, and its folder.
 
     Args:
@@ -206,15 +244,14 @@ def _configuration(config: DictConfig, given: Sequence[str], names: Callable[[st
     if INHERITED in HydraConfig.get().runtime.choices and (groups := inherited_options(settings)):
         source = sha256(json.dumps(groups).encode())
         ConfigStore.instance().store(source, groups, INHERITED, "_global_")
-        config = compose(str(HydraConfig.get().job.config_name), [*given, f"{INHERITED}={source}"])
-        settings = renamed(_resolved(config), names)
+        settings = renamed(_resolved(compose([*given, f"{INHERITED}={source}"])), names)
     parsed = Configuration(settings)
     return parsed if parsed["run_dir"] else Configuration({**parsed, "run_dir": str(run_folder(parsed))})
 
 
 def _resolved(config: DictConfig) -> Any:
-    settings: Any = OmegaConf.to_container(config, resolve=True)
-    return {name: value for name, value in settings.items() if name != STAGES}
+    own = [name for name in config if name not in (STAGES, "hydra")]
+    return OmegaConf.to_container(OmegaConf.masked_copy(config, own), resolve=True)
 
 
 def _swept_along(arguments: Sequence[str]) -> dict[str, str]:

@@ -5,11 +5,13 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override, OverrideType
 from hydra.errors import HydraException
@@ -119,7 +121,8 @@ def composed(config_name: str, overrides: Sequence[str], folders: Sequence[Path]
     searched = f"hydra.searchpath={json.dumps([str(folder) for folder in folders[1:]])}"
     fill_groups(folders)
     try:
-        with initialize_config_dir(str(folders[0]), version_base="1.3"):
+        inside = GlobalHydra.instance().is_initialized()  # as in the job of a sweep
+        with nullcontext() if inside else initialize_config_dir(str(folders[0]), version_base="1.3"):
             return compose(config_name, [searched, *overrides], return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(hydra_message(error)) from None

@@ -217,7 +217,7 @@ class Run(Files):
             meant = None if self.path.exists() else nearest(self.path)
             reason = "it has no config.yaml" if self.path.exists() else "there is no such folder"
             if self.path.suffix == ".npz" and self.path.is_file():
-                reason = "a file of log p is for lmzoo compare --tokens"
+                reason = "a file of log p is for lmzoo compare --tokens and --mixture"
             raise UserError(
                 f"{self.path}: not a run directory ({reason}{f'; is it {meant}?' if meant else ''})",
                 None if meant else "lmzoo compare lists the runs",

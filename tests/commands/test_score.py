@@ -65,7 +65,7 @@ def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str
 
 
 def test_a_perplexity_that_no_number_can_be_is_infinite():
-    told = score.Sums(lines=1, tokens=2, logprob=-1500.0, logprob_of_known=-1500.0).told("nats")
+    told = score.Sums(lines=1, tokens=2, logprob=-1500.0, logprob_of_known=-1500.0).summary("nats")
     assert "perplexity inf; without 0 unknown words -1500.0000, inf (ppl;" in told
 
 

@@ -130,17 +130,6 @@ def test_each_form_of_a_text_has_numbers_of_its_own():
     assert load(unit="char").splits["train"].tolist() == [1, 2, 3, 0]
 
 
-def test_a_forward_text_has_the_file_that_it_had_before_texts_could_be_read_backwards(kept: Path):
-    Path("train").write_text("a b\n")
-    digest, form = hashlib.sha256(b"a b\n").hexdigest(), {"unit": "word", "lower": False, "tokenizer": None}
-    key = json.dumps([6, [digest, [digest]], form, [], [1, None, False]])
-    name = f"text-{hashlib.sha256(key.encode()).hexdigest()}"
-    assert load(reverse=True).splits["train"].tolist() == [1, 2, 0]
-    assert not (kept / name).exists()
-    assert load().splits["train"].tolist() == [1, 2, 0]
-    assert (kept / name).exists()
-
-
 @pytest.mark.usefixtures("kept")
 def test_a_changed_file_is_noticed_whatever_its_size_and_time():
     Path("train").write_text("b a\na\n")

@@ -11,11 +11,12 @@ from typing import Any
 
 import simulated
 import torch
-from command_line import train
 
 from lmzoo.core import ranks
 from lmzoo.numerics.gpu_sync import DeferredChecks
+from lmzoo.runs.configuration import Configuration
 from lmzoo.training import descent
+from lmzoo.training.session import train
 
 step = descent.Descent.step
 steps: list[tuple[int, bool]] = []
@@ -38,6 +39,6 @@ found = []
 with ranks.process_group():
     for config in json.loads(Path(sys.argv[1]).read_text()):
         steps.clear()
-        train(config)
+        train(Configuration(config))
         found.append((steps[2][0], steps[2][1], steps[3][1]))
     Path(f"steps-{ranks.rank()}.json").write_text(json.dumps(found))

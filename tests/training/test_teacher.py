@@ -36,7 +36,7 @@ def test_a_taught_run_that_goes_on_ends_with_the_same_bits_and_needs_no_teacher_
     assert "resumed at step 3" in done.out, done
     torch.testing.assert_close(weights("stopped"), weights("whole"), rtol=0, atol=0)
     assert command(*SENTENCES, *STUDENT, "run_dir=alone").code == 0
-    assert not weights("alone")["origin.weight"].equal(weights("whole")["origin.weight"])
+    assert not weights("alone")["distributions.origin.weight"].equal(weights("whole")["distributions.origin.weight"])
     perplexity = json.loads(Path("whole/results.json").read_text())["perplexity"]["test"]
     Path("teacher").rename("elsewhere")
 

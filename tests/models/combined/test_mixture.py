@@ -144,14 +144,6 @@ def test_a_mixture_needs_its_runs_no_more(
     assert score(both, corpus.splits["valid"], "stream").perplexity < min(perplexities)
 
 
-def test_models_saved_before_they_had_an_option_have_its_default(runs: list[str], corpus: Corpus):
-    model = mixture(runs, corpus, "token")
-    settings = [dict(options) for options in model.get_extra_state()]
-    removed = settings[0].popitem()
-    model.set_extra_state(settings)
-    assert model.get_extra_state()[0] == dict([*settings[0].items(), removed])
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
