@@ -1,6 +1,5 @@
 """The configuration of a run, parsed once: from Hydra for a new run, from ``config.yaml`` for an existing one."""
 
-import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, get_args
@@ -46,8 +45,12 @@ class Configuration(Mapping[str, Any]):
         for group in (self.kind.text, self.kind.learner):
             if wrong := unfit(self._settings.get(group), dict) or unfit(self[group].get("name"), str):
                 raise UserError(f"{group} of a run: must be {wrong} with a name")
-        if wrong := unfit(self["plugins"], list[str]) or unfit(self.get("trainer", {}), dict):
-            raise UserError(f"plugins={shortened(self['plugins'])}: must be {wrong}")
+        for option, value, kind in (
+            ("plugins", self["plugins"], list[str]),
+            ("trainer", self.get("trainer", {}), dict),
+        ):
+            if wrong := unfit(value, kind):
+                raise UserError(f"{option}={shortened(value)}: must be {wrong}")
         if self.kind.text == "corpus" and (context := self["corpus"].get("context")) not in get_args(Context):
             raise UserError(f"corpus.context={shortened(context)}: must be one of {', '.join(get_args(Context))}")
         self.options = flatten(self._settings)
@@ -61,21 +64,25 @@ class Configuration(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._settings)
 
-    @functools.cached_property
+    @property
     def takes_steps(self) -> bool:
-        """Whether a language model is trained by gradient descent; see `LanguageModel.takes_steps`."""
+        """Whether a language model is trained by gradient descent; see `LanguageModel.takes_steps`.
+
+        It is True of a model whose plug-in is not imported yet.
+        """
         if self.kind is not LANGUAGE_MODEL:
             return True
         entry = registries(self.kind)[0].entries.get(self["model"]["name"])
         return not hasattr(entry, "takes_steps") or entry.takes_steps(self["model"])  # pyright: ignore[reportFunctionMemberAccess]
 
-    @functools.cached_property
+    @property
     def result_options(self) -> dict[str, Any]:
         """The options that results depend on, which identify the run."""
+        steps = self.takes_steps
         return {key: value for key, value in self.options.items()
-                if key not in FREE_TO_CHANGE and (self.takes_steps or not _of_steps(key))}  # fmt: skip
+                if key not in FREE_TO_CHANGE and (steps or not _of_steps(key))}  # fmt: skip
 
-    @functools.cached_property
+    @property
     def unlike_defaults(self) -> dict[str, Any]:
         """The result options whose values are not the defaults; those that tell a run from others of its text and its
         model."""

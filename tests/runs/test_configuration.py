@@ -35,6 +35,7 @@ def test_a_configuration_is_read_as_a_mapping_and_cannot_be_changed(tmp_path: Pa
         ({"model": {"name": "a"}, "labeller": {"name": "a"}}, "no configuration of a run"),
         ({"model": {"name": "a"}, "corpus": {"name": "a", "context": "x"}}, "corpus.context=x: must be one of"),
         ({"model": {"name": "a"}, "corpus": {"name": "a", "context": "stream"}, "plugins": "b"}, "plugins=b: must be"),
+        ({"model": {"name": "a"}, "corpus": {"name": "a", "context": "stream"}, "trainer": 3}, "trainer=3: must be"),
     ],
 )
 def test_settings_that_are_not_those_of_a_run(settings: object, message: str):
@@ -79,6 +80,19 @@ def test_options_of_steps_make_no_other_run_of_a_model_that_takes_none(tmp_path:
         "trainer.first_tokens: null -> 9"
     ]
     assert len(lstm.differences(parsed(tmp_path, *TEXT, "model=lstm", *steps))) > len(steps)
+
+
+def test_a_model_of_a_plug_in_may_be_imported_after_the_configuration_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As where a preset names the plug-in, or a run in the way is read first."""
+    config = parsed(tmp_path, "model=ngram")
+    monkeypatch.setattr(models, "entries", {name: entry for name, entry in models.entries.items() if name != "ngram"})
+    assert config.takes_steps
+    assert "optimizer.lr" in config.result_options
+    monkeypatch.undo()
+    assert not config.takes_steps
+    assert config.differences(parsed(tmp_path, "model=ngram", "optimizer.lr=3")) == []
 
 
 def test_what_is_unlike_the_defaults(tmp_path: Path):
