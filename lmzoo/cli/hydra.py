@@ -246,7 +246,7 @@ def _configuration(
         ConfigStore.instance().store(source, groups, INHERITED, "_global_")
         settings = renamed(_resolved(compose([*given, f"{INHERITED}={source}"])), names)
     parsed = Configuration(settings)
-    return parsed if parsed["run_dir"] else Configuration({**parsed, "run_dir": str(run_folder(parsed))})
+    return parsed if parsed["run_dir"] is not None else Configuration({**parsed, "run_dir": str(run_folder(parsed))})
 
 
 def _resolved(config: DictConfig) -> Any:

@@ -87,7 +87,7 @@ from command_line import SMALL, command
         ("model.hidden=1e2", "model.hidden=100.0: must be an integer"),
         ("model.hidden=true", "model.hidden=true: must be an integer"),
         ("model.tied=3", "model.tied=3: must be true or false"),
-        ("run_dir=3", "run_dir=3: must be a string"),
+        ("run_dir=false", "run_dir=false: must be a string"),
         ("trainer.precision=float16", "trainer.precision=float16: must be one of auto, float32, bfloat16"),
         ("~model.hidden", "~model.hidden: an option cannot be deleted; set it to another value"),
         ("model.hidden=-3", "model.hidden=-3: must be at least 1"),
