@@ -24,7 +24,7 @@ from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.reports.card import card
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import WORD_VECTORS, kind_of
+from lmzoo.runs.kinds import WORD_VECTORS
 from lmzoo.words.vectors.formats import VECTORS, Format, encoded, read_vectors
 
 NEEDED = "an n-gram model, a mixture per token of such models, or a run of lmzoo vectors"
@@ -135,7 +135,7 @@ def main() -> int:
     if is_file:
         of_words = not holds_arpa(source)
     else:
-        of_words = (source / VECTORS).exists() or kind_of(Run(source).config()) is WORD_VECTORS
+        of_words = (source / VECTORS).exists() or Run(source).config().kind is WORD_VECTORS
     formats: tuple[Any, ...] = get_args(Format) if of_words else ("arpa",)
     kind = "holds no word vectors" if not of_words else "is no ARPA file" if is_file else "holds word vectors"
     if wanted not in (None, *formats):

@@ -10,7 +10,7 @@ from lmzoo.core.files import write_output
 from lmzoo.core.options import Bounds, Seed, Size
 from lmzoo.reports.map import PROJECTED, of_run, projector
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import WORD_VECTORS, kind_of
+from lmzoo.runs.kinds import WORD_VECTORS
 from lmzoo.words.vectors.formats import read_vectors
 
 
@@ -37,7 +37,7 @@ def main() -> int:
     run = Run(options.run)
     run.config()  # refuses what is no run first
     vectors = read_vectors(run.path)
-    kind_of(run.config()).require(run.path, WORD_VECTORS)
+    run.config().kind.require(run.path, WORD_VECTORS)
     file = (options.out or run.path) / "map.png"
     check_output(picture=file)
     for name in PROJECTED:

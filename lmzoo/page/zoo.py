@@ -17,7 +17,7 @@ from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.model import evaluating
 from lmzoo.reports.map import Map, of_run
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import LABELS, WORD_VECTORS, kind_of
+from lmzoo.runs.kinds import LABELS, WORD_VECTORS
 from lmzoo.words.vectors.formats import read_vectors
 
 TEXT_TOKENS = 200_000
@@ -76,7 +76,7 @@ class Zoo:
         opened: list[tuple[Run, Vocabulary]] = []
         for name, folder in named.items():
             run = Run(folder)
-            if (kind := kind_of(run.config())) is LABELS:
+            if (kind := run.config().kind) is LABELS:
                 raise UserError(f"{folder}: is a run of {kind.noun}", "name runs of lmzoo train and lmzoo vectors")
             if kind is WORD_VECTORS:
                 self.vectors[name] = Vectors(run)

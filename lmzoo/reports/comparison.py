@@ -88,13 +88,13 @@ class Entry:
     def of(cls, run: Run) -> "Entry | None":
         """None for a run that is not finished; a UserError for one whose files are damaged."""
         config, results = run.config(), run.results()
-        if kind_of(config) is WORD_VECTORS:
+        if config.kind is WORD_VECTORS:
             raise UserError("word vectors", "lmzoo probe compares them")
         if results is None:
             return None
         options = config.result_options
         words, checksums = run.lines("vocabulary.txt"), run.trained_on()["sha256"]
-        if kind_of(results) is LABELS:
+        if config.kind is LABELS:
             of_task = [options.get(f"task.{key}") for key in ("label", "folds", "seed")]
             texts = [checksums.get(split) for split in ("valid", "test")]
             text = [texts if any(texts) else checksums["train"], of_task, results["measure"]]
