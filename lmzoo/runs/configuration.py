@@ -43,8 +43,8 @@ class Configuration(Mapping[str, Any]):
         self.kind = kind_of(settings if isinstance(settings, Mapping) else {})
         self._settings = {"plugins": [], **settings}
         for group in (self.kind.text, self.kind.learner):
-            if wrong := unfit(self._settings.get(group), dict) or unfit(self[group].get("name"), str):
-                raise UserError(f"{group} of a run: must be {wrong} with a name")
+            if unfit(self._settings.get(group), dict) or unfit(self[group].get("name"), str):
+                raise UserError(f"{group} of a run: must be a group with a name")
         for option, value, kind in (
             ("plugins", self["plugins"], list[str]),
             ("trainer", self.get("trainer", {}), dict),

@@ -30,7 +30,7 @@ def test_a_configuration_is_read_as_a_mapping_and_cannot_be_changed(tmp_path: Pa
     [
         (None, "no configuration of a run"),
         ({}, "no configuration of a run"),
-        ({"model": {}, "corpus": {"name": "a", "context": "stream"}}, "model of a run: must be a string with a name"),
+        ({"model": {}, "corpus": {"name": "a", "context": "stream"}}, "model of a run: must be a group with a name"),
         ({"model": {"name": "a"}}, "corpus of a run: must be a group with a name"),
         ({"model": {"name": "a"}, "labeller": {"name": "a"}}, "no configuration of a run"),
         ({"model": {"name": "a"}, "corpus": {"name": "a", "context": "x"}}, "corpus.context=x: must be one of"),
