@@ -73,7 +73,8 @@ class Configuration(Mapping[str, Any]):
         if self.kind is not LANGUAGE_MODEL:
             return True
         entry = registries(self.kind)[0].entries.get(self["model"]["name"])
-        return not hasattr(entry, "takes_steps") or entry.takes_steps(self["model"])  # pyright: ignore[reportFunctionMemberAccess]
+        takes_steps = getattr(entry, "takes_steps", None)
+        return takes_steps is None or takes_steps(self["model"])
 
     @property
     def result_options(self) -> dict[str, Any]:
