@@ -86,7 +86,10 @@ def _groups(config_name: str) -> set[str]:
 def load_plugins_of(arguments: Sequence[str]) -> None:
     """Import the plug-ins that a command line or the environment names, whose entries Hydra then has."""
     given = [parse(argument).value() for argument in arguments if argument.startswith("plugins=")]
-    names = given[-1] if given and isinstance(given[-1], list) else []
+    names = given[-1] if given else []
+    if isinstance(names, str):
+        raise UserError(f"plugins={shortened(names)}: must be a list", f"write plugins=[{names}]")
+    names = names if isinstance(names, list) else []
     if names or os.environ.get(VARIABLE):
         with leaving_at_once():
             load_plugins(map(str, names))

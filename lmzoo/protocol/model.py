@@ -13,6 +13,13 @@ from lmzoo.corpus import Corpus
 
 models = Registry("model")
 
+
+def takes_steps(options: Mapping[str, Any]) -> bool:
+    """What a registered model's `LanguageModel.takes_steps` says of options; True of a function and of no entry."""
+    said = getattr(models.entries.get(options["name"]), "takes_steps", None)
+    return said is None or said(options)
+
+
 State = tuple[Tensor, ...]
 """What a model remembers between windows. Only the model knows what is in it.
 

@@ -11,7 +11,7 @@ from lmzoo.core.options import unfit, written
 from lmzoo.core.registry import Registry
 from lmzoo.corpus import Context
 from lmzoo.corpus.entries import corpora
-from lmzoo.protocol.model import models
+from lmzoo.protocol.model import models, takes_steps
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL, WORD_VECTORS, Kind, kind_of
 from lmzoo.runs.trainer_options import TrainerOptions
 
@@ -72,9 +72,9 @@ class Configuration(Mapping[str, Any]):
         """
         if self.kind is not LANGUAGE_MODEL:
             return True
-        entry = registries(self.kind)[0].entries.get(self["model"]["name"])
-        takes_steps = getattr(entry, "takes_steps", None)
-        return takes_steps is None or takes_steps(self["model"])
+        import lmzoo.models  # noqa: F401 - its import registers them
+
+        return takes_steps(self["model"])
 
     @property
     def result_options(self) -> dict[str, Any]:

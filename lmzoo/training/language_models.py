@@ -16,7 +16,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.conditions import label_counts
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
 from lmzoo.protocol.abilities import HasLogZ
-from lmzoo.protocol.model import LanguageModel, models, num_parameters
+from lmzoo.protocol.model import LanguageModel, models, num_parameters, takes_steps
 from lmzoo.protocol.perplexity import Score, fault, perplexity, score, text_logprobs
 from lmzoo.protocol.sampling import sample
 from lmzoo.reports.board import Board
@@ -78,6 +78,10 @@ class Learning(Learner):
             torch.use_deterministic_algorithms(options.deterministic)
         torch.manual_seed(options.seed)
         model = build_model(options.model, self.corpus.vocabulary).to(device)
+        if takes_steps(options.model) != (learns := any(part.requires_grad for part in model.parameters())):
+            having = "parameters" if learns else "no parameters"
+            problem = f"model={options.model['name']}: has {having}, and takes_steps is {not learns}"
+            raise UserError(problem, f"let its classmethod takes_steps return {learns}")
         trainer, self.board = call(TrainerOptions, options.trainer, "trainer."), board
         self.trainer = Trainer(
             model, self.corpus, self.run, trainer,

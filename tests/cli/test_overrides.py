@@ -93,6 +93,7 @@ from command_line import SMALL, command
         ("model.hidden=-3", "model.hidden=-3: must be at least 1"),
         ("model.dropout=1", "model.dropout=1: must be below 1"),
         ("model.dropout=-0.1", "model.dropout=-0.1: must be at least 0"),
+        ("plugins=my.unigram", "plugins=my.unigram: must be a list; write plugins=[my.unigram]"),
         ("optimizer.lr=nan", "optimizer.lr=nan: must be a number"),
         ("trainer.epochs=0", "trainer.epochs=0: must be at least 1"),
         ("trainer.clip=-1", "trainer.clip=-1: must be at least 0"),

@@ -136,3 +136,10 @@ def test_short_names_are_unambiguous():
         "model.states": "model.states",
         "corpus.states": "corpus.states",
     }
+
+
+def test_a_model_that_says_otherwise_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """Else its runs with other rates would be taken for one."""
+    monkeypatch.setattr(models.entries["rnn"], "takes_steps", classmethod(lambda cls, options: False))
+    refused = command(*TEXT, *QUICK, "model=rnn").refused()
+    assert "model=rnn: has parameters, and takes_steps is False; let its classmethod takes_steps return True" in refused
