@@ -250,7 +250,7 @@ def _configuration(
 
 
 def _resolved(config: DictConfig) -> Any:
-    own = [name for name in config if name not in (STAGES, "hydra")]
+    own = [str(name) for name in config if name not in (STAGES, "hydra")]
     return OmegaConf.to_container(OmegaConf.masked_copy(config, own), resolve=True)
 
 
