@@ -1,1 +1,1 @@
-"""The folder of one run: its configuration, its weights, its results, and the ways to read and write them."""
+"""The run directory: configuration, weights, results, and their input and output."""

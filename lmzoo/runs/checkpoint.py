@@ -1,4 +1,4 @@
-"""Files of tensors and plain values. Nothing in one can run code, or takes much more memory than the file."""
+"""Checkpoints of tensors and plain values, which are read without running code or inflating compressed data."""
 
 import hashlib
 import zipfile
@@ -17,31 +17,31 @@ from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.state_dict import require_kinds
 
 MOST_PARTS = 1 << 20
-"""The most things and characters beside tensors; what is at several places counts at each."""
+"""The limit on objects and characters outside tensors; an object referenced n times counts n times."""
 
 
 PLAIN = (dict, OrderedDict, Counter, list, tuple, set, torch.Size, str, bytes, bool, int, float, complex, NoneType,
          torch.dtype, torch.device)  # fmt: skip
-"""What a checkpoint may hold beside tensors."""
+"""The types allowed in a checkpoint besides tensors."""
 
 
 class DamagedError(ValueError):
-    """A file is no checkpoint, or not as it was written."""
+    """A file that is not a checkpoint, or is damaged."""
 
 
 def read_checkpoint(path: Path) -> Any:
-    """What `torch.save` has written, on the CPU: so a GPU in trouble is not taken for a damaged file.
+    """Read a checkpoint of `torch.save` to the CPU, so that a GPU error is not mistaken for a damaged file.
 
-    Raises: UserError as `input_stream` does, DamagedError for a file that is damaged or no checkpoint. Numbers may
-        still differ: `Run.restore` compares the checksum.
+    Raises: UserError as `input_stream` does, DamagedError if the file is damaged or not a checkpoint. Altered values of
+        tensors are detected by `Run.restore`, which compares checksums.
     """
     with input_stream(path) as stream:
         try:
             begin, entries = stream.read(4), zipfile.ZipFile(stream).infolist()
             if begin != b"PK\3\4" or sum(entry.file_size for entry in entries) > path.stat().st_size:
-                raise DamagedError  # PyTorch would inflate what it never writes compressed
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)  # never beyond the file
-        except Exception as error:  # the unpickler fails in every way there is
+                raise DamagedError  # PyTorch never writes compressed entries, but would inflate them
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)  # mmap reads the file only
+        except Exception as error:  # the unpickler raises all kinds of exceptions
             if isinstance(error, OSError) or out_of_memory(error):
                 raise
             raise DamagedError from None
@@ -61,7 +61,7 @@ def require_plain(checkpoint: Mapping[str, Any]) -> None:
 def write_checkpoint(checkpoint: Mapping[str, Any], stream: BinaryIO) -> None:
     """Write tensors, tuples and plain dictionaries as `read_checkpoint` reads them, without a copy in memory.
 
-    Raises: OSError where the stream does.
+    Raises: OSError if the stream does.
     """
     try:
         torch.save(dict(checkpoint), stream)
@@ -70,10 +70,10 @@ def write_checkpoint(checkpoint: Mapping[str, Any], stream: BinaryIO) -> None:
 
 
 def parts(tree: Any) -> Iterator[Any]:
-    """Everything in dictionaries, lists and tuples within each other.
+    """Iterate over all objects in nested dictionaries, lists and tuples.
 
-    Raises: DamagedError where there is more of it than a checkpoint has: a few things that contain each other would
-        fill the memory when they are compared or written out.
+    Raises: DamagedError if there are more than `MOST_PARTS`: a few objects that contain each other would exhaust
+        memory when compared or written.
     """
     waiting, met = [tree], 0
     while waiting:
@@ -89,19 +89,19 @@ def parts(tree: Any) -> Iterator[Any]:
 
 
 def _is_dense(tensor: Tensor) -> bool:
-    """Whether each of its numbers is in the file."""
+    """Whether the tensor is strided, and all its elements are in its storage."""
     plain = tensor.layout == torch.strided and not tensor.is_quantized and tensor.device.type != "meta"
     return plain and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
 def checkpoint_sha256(checkpoint: Mapping[str, Any]) -> str:
-    """The SHA-256 of all that a checkpoint holds, however it is written; see `parts`."""
+    """The SHA-256 of all `parts` of a checkpoint, independent of the file format."""
     digest = hashlib.sha256()
     for part in parts(checkpoint):
         if isinstance(part, Tensor):
             digest.update(f"{part.dtype} {list(part.shape)}\0".encode())
             flat = part.detach().cpu().contiguous().reshape(-1)
-            flat = flat.as_strided(flat.shape, (1,))  # one number may have any stride, with which it has no bytes
+            flat = flat.as_strided(flat.shape, (1,))  # a single element may have any stride, which `view` rejects
             digest.update(flat.view(torch.uint8).numpy().data)
         elif isinstance(part, Mapping | list | tuple | set):
             digest.update(f"{'pairs' if isinstance(part, Mapping) else 'items'} {len(part)}\0".encode())
@@ -111,15 +111,15 @@ def checkpoint_sha256(checkpoint: Mapping[str, Any]) -> str:
 
 
 def require_numbers(saved: Mapping[str, Any]) -> None:
-    """Raise a UserError for a tensor in which there is NaN."""
+    """Raise a UserError if a tensor contains NaN."""
     for name, value in saved.items():
         if isinstance(value, Tensor) and bool(value.isnan().any()):
             raise UserError(f"weights of {name} are no numbers (NaN)")
 
 
 def take_weights(model: LanguageModel, saved: Mapping[str, Any]) -> None:
-    """Put the weights of a checkpoint into a model; a UserError where they are not weights of this model."""
-    if model.device.type != "meta":  # else its shapes are compared, and this follows
+    """Load the weights of a checkpoint into a model; raise a UserError if they do not fit the model."""
+    if model.device.type != "meta":  # otherwise only shapes are compared, and a second call follows
         require_numbers(saved)
     require_kinds(model, saved)
     try:

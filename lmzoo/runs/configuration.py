@@ -27,16 +27,16 @@ FREE_TO_CHANGE = {
 
 
 class Configuration(Mapping[str, Any]):
-    """The settings of a run: its groups of options by name, such as ``model``, and what concerns the whole run.
+    """The settings of a run: groups of options by name, such as ``model``, and options of the whole run.
 
     Args:
-        settings: a resolved configuration of Hydra, or the contents of ``config.yaml``.
+        settings: a resolved Hydra configuration, or the contents of ``config.yaml``.
 
     Attributes:
         kind: the kind of run.
         options: all options by their full names, as in ``{"model.hidden": 200, …}``.
 
-    Raises: UserError for settings that are not those of a run.
+    Raises: UserError if the settings are not those of a run.
     """
 
     def __init__(self, settings: Any):
@@ -85,8 +85,7 @@ class Configuration(Mapping[str, Any]):
 
     @property
     def unlike_defaults(self) -> dict[str, Any]:
-        """The result options whose values are not the defaults; those that tell a run from others of its text and its
-        model."""
+        """The result options with other than default values, which distinguish runs of the same text and model."""
         usual = defaults("", self.kind.command)
         chosen = {group: entry for choice in usual.pop("defaults") if isinstance(choice, dict)
                   for group, entry in choice.items()}  # fmt: skip
@@ -99,9 +98,9 @@ class Configuration(Mapping[str, Any]):
         return {key: value for key, value in self.result_options.items() if key not in usual or usual[key] != value}
 
     def differences(self, other: "Configuration") -> list[str]:
-        """The result options in which another configuration differs, as ``key: ours -> theirs``.
+        """The result options that differ in another configuration, as ``key: ours -> theirs``.
 
-        ``trainer.precision=auto`` of the other one is any precision.
+        ``trainer.precision=auto`` of the other one matches any precision.
         """
         ours, theirs = self.result_options, other.result_options
         if theirs.get("trainer.precision") == "auto" and "trainer.precision" in ours:
@@ -113,7 +112,7 @@ class Configuration(Mapping[str, Any]):
         ]
 
     def without_effect(self) -> dict[str, str]:
-        """The options that have no effect beside the others, and the reason of each; see `lmzoo.core.options.Idle`."""
+        """The options without effect given the others, each with its reason; see `lmzoo.core.options.Idle`."""
         idle = {name: why for registry in registries(self.kind) for name, why in registry.idle(self.options).items()}
         if "trainer" in self:
             idle |= options_idle(TrainerOptions, self.options, "trainer.")
@@ -123,7 +122,7 @@ class Configuration(Mapping[str, Any]):
         return idle
 
     def notes_on(self, given: Collection[str]) -> Iterator[str]:
-        """A line for each reason why some of the options and groups that a user gave have no effect."""
+        """A line for each reason why some of the options and groups set by the user have no effect."""
         idle, by_reason = self.without_effect(), dict[str, list[str]]()
         for option in given:
             inside = [key for key in self.options if key == option or key.startswith(f"{option}.")]
@@ -134,7 +133,7 @@ class Configuration(Mapping[str, Any]):
 
 
 def registries(kind: Kind) -> tuple[Registry, Registry]:
-    """The registries of what learns and of its texts, which are imported when they are needed."""
+    """The registries of learners and of texts of a kind of run, imported on demand."""
     if kind is LABELS:
         import lmzoo.labels
         from lmzoo.labels.model import labellers
@@ -158,7 +157,7 @@ def _of_steps(option: str) -> bool:
 
 
 def short_names(keys: Iterable[str]) -> dict[str, str]:
-    """The last part of each key (``optimizer.lr`` -> ``lr``), or all of it where another key ends alike."""
+    """The last component of each key (``optimizer.lr`` -> ``lr``), or the whole key if that component is not unique."""
     keys = list(keys)
     ends = Counter(key.rpartition(".")[2] for key in keys)
     return {key: end if ends[end := key.rpartition(".")[2]] == 1 else key for key in keys}

@@ -1,4 +1,4 @@
-"""Where a model computes."""
+"""Selection of the device for computation."""
 
 import os
 
@@ -9,11 +9,11 @@ from lmzoo.core.errors import UserError
 
 
 def resolve_device(name: str) -> torch.device:
-    """``auto`` (CUDA where there is one, else CPU), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+    """Resolve ``auto`` (CUDA if available, else CPU), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
 
-    Of the ranks on a machine each has a GPU of its own.
+    With several ranks on a machine, ``cuda`` is the GPU of the local rank.
 
-    Raises: UserError, listing the devices there are, for one that is absent.
+    Raises: UserError, listing the available devices, if the device is absent.
     """
     present = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
     if torch.backends.mps.is_available():
@@ -27,8 +27,8 @@ def resolve_device(name: str) -> torch.device:
     if name not in present and not (name == "cuda" and "cuda:0" in present):
         raise UserError(f"device={name}: there is no such device here", f"there are: auto, {', '.join(present)}")
     if name.startswith("cuda"):
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once, and CUDA is not deterministic without
-        torch.backends.cudnn.allow_tf32 = False  # or float32 would have 10 bits of 23 in recurrent layers
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once; CUDA is not deterministic without it
+        torch.backends.cudnn.allow_tf32 = False  # otherwise recurrent layers round float32 to 10 bits
         if ":" in name:
-            torch.cuda.set_device(name)  # for what names no device, such as the ranks' communication
+            torch.cuda.set_device(name)  # for operations without a device argument, such as communication between ranks
     return torch.device(name)

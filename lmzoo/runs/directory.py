@@ -1,4 +1,4 @@
-"""The folder of a run. What each of its files is for is in docs/architecture.md, "The life of a run"."""
+"""The run directory. Its files are described in docs/architecture.md, "The life of a run"."""
 
 import contextlib
 import errno
@@ -36,24 +36,24 @@ from lmzoo.runs.lock import locked
 from lmzoo.runs.provenance import Origins, provenance
 
 WORDS = ("vocabulary.txt", CONDITIONS, SCORES)
-"""The files of a vocabulary, of which a run has the first one at least."""
+"""The files of a vocabulary, of which only the first is required."""
 
 WRITTEN_FIRST = (CONFIG, *WORDS, "provenance.json", "train.log")
-"""The files of a run in which nothing has been learnt yet, the first one first."""
+"""The files of a run before training, in the order of writing."""
 
 LABELLED = ("valid.labels", "test.labels")
 
 LEARNT = tuple(dict.fromkeys(kind.learnt for kind in KINDS))
-"""The files of what has been learnt, of which a run has one."""
+"""The files of trained parameters or vectors; a run has one of them."""
 
 FILES = (*WRITTEN_FIRST, "last.pt", *LEARNT, *LABELLED, "results.json")
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
-"""What the system says where a disk is full, broken, or not to be written to."""
+"""Error numbers of the system for disks that are full, broken or not writable."""
 
 
 def configured_corpus(config: Mapping[str, Any]) -> Corpus:
-    """What a run with this configuration reads of its corpus: ``trainer.first_tokens`` of each split, else all."""
+    """The corpus of a configuration, its splits truncated to ``trainer.first_tokens`` if set."""
     corpus, tokens = load_corpus(config["corpus"]), config.get("trainer", {}).get("first_tokens")
     return corpus if tokens is None else corpus.truncated(tokens)
 
@@ -64,7 +64,7 @@ class Run(Files):
     _config: Configuration | None = None
 
     def check(self, config: Configuration) -> None:
-        """Raise a UserError where no run with this configuration can begin or go on here. Nothing is written."""
+        """Raise a UserError if no run with this configuration can start or resume here. Nothing is written."""
         try:
             folder = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
             if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
@@ -83,9 +83,9 @@ class Run(Files):
             )
 
     def check_made_from(self, made_from: Origins) -> None:
-        """Raise a UserError where the run was made from another file or run than its options name now.
+        """Raise a UserError if a file or run given in the options has changed since the run was made from it.
 
-        What is not there any more is not compared.
+        Files and runs that no longer exist are not compared.
         """
         if not self._has_learnt():
             return
@@ -100,14 +100,14 @@ class Run(Files):
                     )
 
     def made_from(self) -> Origins:
-        """What the run was made from when it was started."""
+        """The checksums of the run's sources at its first start."""
         return self.starts()[0]["made_from"]
 
     def _has_learnt(self) -> bool:
         return bool(self.names() & {"last.pt", "results.json", *LEARNT})
 
     def check_text(self, corpus: Corpus) -> None:
-        """Raise a UserError where the run was trained on another text than the corpus is now."""
+        """Raise a UserError if the corpus is not the text that the run was trained on."""
         if not self._has_learnt():
             return
         begun_with = self.trained_on()
@@ -125,27 +125,27 @@ class Run(Files):
             )
 
     def trained_text(self, file: Path) -> str | None:
-        """A warning where a file is the text that the run was trained on, or is among its files."""
+        """A warning if a file is the training text of the run, or one of its files."""
         text = text_checksums([file], Form.of(self.config()["corpus"]))
         if text is None or text.sha256 not in self.texts().get("train", ()):
             return None
         return f"{file}: is text that {self.path} was trained on, so its figures are better than those of others"
 
     def trained_on(self) -> dict[str, Any]:
-        """The corpus of the first start, as `provenance` has it: its name, ``sha256`` of each split, notes."""
+        """The corpus at the first start, as recorded by `provenance`: its name, the ``sha256`` of each split, notes."""
         return self.starts()[0]["corpus"]
 
     def texts(self) -> dict[str, set[str]]:
-        """The SHA-256 of each split that the run began with, and of its files."""
+        """The SHA-256 of each split at the first start, and of its files."""
         begun_with = self.trained_on()
         files = begun_with.get("files", {})
         return {split: {checksum, *files.get(split, ())} for split, checksum in begun_with["sha256"].items()}
 
     @contextlib.contextmanager
     def exclusive_lock(self) -> Iterator[None]:
-        """Keep other processes out of the folder, which is made where there is none; a UserError where that cannot be.
+        """Create the folder if necessary and lock it against other processes; raise a UserError if that fails.
 
-        After an error whatever `begin` has added is removed, unless something has been learnt by then.
+        After an error, the files written by `begin` are removed unless a training result has been saved.
         """
         new = [folder for folder in (self.path, *self.path.absolute().parents) if not folder.exists()]
         try:
@@ -169,14 +169,14 @@ class Run(Files):
             ) from None
 
     def _cannot_write(self, error: BaseException) -> bool:
-        """Whether it is the run's own files that cannot be written."""
+        """Whether an error is a failure to write to the run directory."""
         if not isinstance(error, OSError):
             return False
-        file, own = Path(str(error.filename or os.devnull)).absolute(), self.path.absolute()  # logging names it so
+        file, own = Path(str(error.filename or os.devnull)).absolute(), self.path.absolute()  # logging uses this name
         return error.errno in _NO_ROOM or own in (file, *file.parents) or file in own.parents
 
     def begin(self, config: Configuration, corpus: Corpus, made_from: Origins) -> None:
-        """Write what a run has from its start, or note that it goes on. Call it inside `exclusive_lock`."""
+        """Write the initial files of a run, or record that it is resumed. Call it inside `exclusive_lock`."""
         for name in FILES:
             for left_by_a_kill in self.path.glob(f".{name}.*.part"):
                 left_by_a_kill.unlink()
@@ -185,7 +185,7 @@ class Run(Files):
         starts = []
         if self._has_learnt():
             starts = self.starts()
-        else:  # nothing of the text that a killed start has read counts any more
+        else:  # overwrite files of a start that was killed before training
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
             if conditions := corpus.vocabulary.conditions:
                 self.write(CONDITIONS, "".join(f"{label}\n" for label in conditions).encode())
@@ -194,11 +194,11 @@ class Run(Files):
         self.write_json("provenance.json", [*starts, with_checksum(provenance(corpus, made_from))])
 
     def _discard(self, before: set[str], new: Sequence[Path]) -> None:
-        """Take back `begin` where nothing is learnt: files not there ``before``, ``new`` folders from the innermost."""
+        """Undo `begin` before training: delete files not in ``before``, then the ``new`` folders, innermost first."""
         with contextlib.suppress(OSError):
             added = self.names() - before
             if added <= set(WRITTEN_FIRST):
-                for name in reversed(WRITTEN_FIRST):  # while config.yaml is there the folder is a run
+                for name in reversed(WRITTEN_FIRST):  # the folder is a run while config.yaml exists
                     if name in added:
                         (self.path / name).unlink()
                 for folder in new:
@@ -206,11 +206,11 @@ class Run(Files):
 
     @property
     def config_file(self) -> Path:
-        """Its presence makes a folder a run directory."""
+        """The configuration file, whose presence makes a folder a run directory."""
         return self.path / CONFIG
 
     def config(self) -> Configuration:
-        """The configuration that the run was started with; a UserError where there is none, or none of a run."""
+        """The configuration that the run was started with; raise a UserError if it is missing or invalid."""
         if self._config is not None:
             return self._config
         if not self.config_file.exists():
@@ -232,7 +232,7 @@ class Run(Files):
         return self._config
 
     def vocabulary(self) -> Vocabulary:
-        """The words of the run's corpus; a UserError where they cannot be read or the run learnt with others."""
+        """The vocabulary of the run; raise a UserError if it is unreadable or not the one of training."""
         options = self.config()["corpus"]
         words, conditions = self.lines("vocabulary.txt"), self.lines(CONDITIONS) if options.get("condition") else []
         with self.reading("config.yaml"):
@@ -245,16 +245,16 @@ class Run(Files):
             return Vocabulary(words, form, conditions)
 
     def corpus(self, downloaded: bool = True) -> Corpus:
-        """What the run reads of its corpus, which must still be the text that the run was trained on.
+        """The corpus as the run reads it; raise a UserError if it is not the text that the run was trained on.
 
         Args:
-            downloaded: whether a public corpus is downloaded where it is not there; where not, this is a UserError.
+            downloaded: whether to download a public corpus if it is absent; if false, this is a UserError.
         """
         config, cut = self.config(), (self.path / SCORES).exists()
         options = dict(config["corpus"])
         if not downloaded and options.get("urls"):
             options["urls"] = []
-        if cut or options.get("vocabulary"):  # another run or file, which may be gone
+        if cut or options.get("vocabulary"):  # the other run or file may have been deleted
             options["vocabulary"] = str(self.path)
         try:
             corpus = configured_corpus({**config, "corpus": options})
@@ -272,7 +272,7 @@ class Run(Files):
         return Part(None, corpus.splits[name].long(), corpus.conditions.get(name))
 
     def results(self) -> dict[str, Any] | None:
-        """The results of a finished run, without the checksums of its files, which are compared; None before."""
+        """The results of a finished run, after comparison of its files with their checksums; None before the end."""
         if not (self.path / "results.json").exists():
             return None
         with self.reading(RESULTS):
@@ -283,15 +283,15 @@ class Run(Files):
         return results
 
     def unfinished(self) -> str | None:
-        """A warning where training is not finished."""
+        """A warning if training is not finished."""
         if self.results() is not None:
             return None
         return f"{self.path}: its training is not finished; these are the best weights so far"
 
     def starts(self) -> list[dict[str, Any]]:
-        """What ``provenance.json`` has of every start, the first one first.
+        """The records of all starts in ``provenance.json``, the first one first.
 
-        Raises: UserError where it is no such file.
+        Raises: UserError if the file is invalid.
         """
         starts = self.read_json("provenance.json")
         if not isinstance(starts, list) or not starts or any(map(is_altered, starts)):
@@ -301,10 +301,10 @@ class Run(Files):
     def save(self, name: str, checkpoint: Mapping[str, Any]) -> None:
         """Write tensors, tuples and plain dictionaries as a checkpoint.
 
-        The checkpoint also holds the configuration and the vocabulary's checksum, so that no other run can use it, and
-        a checksum of all that.
+        The configuration, the checksum of the vocabulary and one of everything are added, so that no other run can use
+        the checkpoint.
 
-        Raises: UserError for other things in it, as the state of an optimizer of one's own may have.
+        Raises: UserError if it contains other types, such as the state of a custom optimizer may.
         """
         require_plain(checkpoint)
         checkpoint = {**checkpoint, "config": dict(self.config()), "vocabulary": self._vocabulary_sha256()}
@@ -312,9 +312,9 @@ class Run(Files):
             write_checkpoint({**checkpoint, CHECKSUM: checkpoint_sha256(checkpoint)}, stream)
 
     def finish(self, results: Mapping[str, Any], *files: str) -> None:
-        """Write ``results.json`` with the checksums of the configuration, the words, and some more files.
+        """Write ``results.json`` with the checksums of the configuration, the vocabulary and more ``files``.
 
-        Raises: OSError where there is no room.
+        Raises: OSError if the disk is full.
         """
         present = [name for name in (CONFIG, *WORDS) if (self.path / name).exists()]
         checksums = {name: sha256((self.path / name).read_bytes()) for name in (*present, *files)}
@@ -324,9 +324,9 @@ class Run(Files):
         return sha256(b"".join(self.read(name) for name in WORDS if name == WORDS[0] or (self.path / name).exists()))
 
     def restore(self, name: str, *needed: str) -> dict[str, Any] | None:
-        """A checkpoint with at least the given parts, on the CPU; None where there is none. Nothing in it can run code.
+        """Read a checkpoint with the required keys to the CPU; None if it does not exist. No code in it is run.
 
-        Raises: UserError for a file that is damaged, no checkpoint, or another run's.
+        Raises: UserError if it is damaged, not a checkpoint, or that of another run.
         """
         if not (path := self.path / name).exists():
             return None
@@ -347,6 +347,6 @@ class Run(Files):
         return checkpoint
 
     def load_weights(self, model: LanguageModel, checkpoint: Mapping[str, Any], name: str) -> None:
-        """Put a checkpoint's weights into a model, as `take_weights` does."""
+        """Load the weights of a checkpoint into a model, as `take_weights` does."""
         with self.reading(name):
             take_weights(model, checkpoint["model"])

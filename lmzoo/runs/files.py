@@ -1,4 +1,4 @@
-"""The files of a run: read as far as they can be a run's, written whole or not at all."""
+"""Files of a run, read with limits on their size and written atomically."""
 
 import contextlib
 import json
@@ -13,18 +13,18 @@ from lmzoo.core.files import atomic_stream, own_lines, read_bytes
 from lmzoo.runs.listing import CONFIG
 
 
-class _Unusable(UserError):  # noqa: N818 - it is one
-    """A file of a run that cannot be used, and its name."""
+class _Unusable(UserError):  # noqa: N818 - a UserError, not a new kind
+    """A UserError that already contains the name of the unusable file."""
 
 
 class Files:
-    """The files of a run, in the folder ``path``."""
+    """The files in the folder ``path`` of a run."""
 
     def __init__(self, path: Path):
         self.path = path
 
     def place(self, name: str) -> Path:
-        """Where a file is that is written as it is; a UserError where a link would lead out of the run."""
+        """The path of a file or folder inside the run; raise a UserError if a component is a symbolic link."""
         path = self.path
         for part in Path(name).parts:
             path /= part
@@ -33,7 +33,7 @@ class Files:
         return path
 
     def names(self) -> set[str]:
-        """The names of the files in the folder, none where there is no folder."""
+        """The names of the files in the folder; empty if it does not exist."""
         try:
             return {path.name for path in self.path.iterdir()}
         except FileNotFoundError:
@@ -47,22 +47,22 @@ class Files:
             return own_lines(self.read(name))
 
     def read(self, name: str) -> bytes:
-        """A file of the run; a UserError where it is larger than a run writes it, or cannot be read."""
+        """Read a file of the run; raise a UserError if it is unreadable or larger than any that a run writes."""
         return read_bytes(self.path / name, LARGEST if name == CONFIG else MOST_BYTES)
 
     def read_json(self, name: str) -> Any:
-        """`read` as JSON."""
+        """Read a file of the run as JSON."""
         data = self.read(name)
         try:
             value = json.loads(data)
-            json.dumps(value, allow_nan=False)  # Infinity, which Python reads, and 1e999
+            json.dumps(value, allow_nan=False)  # reject Infinity, which Python reads, and 1e999
             return value
         except (ValueError, RecursionError) as error:
             raise self.unusable(name, f"damaged ({error})") from None
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A stream into a file, which is written whole or not at all; an OSError where there is no room or no right."""
+        """Open a file for atomic writing; raise an OSError if the disk is full or the file not writable."""
         try:
             with atomic_stream(self.path / name) as stream:
                 yield stream
@@ -76,15 +76,15 @@ class Files:
             stream.write(data)
 
     def write_json(self, name: str, value: Any) -> None:
-        """`write` as JSON."""
+        """Write a file of the run as JSON."""
         self.write(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[None]:
-        """While the context lasts, what is taken over is of a file of the run, and errors get its name.
+        """Report errors inside the context as errors of a file of the run.
 
-        Raises: UserError for every error but one of the system or of memory. Since it may be one of the code, such as
-            that of a plug-in, its line is named.
+        Raises: UserError for all errors but those of the system or of memory, with the line of code, which may
+            be that of a plug-in.
         """
         try:
             yield
@@ -100,7 +100,7 @@ class Files:
 
     @contextlib.contextmanager
     def damaged(self, name: str) -> Iterator[None]:
-        """While the context lasts, a ValueError is a UserError: that a file of the run is damaged."""
+        """Report a ValueError inside the context as a UserError that a file of the run is damaged."""
         try:
             yield
         except ValueError as error:

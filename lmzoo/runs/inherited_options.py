@@ -14,7 +14,7 @@ from lmzoo.runs.kinds import kind_of
 
 
 def renamed(settings: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
-    """Settings in which each run or file that the run is made from has the ``name`` of what was given."""
+    """A copy of settings in which the value v of each option that names a source run or file is ``name(v)``."""
     registry, groups = registries(kind_of(settings))[0], dict(settings)
     learner = settings[registry.kind]
     if isinstance(learner, dict) and learner.get("name") in registry.entries:
@@ -28,14 +28,13 @@ def renamed(settings: Mapping[str, Any], name: Callable[[str], str]) -> dict[str
 def inherited_options(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The options of other runs that replace defaults, by group.
 
-    ``model`` has those of the run ``trainer.from``, except sources of that run. ``corpus`` has those by which the text
-    of the run ``corpus.vocabulary`` became words. A run that has begun keeps what it inherited then, since the others
-    may be gone.
+    ``model`` has those of the run ``trainer.from``, except sources of that run. ``corpus`` has the text processing of
+    the run ``corpus.vocabulary``. A run that has begun uses its own saved options, since the others may be gone.
     """
     now, begun = flatten(settings), saved(settings["run_dir"]) if settings["run_dir"] else {}
 
     def holder(option: str) -> str | None:
-        """The folder whose configuration has what is inherited from the run that an option names."""
+        """The folder with the configuration to inherit from, for an option that names a run."""
         source = now.get(option)
         if not isinstance(source, str):
             return None
@@ -56,5 +55,5 @@ def inherited_options(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value stands for itself; a text such as ${oc.env:HOME} would not."""
+    """Whether a value is free of interpolations such as ${oc.env:HOME}."""
     return "${" not in json.dumps(value, default=str)

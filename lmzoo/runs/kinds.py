@@ -1,4 +1,4 @@
-"""The kinds of run, and what is asked of a run by its kind."""
+"""Kinds of run, and their differences."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class Kind:
 
     Attributes:
         command: ``lmzoo COMMAND`` makes such runs; its configuration is ``configs/COMMAND.yaml``.
-        noun: what it is a run of, for messages.
-        learner: the group of options of what learns. Results have its name by this key, too.
-        text: the group of options of what it learns from.
-        learnt: the file of what has been learnt.
+        noun: what is trained, for messages.
+        learner: the group of options of the learner, and the key of its name in results.
+        text: the group of options of the training text.
+        learnt: the file of the trained parameters or vectors.
         higher: whether a higher figure is better.
-        figures: by which runs are compared: perplexity or a task's measure of each split; the loss of word vectors.
-        summary: a finished run in a few lines.
+        figures: the figures for comparing runs: perplexity or the task's measure by split, or the loss of vectors.
+        summary: formats the results of a run in a few lines.
     """
 
     command: str
@@ -38,13 +38,13 @@ class Kind:
     summary: Callable[[Results], str]
 
     def objective(self, results: Results) -> float | None:
-        """What a search makes small: the figure on valid, or the loss. Nothing is chosen on test."""
+        """The figure that a search minimizes: that of valid, or the loss. Test is never used for selection."""
         figures = self.figures(results)
         figure = figures.get("valid", figures.get("loss"))
         return -figure if self.higher and figure is not None else figure
 
     def require(self, folder: object, needed: "Kind") -> None:
-        """Raise a UserError for the run in a folder, which is of this kind, where another one is needed."""
+        """Raise a UserError if the run in a folder, of this kind, is not of the ``needed`` kind."""
         if self is not needed:
             raise UserError(f"{folder}: is a run of {self.noun}", f"this needs a run of lmzoo {needed.command}")
 
@@ -60,7 +60,7 @@ KINDS = (LANGUAGE_MODEL, WORD_VECTORS, LABELS)
 
 
 def kind_of(run: Mapping[str, Any]) -> Kind:
-    """The kind of the run that has this configuration, or these results; a UserError for those of none."""
+    """The kind of run that a configuration or results belong to; raise a UserError if there is none."""
     kinds = [kind for kind in KINDS if kind.learner in run]
     if len(kinds) != 1:
         raise UserError("no configuration of a run")
@@ -68,13 +68,13 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
 
 
 def checked(results: Any) -> dict[str, Any]:
-    """The contents of ``results.json`` without its checksum; a UserError where no run wrote them."""
+    """The contents of ``results.json`` without their checksum; raise a UserError if it does not match."""
     if is_altered(results):
         raise UserError(NOT_AS_WRITTEN)
     return {name: value for name, value in results.items() if name != CHECKSUM}
 
 
 def summary(results: Results) -> str:
-    """A finished run in a few lines, with its warnings."""
+    """Format the results of a run in a few lines, with its warnings."""
     warnings = [f"warning: {warning}" for warning in results.get("warnings", [])]
     return printable("\n".join([kind_of(results).summary(results), *warnings]), "\n")

@@ -17,14 +17,14 @@ from lmzoo.runs.kinds import LABELS
 
 
 def restore(run: Run, name: str, tensors: Mapping[str, Tensor], load: Callable[[Mapping[str, Tensor]], None]) -> None:
-    """Let a labeller load what a checkpoint holds, by its ``load_state_dict`` or ``resume``; see `Run.reading`."""
+    """Load a checkpoint into a labeller with its ``load_state_dict`` or ``resume``; see `Run.reading`."""
     with run.reading(name):
         require_numbers(tensors)
         load(tensors)
 
 
 def load_labeller(folder: Path) -> TrainedLabeller:
-    """The labeller of a run, with its best weights; a UserError for another run, and for one without weights yet."""
+    """The labeller of a run with its best weights; raise a UserError if it is another kind of run or has no weights."""
     run = Run(folder)
     config = run.config()
     config.kind.require(folder, LABELS)

@@ -1,4 +1,4 @@
-"""Texts that a run has seen through the runs that it is made from."""
+"""Texts that a run has seen through the runs it was made from."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +11,9 @@ from lmzoo.runs.directory import Run
 
 
 def leakage_warnings(sources: Mapping[str, Sequence[str]], corpus: Corpus) -> Iterator[str]:
-    """Warnings of ``sources``, by option, that were trained on valid or test text of the corpus, or selected on test.
+    """Warn of ``sources``, by option, trained on valid or test text of the corpus, or selected on its test.
 
-    What the corpus has in common with itself is among `Corpus.warnings`.
+    Overlaps among the splits of the corpus are in `Corpus.warnings`.
     """
     own = corpus.texts
     for option, name in ((option, name) for option, names in sources.items() for name in names):
@@ -24,14 +24,14 @@ def leakage_warnings(sources: Mapping[str, Sequence[str]], corpus: Corpus) -> It
 
 
 def _texts(folder: Path, seen: set[Path]) -> dict[str, set[str]]:
-    """By split, the checksums of texts of a run and of those that it was made from, as far as they are there."""
+    """The checksums, by split, of the texts of a run and of its sources, where these still exist."""
     found: dict[str, set[str]] = {split: set() for split in SPLITS}
     if folder in seen or not folder.is_dir():
         return found
     seen.add(folder)
     try:
         of_run, made_from = Run(folder).texts(), Run(folder).made_from()
-    except UserError:  # a run that does not say it
+    except UserError:  # not a readable run
         return found
     for part in (of_run, *(_texts(Path(name), seen) for names in made_from.values() for name in names)):
         for split in SPLITS:

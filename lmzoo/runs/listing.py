@@ -1,4 +1,4 @@
-"""The runs that are there, and what a command line calls one of them."""
+"""Runs on disk, and their abbreviations on the command line."""
 
 import os
 from collections.abc import Iterable
@@ -9,26 +9,26 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.core.files import write_output
 
 CONFIG = "config.yaml"
-"""Its presence makes a folder a run."""
+"""The file that makes a folder a run."""
 
 OUTPUTS = Path("outputs")
-"""Where runs are whose folder is not named."""
+"""The folder of runs for which no ``run_dir`` is set."""
 
 LATEST = OUTPUTS / "LATEST"
-"""Names the run that was finished last."""
+"""The file with the path of the run that was finished last."""
 
 TABLE = OUTPUTS / ".compared"
-"""Names the run of each row of the table that ``lmzoo compare`` has printed last."""
+"""The file with the paths of the runs in the last table of ``lmzoo compare``."""
 
 
 def below(folder: Path) -> list[Path]:
-    """The runs in a folder, however deep, or the folder itself; not those in folders that are hidden."""
+    """The runs at any depth in a folder, which may itself be one; hidden folders are skipped."""
     files = sorted(folder.rglob(CONFIG))
     return [file.parent for file in files if not str(file.relative_to(folder)).startswith(".")]
 
 
 def note(file: Path, runs: Iterable[Path]) -> str | None:
-    """Write `LATEST` or `TABLE` where there is an `OUTPUTS`. Returns: a warning where that cannot be written."""
+    """Write paths to `LATEST` or `TABLE` if `OUTPUTS` exists. Returns: a warning if that fails."""
     if not file.parent.is_dir():
         return None
     try:
@@ -39,11 +39,11 @@ def note(file: Path, runs: Iterable[Path]) -> str | None:
 
 
 def find(name: str) -> Path:
-    """The folder or file that a command line names; a UserError where several runs begin so, and for no row.
+    """Resolve the name of a run or file on a command line; raise a UserError if it is ambiguous or no such row.
 
     Args:
-        name: a path; ``LATEST``; the number of a row of the table that ``lmzoo compare`` has printed last; or what the
-            path of one run alone begins with, with ``outputs/`` and the corpus before it or without.
+        name: a path; ``LATEST``; a row number of the last table of ``lmzoo compare``; or a unique prefix of a run's
+            path with or without ``outputs/`` and the corpus.
     """
     path = Path(name)
     if name in (LATEST.name, str(LATEST)) and (latest := _noted(LATEST)) and _is_run(latest[0]):
@@ -70,14 +70,14 @@ def find(name: str) -> Path:
 
 
 def nearest(path: Path) -> Path | None:
-    """The run that is called most like a path that is not there."""
+    """The run whose name is most similar to a path that does not exist."""
     runs = {one: run for run, called in _names(path).items() for one in called}
     close = get_close_matches(str(path), runs, n=1)
     return runs[close[0]] if close else None
 
 
 def _noted(file: Path) -> list[Path]:
-    """What `note` has written; nothing where it has not."""
+    """The paths written by `note`; empty if the file cannot be read."""
     try:
         return [Path(os.fsdecode(run)) for run in file.read_bytes().split(b"\0")]
     except OSError:
@@ -85,11 +85,11 @@ def _noted(file: Path) -> list[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    return os.path.exists(folder / CONFIG)  # noqa: PTH110 - a name that is too long is none
+    return os.path.exists(folder / CONFIG)  # noqa: PTH110 - False if the name is too long
 
 
 def _names(path: Path) -> dict[Path, set[str]]:
-    """The runs in `OUTPUTS`, and those beside a path, with what each may be called."""
+    """The runs in `OUTPUTS` and in the parent folder of a path, each with its names."""
     beside = [file.parent for file in path.parent.glob(f"*/{CONFIG}")]
     inside = {run: {str(run), str(run.relative_to(OUTPUTS)), run.name} for run in below(OUTPUTS)}
     return {run: {str(run)} for run in beside} | inside

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def build_model(options: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageModel:
-    """The untrained model of the options of the group ``model``; a UserError where lines have labels it cannot take."""
+    """An untrained model from the options of ``model``; raise a UserError if it does not support labels of lines."""
     model = models.build(options, vocabulary_size=len(vocabulary))
     if vocabulary.conditions:
         if not isinstance(model, Conditioned):
@@ -45,7 +45,7 @@ def build_model(options: Mapping[str, Any], vocabulary: Vocabulary) -> LanguageM
 def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[LanguageModel, Vocabulary]:
     """A trained model in evaluation mode, with the best weights of its run, and its vocabulary.
 
-    Raises: UserError where the folder is no run, or holds no trained weights yet.
+    Raises: UserError if the folder is not a run, or has no trained weights yet.
     """
     run = Run(Path(run_dir))
     where = resolve_device(str(device))
@@ -62,16 +62,16 @@ def load(run_dir: str | Path, device: str | torch.device = "cpu") -> tuple[Langu
 
 
 def load_sources(model: LanguageModel, corpus: Corpus) -> None:
-    """Load the trained runs that a new model starts from into it; errors as those of `trained`."""
+    """Load the source runs of a new model into it; raises as `trained` does."""
     if model.starts_from is not None:
         option, folders = model.starts_from
         model.inherit([trained(folder, corpus, option) for folder in folders])
 
 
 def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mapping[str, Any]) -> None:
-    """Give a new model, built from ``options``, the weights of a run, maybe of another text.
+    """Initialize a new model, built from ``options``, with the weights of a run, possibly of another text.
 
-    Raises: UserError as `load` does, for a run of other words, and for weights of other shapes.
+    Raises: UserError as `load` does, and if the vocabulary or the shapes of weights differ.
     """
     source = trained(folder, corpus, "trainer.from", same_text=False)
     theirs = source.model.state_dict()
@@ -90,11 +90,11 @@ def start_from(model: LanguageModel, corpus: Corpus, folder: str, options: Mappi
         log.warning("%s is a run of model=%s, and here it is %s", folder, source.options["name"], options["name"])
     model.load_state_dict(theirs)
     if isinstance(model, Conditioned):
-        Conditioned.estimate(model, corpus)  # p(c) is that of the text here
+        Conditioned.estimate(model, corpus)  # p(c) of this corpus
 
 
 def hand_over_teacher(model: LanguageModel, corpus: Corpus) -> None:
-    """Give a model that `Imitates` the run that it names, if any; errors as `trained` has them, and where it cannot."""
+    """Load the teacher of a model that `Imitates`, if any; raises as `trained` does, and if it is not possible."""
     if not isinstance(model, Imitates) or model.teacher is None:
         return
     option = f"model.teacher={model.teacher}"
@@ -102,14 +102,14 @@ def hand_over_teacher(model: LanguageModel, corpus: Corpus) -> None:
         raise UserError(f"{option}: needs corpus.context=sentence", "set that, or leave it out")
     if ranks.world_size() > 1:
         raise UserError(f"{option}: needs a single process", "start it without torchrun")
-    with torch.random.fork_rng(devices=[]):  # a run that goes on draws as one that was never interrupted
+    with torch.random.fork_rng(devices=[]):  # leave the random state of a resumed run unchanged
         teacher = trained(model.teacher, corpus, "model.teacher").model
     with named_by(option, "choose another run"):
         model.imitate(teacher.to(model.device).requires_grad_(False))
 
 
 def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """The options that a run has in place of others, as they would be given."""
+    """The options of a source run that differ, as command-line arguments."""
     if theirs["name"] != ours["name"]:
         return f"model={theirs['name']}"
     return " ".join(f"model.{name}={shortened(json.dumps(value))}" for name, value in theirs.items()
@@ -117,7 +117,7 @@ def _unlike(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
 
 
 def so_far(run: Run) -> Iterator[str]:
-    """Warnings of a run that something is made from, where it has not learnt all that it could."""
+    """Warnings that a source run was not trained to the end, or not on the whole text."""
     if unfinished := run.unfinished():
         yield unfinished
     if (first := run.config()["trainer"]["first_tokens"]) is not None:
@@ -125,7 +125,7 @@ def so_far(run: Run) -> Iterator[str]:
 
 
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
-    """The model of a run of the same words and, where asked for, text; errors name the ``option`` of the run."""
+    """The model of a run of the same vocabulary and, if ``same_text``, text; errors name the ``option`` of the run."""
     run = Run(Path(folder))
     with named_by(option, "choose another run"):
         model, vocabulary = load(folder)

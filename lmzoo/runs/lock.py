@@ -1,4 +1,4 @@
-"""One process at a time in a run directory."""
+"""Locks that allow a single process in a run directory."""
 
 import contextlib
 import fcntl
@@ -11,15 +11,15 @@ from lmzoo.core.errors import UserError
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of ours out of a folder, where its file system can lock one; a death unlocks it."""
+    """Lock a folder against other lmzoo processes, if its file system can; the lock ends with the process."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             taken = False
         except OSError as error:
-            taken = isinstance(error, BlockingIOError)  # NFS, for one, locks only what it may write
-        if taken or not os.path.samestat(os.fstat(handle), folder.stat()):  # or it was removed and made anew
+            taken = isinstance(error, BlockingIOError)  # NFS, for example, only locks writable files
+        if taken or not os.path.samestat(os.fstat(handle), folder.stat()):  # or removed and created again
             raise UserError(f"run_dir={folder}: another process is training here", "choose another run_dir")
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The log of a run: on the terminal and in the run's folder."""
+"""Logging of a run to the terminal and to a file in its folder."""
 
 import contextlib
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger("lmzoo")
 
 
 class _Console(logging.Handler):
-    """Standard output, above the progress bar."""
+    """A handler for standard output that prints above the progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         tqdm.write(printable(self.format(record), "\n"))
@@ -26,24 +26,24 @@ class _Console(logging.Handler):
 
 
 class _LogFile(logging.FileHandler):
-    """A log whose errors, such as a full disk, are not printed but raised. It is opened for its first line.
+    """A log file, opened at its first line, whose errors, such as a full disk, are raised.
 
-    A symbolic link is not followed, as it would lead out of the run's folder. Nor is the reader of a pipe waited for.
+    Symbolic links, which may lead out of the folder, are not followed, and pipes are not waited for.
     """
 
     def _open(self) -> TextIOWrapper:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         return os.fdopen(os.open(self.baseFilename, flags, 0o666), "a", encoding="utf-8")
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - overrides that of logging
         raise
 
 
 @contextlib.contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Log to the console and to a file alone. The file also tells of the exception that ends the run.
+    """Log to the console and to a file only. The file also records the exception that ends the run.
 
-    Where a UserError comes before the first line, nothing has been done, and the file stays as it was.
+    After a UserError before the first line, the file is left unchanged.
     """
     level, handlers, propagate = log.level, log.handlers[:], log.propagate
     console, file = _Console(), _LogFile(path, delay=True)
@@ -55,7 +55,7 @@ def logging_to(path: Path) -> Iterator[None]:
     except Exception as error:
         log.handlers[:] = [file]
         if file.stream or not isinstance(error, UserError):
-            with contextlib.suppress(OSError):  # a full disk must not hide the error
+            with contextlib.suppress(OSError):  # do not hide the error behind a full disk
                 log.error(reason(error))
         raise
     finally:
@@ -65,14 +65,14 @@ def logging_to(path: Path) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """How a run ended, for its log: a user's mistake in a line, anything else with its traceback."""
+    """Describe the end of a run for its log: a line for a user error, otherwise with the traceback."""
     if isinstance(error, Interrupted):
         return "interrupted"
     return f"failed: {error if isinstance(error, UserError) else ''.join(traceback.format_exception(error))}"
 
 
 def log_failure(folder: Path, error: Exception) -> None:
-    """Log in its own folder why a job of a sweep failed before it had made that folder."""
+    """Log in its own folder the failure of a job of a sweep that failed before creating that folder."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True)
         with (folder / "train.log").open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The folder of a run whose folder is not named: ``outputs/CORPUS/MODEL``, or ``outputs/CORPUS/MODEL-HASH``."""
+"""Default run directories: ``outputs/CORPUS/MODEL`` or ``outputs/CORPUS/MODEL-HASH``."""
 
 import json
 import re
@@ -13,16 +13,16 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.listing import OUTPUTS
 
 LONGEST = 100
-"""Signs of a corpus in a path."""
+"""The maximum length of the corpus in a path, in characters."""
 
 
 def run_folder(config: Configuration) -> Path:
-    """The folder of the run of this configuration.
+    """The default folder of a run with this configuration.
 
-    The hash is that of the options that are unlike the defaults. Where another configuration has that folder, it is
-    that of all options.
+    The hash is that of the options that differ from the defaults, or of all options if another configuration has that
+    folder.
 
-    Raises: UserError where the folder of that name cannot be read.
+    Raises: UserError if a folder of that name cannot be read.
     """
     text, learner = config[config.kind.text], config[config.kind.learner]["name"]
     corpus = re.sub(r"[^\w.+-]+", "-", corpus_label(text)).lstrip(".")[:LONGEST] or "text"

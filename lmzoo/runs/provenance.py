@@ -1,4 +1,4 @@
-"""Where a run's figures come from: the code, its versions, the machine, the command line, the corpus, other runs."""
+"""The origin of figures: code, versions, machine, command line, corpus and source runs."""
 
 import hashlib
 import platform
@@ -22,13 +22,13 @@ from lmzoo.corpus.user_files import form_of_run
 from lmzoo.words.vectors.formats import VECTORS
 
 Origins = Mapping[str, Mapping[str, str]]
-"""The SHA-256 of all that options name a run to be made from: by option, then as it is named there."""
+"""The SHA-256 of each source file or run: by option, then by the name given there."""
 
 
 def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
-    """The checksums of files, and of the weights or vectors of runs, ``named`` by option, as far as they are there.
+    """The checksums of the existing files, or weights or vectors of runs, given by option in ``named``.
 
-    Raises: UserError for a run of words where the text has characters for a ``unit``, or the other way round.
+    Raises: UserError if the unit of a run, words or characters, is not ``unit``.
     """
     checksums: dict[str, dict[str, str]] = {option: {} for option in named}
     for option, name in ((option, name) for option, names in named.items() for name in names):
@@ -37,7 +37,7 @@ def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
             raise UserError(f"{option}: {name} has corpus.unit={theirs}, and here it is {unit}", "choose another run")
         learnt = [Path(name, part) for part in ("best.pt", VECTORS)]
         file = next(filter(Path.exists, learnt), Path(name))
-        if file.is_file():  # a pipe is read once
+        if file.is_file():  # a pipe can be read only once
             with input_stream(file) as stream:
                 digest = hashlib.file_digest(stream, "sha256")  # pyright: ignore[reportArgumentType]
             checksums[option][name] = digest.hexdigest()
@@ -45,7 +45,7 @@ def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
 
 
 def provenance(corpus: Corpus, made_from: Origins) -> dict[str, Any]:
-    """The facts about this process, and about the corpus and the other sources that it reads."""
+    """Record this process, the corpus, and other sources."""
     files = {"files": corpus.of_files} if corpus.of_files else {}
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -70,7 +70,7 @@ def provenance(corpus: Corpus, made_from: Origins) -> dict[str, Any]:
 
 
 def _cpu() -> str:
-    """The name of the processor, as far as the system tells it."""
+    """The name of the processor, if the system provides it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -80,7 +80,7 @@ def _cpu() -> str:
 
 
 def _git_state() -> dict[str, Any] | None:
-    """The checkout's commit, and whether code or configuration differ from it; None outside a checkout."""
+    """The commit of the checkout, and whether code or configuration differ from it; None outside a checkout."""
     folder = Path(__file__).resolve().parent.parent.parent
     if not (folder / ".git").exists():
         return None

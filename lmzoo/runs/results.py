@@ -1,4 +1,4 @@
-"""The results of each kind of run: what ``results.json`` says, in words."""
+"""Format ``results.json`` of each kind of run as text."""
 
 import math
 from collections.abc import Mapping
@@ -6,24 +6,24 @@ from typing import Any
 
 
 def finite(value: Any) -> Any:
-    """None for infinity, which JSON cannot hold; a dictionary with that for each of its values."""
+    """Replace infinity, which JSON cannot represent, by None, also in dictionaries."""
     if isinstance(value, dict):
         return {name: finite(part) for name, part in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def perplexities(results: Mapping[str, Any], name: str = "perplexity") -> dict[str, float]:
-    """The perplexity of valid and, where there is one, of test; infinity where `finite` made it None."""
+    """The perplexity of valid and, if present, of test, with infinity restored from None."""
     return {split: math.inf if value is None else value for split, value in results[name].items()}
 
 
 def losses(results: Mapping[str, Any]) -> dict[str, float]:
-    """The last loss of word vectors, where their method has one."""
+    """The final loss of word vectors, if their method has one."""
     return {} if results["loss"] is None else {"loss": results["loss"]}
 
 
 def word_vectors(results: Mapping[str, Any]) -> str:
-    """A finished run of word vectors in a few lines."""
+    """Format the results of word vectors in a few lines."""
     loss = "" if results["loss"] is None else f", loss {results['loss']:.4f}"
     return (
         f"{results['method']} on {results['corpus']} (context {results['context']}): {results['words']:,} words, "
@@ -33,7 +33,7 @@ def word_vectors(results: Mapping[str, Any]) -> str:
 
 
 def labels(results: Mapping[str, Any]) -> str:
-    """A finished run of a labeller in a few lines."""
+    """Format the results of a labeller in a few lines."""
     figures = {split: 100 * value for split, value in results["figures"].items()}
     split = next(reversed(figures), "")
     types = results["details"].get(split, {}).get("types", {})
@@ -52,7 +52,7 @@ def labels(results: Mapping[str, Any]) -> str:
 
 
 def language_model(results: Mapping[str, Any]) -> str:
-    """A finished run of a language model in a few lines."""
+    """Format the results of a language model in a few lines."""
     perplexity = perplexities(results)
     device = " in ".join(results[name] for name in ("device", "precision") if name in results)
     parameters = f"{results['parameters']:,} parameters, " if results["parameters"] else ""
@@ -91,5 +91,5 @@ def language_model(results: Mapping[str, Any]) -> str:
 
 
 def _each(figures: Mapping[str, float], what: str, digits: int) -> str:
-    """A figure of each split."""
+    """Format the figure of each split."""
     return ", ".join(f"{split} {what} {value:.{digits}f}" for split, value in figures.items())
