@@ -1,1 +1,1 @@
-"""Training: estimation, gradient descent, and the session that makes a run of them."""
+"""Training: estimation, gradient descent, and the session of a run."""

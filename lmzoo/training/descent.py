@@ -20,17 +20,17 @@ from lmzoo.training.optimization import Optimization
 from lmzoo.training.progress import random_state, set_random_state
 
 CAUTIOUS = 100
-"""How many steps do not trust, after one that was wrong to."""
+"""The number of steps without deferred checks after one has failed."""
 
 
 class Descent:
-    """Gradient descent of a language model: the windows of a text, the state carried on between them, and their steps.
+    """Gradient descent of a language model: windows of the text, the state carried from each to the next, and steps.
 
     Args:
-        optimizer, schedule: the options of the groups of these names.
-        seed: of the order of sentences.
+        optimizer, schedule: the options of these groups.
+        seed: the seed for the order of sentences.
 
-    Raises: UserError for a bad option.
+    Raises: UserError if an option is invalid.
     """
 
     def __init__(
@@ -56,45 +56,45 @@ class Descent:
         self.begin()
 
     def begin(self) -> None:
-        """Build optimizer and schedule. After estimation this is done again, since it may resize parameters."""
+        """Build optimizer and schedule; done again after estimation, which may resize parameters."""
         self.optimization = Optimization(
             [parameter for parameter in self.model.parameters() if parameter.requires_grad], *self.options,
             steps_per_epoch=len(self.windows), steps=self.steps, clip=self.clip, average_decay=self.average_decay,
         )  # fmt: skip
 
     def share(self) -> None:
-        """Let all ranks begin with the weights of rank 0, and follow the mean of their gradients."""
+        """Synchronize the weights of all ranks with rank 0, and average their gradients from now on."""
         if ranks.world_size() > 1:
             self.scored = DistributedDataParallel(self.model)
 
     def step(self, window: Window) -> dict[str, float]:
-        """Score a window, take a step down the gradient, and carry the state on. Ranks share the rows of the window.
+        """Score a window, update the parameters, and carry the state on. Ranks share the rows of the window.
 
-        Returns: perplexity, learning rate and gradient norm, by their tags in TensorBoard.
+        Returns: perplexity, learning rate and gradient norm, by TensorBoard tag.
 
-        Raises: NotFinite, before any weight has changed.
+        Raises: NotFinite, before any parameter has changed.
         """
         part = window.part(ranks.rank(), ranks.world_size())
         share = ranks.world_size() * part.count / window.count
         if not share:
-            part = window.part(0, len(window.tokens))  # every rank takes every step
+            part = window.part(0, len(window.tokens))  # every rank must take every step
         tokens = to_device_async(part.tokens, self.model.device)
         if window.starts:
             self.state = initial_state(self.model, len(tokens), part.conditions)
         loss, length, norm, state = self._checked_gradient(part, tokens, share)
-        # Merity et al. (2018), section 5.1: where the length of a window is random, a rate in proportion to it
+        # Merity et al. (2018), section 5.1: scale the rate by the random length of the window
         of_rate = (tokens.shape[1], self.bptt) if self.bptt else (1, 1)
         metrics = self.optimization.step(loss, norm, length, of_rate)
-        # contiguous, as it comes back from a checkpoint: the layout decides the order in which sums are rounded;
-        # and a copy, as a view would be saved together with the tensor that it is a view of
+        # contiguous, as when restored from a checkpoint, since the layout determines the rounding of sums;
+        # and a copy, since a view is saved with its whole base tensor
         self.state = tuple(own_copy(part) for part in state)
         return {"perplexity/train": math.exp(min(loss, 700)), **metrics}
 
     def _checked_gradient(self, part: Window, tokens: Tensor, share: float) -> tuple[float, float, Tensor, State]:
-        """`_gradient`, and its first two as numbers. Here alone a step waits for a GPU, for what it trusted in, too.
+        """`_gradient` with loss and norm as floats. A step synchronizes with a GPU only here, also for deferred checks.
 
-        Where it was wrong to trust, the gradient is computed again with the same random numbers, and `CAUTIOUS` steps
-        wait wherever there is something to trust in. All ranks do the same.
+        If such a check fails, the gradient is computed again with the same random numbers, and `CAUTIOUS` steps check
+        immediately. All ranks do the same.
         """
         trusts = tokens.is_cuda and not self.cautious
         self.cautious = max(0, self.cautious - 1)
@@ -113,7 +113,7 @@ class Descent:
         return *torch.stack([loss, norm]).tolist(), norm, state
 
     def _gradient(self, part: Window, tokens: Tensor, share: float) -> tuple[Tensor, Tensor, State]:
-        """The loss of the window of all ranks, the norm of its gradient, and the state after this rank's part."""
+        """The loss of the window over all ranks, the norm of its gradient, and the state of this rank's rows."""
         with torch.autocast(tokens.device.type, dtype=torch.bfloat16, enabled=self.precision == "bfloat16"):
             logprobs, state = self.scored(tokens, self.state)
         if part.mask is not None:
@@ -123,16 +123,16 @@ class Descent:
         return loss, self.optimization.backward(own + self.model.penalty()), state
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it. All ranks have to call it."""
+        """The state for a checkpoint; all ranks have to call it."""
         return {"state": self._whole_state(), **self.optimization.state_dict()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from `state_dict`."""
+        """Restore `state_dict`."""
         self.state = tuple(part[ranks.rank() :: ranks.world_size()].to(self.model.device) for part in saved["state"])
         self.optimization.load_state_dict(saved)
 
     def _whole_state(self) -> State:
-        """The state of all rows of a stream."""
+        """The state of all rows of the stream, gathered from the ranks."""
         if ranks.world_size() == 1:
             return self.state
         if isinstance(self.windows, SentenceWindows):

@@ -1,4 +1,4 @@
-"""A labeller that learns in a run."""
+"""Training of labellers."""
 
 import math
 import time
@@ -26,14 +26,14 @@ from lmzoo.training.steps import SteppedLearner, SteppedOptions
 
 @commands.register("label")
 class Options(SteppedOptions):
-    """What ``configs/label.yaml`` sets."""
+    """The options of ``configs/label.yaml``."""
 
     task: dict
     labeller: dict
 
 
 class NetworkDescent:
-    """Gradient descent of a labeller that is a network, after its `start`."""
+    """Gradient descent of a neural labeller, after its `start`."""
 
     def __init__(self, labeller: NetworkLabeller):
         self.labeller, options = labeller, labeller.options
@@ -45,7 +45,7 @@ class NetworkDescent:
             )  # fmt: skip
 
     def step(self, number: int) -> dict[str, float]:
-        """Take a step, the first being 0. Returns: figures by their tags in TensorBoard. Raises: NotFinite."""
+        """Take step ``number``, counted from 0. Returns: metrics by TensorBoard tag. Raises: NotFinite."""
         loss, terms = self.labeller.loss_at(number)
         norm = self.optimization.backward(loss)
         value = float(loss.detach())
@@ -55,23 +55,23 @@ class NetworkDescent:
         return metrics
 
     def progress(self) -> dict[str, Any]:
-        """All that later steps depend on."""
+        """The state that later steps depend on."""
         return {"network": self.labeller.network.state_dict(), **self.optimization.state_dict()}
 
     def resume(self, progress: Mapping[str, Any]) -> None:
-        """Go on from `progress`."""
+        """Restore `progress`."""
         require_numbers(progress["network"])
         self.labeller.network.load_state_dict(progress["network"])
         self.optimization.load_state_dict(progress)
 
 
 def learner_of(labeller: Labeller) -> Labeller | NetworkDescent:
-    """What takes the steps of a labeller, after its `start`."""
+    """The object that performs the steps of a labeller, after its `start`."""
     return NetworkDescent(labeller) if isinstance(labeller, NetworkLabeller) else labeller
 
 
 class Learning(SteppedLearner[Labeller]):
-    """A labeller. Where it asks for that it is measured on valid after each epoch, and the best one is kept."""
+    """Train a labeller; if its ``checked`` is true, evaluate it on valid after each epoch and save the best."""
 
     needed = ("learner",)
 
@@ -124,22 +124,22 @@ class Learning(SteppedLearner[Labeller]):
         return metrics
 
     def averaged(self) -> AbstractContextManager[None]:
-        """A context in which the weights are the averaged ones, where there are any."""
+        """A context in which the weights are replaced by their average, if there is one."""
         return nullcontext() if self.optimization is None else self.optimization.average.in_place()
 
     def keep(self) -> None:
-        """Let the labeller of now be the best one."""
+        """Save the current labeller as the best."""
         self.run.save("best.pt", {"state": self.model.state_dict(), "form": vars(self.task.layout)})
 
     def measured(self, split: str) -> tuple[dict[str, Any], bytes]:
-        """The figures of a text, and the text with the labels that the model gives."""
+        """The figures of a split, and its text with predicted labels."""
         text = self.texts[split]
         predicted = [self.task.plain(labels) for labels in self.model.label(text.sentences)]
         figures = self.task.figures(text.sentences, predicted, self.known_words)
         return figures | self.model.figures(text.sentences), text.written(predicted)
 
     def measure(self) -> dict[str, Any]:
-        """The figures of the best labeller, which the other commands load. Its labels are written."""
+        """The figures of the best labeller, the one that other commands load; its predictions are written."""
         if self.progress.best == math.inf:
             with self.averaged():
                 self.keep()
@@ -164,7 +164,7 @@ class Learning(SteppedLearner[Labeller]):
 
 
 class RunOpener(Opener):
-    """Opens the runs that a labeller's options name, for a run with these options."""
+    """Loads the runs given in the options of a labeller, for a run with these options."""
 
     def __init__(self, options: Options):
         self.options = options
@@ -181,7 +181,7 @@ class RunOpener(Opener):
         return Trained(folder, run.config()["model"], model), vocabulary
 
     def labeller(self, option: str, folder: str) -> TrainedLabeller:
-        """A labeller, if it was learnt from the same form of text and all its plugins are there."""
+        """Load a labeller if its task options agree and all its plug-ins are loaded."""
         with named_by(option, "choose another run"):
             trained = load_labeller(Path(folder))
         for name, value in self.options.task.items():

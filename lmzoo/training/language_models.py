@@ -1,4 +1,4 @@
-"""A language model that learns in a run."""
+"""Training of language models."""
 
 import contextlib
 import math
@@ -31,15 +31,15 @@ from lmzoo.training.session import Learner, RunOptions, commands, log
 from lmzoo.training.trainer import Trainer
 
 SAMPLE_TOKENS, SAMPLE_SIGNS = 60, 100
-"""The length of a text that is drawn at each check, and how much of it the log has."""
+"""Tokens of the sample at each validation, and its characters in the log."""
 
 STEPS_PER_POINT = 10
-"""Training scalars go to TensorBoard once in so many steps."""
+"""The interval of training scalars in TensorBoard, in steps."""
 
 
 @commands.register("train")
 class Options(RunOptions):
-    """What ``configs/train.yaml`` sets; its ``stages`` are runs by themselves."""
+    """The options of ``configs/train.yaml``; its ``stages`` are separate runs."""
 
     deterministic: bool
     """whether only algorithms are used that give the same bits every time, which are slower on a GPU."""
@@ -51,7 +51,7 @@ class Options(RunOptions):
 
 
 class Learning(Learner):
-    """A language model, and the trainer that fits it."""
+    """A language model and its trainer."""
 
     trainer: Trainer
 
@@ -74,7 +74,7 @@ class Learning(Learner):
     def prepare(self, board: Board) -> dict[str, Any]:
         options = self.options
         device = resolve_device(options.device)
-        if options.deterministic != torch.are_deterministic_algorithms_enabled():  # it imports a compiler, 1.3 s
+        if options.deterministic != torch.are_deterministic_algorithms_enabled():  # importing a compiler, 1.3 s
             torch.use_deterministic_algorithms(options.deterministic)
         torch.manual_seed(options.seed)
         model = build_model(options.model, self.corpus.vocabulary).to(device)
@@ -90,13 +90,13 @@ class Learning(Learner):
         return {"trainer": {**options.trainer, "precision": self.trainer.options.precision}}
 
     def show(self, progress: Progress, metrics: dict[str, float]) -> None:
-        """Show a step or a check in TensorBoard, and a check in the log, both with a text that the model draws."""
+        """Show a step or a validation in TensorBoard, and a validation also in the log, with a sample of the model."""
         if not ranks.is_main():
             return
         if checked := "perplexity/valid" in metrics:
             log.info("%s tokens, %.0f s: valid perplexity %.2f",
                      f"{progress.tokens:,}", progress.seconds, metrics["perplexity/valid"])  # fmt: skip
-            with contextlib.suppress(UserError):  # some n-gram models cannot be drawn from
+            with contextlib.suppress(UserError):  # some n-gram models do not support sampling
                 corpus = self.corpus
                 drawn = sample(self.trainer.model, SAMPLE_TOKENS, self.options.seed, context=corpus.context)
                 text = corpus.vocabulary.decode(drawn.tokens[0].tolist())
@@ -134,7 +134,7 @@ class Learning(Learner):
 
 
 def described(corpus: Corpus) -> str:
-    """The size of a text, and the share of `<unk>` in it: the larger that share, the lower perplexity is."""
+    """The size of a text, and its share of `<unk>`: a larger share lowers perplexity."""
     size = f"{len(corpus.splits['train']):,} tokens of {len(corpus.vocabulary):,} words"
     unknown = corpus.vocabulary.index.get(UNK)
     if labels := corpus.labels("train"):
@@ -148,7 +148,7 @@ def described(corpus: Corpus) -> str:
 
 
 def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[str, Any]:
-    """The figures of a trained model."""
+    """The results of a trained model."""
     scores = {}
     for split in ("valid", "test"):
         if split in corpus.splits:
@@ -183,7 +183,7 @@ def measured(model: LanguageModel, corpus: Corpus, progress: Progress) -> dict[s
         figures["perplexity_without_condition"] = {split: finite(value) for split, value in without.items()}
     if isinstance(model, HasLogZ):
         figures |= {"log_z": model.log_z._asdict(), "perplexity_error": {}}
-        for split, each in scores.items():  # the standard error that log Z gives each perplexity
+        for split, each in scores.items():  # the standard error of perplexity due to log Z
             sentences = int((corpus.splits[split] == EOS_ID).sum())
             error = each.perplexity * model.log_z.error * sentences / each.tokens
             figures["perplexity_error"][split] = finite(error)

@@ -1,4 +1,4 @@
-"""The loop of every run: steps and iterations, saved at times and after signals."""
+"""The training loop of every run: steps and iterations, checkpoints and signals."""
 
 import time
 from abc import ABC, abstractmethod
@@ -15,13 +15,13 @@ from lmzoo.training.signals import stop_signals
 
 
 class Loop(ABC):
-    """What learns by steps, between which it is saved.
+    """A model trained by steps, with checkpoints between them.
 
     Attributes:
-        progress: how far it has come.
-        checkpoint_seconds: ``last.pt`` is written when so much time has passed since the last one.
-        resumed: whether it goes on from a checkpoint.
-        started: when it would have begun if it had never been stopped.
+        progress: the progress of training.
+        checkpoint_seconds: the interval at which ``last.pt`` is written.
+        resumed: whether training continues from a checkpoint.
+        started: the start time, less the time between interruptions and resumptions.
     """
 
     run: Run
@@ -36,11 +36,11 @@ class Loop(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """What ``last.pt`` holds beside the progress. All ranks have to call it."""
+        """The contents of ``last.pt`` besides the progress; all ranks have to call it."""
 
     @abstractmethod
     def take_steps(self, bar: Bar) -> Iterator[bool]:
-        """Take the steps that are left. Yields: after each, whether it has to be saved."""
+        """Take the remaining steps. Yields: after each, whether a checkpoint is due."""
 
     def save(self) -> None:
         """Write ``last.pt``. All ranks have to call it."""
@@ -50,16 +50,16 @@ class Loop(ABC):
         self.saved_at = time.monotonic()
 
     def go(self, steps: int) -> None:
-        """The ``steps`` but for those that are done. Raises: Interrupted after a signal, when they are saved."""
+        """Take the remaining of ``steps``. Raises: Interrupted after a signal, once a checkpoint is saved."""
         with stop_signals() as self.stopped, Bar(steps, "step", done=self.progress.step) as bar:
             for due in self.take_steps(bar):
                 self.save_if(due)
 
     def save_if(self, due: bool, prepare: Callable[[], None] = lambda: None) -> None:
-        """Save where that is ``due``, at times, and after a signal. Raises: Interrupted after a signal.
+        """Save if ``due``, if the interval has passed, or after a signal. Raises: Interrupted after a signal.
 
         Args:
-            prepare: called before it is saved.
+            prepare: called before saving.
         """
         late = time.monotonic() - self.saved_at >= self.checkpoint_seconds
         save, stop = ranks.any_rank(due or late, self.stopped())

@@ -1,4 +1,4 @@
-"""Optimizers and learning-rate schedules that configuration can name, all of them PyTorch's, and their steps."""
+"""Optimizers and learning-rate schedules of PyTorch for the configuration, and their steps."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from lmzoo.core.registry import Registry
 from lmzoo.numerics.averaging import Average
 
 Parameters = Sequence[Parameter] | Sequence[dict[str, Any]]
-"""Parameters, or groups of them with options of their own, as `torch.optim.Optimizer` takes them."""
+"""Parameters, or parameter groups with their own options, as for `torch.optim.Optimizer`."""
 
 optimizers = Registry("optimizer")
 schedules = Registry("schedule")
@@ -175,7 +175,7 @@ def _warm(step: int, warmup: int) -> float:
 def _fused(
     make: Callable[..., Optimizer], parameters: Parameters, on: Sequence[str] = ("cpu", "cuda"), **options: Any
 ) -> Optimizer:
-    """An optimizer whose step is one pass over the weights on these devices, wherever a checkpoint comes from."""
+    """Build an optimizer, fused if all parameters are on the devices ``on``, also after loading a checkpoint."""
     groups = [part["params"] if isinstance(part, dict) else [part] for part in parameters]
     fused = all(parameter.device.type in on for group in groups for parameter in group)
     optimizer = make(parameters, fused=fused, **options)
@@ -186,7 +186,7 @@ def _fused(
 
 
 def _check(optimizer: object, name: str) -> None:
-    """Raise a UserError for what is no optimizer, or none whose steps and rates are as schedules need them."""
+    """Raise a UserError unless this is an optimizer whose step needs no closure and whose groups have rates."""
     problem = None
     if not isinstance(optimizer, Optimizer):
         problem = "makes no torch.optim.Optimizer"
@@ -201,21 +201,21 @@ def _check(optimizer: object, name: str) -> None:
         raise UserError(f"optimizer={name}: {problem}", "choose another, or mend its code")
 
 
-class NotFinite(Exception):  # noqa: N818 - the trainer makes it a user's error
-    """A loss or a gradient is infinite or no number. The weights are as they were before the step."""
+class NotFinite(Exception):  # noqa: N818 - the trainer turns it into a UserError
+    """A loss or gradient is infinite or NaN. The parameters have not changed in the step."""
 
 
 class Optimization:
-    """Steps down a gradient: an optimizer, its schedule, and an average of the weights.
+    """Gradient steps: an optimizer, its schedule, and an average of the weights.
 
     Args:
-        parameters: those that are learned, or groups of them.
-        optimizer, schedule: the options of the groups of these names.
-        clip: the largest norm of a gradient; None: any.
+        parameters: trainable parameters, or groups of them.
+        optimizer, schedule: the options of these groups.
+        clip: the maximum gradient norm; None: unlimited.
         average_decay: see `Average`.
 
     Attributes:
-        parameters: all that the optimizer changes.
+        parameters: all parameters of the optimizer.
     """
 
     def __init__(
@@ -241,10 +241,9 @@ class Optimization:
         return get_total_norm([parameter.grad for parameter in self.parameters if parameter.grad is not None])
 
     def step(self, loss: float, norm: Tensor, length: float, share: tuple[int, int] = (1, 1)) -> dict[str, float]:
-        """Step down the gradient of `backward`, whose ``norm`` has this ``length``, with a ``share`` of the rate.
+        """Update the parameters by the gradient, of norm ``norm`` = ``length``, at a fraction ``share`` of the rate.
 
-        Returns: learning rate and gradient norm, by their tags in TensorBoard. Raises: NotFinite, before any weight has
-        changed.
+        Returns: learning rate and gradient norm, by TensorBoard tag. Raises: NotFinite, before any parameter changes.
         """
         for what, value in (("loss", loss), ("gradient", length)):
             if not math.isfinite(value):
@@ -265,15 +264,15 @@ class Optimization:
         return {"train/learning_rate": float(rates[0]), "train/gradient_norm": length}
 
     def note_validation(self, loss: float) -> None:
-        """Tell the schedule what a check has measured; less is better."""
+        """Pass a validation loss, where lower is better, to the schedule."""
         if isinstance(self.schedule, ReduceLROnPlateau):
             self.schedule.step(loss)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that later steps depend on, beside the weights."""
+        """The state that later steps depend on, besides the parameters."""
         return {name: getattr(self, name).state_dict() for name in ("optimizer", "schedule", "average")}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Go on from `state_dict`."""
+        """Restore `state_dict`."""
         for name in ("optimizer", "schedule", "average"):
             getattr(self, name).load_state_dict(saved[name])

@@ -1,4 +1,4 @@
-"""The type of numbers in which a model's products are computed while it is trained."""
+"""The number type for matrix products in training."""
 
 import dataclasses
 import functools
@@ -15,13 +15,13 @@ from lmzoo.runs.trainer_options import TrainerOptions
 
 ROUNDS = 10
 CLEARLY = 1.2
-"""How many times as fast bfloat16 has to be. A CPU that is made for it is at least about twice as fast."""
+"""The speed-up that bfloat16 must reach. CPUs with instructions for it reach at least about 2."""
 
 
 def resolve_precision(options: TrainerOptions, model: LanguageModel, run: Run) -> TrainerOptions:
     """A copy of the options in which ``precision=auto`` is resolved to a type.
 
-    A run goes on in the type that it began with. A new one gets bfloat16 where its model allows it and its device is
+    A resumed run uses the type that it began with. A new one uses bfloat16 if its model supports it and its device is
     clearly faster in it, else float32.
     """
     if options.precision != "auto":
@@ -36,9 +36,9 @@ def resolve_precision(options: TrainerOptions, model: LanguageModel, run: Run) -
 
 @functools.cache
 def faster_in_bfloat16(device: torch.device) -> bool:
-    """Whether a device multiplies clearly faster in bfloat16 than in float32. On a CPU this is measured.
+    """Whether a device multiplies clearly faster in bfloat16 than in float32; measured on CPUs.
 
-    PyTorch calls bfloat16 supported on every CPU with AVX-512, also where it is slower for lack of instructions.
+    PyTorch reports bfloat16 as supported on every CPU with AVX-512, even if it is slower for lack of instructions.
     """
     if device.type == "cuda":
         with torch.cuda.device(device):
@@ -46,13 +46,13 @@ def faster_in_bfloat16(device: torch.device) -> bool:
     if device.type != "cpu":
         return False
     single, half = (torch.ones(256, 256, dtype=dtype) for dtype in (torch.float32, torch.bfloat16))
-    rounds = [(_seconds(single), _seconds(half)) for _ in range(ROUNDS)]  # by turns: disturbances meet both
+    rounds = [(_seconds(single), _seconds(half)) for _ in range(ROUNDS)]  # alternate, so that disturbances affect both
     shortest, shortest_half = (min(times) for times in zip(*rounds, strict=True))
     return shortest >= CLEARLY * shortest_half
 
 
 def _seconds(matrix: Tensor) -> float:
-    """How long its product with itself takes."""
+    """The time for a product of the matrix with itself, in seconds."""
     started = time.perf_counter()
     torch.mm(matrix, matrix)
     return time.perf_counter() - started

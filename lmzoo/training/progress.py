@@ -1,4 +1,4 @@
-"""What a resumed run has to know beside the weights: how far training has come, and the state of random numbers."""
+"""The state of training besides the weights: progress and random numbers."""
 
 import math
 from collections.abc import Mapping
@@ -10,22 +10,22 @@ from torch import Tensor
 
 @dataclass
 class Progress:
-    """How far training has come.
+    """The progress of training.
 
     Attributes:
-        epoch: epochs that are done.
-        window: windows of the current epoch that are done.
-        step: windows of all epochs that are done.
-        tokens: tokens seen so far.
-        best: the best validation perplexity so far; of labels the best measure, negative.
-        stale: checks since the best one.
-        seconds: wall-clock time of training, checks included.
+        epoch: finished epochs.
+        window: finished windows of the current epoch.
+        step: finished windows of all epochs.
+        tokens: tokens seen in all steps.
+        best: the lowest validation perplexity until now; for labels the best measure, negated.
+        stale: validations since the best one.
+        seconds: wall-clock time of training, validations included.
         step_seconds: wall-clock time of estimation and steps alone.
         finished: whether training is over.
-        nats, trained: −Σ log p of the tokens trained on since the last check, and their number.
-        checks: at every check in the descent: epoch, tokens and seconds so far, and the perplexities of train (over the
-            tokens since the check before, as they were learnt from) and valid.
-        metrics: of labels and vectors, the figures of the last step by their tags in TensorBoard.
+        nats, trained: −Σ log p of the tokens trained on since the last validation, and their number.
+        checks: of each validation in gradient descent: epoch, tokens and seconds, and the perplexities of valid and
+            train (of the tokens since the validation before, each scored in its training step).
+        metrics: for labels and vectors, the figures of the last step by TensorBoard tag.
     """
 
     epoch: int = 0
@@ -44,14 +44,14 @@ class Progress:
 
     @property
     def best_epoch(self) -> float | None:
-        """The epoch of the best check, with its part that was done; None without checks, 0 where none was better."""
+        """The fractional epoch of the best validation; None without validations, 0 if the initial weights were best."""
         if not self.checks:
             return None
         check = min(self.checks, key=lambda check: check["valid"])
         return check["epoch"] if check["valid"] <= self.best else 0.0
 
     def note_step(self, tokens: int, perplexity: float, seconds: float) -> None:
-        """A step is taken on a window of so many tokens, which had this perplexity."""
+        """Count a step on a window with this number of tokens and perplexity."""
         self.window += 1
         self.step += 1
         self.tokens += tokens
@@ -68,7 +68,7 @@ class Progress:
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:
-    """The state of PyTorch's random numbers, on the CPU and on a device."""
+    """The state of PyTorch's random number generators on the CPU and on a device."""
     state = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         state["cuda"] = torch.cuda.get_rng_state(device)
@@ -76,7 +76,7 @@ def random_state(device: torch.device) -> dict[str, Tensor]:
 
 
 def set_random_state(state: Mapping[str, Tensor], device: torch.device) -> None:
-    """Draw from a `random_state` on; one of another device has no numbers for this one."""
+    """Restore a `random_state`; that of a GPU only if it was saved on one."""
     torch.set_rng_state(state["cpu"])
     if device.type == "cuda" and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"], device)

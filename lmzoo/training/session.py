@@ -1,4 +1,4 @@
-"""A run from its configuration to its results: prepare, restore, begin, fit, measure, publish."""
+"""A run from configuration to results: prepare, restore, begin, fit, measure, publish."""
 
 import contextlib
 import importlib
@@ -30,15 +30,15 @@ from lmzoo.training.progress import Progress
 log = logging.getLogger(__name__)
 
 LEARNERS = {"train": "language_models", "vectors": "vectors", "label": "labels"}
-"""The module of each kind of run, by its command. It is imported when it is needed, as each imports its registry."""
+"""The module of each kind of run, by command. It is imported on demand, as each imports its registry."""
 
 
 commands = Registry("command")
-"""The options of every command that makes runs, beside their groups; the defaults are in ``configs/COMMAND.yaml``."""
+"""The options of each command that makes runs, besides its groups; defaults are in ``configs/COMMAND.yaml``."""
 
 
 class RunOptions(Options):
-    """What the configuration of every kind of run sets."""
+    """The options common to all kinds of run."""
 
     seed: Seed
     """of all that is drawn: first weights and vectors, dropout, noise, the order of sentences."""
@@ -52,16 +52,16 @@ class RunOptions(Options):
 
 
 class Learner(ABC):
-    """What learns in a run.
+    """The training part of a run.
 
-    Its constructor takes the options and the run, checks what can be checked, and reads the text. It writes nothing.
+    The constructor takes the options and the run, validates the options, and reads the text. It writes nothing.
 
     Attributes:
-        corpus: the text; of labelled texts its words.
-        progress: how far it has come, known after `restore`.
-        sources: what its options name it to be made from; see `lmzoo.core.options.sources`.
-        resumed: whether `restore` has found a checkpoint.
-        unsealed: files of what is learnt that have no checksum of their own, as checkpoints do.
+        corpus: the text; for labelled texts their words.
+        progress: the progress of training, available after `restore`.
+        sources: the source runs and files by option; see `lmzoo.core.options.sources`.
+        resumed: whether `restore` found a checkpoint.
+        unsealed: files of trained parameters without a checksum of their own, unlike checkpoints.
     """
 
     corpus: Corpus
@@ -72,11 +72,11 @@ class Learner(ABC):
 
     @abstractmethod
     def prepare(self, board: Board) -> dict[str, Any]:
-        """Build what learns, and find every bad option that is left. Returns: groups of options settled by that."""
+        """Build the model and validate the remaining options. Returns: groups of options resolved by that."""
 
     @abstractmethod
     def restore(self) -> None:
-        """Go on from ``last.pt`` where there is one; a UserError for a damaged one. Only the log is written."""
+        """Restore ``last.pt`` if it exists; raise a UserError if it is damaged. Only the log is written."""
 
     @abstractmethod
     def described(self) -> Iterable[str]:
@@ -84,28 +84,28 @@ class Learner(ABC):
 
     @abstractmethod
     def fit(self) -> None:
-        """Learn until the end; Interrupted after SIGINT or SIGTERM, when what is learnt by then is saved."""
+        """Train to the end; Interrupted after SIGINT or SIGTERM, once a checkpoint is saved."""
 
     @abstractmethod
     def measure(self) -> dict[str, Any]:
-        """The results of what was learnt. What is learnt is written beside them."""
+        """Evaluate and save the trained model. Returns: its results."""
 
     def images(self) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
-        """Pictures of what was learnt; see `lmzoo.protocol.model.LanguageModel.images`."""
+        """Matrices to show as images; see `lmzoo.protocol.model.LanguageModel.images`."""
         return {}
 
 
 @ranks.process_group()
 def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
-    """Do the run that a configuration describes, or go on with it. A finished run is only reported.
+    """Start or resume the run of a configuration; of a finished run, only report the results.
 
     Args:
-        given: the options and groups that the user gave, to note those that have no effect.
+        given: the options and groups set by the user, to report those without effect.
 
     Returns: the contents of ``results.json``.
 
-    Raises: UserError for a mistake in the configuration or its surroundings. Interrupted after SIGINT or SIGTERM once
-        there is something to save; before that the signals act as in any program.
+    Raises: UserError if the configuration or its environment is invalid. Interrupted after SIGINT or SIGTERM once there
+        is something to save; before that, signals have their usual effect.
     """
     kind = config.kind
     module = importlib.import_module(f"lmzoo.training.{LEARNERS[kind.command]}")
@@ -134,7 +134,7 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         if ranks.is_main():
             stack.enter_context(run.exclusive_lock())
-            if results := finished():  # again, as another process may have worked here since
+            if results := finished():  # again, since another process may have run in the meantime
                 return results
             stack.enter_context(logging_to(run.path / "train.log"))
             stack.enter_context(contextlib.closing(board))
@@ -159,12 +159,12 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
             if OUTPUTS.absolute() in run.path.absolute().parents:
                 note(LATEST, [run.path])
     if ranks.is_main():
-        print(printable(kind.summary(results), "\n"))  # the log has the warnings
+        print(printable(kind.summary(results), "\n"))  # the log contains the warnings
     return results
 
 
 def _publish(config: Configuration, results: Mapping[str, Any], learner: Learner, board: Board) -> None:
-    """Show a finished run in TensorBoard. This comes before ``results.json``, after which nothing is done again."""
+    """Write a finished run to TensorBoard, before ``results.json``, after which nothing is repeated."""
     kind, options = config.kind, dict(config.result_options)
     first = {"Kind": kind.noun.removeprefix("a "), "Name": options.pop(f"{kind.learner}.name")}
     metrics = {
@@ -174,11 +174,11 @@ def _publish(config: Configuration, results: Mapping[str, Any], learner: Learner
     board.hyperparameters(first | options, metrics, tokens)
     for name, (matrix, labels) in learner.images().items():
         board.image(name, matrix, tokens, labels)
-    board.close()  # what is not on the disk yet would be lost if ``results.json`` were there first
+    board.close()  # flush to disk before ``results.json`` is written
 
 
 def _tag(kind: Kind, figure: str, results: Mapping[str, Any]) -> str:
-    """Of a figure of a finished run. TensorBoard sorts tags, so those of perplexity come first."""
+    """The TensorBoard tag of a result. TensorBoard sorts tags, so those of perplexity come first."""
     if kind is LANGUAGE_MODEL:
         return f"perplexity/{'best_valid' if figure == 'valid' else figure}"
     return "/".join(["result", *([results["measure"]] if kind is LABELS else []), figure])

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM during training are noted, and acted on when everything can be saved."""
+"""Deferral of SIGINT and SIGTERM during training until everything can be saved."""
 
 import contextlib
 import signal
@@ -9,9 +9,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def stop_signals(waits: Callable[[], bool] = lambda: True) -> Iterator[Callable[[], bool]]:
-    """A context in which SIGINT and SIGTERM only set a flag, while it ``waits``. The yielded function reads the flag.
+    """A context in which SIGINT and SIGTERM only set a flag while ``waits()``. Yields a function that reads the flag.
 
-    A second signal acts as it does outside the context. Signals are the main thread's: in another nothing changes.
+    A second signal acts as outside the context. Outside the main thread, which handles signals, nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

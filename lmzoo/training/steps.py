@@ -1,4 +1,4 @@
-"""Learning by steps, where a step knows nothing of runs: word vectors, labels."""
+"""Training by steps that are independent of runs: word vectors, labels."""
 
 import math
 import time
@@ -22,14 +22,14 @@ from lmzoo.training.session import Learner, RunOptions
 
 
 class SteppedOptions(RunOptions):
-    """What the configuration of every run of such a learner sets."""
+    """The options common to runs of these learners."""
 
     checkpoint_seconds: NonNegative
     """``last.pt`` is written whenever this time has passed, and at the end."""
 
 
 class Stepped(Protocol):
-    """A model that is learnt by steps; see `lmzoo.labels.model.Labeller` and `lmzoo.words.vectors.method.Method`."""
+    """A model trained by steps; see `lmzoo.labels.model.Labeller` and `lmzoo.words.vectors.method.Method`."""
 
     steps: int
     epoch: int
@@ -43,16 +43,16 @@ M = TypeVar("M", bound=Stepped)
 
 
 class SteppedLearner(Learner, Loop, Generic[M]):
-    """Learns a model by steps, and is saved between two of them.
+    """A learner of a model by steps, with checkpoints between them.
 
     Args:
-        registry: has the model.
+        registry: the registry of the model.
         chosen: the model's options.
 
     Attributes:
-        needed: the names of the parts of `state`.
-        advice: what to do where a figure is not finite.
-        text_tokens: how many an epoch reads, known after `start`.
+        needed: the required keys of `state`.
+        advice: advice for non-finite figures.
+        text_tokens: tokens per epoch, available after `start`.
     """
 
     needed: Sequence[str]
@@ -67,19 +67,19 @@ class SteppedLearner(Learner, Loop, Generic[M]):
         self.model, self.sources = registry.build(chosen), registry.sources(chosen)
 
     def take_step(self, number: int) -> dict[str, float]:
-        """A step of the model, the first being 0. Returns: figures by their tags in TensorBoard."""
+        """Take step ``number`` of the model, counted from 0. Returns: metrics by TensorBoard tag."""
         return self.model.step(number)
 
     @abstractmethod
     def start(self) -> None:
-        """Read the text, and be ready for the first step."""
+        """Read the text and prepare the first step."""
 
     @abstractmethod
     def go_on(self, saved: dict[str, Any]) -> None:
-        """Take over the `state` of a checkpoint; called after `start`."""
+        """Restore the `state` of a checkpoint; called after `start`."""
 
     def begin(self) -> None:
-        """Do what the first step needs and a resumed run does not."""
+        """Initialize a run that is not resumed."""
 
     def prepare(self, board: Board) -> dict[str, Any]:
         self.board, name = board, self.options.device
@@ -108,7 +108,7 @@ class SteppedLearner(Learner, Loop, Generic[M]):
         self.started = time.monotonic() - self.progress.seconds
 
     def fit(self) -> None:
-        """The steps that are left; a UserError for an infinite figure."""
+        """Take the remaining steps; raise a UserError if a figure is not finite."""
         self.go(self.model.steps)
 
     def take_steps(self, bar: Bar) -> Iterator[bool]:

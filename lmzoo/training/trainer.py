@@ -1,4 +1,4 @@
-"""The loop that trains any model."""
+"""The training loop of language models."""
 
 import itertools
 import logging
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 
 
 class Trainer(Loop):
-    """Fits one language model to one corpus in one run directory; a UserError for a bad option.
+    """Trains a language model on a corpus in a run directory; raises a UserError if an option is invalid.
 
-    After every step ``observe(progress, metrics)`` is called with scalars tagged ``train/…``; after every check with
-    ``perplexity/valid``.
+    ``observe(progress, metrics)`` is called after every step with scalars tagged ``train/…``, and after every
+    validation with ``perplexity/valid``.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Trainer(Loop):
         options = resolve_precision(options, model, run)
         super().__init__(run, options.checkpoint_seconds)
         self.model, self.corpus, self.options, self.observe = model, corpus, options, observe
-        self.loops: dict[int, tuple[int, StateDict]] = {}  # of an estimation that is not over
+        self.loops: dict[int, tuple[int, StateDict]] = {}  # of an unfinished estimation, by number
         self.iterating, self.numbers = False, itertools.count()  # of the loops
         self.descent: Descent | None = None
         if any(parameter.requires_grad for parameter in model.parameters()):
@@ -73,17 +73,17 @@ class Trainer(Loop):
             raise UserError(problem, "leave one out")
 
     def fit(self) -> None:
-        """Estimate, unless `restore` has found a checkpoint. Then descend until the last epoch, or until patience ends.
+        """Estimate unless resumed, then descend until the last epoch or until patience is exhausted.
 
-        Raises: Interrupted after SIGINT or SIGTERM in iterations or the descent, and UserError where the loss or its
-            gradient is not finite; in both cases ``last.pt`` is what training goes on from.
+        Raises: Interrupted after SIGINT or SIGTERM in iterations or descent, and UserError if the loss or its gradient
+            is not finite; ``last.pt`` is then the checkpoint to resume from.
         """
         self.started = time.monotonic() - self.progress.seconds
         try:
             if not self.progress.finished:
                 hand_over_teacher(self.model, self.corpus)
             if not self.resumed:
-                self._estimate()  # but for its iterations there is nothing to save, so a signal ends it at once
+                self._estimate()  # outside its iterations there is nothing to save, so a signal ends it at once
             if self.descent is not None:
                 self.descent.share()
                 self.model.train()
@@ -116,7 +116,7 @@ class Trainer(Loop):
                     break
 
     def _step(self, descent: Descent, window: Window) -> dict[str, float]:
-        """Take a step and note it. Returns: figures by their tags in TensorBoard."""
+        """Take a step and record it. Returns: metrics by TensorBoard tag."""
         progress, begun = self.progress, time.monotonic()
         try:
             metrics = descent.step(window)
@@ -131,7 +131,7 @@ class Trainer(Loop):
         return metrics
 
     def _averages(self, descent: Descent) -> bool:
-        """Whether the step just taken is one of those that are averaged."""
+        """Whether the last step enters the average."""
         kind, after = self.options.average, self.options.average_after
         if kind == "nt":
             return descent.optimization.average.steps > 0 or has_stalled(
@@ -140,7 +140,7 @@ class Trainer(Loop):
         return kind == "ema" or (kind == "tail" and self.progress.epoch >= after)
 
     def _check(self) -> float:
-        """Validation perplexity; the best weights are kept. Both are of the averaged weights, where there are any."""
+        """Compute validation perplexity and save the best weights, in both cases averaged ones if there are any."""
         progress, corpus, descent = self.progress, self.corpus, self.descent
         with nullcontext() if descent is None else descent.optimization.average.in_place():
             found = score(self.model, corpus.splits["valid"], corpus.context, corpus.conditions.get("valid"))
@@ -164,7 +164,7 @@ class Trainer(Loop):
         else:
             load_sources(self.model, self.corpus)
             with ExitStack() as stack:
-                if ranks.world_size() == 1:  # several may not iterate alike, so none of them saves iterations
+                if ranks.world_size() == 1:  # ranks may iterate differently, so they save no iterations
                     self.stopped = stack.enter_context(stop_signals(lambda: self.iterating))
                     stack.enter_context(iterated_by(self.iterate))
                 self.model.estimate(self.corpus)
@@ -190,8 +190,8 @@ class Trainer(Loop):
         self, total: int, what: str, state_dict: Callable[[], StateDict], load_state_dict: Callable[[StateDict], None],
         start: Callable[[], None], notes: Callable[[], Sequence[str]],
     ) -> Iterator[int]:  # fmt: skip
-        """A loop of the estimation, saved as steps are; see `lmzoo.core.iterations.iterations`."""
-        if self.stopped():  # in the last iteration of the loop before, which is done again
+        """A loop of the estimation, with checkpoints; see `lmzoo.core.iterations.iterations`."""
+        if self.stopped():  # in the last iteration of the previous loop, which is repeated
             raise Interrupted
         loop = next(self.numbers)
         begun, state = self.loops.get(loop, (0, {}))
@@ -213,7 +213,7 @@ class Trainer(Loop):
             self.iterating = False
 
     def state(self) -> dict[str, Any]:
-        """What goes on, without the weights where those of ``best.pt`` are the last."""
+        """The state for a checkpoint, without the weights if those of ``best.pt`` are the last."""
         random, *others = ranks.all_gather(random_state(self.model.device))
         state: dict[str, Any] = {"state": ()} if self.descent is None or self.loops else self.descent.state_dict()
         state["random"] = random
@@ -226,7 +226,7 @@ class Trainer(Loop):
         return state
 
     def restore(self) -> None:
-        """Go on from ``last.pt`` where there is one; a UserError for a damaged one. Call it inside `Run.alone`."""
+        """Restore ``last.pt`` if it exists; raise a UserError if it is damaged. Call it inside `Run.exclusive_lock`."""
         own = ["model"] if self.descent is not None else []
         saved = self.run.restore("last.pt", "progress", "state", "random", *own)
         if saved is None:
@@ -240,7 +240,7 @@ class Trainer(Loop):
             self._go_on(saved)
 
     def _go_on(self, saved: dict[str, Any]) -> None:
-        """Take over what a checkpoint holds beside the weights."""
+        """Restore the contents of a checkpoint besides the weights."""
         self.progress = Progress(**saved["progress"])
         if "estimation" in saved:
             if ranks.world_size() == 1:
@@ -255,13 +255,13 @@ class Trainer(Loop):
         self.resumed = True
 
     def _draw_apart(self) -> None:
-        """Let the random numbers of the other ranks be unlike those of rank 0."""
+        """Seed the random numbers of each other rank differently from rank 0."""
         if ranks.rank():
             torch.manual_seed(hash((torch.initial_seed(), ranks.rank(), self.progress.step)))
 
 
 def _notes(progress: Progress, metrics: Mapping[str, float]) -> tuple[str, str, str]:
-    """What a line of the log says of training: over the tokens since the last check, now, and since the start."""
+    """Figures for the progress bar: mean perplexity since the last validation, current rate, overall speed."""
     return (
         f"train perplexity {math.exp(min(progress.nats / progress.trained, 700)):.2f}",
         f"rate {metrics['train/learning_rate']:.3g}",
@@ -270,7 +270,7 @@ def _notes(progress: Progress, metrics: Mapping[str, float]) -> tuple[str, str, 
 
 
 def has_stalled(perplexities: Sequence[float], checks: int) -> bool:
-    """Whether the last of some validation perplexities is worse than the best but for the last ``checks`` before it.
+    """Whether the last validation perplexity is worse than the best before the ``checks`` validations preceding it.
 
     The trigger of NT-ASGD: Merity, Keskar & Socher (2018), algorithm 1, https://arxiv.org/abs/1708.02182
     """

@@ -1,4 +1,4 @@
-"""Word vectors that are learnt in a run."""
+"""Training of word vectors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ from lmzoo.words.vectors.word_vectors import WordVectors
 
 @commands.register("vectors")
 class Options(SteppedOptions):
-    """What ``configs/vectors.yaml`` sets."""
+    """The options of ``configs/vectors.yaml``."""
 
     corpus: dict
     method: dict
@@ -54,7 +54,7 @@ class Learning(SteppedLearner[Method]):
 
     def measure(self) -> dict[str, Any]:
         matrix = self.model.vectors().cpu()
-        if not bool(matrix.float().isfinite().all()):  # no program reads such vectors
+        if not bool(matrix.float().isfinite().all()):  # no program reads others
             raise UserError("the vectors are not finite", "choose other options of the method and another run_dir")
         self.run.write(VECTORS, encoded(WordVectors(self.model.words, matrix), "word2vec"))
         return {
