@@ -1,1 +1,1 @@
-"""What everything stands on and what knows nothing of language models: errors, options, registries, files."""
+"""The base of the package, independent of language models: errors, options, registries, files."""

@@ -1,7 +1,7 @@
-"""What the source files say of registered entries and their options, for ``--help``, error messages and Hydra's groups.
+"""Registered entries and their options, as source files document them, for ``--help``, errors and Hydra's groups.
 
-The files are read as text, since importing them would import PyTorch. So a default of the package is a literal or a
-constant of a module. Of other modules, which are imported already, the files are read for their sentences alone.
+The files are parsed, since importing them would import PyTorch. So defaults in the package are literals or constants
+of modules. Of plug-ins, which are imported already, only the documentation is parsed.
 """
 
 import ast
@@ -20,16 +20,16 @@ PACKAGE = Path(__file__).parents[1]
 
 
 class Option(NamedTuple):
-    """The default of an option and what is said of it, with the choices that its type lists."""
+    """The default of an option, and its documentation with the choices of its type."""
 
     default: Any
     text: str
 
 
 class Entry(NamedTuple):
-    """The first paragraph of an entry's docstring, and its options: its own, then those of the bases.
+    """The first paragraph of an entry's docstring, and its options: its own, then those of its bases.
 
-    ``named``: whether a configuration has its name beside its options, as all but options without a class have it.
+    ``named``: whether a configuration has its name next to its options, as all have but options without a class.
     """
 
     title: str
@@ -42,14 +42,14 @@ class Entry(NamedTuple):
 
 
 def entries(group: str) -> dict[str, Entry]:
-    """The entries of a group by name: those of the package, and those that imported modules have registered."""
+    """The entries of a group by name: those of the package, and those registered by imported modules."""
     registry, found = REGISTRIES.get(group), _entries().get(group, {})
     others = {} if registry is None else {name: registry for name in registry.entries if name not in found}
     return found | {name: _imported(registry, name) for name, registry in others.items()}
 
 
 def _imported(registry: Registry, name: str) -> Entry:
-    """An entry of an imported module, with what its file says of it, if there is one that can be read."""
+    """An entry of an imported module, documented by its source file if that is readable."""
     made = registry.entries[name]
     file = Path(getattr(sys.modules.get(made.__module__), "__file__", None) or "")
     said = _registered(file).get(registry.kind, {}).get(name) if file.suffix == ".py" else None
@@ -83,7 +83,7 @@ def _package() -> dict[Path, None]:
 
 @functools.cache
 def _kinds() -> dict[str, str]:
-    """The kind of each registry of the package, by the name of its variable."""
+    """The kind of each registry of the package, by variable name."""
     return {
         name: kind
         for file in _package()
@@ -124,7 +124,7 @@ def _registered(file: Path) -> dict[str, dict[str, Entry]]:
 
 @functools.cache
 def _names(file: Path) -> dict[str, ast.AST | tuple[str, str]]:
-    """The classes, functions and values of a file by name; what it imports as a module and a name."""
+    """The classes, functions and values of a file by name; of each import, its module and name there."""
     names: dict[str, ast.AST | tuple[str, str]] = {}
     for node in _statements(file):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -137,7 +137,7 @@ def _names(file: Path) -> dict[str, ast.AST | tuple[str, str]]:
 
 
 def _definition(name: str, file: Path) -> tuple[Any, Path]:
-    """What a name stands for in a file, and the file that defines it; None for what cannot be found."""
+    """The definition of a name in a file, and the file that contains it; None if there is none."""
     node = _names(file).get(name)
     if not isinstance(node, tuple):
         return node, file
@@ -157,7 +157,7 @@ def _bases(node: ast.ClassDef, file: Path) -> list[tuple[Any, Path]]:
 
 @functools.cache
 def _is_options(node: Any, file: Path) -> bool:
-    """Whether a class is one of options."""
+    """Whether a class derives from `Options`."""
     if not isinstance(node, ast.ClassDef):
         return False
     return (node.name, file) == ("Options", PACKAGE / "core" / "options.py") or any(
@@ -203,7 +203,7 @@ def _option(annotation: Any, default: Any, said: str, file: Path) -> Option:
 
 
 def _value(node: Any, file: Path) -> Any:
-    """A literal, or what a constant stands for, as YAML has it; None for what would have to be computed."""
+    """The value of a literal or constant, as in YAML; None if it had to be computed."""
     match node:
         case None:
             return None
@@ -218,7 +218,7 @@ def _value(node: Any, file: Path) -> Any:
 
 
 def _choices(annotation: Any, file: Path) -> list[str]:
-    """The choices of a `Literal`, or of a name that stands for one."""
+    """The choices of a `Literal` or of an alias of one."""
     match annotation:
         case ast.Name(name):
             return _choices(*_definition(name, file))

@@ -17,7 +17,7 @@ NOT_AS_WRITTEN = "not as the run wrote it (its own checksum is another, or gone)
 RESULTS = "results.json"
 
 MOST_BYTES = 1 << 27
-"""Of a file of a run but its configuration and what is learnt; far more than a run writes."""
+"""The size limit for files of a run, except configuration and trained parameters, far above actual sizes."""
 
 
 def with_checksum(entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def with_checksum(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checksum(entries: Mapping[str, Any]) -> str:
-    """The SHA-256 of entries of JSON but `CHECKSUM`."""
+    """The SHA-256 of JSON entries without `CHECKSUM`."""
     return sha256(
         json.dumps({name: value for name, value in entries.items() if name != CHECKSUM}, sort_keys=True).encode()
     )
@@ -38,7 +38,7 @@ def is_altered(entries: Any) -> bool:
 
 
 def check_recorded(file: Path) -> None:
-    """Raise a UserError where a finished run keeps another checksum of one of its files."""
+    """Raise a UserError if a file of a finished run does not match its checksum in the results."""
     results = file.with_name(RESULTS)
     if not results.exists():
         return

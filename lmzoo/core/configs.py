@@ -1,4 +1,4 @@
-"""The folder of configuration, and the defaults of what it names."""
+"""Configuration files, and defaults of groups."""
 
 import copy
 import functools
@@ -15,27 +15,27 @@ from lmzoo.core.files import read_bytes
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 CONFIGS = next(path for path in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if path.is_dir())
-"""Inside an installed package, else at the top of the checkout."""
+"""The folder in an installed package, else at the top of the checkout."""
 
 
 LARGEST = 1 << 16
-"""Bytes of a configuration; far more than a run writes."""
+"""The size limit of a configuration in bytes, far above actual sizes."""
 
 DEEPEST = 10
-"""Levels of groups and lists; no configuration has as many."""
+"""The limit on nested groups and lists, far above actual depths."""
 
 
 def parse(text: str) -> Any:
-    """The configuration that a YAML text of a run is; what PyYAML and OmegaConf raise for a text that is none.
+    """Parse the YAML of a configuration; raises as PyYAML and OmegaConf do, ValueError for aliases or deep nesting.
 
-    A text with references to its own parts is refused, since a short one may stand for one that fills the memory.
+    Aliases are rejected, since a short text with them may expand until memory is full.
     """
     return copy.deepcopy(_parsed(text))
 
 
 @functools.lru_cache(maxsize=16)
 def _parsed(text: str) -> Any:
-    """`parse`; a command asks for the same few texts again and again."""
+    """`parse`, cached, as commands parse the same few texts repeatedly."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -45,21 +45,21 @@ def _parsed(text: str) -> Any:
 
 
 def saved(folder: str | Path) -> dict[str, Any]:
-    """The configuration in the folder of a run, as it was written; empty where there is none that can be read."""
+    """The configuration in the folder of a run, as it was saved; empty if it cannot be read."""
     try:
         config = parse(read_bytes(Path(folder) / "config.yaml", LARGEST).decode())
-    except Exception:  # what is wrong with the file is told where the run is opened
+    except Exception:  # reported when the run is opened
         return {}
     return config if isinstance(config, dict) else {}
 
 
 def choices(group: str, folders: Sequence[Path] = (CONFIGS,)) -> list[str]:
-    """The names in a group of configuration: the entries of the code, and the files in folders."""
+    """The names in a group of configuration: registered entries, and files in folders."""
     return sorted({*entries(group), *(path.stem for folder in folders for path in (folder / group).glob("*.yaml"))})
 
 
 def defaults(group: str, name: str) -> dict[str, Any]:
-    """The options of an entry of a group, ``defaults("model", "lstm")``: as a file has them, else the code."""
+    """The options of an entry of a group, ``defaults("model", "lstm")``: from its file, else from the code."""
     if (CONFIGS / group / f"{name}.yaml").exists():
         return copy.deepcopy(_file(group, name))
     entry = entries(group)[name]
@@ -68,12 +68,12 @@ def defaults(group: str, name: str) -> dict[str, Any]:
 
 @functools.cache
 def _file(group: str, name: str) -> Any:
-    """The contents of a file of configuration, read once."""
+    """The contents of a configuration file, cached."""
     return OmegaConf.to_container(OmegaConf.load(CONFIGS / group / f"{name}.yaml"))
 
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
-    """A nested configuration as ``{"model.hidden": 200, …}``."""
+    """Flatten a nested configuration to ``{"model.hidden": 200, …}``."""
     if not isinstance(config, Mapping):
         return {prefix: config}
     flat: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What takes long to compute, kept on disk for later runs."""
+"""A cache of expensive results on disk."""
 
 import contextlib
 import fcntl
@@ -26,8 +26,8 @@ def disk_cached(kind: str, key: bytes, compute: Callable[[], bytes]) -> memoryvi
     """A result, mapped from `cache_folder` if cached, else computed, and cached if the folder is writable.
 
     Args:
-        kind: the first part of the file's name.
-        key: all that the result depends on.
+        kind: the prefix of the file name.
+        key: everything that the result depends on.
     """
     name = f"{kind}-{sha256(key)}"
     try:
@@ -35,7 +35,7 @@ def disk_cached(kind: str, key: bytes, compute: Callable[[], bytes]) -> memoryvi
             whole = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
         if whole[-64:] == sha256(whole[:-64]).encode():
             return whole[:-64]
-    except (OSError, RuntimeError, ValueError):  # RuntimeError: there is no home; ValueError: the file is empty
+    except (OSError, RuntimeError, ValueError):  # RuntimeError: no home directory; ValueError: empty file
         pass
     data = compute()
     with contextlib.suppress(OSError, RuntimeError):
@@ -60,7 +60,7 @@ def exclusive_lock(name: str) -> Iterator[Path | None]:
 
 
 def _lock(stream: BinaryIO, lock: Path) -> None:
-    """Wait until no other process holds the lock, and clear away; file systems without locks let everybody pass."""
+    """Wait for the lock and delete partial files; on file systems without locks, do nothing."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The one exception a user may see, and what makes a message readable."""
+"""Errors shown to users, and formatting of messages."""
 
 import contextlib
 import json
@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_MESSAGE = 290
-"""Characters of an error message."""
+"""The maximum length of an error message in characters."""
 
 
 class UserError(ValueError):
-    """A mistake the user can mend: one line saying what is wrong, where, and what to do.
+    """A mistake that the user can correct, in one line: what is wrong, where, and what to do.
 
     Commands print it after ``error:`` and exit with code 2, without a traceback.
 
     Attributes:
         problem: what is wrong, and where.
-        advice: what to do, where the problem does not say it; whoever raises the problem again may have better advice.
+        advice: what to do, if the problem does not say so; callers that raise the problem again may replace it.
     """
 
     def __init__(self, problem: str, advice: str | None = None):
@@ -33,7 +33,7 @@ class UserError(ValueError):
 
 @contextlib.contextmanager
 def named_by(option: str, advice: str | None = None) -> Iterator[None]:
-    """A context in which an error about a file or a run names the option that names it, and may get other advice."""
+    """A context in which errors about a file or run are prefixed by its option, with other ``advice`` if given."""
     try:
         yield
     except UserError as error:
@@ -41,7 +41,7 @@ def named_by(option: str, advice: str | None = None) -> Iterator[None]:
 
 
 def plain(value: object) -> str:
-    """A value as it is given on a command line, and not as Python has it: null, true, or what it is."""
+    """Format a value as on a command line, not as in Python: null, true, or as it is."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -51,8 +51,8 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def shortened(value: object, length: int = 80) -> str:
-    """A value in a message: its beginning, where it is long."""
-    many_digits = "a number of very many digits"  # Python refuses to write it out
+    """Shorten a value for a message to ``length`` characters."""
+    many_digits = "a number of very many digits"  # Python refuses to format it
     if isinstance(value, int) and abs(value) >= 10**length:
         return many_digits
     try:
@@ -63,7 +63,7 @@ def shortened(value: object, length: int = 80) -> str:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """Advice about a misspelt name: ``did you mean 'x'?``, or the list of names."""
+    """A suggestion for a misspelt name: ``did you mean 'x'?``, or the list of names."""
     names = sorted(names)
     folded = {name.casefold(): name for name in names}
     close = get_close_matches(word.casefold(), folded, n=1, cutoff=0.5)
@@ -71,22 +71,22 @@ def nearest(word: str, names: Iterable[str]) -> str:
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
-    """SIGINT or SIGTERM came while a model was learning by gradient; everything is saved."""
+    """SIGINT or SIGTERM stopped training after a checkpoint was saved."""
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether Python, PyTorch's allocator for the CPU, or that for a GPU had no memory left."""
+    """Whether Python or an allocator of PyTorch, for CPU or GPU, ran out of memory."""
     signs = ("out of memory", "can't allocate memory", "calculation overflowed")
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
 
 
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
               str(Path(__file__).parents[1]))  # fmt: skip
-"""Where Python, installed packages and this one are."""
+"""The folders of Python, installed packages and this package."""
 
 
 def own_place(error: BaseException) -> str:
-    """Where a user's code raised an error, the innermost line of no library: ``FILE:LINE: KIND: message``."""
+    """The location of an error in user code, the innermost frame outside libraries: ``FILE:LINE: KIND: message``."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     outside = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
     file, line = (outside[-1].filename, outside[-1].lineno) if outside else (None, None)
@@ -100,29 +100,29 @@ def own_place(error: BaseException) -> str:
 
 
 _CONTROLS = re.compile(
-    "[\x00-\x1f\x7f-\x9f"  # colours, the place of the cursor, the title of the window
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction in which a line is written
-    "\u2028\u2029\ud800-\udfff]"  # ends of lines; halves of characters
+    "[\x00-\x1f\x7f-\x9f"  # colours, cursor movement, window title
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # text direction
+    "\u2028\u2029\ud800-\udfff]"  # line separators; surrogates
 )
-"""What does something to a terminal."""
+"""Characters that control a terminal."""
 
 
 def printable(text: str, kept: str = "") -> str:
-    """A text with escapes for what would control a terminal, or turn its lines around, but for characters ``kept``."""
+    """Escape the characters in a text that control a terminal or its text direction, except those in ``kept``."""
     return _CONTROLS.sub(lambda c: c[0] if c[0] in kept else c[0].encode("unicode_escape").decode(), text)
 
 
 def for_output(text: str, kept: str = "") -> str:
-    """Text for standard output: `printable` on a terminal; in a file or a pipe, which programs read, as it is."""
+    """Text for standard output: `printable` on a terminal, unchanged in files and pipes, which programs read."""
     return printable(text, kept) if sys.stdout.isatty() else text
 
 
 def printable_json(value: Any) -> str:
-    """JSON in one line; characters that would control a terminal are written as its escapes."""
+    """Format JSON in one line, with escapes for characters that control a terminal."""
     return _CONTROLS.sub(lambda c: f"\\u{ord(c[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an exception in one line, cut in the middle where it is longer than `LONGEST_MESSAGE`."""
+    """The message of an exception in one line, with an ellipsis in the middle beyond `LONGEST_MESSAGE`."""
     text, half = printable(" ".join(str(error).split())) or type(error).__name__, LONGEST_MESSAGE // 2
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} … {text[3 - half :]}"

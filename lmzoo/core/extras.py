@@ -1,4 +1,4 @@
-"""Packages that not everyone has installed."""
+"""Optional dependencies."""
 
 import importlib
 from typing import Any
@@ -10,7 +10,7 @@ def import_optional(module: str, what: str, package: str, install: str | None = 
     """Import a module of an optional package; raise a UserError with the command that installs it if it is missing.
 
     Args:
-        install: what pip is to install, where that is not the package itself.
+        install: the argument of pip, if not the package itself.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Files read with errors a user understands, and written whole or not at all."""
+"""Reading files with clear errors, and atomic writing."""
 
 import codecs
 import contextlib
@@ -20,20 +20,20 @@ from lmzoo.core.errors import UserError
 from lmzoo.core.extras import import_optional
 
 PIPES = {*map(Path, ("/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"))}
-"""Where a shell has the pipes between its commands, as of ``<(zcat book.gz)``."""
+"""Paths of a shell's pipes between commands, such as ``<(zcat book.gz)``."""
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-"""A decimal number, as files have it."""
+"""A decimal number in a file."""
 
 LONGEST_WORD = 1 << 20
-"""So many bytes without a space or the end of a line are no text, such as a file of zeros."""
+"""The most bytes without whitespace in a text of words; a file of zeros, for example, has more."""
 
 
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-"""The first bytes of files that are unpacked as they are read."""
+"""Magic numbers of compression formats that are decompressed on reading."""
 
 INFLATED, SMALL = 50, 1 << 22
-"""A packed file that gives more than so many times its own bytes, and more than a small file, is no text of words."""
+"""A compressed file is rejected if it expands by more than this factor and beyond the size of a small file."""
 
 FOREIGN = {
     **{sign: (f"{form} once more", "unpack it, and pack it once") for sign, form in PACKED.items()},
@@ -44,16 +44,16 @@ FOREIGN = {
     b"\xff\xfe": ("UTF-16", "convert it first"),
     b"\xfe\xff": ("UTF-16", "convert it first"),
 }
-"""The first bytes of files that are taken for texts, what such a file is, and what to do with it."""
+"""Magic numbers of files that may be mistaken for texts, with the name of the format and advice."""
 
 
 def foreign(begin: bytes) -> tuple[str | None, str]:
-    """What the first bytes of a file show it to be that is no UTF-8, if they do, and what to do with it."""
+    """The format of a file that is not UTF-8, by its magic number, or None, and advice."""
     return next((said for sign, said in FOREIGN.items() if begin.startswith(sign)), (None, "convert it first"))
 
 
 def sha256(data: bytes | memoryview) -> str:
-    """The hexadecimal SHA-256 of some bytes."""
+    """The hexadecimal SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -62,7 +62,7 @@ _read: set[tuple[int, int]] | None = None
 
 @contextlib.contextmanager
 def inputs_kept() -> Iterator[None]:
-    """A context, of one command, in which `output_stream` refuses to replace what `input_stream` has opened."""
+    """A context for one command, in which `output_stream` refuses to replace files opened by `input_stream`."""
     global _read
     before, _read = _read, set()
     try:
@@ -72,13 +72,13 @@ def inputs_kept() -> Iterator[None]:
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
-    """What tells a file from others, whatever names it has."""
+    """The identity of a file, whichever name it is opened by."""
     return status.st_dev, status.st_ino
 
 
 @contextlib.contextmanager
 def input_stream(path: Path) -> Iterator[BufferedReader]:
-    """A stream from a file that the user names; a UserError where it cannot be read, or may never end, as a device."""
+    """Open a user's file; raise a UserError if it is unreadable, or may be endless, such as a device."""
     try:
         ordinary = path.is_file() or path.is_dir() or not path.exists()
         if not ordinary and not PIPES.intersection((path, path.parent)):
@@ -94,7 +94,7 @@ def input_stream(path: Path) -> Iterator[BufferedReader]:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """The contents of a file of at most so many bytes; a UserError as `input_stream` has it, and for a larger one."""
+    """Read a file; raise a UserError as `input_stream` does, and if it has more than ``most`` bytes."""
     with input_stream(path) as stream:
         if os.fstat(stream.fileno()).st_size > most:
             raise UserError(f"{path}: damaged, as it is larger than {most:,} bytes")
@@ -102,15 +102,15 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def text_bytes(path: Path, of_words: bool = True) -> bytes:
-    """The contents of a text, packed or not.
+    """Read a text, decompressed.
 
-    Raises: UserError as `input_stream` does and, unless characters are words, as `LONGEST_WORD` shows.
+    Raises: UserError as `input_stream` does and, if ``of_words``, without whitespace in `LONGEST_WORD` bytes.
     """
     return b"".join(text_blocks(path, of_words=of_words))
 
 
 Seen = Callable[[bytes, int], None]
-"""Called with each block of a text as it is read, and how many bytes of the file are read by then."""
+"""Called with each block of a text, and the number of bytes of the file read until then."""
 
 
 def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: bool = True) -> Iterator[bytes]:
@@ -127,7 +127,7 @@ def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: boo
 
 
 class _Counted(io.RawIOBase):
-    """A stream that counts the bytes that are read from it."""
+    """A stream that counts the bytes read from it."""
 
     def __init__(self, stream: Any):
         self.stream, self.count = stream, 0
@@ -142,7 +142,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Unpacked(_Counted):
-    """The contents of a packed stream; a UserError where they are out of proportion to it, see `INFLATED`."""
+    """A decompressed stream; raises a UserError if it is out of proportion to the file, see `INFLATED`."""
 
     def __init__(self, contents: Any, packed: _Counted, path: Path):
         super().__init__(contents)
@@ -185,18 +185,18 @@ def unpacked(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
 
 
 def read_text(path: Path) -> bytes:
-    """The UTF-8 text of a file, without byte order marks; a UserError as `text_bytes` and `checked_text` have it."""
+    """Read a UTF-8 text without byte order marks; raises UserError as `text_bytes` and `checked_text` do."""
     return checked_text(text_bytes(path), str(path))
 
 
 def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: bool = True) -> Iterator[bytes]:
-    """`read_text` in pieces, so that a file of any size is read in the memory of a few blocks.
+    """`read_text` in pieces, for files of any size in constant memory.
 
-    No piece ends inside a word, or inside a character where those are the words. One in which a line ends has nothing
-    behind its last line feed, and the last one ends with a line feed, whether the file does or not.
+    Pieces end at a line feed; inside a line that is longer than a block, at a space or, unless ``of_words``, a
+    character. The last piece always ends with a line feed.
 
-    Raises: UserError as `read_text` does, at the piece that shows what is wrong; that a text is empty or has no lines,
-        at its end; and for a table, whose other columns would be read as words of the text.
+    Raises: UserError as `read_text` does, at the piece with the error; at the end if the text is empty; and at the
+        start for tables, whose columns would be read as words.
     """
     pieces = _checked(_cut(text_blocks(path, seen, of_words), of_words), str(path), of_words)
     for first in itertools.islice(pieces, 1):
@@ -208,34 +208,34 @@ def read_pieces(path: Path, seen: Seen = lambda block, read: None, of_words: boo
 
 
 TABLES = (".csv", ".tsv")
-"""Endings of names of tables."""
+"""File name suffixes of tables."""
 
 
 def _is_table(path: Path, begin: bytes) -> bool:
-    """Whether a file's name says so, or its first lines: several with as many tabs each."""
+    """Whether the file name, or an equal number of tabs in each of the first lines, indicates a table."""
     lines = list(filter(None, map(bytes.strip, begin.split(b"\n")))) if b"\t" in begin else []
     alike = len(lines) > 1 and len({line.count(b"\t") for line in lines}) == 1
     return text_ending(path) in TABLES or (alike and b"\t" in lines[0])
 
 
 def unpacked_name(path: Path) -> Path:
-    """A file's name once it is unpacked: ``A.CSV`` for ``x/A.CSV.gz``."""
+    """The file name without compression suffix: ``A.CSV`` for ``x/A.CSV.gz``."""
     return Path(re.sub(r"(?i)\.(gz|zst)$", "", path.name))
 
 
 def text_ending(path: Path) -> str:
-    """How `unpacked_name` ends, in small letters: ``.csv``."""
+    """The suffix of `unpacked_name` in lower case: ``.csv``."""
     return "".join(re.findall(r"\.[^.]*$", unpacked_name(path).name.lower()))
 
 
 def checked_text(data: bytes, where: str) -> bytes:
-    """UTF-8 without byte order marks; a UserError for an empty text, bytes of none, and a carriage return in a line."""
+    """Validate UTF-8, without byte order marks; raise a UserError if empty, not UTF-8, or with a CR inside a line."""
     return b"".join(_checked([data], where))
 
 
 def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iterator[bytes]:
-    """The pieces of a text without byte order marks, which texts that were put together have at the beginning of lines,
-    too; errors as `checked_text` has them, of carriage returns where characters are no words.
+    """Validate pieces of a text and drop byte order marks, which concatenated texts also have at the start of lines;
+    errors as those of `checked_text`, but carriage returns are allowed unless ``of_words``.
     """
     line, place, empty, mark = 1, 0, True, codecs.BOM_UTF8
     for piece in pieces:
@@ -265,10 +265,10 @@ def _checked(pieces: Iterable[bytes], where: str, of_words: bool = True) -> Iter
 
 
 def _cut(blocks: Iterator[bytes], of_words: bool) -> Iterator[bytes]:
-    """Blocks cut anew: behind their last line feed or, where there is none, before their last space.
+    """Regroup blocks to end after their last line feed or, without one, before their last space.
 
-    Where there is none either, before the last character of a text that is not of words. A carriage return, which may
-    end a line, is never the last sign of a piece.
+    Without either, and not ``of_words``, before the last character. A carriage return, which may end a line, never ends
+    a piece.
     """
     rest = b""
     for block in blocks:
@@ -287,21 +287,21 @@ def _cut(blocks: Iterator[bytes], of_words: bool) -> Iterator[bytes]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of `read_text` without their ends, an empty line being an empty sentence."""
+    """The lines of `read_text` without line ends; an empty line is an empty sentence."""
     return [line.removesuffix("\r") for line in read_text(path).decode().removesuffix("\n").split("\n")]
 
 
 def own_lines(data: bytes) -> list[str]:
-    """The lines of a file that this package writes, each exactly as it was written; a ValueError for no UTF-8.
+    """The lines of a file written by this package, unchanged; raise a ValueError if not UTF-8.
 
-    A byte order mark or a carriage return is a part of a line here, unlike in a text of the user's.
+    Byte order marks and carriage returns belong to the lines here, unlike in texts of users.
     """
     return data.decode().removesuffix("\n").split("\n")
 
 
 @contextlib.contextmanager
 def atomic_stream(path: Path) -> Iterator[BinaryIO]:
-    """A stream into a file, which can be read again, that is there whole or not at all, whoever else writes it.
+    """Open a seekable file for atomic writing, also if other processes write it.
 
     A process that is killed meanwhile leaves a file `.NAME.*.part` behind.
     """
@@ -325,7 +325,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def destination(path: Path) -> Path:
-    """The file that a path leads to; a UserError for a link to itself, for which `Path.resolve` varies with Python."""
+    """Resolve a path; raise a UserError for a link to itself, where `Path.resolve` depends on the Python version."""
     try:
         path.stat()
     except OSError as error:
@@ -336,12 +336,12 @@ def destination(path: Path) -> Path:
 
 @contextlib.contextmanager
 def output_stream(path: Path, followed: bool = True) -> Iterator[BinaryIO]:
-    """`atomic_stream` into a file that the user has asked for, packed where its name ends in ``.gz``.
+    """Open a user's output file with `atomic_stream`, compressed if its name ends in ``.gz``.
 
-    A device or a pipe is written to as it is. A symbolic link stays, and the file that it leads to is written; if it
-    is not ``followed``, it is replaced.
+    Devices and pipes are written to directly. The target of a symbolic link is written, or the link replaced if not
+    ``followed``.
 
-    Raises: UserError where it cannot be written, and as `inputs_kept` says.
+    Raises: UserError if it cannot be written, and as `inputs_kept` does.
     """
     try:
         if path.is_dir():

@@ -1,4 +1,4 @@
-"""Iterations of an estimation, such as EM: a run saves them, and goes on from the last one."""
+"""Iterations of an estimation, such as EM, which a run saves and resumes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from lmzoo.core.progress import Bar
 StateDict = Mapping[str, Any]
 
 Iterate = Callable[..., Iterator[int]]
-"""Has the arguments of `iterations`, all by position."""
+"""A function with the arguments of `iterations`, all positional."""
 
 
 def _unsaved(total: int, what: str, _: Any, __: Any, start: Callable[[], None], notes: Any) -> Iterator[int]:
@@ -26,7 +26,7 @@ _iterate: ContextVar[Iterate] = ContextVar("iterate", default=_unsaved)
 
 @contextmanager
 def iterated_by(iterate: Iterate) -> Iterator[None]:
-    """A context in which this does the loops of `iterations`, to save them."""
+    """A context in which ``iterate`` runs the loops of `iterations`, in order to save them."""
     token = _iterate.set(iterate)
     try:
         yield
@@ -43,13 +43,13 @@ def iterations(
     start: Callable[[], None] = lambda: None,
     notes: Callable[[], Sequence[str]] = tuple,
 ) -> Iterator[int]:
-    """``range(total)``, whose progress is shown, and which goes on where it was saved.
+    """Iterate over ``range(total)`` with a progress bar, resuming at the saved iteration.
 
     Args:
         what: the name of the method, such as EM.
-        state_dict: all that later iterations depend on.
-        load_state_dict: takes that over, from where it was saved.
-        start: does what comes before the first iteration, which is not done again where the loop goes on.
-        notes: what a line of the log has beside the number of iterations.
+        state_dict: returns the state that later iterations depend on.
+        load_state_dict: restores a saved state.
+        start: initializes the first iteration; not called when the loop is resumed.
+        notes: returns further figures for the progress line.
     """
     return _iterate.get()(total, what, state_dict, load_state_dict, start, notes)

@@ -1,4 +1,4 @@
-"""Options of what a configuration can name: their types, bounds and defaults.
+"""Types, bounds and defaults of options.
 
 The options of an entry are a subclass of `Options`: a frozen dataclass with a docstring below each field. `configured`
 turns it into keywords of a constructor or function. The keyword-only parameters of a function are its options; the
@@ -21,14 +21,14 @@ from lmzoo.core.errors import UserError, nearest, plain, shortened
 
 @dataclass(frozen=True)
 class Bounds:
-    """The interval that an option must lie in. ``open_above`` excludes the upper end."""
+    """The interval of an option. ``open_above`` excludes the upper end."""
 
     low: float | None = None
     high: float | None = None
     open_above: bool = False
 
     def violation(self, value: float) -> str | None:
-        """What the value should have been, or None where it lies inside."""
+        """The requirement that a value violates; None if it is inside."""
         if self.low is not None and value < self.low:
             return f"at least {self.low}"
         if self.high is not None and (value > self.high or (self.open_above and value == self.high)):
@@ -39,7 +39,7 @@ class Bounds:
 Size = Annotated[int, Bounds(low=1, high=2**31 - 1)]
 Count = Annotated[int, Bounds(low=0, high=2**31 - 1)]
 Depth = Annotated[int, Bounds(low=1, high=100)]
-"""Of layers, of the words that an n-gram has, and of what else is stacked or looked back at one by one."""
+"""The range of numbers of layers, orders of n-grams, and other depths."""
 Seed = Annotated[int, Bounds(low=0, high=2**32 - 1)]
 NonNegative = Annotated[float, Bounds(low=0, high=1e30)]
 Probability = Annotated[float, Bounds(low=0, high=1)]
@@ -49,39 +49,39 @@ Dropout = BelowOne
 
 @dataclass(frozen=True)
 class Described:
-    """What an option must be, in an error about one of another type."""
+    """The description of an option's type in error messages."""
 
     text: str
 
 
 class Idle:
-    """Marks the type of an option that has no effect on a run where others have certain values.
+    """Marks the type of an option that has no effect if other options have certain values.
 
     Args:
-        where: each of these options has one of the values after it, as in ``("corpus.context", "sentence")``.
+        where: options, each followed by values, as in ``("corpus.context", "sentence")``; all of them must apply.
     """
 
     def __init__(self, *where: tuple[Any, ...]):
         self.where = where
 
     def reason(self, settings: Mapping[str, Any]) -> str | None:
-        """The options of a run, flattened, that leave it without effect, as they are written; None if they do not."""
+        """The flattened options that make this one ineffective, as written; None if it has an effect."""
         if not all(option in settings and settings[option] in values for option, *values in self.where):
             return None
         return " and ".join(written(option, settings[option]) for option, *_ in self.where)
 
 
 def written(option: str, value: Any) -> str:
-    """An option of a run as it is given: ``corpus.context=sentence``, ``model=lstm``, ``trainer.average=null``."""
+    """Format an option as on a command line: ``corpus.context=sentence``, ``model=lstm``, ``trainer.average=null``."""
     return f"{option.removesuffix('.name')}={plain(value)}"
 
 
 class _Origin:
-    """Marks the type of an option whose value names what a run is made from."""
+    """Marks the type of an option whose value is a source of the run."""
 
 
 Source = Annotated[str, _Origin()]
-"""A file, or the folder of a run, that a run is made from. Its checksum is kept with the run."""
+"""A file, or the folder of a run, from which a run is made. The run records its checksum."""
 
 
 Keywords = ParamSpec("Keywords")
@@ -94,16 +94,16 @@ R = TypeVar("R")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Options:
-    """The options of an entry: every subclass is a frozen, keyword-only dataclass whose values are checked.
+    """The options of an entry: every subclass is a frozen, keyword-only dataclass with validated values.
 
-    A subclass inherits the fields of its bases. A field whose name is a Python keyword in configuration ends in ``_``.
+    A subclass inherits the fields of its bases. The field of an option that is a Python keyword ends in ``_``.
 
-    Raises: UserError for a value of another type or outside its bounds.
+    Raises: UserError if a value has the wrong type or is out of bounds.
     """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.__annotations__ = inspect.get_annotations(cls, eval_str=True)  # a module may defer their evaluation
+        cls.__annotations__ = inspect.get_annotations(cls, eval_str=True)  # annotations may be strings
         dataclass(frozen=True, kw_only=True)(cls)
         parameters = inspect.signature(cls.__init__).parameters
         order = dict.fromkeys(name for base in cls.__mro__ for name in inspect.get_annotations(base))
@@ -116,7 +116,7 @@ class Options:
         check(type(self), {name.removesuffix("_"): value for name, value in vars(self).items()}, "")
 
     def inherited(self, kind: "type[Options]") -> dict[str, Any]:
-        """The options that a base has too, by name: ``super().__init__(size, **options.inherited(Base))``."""
+        """The options shared with a base, by name: ``super().__init__(size, **options.inherited(Base))``."""
         return {field.name: getattr(self, field.name) for field in fields(kind)}  # pyright: ignore[reportArgumentType]
 
 
@@ -140,9 +140,9 @@ class _Configured(Protocol[Keywords, O]):
 
 
 def configured(options: Callable[Keywords, O]) -> _Configured[Keywords, O]:
-    """Give a constructor or function whose last parameter is ``options`` a keyword for each field in its place.
+    """Replace the last parameter ``options`` of a constructor or function by a keyword for each field.
 
-    Type checkers know what comes before the options as positional only.
+    For type checkers, the parameters before it are positional only.
     """
     names = inspect.signature(options).parameters
 
@@ -178,12 +178,12 @@ def _describe(annotation: Any) -> str:
 
 
 def unfit(value: Any, annotation: Any) -> str | None:
-    """What a value must be by its annotation, where it is not."""
+    """The type or bounds that a value violates; None if it is valid."""
     return _violation(value, annotation) if _fits(value, annotation) else _describe(annotation)
 
 
 def _fits(value: Any, annotation: Any) -> bool:
-    """Whether the value has the annotated type; an integer is a number, a boolean is not."""
+    """Whether a value has the annotated type; an integer is a number, a boolean is not."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         return _fits(value, arguments[0])
@@ -203,7 +203,7 @@ def _fits(value: Any, annotation: Any) -> bool:
 
 
 def _violation(value: Any, annotation: Any) -> str | None:
-    """What a value of the right type should have been instead, by the bounds of its annotation."""
+    """The bounds that a value of the right type violates; None if it is valid."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return next((_violation(value, part) for part in arguments if _fits(value, part)), None)
@@ -221,7 +221,7 @@ def _violation(value: Any, annotation: Any) -> str | None:
 
 @functools.cache
 def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The keyword-only parameters of a function or constructor, by option: ``from_`` is the option ``from``.
+    """The keyword-only parameters of a function or constructor, by option name; ``from_`` is ``from``.
 
     All parameters of a dataclass are options.
     """
@@ -235,26 +235,26 @@ def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def schema(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotation of every option of a function or constructor."""
+    """The annotation of each option of a function or constructor."""
     annotations = {name: parameter.annotation for name, parameter in _keywords(function).items()}
     return {name: Any if kind is inspect.Parameter.empty else kind for name, kind in annotations.items()}
 
 
 def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The default of every option, as YAML writes it; None for an option without one."""
+    """The default of each option, as in YAML; None if there is none."""
     values = {name: parameter.default for name, parameter in _keywords(function).items()}
     return {name: None if value is inspect.Parameter.empty else _as_lists(value) for name, value in values.items()}
 
 
 def misplaced(group: str, option: str, holders: Iterable[str], chosen: str) -> UserError | None:
-    """The refusal of an option that a choice of a group does not have, but others do; None where none does."""
+    """The error for an option of a group's other entries, not of the chosen one; None if no entry has it."""
     if not (having := ", ".join(sorted(holders))):
         return None
     return UserError(f"{group}.{option}: is an option of {group}={having}, not of {group}={chosen}")
 
 
 def sources(function: Callable[..., Any], options: Mapping[str, Any], where: str) -> dict[str, list[str]]:
-    """What options of the type `Source` name, by their place in the configuration; see `call`."""
+    """The values of options of type `Source`, by full option name; see `call`."""
     named = {}
     for name, annotation in schema(function).items():
         value = options.get(name)
@@ -264,14 +264,14 @@ def sources(function: Callable[..., Any], options: Mapping[str, Any], where: str
 
 
 def renamed_value(value: Any, name: Callable[[str], str]) -> Any:
-    """The value of an option, or each of a list, with the ``name`` of what it names; a whole number is a name, too."""
+    """Apply ``name`` to the value of an option, or to each item of a list; integers are treated as names."""
     if isinstance(value, list):
         return [renamed_value(part, name) for part in value]
     return name(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else value
 
 
 def idle(function: Callable[..., Any], settings: Mapping[str, Any], where: str) -> dict[str, str]:
-    """Options without effect beside the other settings of a run, flattened, and their reasons; see `Idle`, `call`."""
+    """Options that have no effect given the flattened settings of a run, and the reasons; see `Idle`, `call`."""
     found = {}
     for name, annotation in schema(function).items():
         marks = typing.get_args(annotation)[1:] if typing.get_origin(annotation) is Annotated else ()
@@ -281,7 +281,7 @@ def idle(function: Callable[..., Any], settings: Mapping[str, Any], where: str) 
 
 
 def is_source(annotation: Any) -> bool:
-    """Whether an option has the type `Source`, or a list of it, or None in its place."""
+    """Whether an option has the type `Source`, or a list or union that includes it."""
     arguments = typing.get_args(annotation)
     return any(isinstance(part, _Origin) or is_source(part) for part in arguments)
 
@@ -293,13 +293,13 @@ def call(function: Callable[..., Any], options: Mapping[str, Any], where: str, *
 
 
 def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, supplied: Collection[str] = ()) -> None:
-    """Check options against a function's signature; those with a default may be left out.
+    """Validate options against a function's signature; those with a default may be omitted.
 
     Args:
-        where: the options' place in the configuration (``model.``, ``trainer.``, nothing for the top), for messages.
-        supplied: arguments that the program adds, which a configuration may not set.
+        where: the prefix of the options in the configuration (``model.``, ``trainer.`` or none), for messages.
+        supplied: arguments added by the program, which a configuration may not set.
 
-    Raises: UserError naming an unknown, missing, ill-typed or out-of-range option.
+    Raises: UserError if an option is unknown, missing, of the wrong type or out of bounds.
     """
     expected = {name: annotation for name, annotation in schema(function).items() if name not in supplied}
     for name in options:
@@ -316,7 +316,7 @@ def check(function: Callable[..., Any], options: Mapping[str, Any], where: str, 
 
 
 def _about_quotes(value: Any, annotation: Any) -> str | None:
-    """What to do where quotes alone make a value unfit: 2 is a number, and "2" is none."""
+    """Advice if a value is invalid only for its quotes: 2 is a number, "2" is not."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             return "leave out its quotes" if _fits(json.loads(value), annotation) else None

@@ -1,6 +1,6 @@
-"""Modules outside the package that register models, or other things that a configuration names.
+"""Plug-ins: modules outside the package that register models or other entries.
 
-A plug-in is code. So the user names it, and a run that was made with one does not bring it in.
+A plug-in is code. So only the user names plug-ins; loading a run never imports them.
 """
 
 import contextlib
@@ -14,18 +14,18 @@ from traceback import walk_tb
 from lmzoo.core.errors import UserError, own_place, shortened
 
 GROUP = "lmzoo.models"
-"""The entry points by which an installed package offers such modules, each of which names one."""
+"""The entry-point group of plug-ins in installed packages; each entry point names a module."""
 
 VARIABLE = "LMZOO_PLUGINS"
-"""The environment variable that names modules, parted by commas."""
+"""The environment variable with a comma-separated list of modules."""
 
 
 def load_plugins(names: Iterable[str] = ()) -> None:
-    """Import the modules that the user names, here or in `VARIABLE`, and those that installed packages offer.
+    """Import the plug-ins in ``names``, in `VARIABLE`, and of installed packages.
 
-    What has been imported stays as it is. The modules that the user names may lie in the current folder.
+    Modules are not imported twice. Those named by the user may be in the current folder.
 
-    Raises: UserError for a module that does not exist, and for an error of a module, with the line that raises it.
+    Raises: UserError if a module does not exist, or raises an error, with its line.
     """
     for point in entry_points(group=GROUP):
         _import(point.value)
@@ -35,7 +35,7 @@ def load_plugins(names: Iterable[str] = ()) -> None:
 
 
 def require_plugins(names: Iterable[str], run: object) -> None:
-    """Raise a UserError unless the plug-ins that a run was made with are here already. Nothing is imported for it."""
+    """Raise a UserError unless all plug-ins of a run are already imported. None of them is imported for it."""
     load_plugins()
     if missing := [shortened(name) for name in names if name not in sys.modules]:
         names, noun = ",".join(missing), "plug-in" if len(missing) == 1 else "plug-ins"
@@ -44,13 +44,13 @@ def require_plugins(names: Iterable[str], run: object) -> None:
 
 
 def named(text: str) -> list[str]:
-    """The names in a text that parts them by commas."""
+    """Split a comma-separated list of names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _import(name: str) -> None:
     option = f"plugins={shortened(name)}"
-    if not all(name.split(".")):  # a relative name, an empty one
+    if not all(name.split(".")):  # a relative or empty name
         raise UserError(f"{option}: no such module", "write it as an import does, package.module")
     try:
         importlib.import_module(name)
@@ -62,14 +62,14 @@ def _import(name: str) -> None:
 
 
 def _inside(error: BaseException) -> bool:
-    """Whether an error comes from within a module, and not from the search for it."""
+    """Whether an error was raised inside a module, not by the search for it."""
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
     return not all(module == __name__ or module.startswith("importlib") for module in modules)
 
 
 @contextlib.contextmanager
 def _current_folder_searched() -> Iterator[None]:
-    """A context in which the current folder is searched, too: last, as a stranger's could hold a ``yaml.py``."""
+    """A context with the current folder at the end of the module search path, so that it cannot shadow modules."""
     added = "" not in sys.path
     if added:
         sys.path.append("")

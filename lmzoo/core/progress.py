@@ -1,4 +1,4 @@
-"""How far long work has come: a bar on a terminal, elsewhere a line in the log now and then."""
+"""Progress of long computations: a bar on a terminal, elsewhere occasional lines in the log."""
 
 import logging
 import time
@@ -14,7 +14,7 @@ from lmzoo.core.ranks import is_main
 log = logging.getLogger(__name__)
 
 SECONDS = 30
-"""A line of the log comes after so many seconds, at the first step that ends then."""
+"""The minimum interval between lines in the log, in seconds."""
 
 MB = 10**6
 
@@ -22,14 +22,14 @@ Step = TypeVar("Step")
 
 
 class Bar:
-    """Counts the ``total`` steps of ``what``, each a ``unit``, of which some are ``done``; a context with a bar.
+    """A progress bar for ``total`` steps of ``what``, counted by ``unit``, of which ``done`` are finished; a context.
 
-    Work that takes less than ``delay`` seconds has none.
+    No bar is shown for less than ``delay`` seconds.
     """
 
     def __init__(self, total: int, unit: str, what: str | None = None, done: int = 0, delay: float = 0):
         self.total, self.unit, self.what, self.done = total, unit, what, done
-        self.begun = self.logged = time.monotonic()  # when the last line was written
+        self.begun = self.logged = time.monotonic()  # the time of the last line
         self.begun_with = done
         off = None if is_main() else True
         self.bar = tqdm(total=total, initial=done, desc=what, unit=unit, disable=off, leave=False, delay=delay)
@@ -41,21 +41,21 @@ class Bar:
         self.bar.close()
 
     def update(self, *notes: str, steps: int = 1) -> None:
-        """Note that a step is done, or several; a line of the log has the ``notes``, too."""
+        """Advance by ``steps``; ``notes`` are added to the line in the log."""
         self.done += steps
         self.bar.update(steps)
         now = time.monotonic()
         new = self.done - self.begun_with
         if self.bar.disable and now - self.logged >= SECONDS and new:
             self.logged = now
-            left = (now - self.begun) / new * max(0, self.total - self.done)  # pauses, as for checks, count in
+            left = (now - self.begun) / new * max(0, self.total - self.done)  # pauses, such as validations, included
             step = f"{self.unit} {self.done:,} of {self.total:,}"
             work = [self.what] if self.what else []
             log.info("%s", ", ".join([*work, step, *notes, f"{tqdm.format_interval(left)} left"]))
 
 
 def tracked(steps: Iterable[Step], total: int, unit: str, what: str, delay: float = 0) -> Iterator[Step]:
-    """The same ``total`` steps, and how many are done is shown."""
+    """Iterate over ``total`` steps with a progress bar."""
     with Bar(total, unit, what, delay=delay) as bar:
         for step in steps:
             yield step
@@ -63,7 +63,7 @@ def tracked(steps: Iterable[Step], total: int, unit: str, what: str, delay: floa
 
 
 def reading(file: Path, shown: bool = True, of_words: bool = True) -> Iterator[bytes]:
-    """`read_pieces`, and its progress, if it is to be ``shown``, where the file has a megabyte or more."""
+    """`read_pieces`, with a progress bar if ``shown`` and the file has at least a megabyte."""
     size = file.stat().st_size // MB if file.is_file() else 0
     if not (size and shown):
         yield from read_pieces(file, of_words=of_words)

@@ -1,6 +1,6 @@
-"""The process group of a run: this process alone, or those that torchrun has started, each of which has a rank.
+"""The process group of a run: this process alone, or the processes started by torchrun, each with a rank.
 
-All of them do the same in the same order, each with its share of the rows. Rank 0, the main process, writes and prints.
+All perform the same operations in the same order, each on its share of the rows. Only rank 0 writes and prints.
 """
 
 import atexit
@@ -23,23 +23,23 @@ from torch.distributed.rendezvous import rendezvous
 from lmzoo.core.errors import UserError, one_line
 
 PATIENCE = 600
-"""Seconds that a rank waits for another one, where ``LMZOO_PATIENCE`` does not say how many."""
+"""The timeout for other ranks in seconds, unless ``LMZOO_PATIENCE`` is set."""
 
 NOTICE = 20
-"""Seconds until a rank that waits says for which others."""
+"""The time after which a waiting rank reports the absent ones, in seconds."""
 
 GONE = ("gloo", "NCCL", "Connection", "Timed out", "Broken pipe", "timeout", "socket")
-"""PyTorch's errors have one of these where another rank does not answer."""
+"""Substrings of PyTorch's errors when another rank does not answer."""
 
 _waits = itertools.count()
-"""The number of the next wait, which is the same on every rank."""
+"""The counter of waits, identical on every rank."""
 _stores: list[Any] = []
-"""The store that all ranks read and write, which works while they wait for each other."""
+"""The store shared by all ranks, which works while they wait for each other."""
 
 
 @contextlib.contextmanager
 def process_group() -> Iterator[None]:
-    """A context in which those that torchrun has started are one group; a UserError where one does not answer."""
+    """A context with a group of the processes of torchrun; raise a UserError if one of them does not answer."""
     if os.environ.get("WORLD_SIZE", "1") == "1":
         yield
         return
@@ -75,18 +75,18 @@ def _init_process_group() -> None:
         raise UserError(f"the ranks do not meet at {address} ({one_line(error)[:120]})",
                         "start them by torchrun; is the port in use?") from None  # fmt: skip
     _stores[:] = [store]
-    atexit.register(dist.destroy_process_group)  # not before, since a sweep has further runs
+    atexit.register(dist.destroy_process_group)  # not earlier, since a sweep may have further runs
     if not is_main():
         logging.getLogger("lmzoo").setLevel(logging.ERROR)
 
 
 def rank() -> int:
-    """The number of this process."""
+    """The rank of this process."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def world_size() -> int:
-    """How many processes there are."""
+    """The number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
@@ -96,13 +96,13 @@ def is_main() -> bool:
 
 
 def waiting() -> contextlib.AbstractContextManager[None]:
-    """A context in which ranks wait for each other; after `NOTICE` seconds one line names those that do not come."""
+    """A context in which ranks wait for each other; after `NOTICE` seconds, one line lists the absent ones."""
     return _if_it_lasts(_name_absent, next(_waits)) if world_size() > 1 else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def _if_it_lasts(notice: Callable[..., None], *arguments: Any) -> Iterator[None]:
-    """A context that gives notice once it has lasted for `NOTICE` seconds."""
+    """A context that calls ``notice`` after `NOTICE` seconds."""
     timer = threading.Timer(NOTICE, notice, arguments)
     timer.daemon = True
     timer.start()
@@ -113,10 +113,10 @@ def _if_it_lasts(notice: Callable[..., None], *arguments: Any) -> Iterator[None]
 
 
 def _name_absent(number: int) -> None:
-    """Say which ranks do not wait, unless another rank that waits says it."""
+    """Report the ranks that are absent, unless a lower waiting rank does."""
     with contextlib.suppress(RuntimeError):  # the group has ended
         _stores[0].set(f"lmzoo/{number}/{rank()}", "waits")
-        time.sleep(1)  # others have noticed by then, too
+        time.sleep(1)  # for the others to get here
         waits = [_stores[0].check([f"lmzoo/{number}/{other}"]) for other in range(world_size())]
         absent = [str(other) for other in range(world_size()) if not waits[other]]
         if absent and waits.index(True) == rank():
@@ -128,7 +128,7 @@ def _say(line: str) -> None:
 
 
 def all_reduce(numbers: Tensor, operation: str = "SUM") -> Tensor:
-    """The sum over the ranks, or their ``MAX``, in place of the numbers of each."""
+    """Reduce tensors over the ranks, in place, to their sum or ``MAX``."""
     if world_size() > 1:
         with waiting():
             dist.all_reduce(numbers, getattr(dist.ReduceOp, operation))
@@ -136,7 +136,7 @@ def all_reduce(numbers: Tensor, operation: str = "SUM") -> Tensor:
 
 
 def all_gather(value: Any) -> list[Any]:
-    """The value of each rank, in the order of the ranks."""
+    """The values of all ranks, by rank."""
     if world_size() == 1:
         return [value]
     values = [None] * world_size()
@@ -146,7 +146,7 @@ def all_gather(value: Any) -> list[Any]:
 
 
 def all_gather_rows(rows: Tensor) -> tuple[Tensor, int]:
-    """The rows of all ranks, in the order of the ranks, and the place of this rank's first row among them."""
+    """The rows of all ranks, by rank, and the index of this rank's first row among them."""
     if world_size() == 1:
         return rows, 0
     begins = [0, *itertools.accumulate(all_gather(len(rows)))]
@@ -166,7 +166,7 @@ def broadcast(value: Any) -> Any:
 
 
 def barrier() -> None:
-    """Wait until every rank is here."""
+    """Wait for all ranks."""
     all_gather(None)
 
 
@@ -176,7 +176,7 @@ def any_rank(*facts: bool) -> list[bool]:
 
 
 def require_same(what: str, value: Any) -> None:
-    """Raise a UserError where a rank has another value than rank 0."""
+    """Raise a UserError if the value of a rank differs from that of rank 0."""
     values = all_gather(value)
     if unlike := [str(number) for number, other in enumerate(values) if other != values[0]]:
         raise UserError(f"rank {', '.join(unlike)}: has another {what} than rank 0", "start all with the same files")

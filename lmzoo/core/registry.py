@@ -1,4 +1,4 @@
-"""Things that configuration can name, and what each name builds."""
+"""Registries of named entries for the configuration."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -10,11 +10,11 @@ from lmzoo.core.options import call, check, defaults_of, idle, is_source, mispla
 T = TypeVar("T", bound=Callable[..., Any])
 
 REGISTRIES: dict[str, "Registry"] = {}
-"""The registries that have been imported, by their kind."""
+"""All imported registries, by kind."""
 
 
 class Registry:
-    """Names of one kind (``model``, ``corpus``, …) and what each of them builds."""
+    """Entries of one kind (``model``, ``corpus``, …) by name."""
 
     def __init__(self, kind: str):
         self.kind = kind
@@ -23,9 +23,9 @@ class Registry:
         REGISTRIES[kind] = self
 
     def register(self, name: str, **defaults: Any) -> Callable[[T], T]:
-        """Class or function decorator, ``@models.register("lstm")``; ``defaults`` are those unlike the entry's own.
+        """Decorate a class or function, ``@models.register("lstm")``; ``defaults`` override those of its signature.
 
-        Raises: UserError for a name that another entry has.
+        Raises: UserError if another entry has the name.
         """
 
         def decorate(entry: T) -> T:
@@ -40,26 +40,26 @@ class Registry:
         return decorate
 
     def defaults(self, name: str) -> dict[str, Any]:
-        """The defaults of an entry, as YAML writes them."""
+        """The defaults of an entry, as in YAML."""
         return defaults_of(self.entries[name]) | self.own.get(name, {})
 
     def build(self, options: Mapping[str, Any], **supplied: Any) -> Any:
-        """Build the entry that ``options["name"]`` names from the other options, if they pass `check`."""
+        """Build the entry ``options["name"]`` from the other options after `check`."""
         entry, options = self._entry(options)
         return call(entry, options, f"{self.kind}.", **supplied)
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Check as `build` does, before anything is built."""
+        """Validate options without building the entry."""
         entry, options = self._entry(options)
         check(entry, options, f"{self.kind}.")
 
     def sources(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
-        """What the options name that a run is made from; see `lmzoo.core.options.sources`."""
+        """The sources of a run in the options; see `lmzoo.core.options.sources`."""
         entry, options = self._entry(options)
         return sources(entry, options, f"{self.kind}.")
 
     def idle(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        """The entry's options that have no effect on the run of these settings; see `lmzoo.core.options.idle`."""
+        """The entry's options without effect in a run with these settings; see `lmzoo.core.options.idle`."""
         entry = self.entries.get(str(settings.get(f"{self.kind}.name")))
         return idle(entry, settings, f"{self.kind}.") if entry else {}
 

@@ -1,3 +1,3 @@
-"""The version of lmzoo, which results record."""
+"""The version of lmzoo, recorded in results."""
 
 __version__ = "0.1.0"
