@@ -1,1 +1,1 @@
-"""What the commands share: their arguments, the way they end, and Hydra, which reads the train command's options."""
+"""The base of the commands: arguments, exit codes, and Hydra, which reads the options of runs."""

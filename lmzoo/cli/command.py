@@ -1,4 +1,4 @@
-"""What the commands share: arguments, and the way they open a run."""
+"""Arguments common to several commands, and loading of runs."""
 
 import argparse
 import contextlib
@@ -32,7 +32,7 @@ class _Plugins(argparse.Action):
 
 
 class RunFolder(argparse.Action):
-    """An argument that names a run, or several, as `lmzoo.runs.listing.find` has it; what it stands for is printed."""
+    """An argument of one or more runs, resolved by `lmzoo.runs.listing.find`; resolved names are printed."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         given = [values] if isinstance(values, str) else values
@@ -43,7 +43,7 @@ class RunFolder(argparse.Action):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A command line whose mistakes are UserErrors, with the arguments that commands have in common."""
+    """A command-line parser that raises UserErrors, with the arguments common to several commands."""
 
     def error(self, message: str) -> NoReturn:
         message = re.sub(r"^argument (\S+): (.*) must be ", r"\1 \2: must be ", message, flags=re.DOTALL)
@@ -56,35 +56,35 @@ class CommandParser(argparse.ArgumentParser):
         raise UserError(message, advice)
 
     def add_run(self, example: str, what: str = "a run directory") -> None:
-        """The run's folder, always the first argument: ``run``."""
+        """Add the run directory, always the first argument: ``run``."""
         shorter = "or what its path begins with, its number in lmzoo compare's table, or LATEST"
         self.add_argument("run", action=RunFolder, help=f"{what}, such as {example}; {shorter}")
         self.add_plugins()
 
     def add_plugins(self) -> None:
-        """The modules that runs need, which are imported: ``--plugins``."""
+        """Add ``--plugins``, modules that runs need, which are imported."""
         self.add_argument("--plugins", action=_Plugins, metavar="NAME,…", help="modules of your own that the run needs")
 
     def add_device(self) -> None:
-        """Where to compute: ``--device``."""
+        """Add ``--device``, the device for computation."""
         self.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
 
     def add_number(self, option: str, annotation: Any, about: str, default: float | None = None) -> None:
-        """A number within the bounds of an annotation such as `Size`; its default, if any, stands behind what it is."""
+        """Add a number within the bounds of an annotation such as `Size`; its help shows its default, if any."""
         about = about if default is None else f"{about} ({default})"
         self.add_argument(option, type=bounded(annotation), default=default, help=about)
 
     def add_file(self, option: str, about: str) -> None:
-        """A file to write or to read."""
+        """Add an input or output file."""
         self.add_argument(option, type=Path, metavar="FILE", help=about)
 
     def add_text(self, what: str) -> None:
-        """A text, by default standard input: ``text``, which `text_file` finds; and ``--tokenize``."""
+        """Add ``text``, for `text_file`, by default standard input, and ``--tokenize``."""
         self.add_argument("text", nargs="?", default="-", help=f"{what}; - is standard input, the default")
         self.add_tokenize()
 
     def add_tokenize(self) -> None:
-        """How a text is cut into words, for `tokenized`: ``--tokenize``."""
+        """Add ``--tokenize``, the tokenizer for `tokenized`."""
         self.add_argument(
             "--tokenize",
             choices=sorted(TOKENIZERS),
@@ -94,7 +94,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def bounded(annotation: Any) -> Callable[[str], Any]:
-    """The type of an argument that is a number with the bounds of an annotation, such as `Size`."""
+    """The argparse type of a number with the bounds of an annotation such as `Size`."""
 
     def parse(text: str) -> Any:
         number: Any = text
@@ -108,7 +108,7 @@ def bounded(annotation: Any) -> Callable[[str], Any]:
 
 
 def check_tokenize(arguments: argparse.Namespace, vocabulary: Vocabulary) -> None:
-    """Raise a UserError where ``--tokenize`` would cut a text that the run cuts itself."""
+    """Raise a UserError if ``--tokenize`` is set for a run that tokenizes itself."""
     form = vocabulary.form
     if arguments.tokenize and (form.tokenizer is not None or form.unit == "char"):
         option = "corpus.unit=char" if form.tokenizer is None else f"corpus.tokenizer={form.tokenizer}"
@@ -116,39 +116,39 @@ def check_tokenize(arguments: argparse.Namespace, vocabulary: Vocabulary) -> Non
 
 
 def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:
-    """Lines as ``--tokenize`` asks for them."""
+    """Tokenize lines if ``--tokenize`` is set."""
     return list(map(TOKENIZERS[arguments.tokenize], lines)) if arguments.tokenize else list(lines)
 
 
 def text_file(arguments: argparse.Namespace) -> Path:
-    """The file that ``text`` names; a UserError for what looks like the text itself."""
-    if len(arguments.text.split()) > 1 and not os.path.exists(arguments.text):  # noqa: PTH110 - however long it is
+    """The path of the argument ``text``; raise a UserError if it looks like the text itself."""
+    if len(arguments.text.split()) > 1 and not os.path.exists(arguments.text):  # noqa: PTH110 - for names of any length
         problem = f"'{shortened(arguments.text)}': no such file"
         raise UserError(problem, "a text by itself goes through a pipe: echo 'one line' | lmzoo …")
     return Path("/dev/stdin" if arguments.text == "-" else arguments.text)
 
 
 def open_run(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary]:
-    """A run, its model and its vocabulary; a UserError as `load` has it."""
+    """Load a run, its model and its vocabulary; raises as `load` does."""
     model, vocabulary = load(folder, device)
     return Run(folder), model, vocabulary
 
 
 def warn_of(run: Run, vocabulary: Vocabulary) -> None:
-    """Warn of what a run is before its words are printed, in the order of the text: unfinished, or read backwards."""
+    """Warn if a run is unfinished or reads lines backwards, before results are printed in the order of the text."""
     warn(run.unfinished())
     if vocabulary.form.reverse:
         warn(f"{run.path}: reads lines backwards (corpus.reverse=true), so each word is given those behind it")
 
 
 def warn(warning: str | None) -> None:
-    """Print a warning, such as `Run.unfinished`, on standard error."""
+    """Print a warning, such as `Run.unfinished`, to standard error."""
     if warning is not None:
         print(printable(warning), file=sys.stderr)
 
 
 def require_kind(run: Run, model: LanguageModel, kind: type[Wanted] | tuple[type[Wanted], ...], needed: str) -> Wanted:
-    """The model, if it is of the kind that is ``needed``; a UserError that names the needed kind if it is not."""
+    """Return the model if it is of this kind; otherwise raise a UserError with the ``needed`` kind."""
     if not isinstance(model, kind):
         name = run.config()["model"]["name"]
         raise UserError(f"{run.path}: is a run of model={name}, and this command needs {needed}")
@@ -156,10 +156,10 @@ def require_kind(run: Run, model: LanguageModel, kind: type[Wanted] | tuple[type
 
 
 def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path | None = None) -> None:
-    """Before a command does the work whose outcome it writes into files, and draws as a ``picture``; None is none.
+    """Validate output files, None for unused ones, before the computation whose results they will hold.
 
-    Raises: UserError as `picture_format` does, and where a file is a folder or in none, packed by its name alone, one
-        of the command's ``inputs`` or another of the files, a part of a run, or behind a link inside a run.
+    Raises: UserError as `picture_format` does, and if a file is a folder or in none, has the suffix of an unsupported
+        compression, is one of the ``inputs`` or another output, part of a run, or behind a link inside a run.
     """
     taken = {destination(text): "is the text to be read" for text in inputs}
     if picture:
@@ -173,7 +173,7 @@ def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path
         same = [text for text in taken if path == text or (file.is_file() and text.exists() and file.samefile(text))]
         if same:
             raise UserError(f"{file}: {taken[same[0]]}", "name another file to write")
-        if file.is_file() or not file.exists():  # a device may be written twice
+        if file.is_file() or not file.exists():  # a device may be given twice
             taken[path] = "is to be written twice"
         if Run(path.parent).config_file.exists() and (path.name in FILES or path.name.startswith("events.out.")):
             raise UserError(f"{file}: is a part of the run in {path.parent}", "name another file to write")

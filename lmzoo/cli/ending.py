@@ -1,4 +1,4 @@
-"""The way every command ends: its exit code, and one line for a user's mistake."""
+"""The end of every command: its exit code, and one line for a user error."""
 
 import errno
 import io
@@ -13,11 +13,11 @@ from lmzoo.core.files import inputs_kept
 from lmzoo.core.memory import keep_freed_memory
 
 _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-"""What the system says where standard output is closed, or on a full disk."""
+"""Error numbers of the system if standard output is closed or its disk full."""
 
 
 def run_command(main: Callable[[], int]) -> None:
-    """Exit with ``main``'s code: 2 after one line on stderr for a user's mistake, 130 for Ctrl-C."""
+    """Exit with the code of ``main``: 2 after one line on stderr for a user error, 130 after Ctrl-C."""
     _prepare_streams()
     keep_freed_memory()
     try:
@@ -47,7 +47,7 @@ def _refuse(message: str) -> int:
 
 
 def _foreign_mistake(error: Exception) -> str | None:
-    """A message for an error that a library raises after a user's mistake; None for any other error."""
+    """A message for an exception of a library due to a user's mistake; None for any other exception."""
     if out_of_memory(error):
         return "not enough memory; make the model, the batch or the text smaller"
     if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
@@ -55,7 +55,7 @@ def _foreign_mistake(error: Exception) -> str | None:
         return f"{where}: {error.strerror}; make room, or write elsewhere"
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{printable(shortened(error.filename))}: the name is too long; choose a shorter one"
-    if "embedded null" in str(error):  # byte or character, as Python has it
+    if "embedded null" in str(error):  # byte or character, depending on the function
         return "a null byte cannot be a part of a name"
     if isinstance(error, UnicodeEncodeError):
         return "an argument is not UTF-8; write it in UTF-8"
@@ -63,13 +63,13 @@ def _foreign_mistake(error: Exception) -> str | None:
 
 
 def _prepare_streams() -> None:
-    """Output that is closed is dropped, and what the terminal cannot show is written as an escape."""
+    """Discard output if a stream is closed, and escape characters that it cannot encode."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for the process's life
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - never closed
         elif isinstance(stream, io.TextIOWrapper):
-            if isinstance(stream.buffer, io.RawIOBase):  # PYTHONUNBUFFERED, by which half a write would be no error
+            if isinstance(stream.buffer, io.RawIOBase):  # PYTHONUNBUFFERED, which would ignore partial writes
                 setattr(sys, name, stream := os.fdopen(stream.fileno(), "w", 1, stream.encoding, closefd=False))
             stream.reconfigure(errors="backslashreplace")
 

@@ -1,4 +1,4 @@
-"""What ``--help`` prints of a command that makes runs: examples, groups, and options with values and meanings."""
+"""The ``--help`` of commands that make runs: examples, groups, and options with values and meanings."""
 
 import shutil
 import textwrap
@@ -13,7 +13,7 @@ from lmzoo.core.catalogue import Entry, entries
 from lmzoo.core.configs import CONFIGS, choices
 
 WIDEST, INDENT = 120, 38
-"""The columns of a line; where the sentence of an option begins at the latest."""
+"""The maximum width of a line, and the maximum indentation of an option's description."""
 
 SAME_AGAIN = "The same command again goes on where it was stopped (Ctrl-C saves), and reports a finished run."
 EXAMPLES = {
@@ -57,13 +57,13 @@ THEN = {
 
 
 def help_text(command: str, about: str, config: DictConfig, folders: Sequence[Path] = (CONFIGS,)) -> str:
-    """What ``lmzoo COMMAND --help`` prints, where ``config`` is the configuration that its other arguments make."""
+    """The text of ``lmzoo COMMAND --help``, where ``config`` is the configuration made by the other arguments."""
     options = options_help(command, config, folders)
     return f"{about}.\n{EXAMPLES[command]}\n{options}\n{FLAGS}{THEN.get(command, '')}"
 
 
 def options_help(command: str, config: DictConfig, folders: Sequence[Path] = (CONFIGS,)) -> str:
-    """The groups of a command, then its options with their values and meanings."""
+    """Format the groups of a command, then its options with values and meanings."""
     groups: Any = OmegaConf.to_container(config)
     chosen = {
         group: choice for group, choice in sorted(groups.pop("hydra")["runtime"]["choices"].items()) if "/" not in group
@@ -91,7 +91,7 @@ def _sentences(entry: Entry) -> dict[str, str]:
 
 
 def _table(options: Mapping[str, Any], prefix: str, said: Mapping[str, str], width: int) -> list[str]:
-    """A paragraph for each option: its value, and the sentence of a docstring in the words of YAML."""
+    """Format each option as a paragraph: its value and its description, in YAML terms."""
     rows = {f"{prefix}{name}: {_written(value)}": said.get(name, "") for name, value in options.items()}
     indent = min(INDENT, 3 + max(map(len, rows), default=0))
     lines = list[str]()
@@ -104,6 +104,6 @@ def _table(options: Mapping[str, Any], prefix: str, said: Mapping[str, str], wid
 
 
 def _written(value: Any) -> str:
-    """A value in one line of YAML."""
+    """Format a value as one line of YAML."""
     text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=2**16)
     return text.removesuffix("...\n").strip()

@@ -1,4 +1,4 @@
-"""Hydra reads the options of the commands that make runs, and does their sweeps."""
+"""Command lines and sweeps of the commands that make runs, by Hydra."""
 
 import argparse
 import json
@@ -41,29 +41,29 @@ if TYPE_CHECKING:
     from lmzoo.runs.configuration import Configuration
 
 INHERITED = "inherited"
-"""The group of options that a configuration inherits from other runs: between the defaults and what is given."""
+"""The group of options inherited from other runs, which override defaults and are overridden by the command line."""
 
 STAGES, PREVIOUS = "stages", "previous"
-"""The option that lists the stages of a run before the last one, and the value that stands for the run of the stage
-before, or for null in the first."""
+"""The option with the stages of a run before the last one, and the value that stands for the run of the previous
+stage, or null in the first."""
 
 Compose = Callable[[Sequence[str]], DictConfig]
 """Makes the configuration of overrides, with Hydra's own."""
 
 Job = Callable[["Configuration", int | None, list[str], list[str]], Any]
-"""What is done with a configuration. Further arguments are, in a sweep, the number of the job and the options that the
-sweep has chosen, and the names of all options that are given on the command line."""
+"""The function called with a configuration. Further arguments: in a sweep, the number of the job and the overrides
+chosen by the sweep; and the names of all options on the command line."""
 
 
 def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] | None = None) -> None:
-    """Call ``job`` with the configuration that a command line asks for; in a sweep, with one after the other.
+    """Call ``job`` with the configuration of a command line, or in a sweep with each one.
 
-    Hydra gets what a job returns. The first exception of a job ends a sweep. ``--help`` begins with ``about``.
+    Hydra receives the result of a job. The first exception of a job ends a sweep. ``--help`` begins with ``about``.
 
-    Raises: UserError for a mistake on the command line, and what a job raises.
+    Raises: UserError if the command line is invalid, and the exceptions of a job.
     """
     before, typed = sys.argv, [*(line or sys.argv)]
-    line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot read
+    line = [argument for argument in typed if argument != "experiment=null"]  # the default, which Hydra cannot parse
     arguments = read_command_line(line[1:], config_name)
     flags = [argument for argument in line[1:] if argument not in arguments.overrides]
     folders = [CONFIGS, *([Path(arguments.config_dir).absolute()] if arguments.config_dir else [])]
@@ -118,11 +118,11 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
         finally:
             sys.argv = before
         return
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra's errors reach us instead of being printed
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its errors, not prints them
     along = _swept_along(arguments.overrides) if arguments.multirun else {}
     stop: list[Exception] = []
     if arguments.multirun and any(LATEST.name in argument for argument in arguments.overrides):
-        names[LATEST.name]  # now, since jobs that a launcher starts elsewhere would find later ones
+        names[LATEST.name]  # now, since launchers elsewhere would find later runs
     process = os.getpid()
 
     def as_typed(config: DictConfig) -> Any:
@@ -132,16 +132,16 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
         try:
             return do(config)
         except Exception as error:
-            if os.getpid() != process:  # of a launcher, which takes it to ours
+            if os.getpid() != process:  # in a process of a launcher, which passes it on
                 raise
-            stop.append(error)  # Hydra would print it, and go on with the next job
+            stop.append(error)  # Hydra would print it and start the next job
             return None
 
     sys.argv = [line[0], *flags, *(along.get(override, override) for override in arguments.overrides)]
     logging.getLogger("hydra_plugins.hydra_optuna_sweeper._impl").addFilter(_unprinted)
     try:
         hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=config_name)(as_typed)()
-    except BrokenPipeError:  # of --help | head
+    except BrokenPipeError:  # by --help | head
         raise
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
         if not stop:  # else it comes of the job that stopped
@@ -172,7 +172,7 @@ def _needs_hydra(arguments: argparse.Namespace) -> bool:
 
 
 def _refusal(error: Exception) -> UserError:
-    """What a user is told of an exception of Hydra's, or of its plugins'."""
+    """The UserError for an exception of Hydra or its plug-ins."""
     if str(error) == "No trials are completed yet.":  # Optuna's
         return UserError("the search has no best run, as all its runs failed")
     lacking = re.search("Could not (find|load) 'hydra/(launcher|sweeper)/", str(error))
@@ -181,15 +181,14 @@ def _refusal(error: Exception) -> UserError:
 
 
 def _unprinted(record: logging.LogRecord) -> bool:
-    """Whether Optuna's sweeper reports something else than a failed run, whose own error is printed already."""
+    """A log filter without Optuna's report of a failed run, whose own error is printed already."""
     return "float-castable. Got 'None'" not in record.getMessage()
 
 
 def _stages(config: DictConfig) -> list[dict[str, Any]]:
-    """What each stage of a run sets beside what is given; the last sets nothing.
+    """The settings of each stage of a run, none for the last, besides the command line.
 
-    Stages before the last have the folders that they have as runs by themselves; where the folder of the run is given,
-    ``RUN-stage-1`` and so on.
+    Earlier stages use their default folders; if ``run_dir`` is set, ``RUN-stage-1`` and so on.
     """
     stages, run_dir = config.get(STAGES, OmegaConf.create([])), config.run_dir
     if not isinstance(stages, ListConfig) or not all(isinstance(stage, DictConfig) for stage in stages):
@@ -217,7 +216,7 @@ def _staged(
 
 
 class _Names(dict[str, str]):
-    """What the short names of runs stand for. It stays so in a sweep, whose runs are later ones."""
+    """The paths of runs by abbreviation, cached, so that they stay fixed while a sweep adds runs."""
 
     def __missing__(self, name: str) -> str:
         path = find(name)
@@ -233,10 +232,10 @@ def _configuration(
     """The configuration of a job, with the options inherited from other runs, and its folder.
 
     Args:
-        given: its overrides.
-        names: the path of a run by a shorter name.
+        given: the overrides of the job.
+        names: maps an abbreviation to the path of a run.
     """
-    with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
+    with leaving_at_once():  # not at the top, since --help and misspelt options need no PyTorch
         from lmzoo.runs.configuration import Configuration
         from lmzoo.runs.inherited_options import inherited_options, renamed
         from lmzoo.runs.naming import run_folder
@@ -255,12 +254,11 @@ def _resolved(config: DictConfig) -> Any:
 
 
 def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
-    """What Hydra is told in place of an option of a group that a sweep varies: ``model.states=choice(4)`` for
-    ``model.states=4`` in ``-m model=hmm,vlhmm model.states=4``.
+    """The overrides to rewrite for Hydra, of groups that a sweep varies: ``model.states=4`` becomes
+    ``model.states=choice(4)`` in ``-m model=hmm,vlhmm model.states=4``.
 
-    Before a sweep Hydra builds one configuration of the options that have one value, and so with the default model. It
-    refuses an option that this model lacks. An option that the sweep varies, if only over one value, it reads later.
-    """
+    Before a sweep, Hydra composes one configuration from overrides with one value, and so with the default model, and
+    rejects options that this model lacks. Options that the sweep varies, even over one value, are read later."""
     overrides = {argument: parse(argument) for argument in arguments}
     swept = {override.key_or_group for override in overrides.values() if override.is_sweep_override()}
     return {
@@ -276,7 +274,7 @@ def _swept_along(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def read_command_line(arguments: Sequence[str], config_name: str = "train") -> argparse.Namespace:
-    """The command line as Hydra reads it; a UserError where Hydra would print its usage."""
+    """Parse the command line like Hydra; raise a UserError where Hydra would print its usage."""
     parser = get_args_parser()
 
     def refuse(message: str) -> NoReturn:

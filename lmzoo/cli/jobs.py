@@ -1,4 +1,4 @@
-"""What a command that Hydra starts does: one run, or the runs of a sweep, and how they ended."""
+"""A single run or the runs of a sweep, started by Hydra, and the report of their ends."""
 
 import json
 import os
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def run_jobs(command: str, about: str) -> int:
-    """Do the run that the command line asks for, or a sweep's runs one after the other; returns the exit code.
+    """Run the configuration of the command line, or each one of a sweep. Returns: the exit code.
 
     The configuration is ``configs/COMMAND.yaml``, and ``--help`` begins with ``about``.
     """
-    notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which may be done elsewhere
-    first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun the one that prints
+    notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which another process may run
+    first = os.environ.get("RANK", "0") == "0"  # whether this is the process of torchrun that prints
 
     def job(config: "Configuration", number: int | None, chosen: list[str], given: list[str]) -> float | None:
-        """Returns the figure; None after a failure."""
-        with leaving_at_once():  # not above, since --help and a misspelt option need no PyTorch
+        """Returns: the figure of the run; None after a failure."""
+        with leaving_at_once():  # not at the top, since --help and misspelt options need no PyTorch
             from lmzoo.training.session import train
         if number is not None and first:
             print(printable(f"\n[{number}] {' '.join(chosen)}: {config['run_dir']}", "\n"), flush=True)
@@ -69,7 +69,7 @@ def run_jobs(command: str, about: str) -> int:
 
 
 def _compare(done: list[Path]) -> None:
-    """Compare the runs of a sweep, on the terminal and in a file beside them. Word vectors have no such table."""
+    """Compare the runs of a sweep, on the terminal and in a file next to them; word vectors have no such table."""
     from lmzoo.reports.comparison import as_csv, as_text, collect, groups, number
 
     entries, _ = collect(done)

@@ -1,4 +1,4 @@
-"""Mistakes among overrides ``key=value``, found before Hydra finds them."""
+"""Validation of overrides ``key=value`` before Hydra reads them."""
 
 import itertools
 import json
@@ -26,16 +26,16 @@ from lmzoo.core.options import misplaced
 from lmzoo.core.plugins import VARIABLE, load_plugins
 
 FOLDERS = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"}
-"""Where Hydra would make folders, and write files, before a mistake is found."""
+"""Options for folders that Hydra would create before it validates the command line."""
 
 
 def check_choices(arguments: Sequence[str], config_name: str, sweep: bool, folders: Sequence[Path]) -> None:
-    """Find a misspelt choice of a group, and what Hydra would accept but lmzoo does not, among overrides ``key=value``.
+    """Reject misspelt choices of groups, and overrides that Hydra supports but lmzoo does not.
 
     Args:
-        folders: of configuration: ours, and those that are searched after it.
+        folders: the package's configuration folder, followed by further search folders.
 
-    Raises: UserError naming the nearest choice there is.
+    Raises: UserError with the most similar choice.
     """
     overrides, groups = [parse(argument) for argument in arguments], _groups(config_name)
     for override in overrides:
@@ -55,12 +55,12 @@ def check_choices(arguments: Sequence[str], config_name: str, sweep: bool, folde
 
 
 def check_keys(arguments: Sequence[str], config_name: str, folders: Sequence[Path]) -> None:
-    """Find a misspelt option among overrides that pass `check_choices`, under each choice of a sweep.
+    """Reject misspelt options among overrides that pass `check_choices`, for each choice of a sweep.
 
-    Hydra finds them, too. But it advises to add ``+``, which only moves the mistake, and in a sweep it finds them when
-    their run begins. Of Hydra's own options only the first two levels are checked here.
+    Hydra would advise to add ``+``, which only moves the mistake, and in a sweep would fail only when the run begins.
+    Of Hydra's own options only the first two levels are validated.
 
-    Raises: UserError naming the nearest option there is.
+    Raises: UserError with the most similar option.
     """
     overrides, groups = [parse(argument) for argument in arguments], _groups(config_name)
     overrides = [override for override in overrides if not override.key_or_group.startswith("hydra/")]
@@ -79,12 +79,12 @@ def check_keys(arguments: Sequence[str], config_name: str, folders: Sequence[Pat
 
 
 def _groups(config_name: str) -> set[str]:
-    """The groups of options that a command's configuration chooses from."""
+    """The groups with choices in a command's configuration."""
     return {group for entry in defaults("", config_name)["defaults"] if isinstance(entry, dict) for group in entry}
 
 
 def load_plugins_of(arguments: Sequence[str]) -> None:
-    """Import the plug-ins that a command line or the environment names, whose entries Hydra then has."""
+    """Import the plug-ins of a command line or the environment, so that Hydra finds their entries."""
     given = [parse(argument).value() for argument in arguments if argument.startswith("plugins=")]
     names = given[-1] if given else []
     if isinstance(names, str):
@@ -96,11 +96,11 @@ def load_plugins_of(arguments: Sequence[str]) -> None:
 
 
 _filled: dict[tuple[str, str], Any] = {}
-"""The entries that Hydra has, by group and name."""
+"""The entries stored in Hydra, by group and name."""
 
 
 def fill_groups(folders: Sequence[Path]) -> None:
-    """Give Hydra the entries of the code, but for those that have a file in folders, which it would warn of."""
+    """Store registered entries in Hydra, except those with a file in ``folders``, for which it would warn."""
     global _filled
     wanted = {
         (group, name): entry
@@ -120,7 +120,7 @@ def fill_groups(folders: Sequence[Path]) -> None:
 
 
 def composed(config_name: str, overrides: Sequence[str], folders: Sequence[Path]) -> DictConfig:
-    """The configuration that Hydra makes of overrides, with its own; see `check_choices`."""
+    """Compose a configuration from overrides, Hydra's own included; see `check_choices`."""
     searched = f"hydra.searchpath={json.dumps([str(folder) for folder in folders[1:]])}"
     fill_groups(folders)
     try:
@@ -132,7 +132,7 @@ def composed(config_name: str, overrides: Sequence[str], folders: Sequence[Path]
 
 
 def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[str]:
-    """The model of the runs ``trainer.from``, if the overrides leave it open; of the begun run where those are gone."""
+    """The override for the model of the runs ``trainer.from``, if not set; that of the resumed run if they are gone."""
     overrides = {override.key_or_group: override for override in map(parse, arguments)}
     source = overrides.get("trainer.from")
     if source is None or {"model", "experiment"} & overrides.keys():
@@ -145,12 +145,12 @@ def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[s
 
 
 def parse(argument: str) -> Override:
-    """An override as Hydra reads it; a UserError for an argument that is no override."""
+    """Parse an override with Hydra; raise a UserError if it is invalid."""
     if "=" not in argument and not argument.startswith("~"):
         raise UserError(f"'{argument}': write options as key=value, such as model=lstm or optimizer.lr=0.01")
     try:
         return OverridesParser.create().parse_overrides([argument])[0]
-    except (HydraException, ValueError) as error:  # ValueError: a number of too many digits
+    except (HydraException, ValueError) as error:  # ValueError: an integer with too many digits
         raise UserError(
             f"'{shortened(argument)}': cannot be read ({str(error).splitlines()[0]})",
             "quote special signs, in the shell's quotes too: 'key=\"value\"'",
@@ -158,7 +158,7 @@ def parse(argument: str) -> Override:
 
 
 def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
-    """The choices of a group that an override names, each of which must exist."""
+    """The choices of a group in an override; raise a UserError if one does not exist."""
     group, value = override.key_or_group, override.value()
     available = choices(group, folders)
     if override.get_key_element() != group:
@@ -170,7 +170,7 @@ def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
     else:
         values = [value if isinstance(value, str) else override.get_value_string()]
     if not {*values} <= {*available}:
-        load_plugins()  # of installed packages
+        load_plugins()  # those of installed packages
         available = choices(group, folders)
     for value in values or [override.get_value_string()]:
         if value not in available:
@@ -179,7 +179,7 @@ def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
 
 
 def _require_key(parts: list[str], composed: Mapping[str, Any], groups: set[str]) -> None:
-    """Raise a UserError unless the options have the key, under each choice of a sweep, by which they are given."""
+    """Raise a UserError unless the key exists in the options of each choice of a sweep, ``composed``."""
     parts = parts[:2] if parts[0] == "hydra" else parts
     refused = {chosen: wrong for chosen, options in composed.items() if (wrong := _refusal(parts, options, groups))}
     if refused:
@@ -191,7 +191,7 @@ def _require_key(parts: list[str], composed: Mapping[str, Any], groups: set[str]
 
 
 def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError | None:
-    """What is wrong with a key that the options do not have; None for one that they have."""
+    """The error for a key that is not in the options; None if it is."""
     node, depth, key, option = options, 0, ".".join(parts), parts[-1]
     while depth < len(parts) and isinstance(node, dict) and parts[depth] in node:
         node, depth = node[parts[depth]], depth + 1
@@ -200,7 +200,7 @@ def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError 
     nodes = node if isinstance(node, dict) else ()
     names = [".".join([*parts[:depth], str(name)]) for name in nodes if not str(name).startswith("override ")]
     groups = {group for group in groups if choices(group)}
-    meant = option.replace("learning_rate", "lr")  # as other programs name it
+    meant = option.replace("learning_rate", "lr")  # the name in other programs
     advice = nearest(".".join([*parts[:-1], meant][: depth + 1]), {*names, *(groups if depth == 0 else ())})
     own = groups.intersection(parts[:-1])
     if own or depth == 0:
@@ -214,6 +214,6 @@ def _refusal(parts: Sequence[str], options: Any, groups: set[str]) -> UserError 
 
 
 def hydra_message(error: Exception) -> str:
-    """The message of an exception of Hydra's, without its search path and its advice to add an option by ``+``."""
+    """The message of a Hydra exception, without search path and the advice to use ``+``."""
     lines = re.sub(r"\.?\s*Config search path:.*", "", str(error), flags=re.DOTALL).splitlines()
     return " ".join(" ".join(line for line in lines if not line.startswith("To append to")).split()) or one_line(error)

@@ -1,4 +1,4 @@
-"""The start of a command, and Ctrl-C from then on. Few imports: Ctrl-C while they last would be a traceback."""
+"""The start of commands and handling of Ctrl-C, with few imports, during which Ctrl-C causes a traceback."""
 
 import contextlib
 import gc
@@ -9,15 +9,14 @@ import sys
 from collections.abc import Iterator
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as in shells, and after any signal on which a run was saved."""
+"""The exit code after Ctrl-C, as in shells, and after any signal that stopped a run."""
 
 
 def start(command: str) -> None:
     """Import the module of a command, run its ``main`` and exit with its code.
 
-    Its imports take long. Ctrl-C while they last ends the process at once. Later the first Ctrl-C raises
-    KeyboardInterrupt, so that nothing half done is left, and the second ends the process. Where a shell has told it to
-    ignore Ctrl-C, a command does.
+    During the slow imports, Ctrl-C ends the process at once. Later the first Ctrl-C raises KeyboardInterrupt, for an
+    orderly end, and the second ends the process. If a shell made the process ignore Ctrl-C, it stays ignored.
     """
     heeded = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     if heeded:
@@ -35,21 +34,21 @@ def start(command: str) -> None:
         try:
             return main()
         except Exception:
-            if signal.getsignal(signal.SIGINT) is _leave:  # Ctrl-C came; Hydra has made it an error of its own
+            if signal.getsignal(signal.SIGINT) is _leave:  # Ctrl-C was pressed; Hydra converted it
                 raise KeyboardInterrupt from None
             raise
 
     try:
         run_command(work)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to be stopped
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt
 
 
 @contextlib.contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """A context for imports that take long: Ctrl-C ends a command there, since libraries may catch an exception.
+    """A context for slow imports in which Ctrl-C ends the process, since libraries may catch KeyboardInterrupt.
 
-    Nothing changes in a process that `start` has not started, such as a notebook, nor where Ctrl-C is ignored.
+    Without effect in processes not started by `start`, such as notebooks, and if Ctrl-C is ignored.
     """
     if signal.getsignal(signal.SIGINT) is not _interrupt:
         yield
@@ -64,13 +63,13 @@ def leaving_at_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _staying() -> Iterator[None]:
-    """A context for imports: what comes with modules stays, so Python looks for no garbage in it, even at the end."""
+    """A context for imports without garbage collection; imported objects are exempt from it until the end."""
     before = len(sys.modules)
     gc.disable()
     try:
         yield
     finally:
-        if len(sys.modules) > before:  # else there may be garbage of a run before this one
+        if len(sys.modules) > before:  # else there may be garbage of a previous run
             gc.freeze()
         gc.enable()
 
@@ -81,6 +80,6 @@ def _interrupt(*_: object) -> None:
 
 
 def _leave(*_: object) -> None:
-    with contextlib.suppress(OSError):  # a closed stderr
+    with contextlib.suppress(OSError):  # stderr may be closed
         os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)
