@@ -1,4 +1,4 @@
-"""Text as numbers: corpora, vocabularies, and windows, in which models read a text."""
+"""Texts as tensors: corpora, vocabularies, and windows for models."""
 
 from lmzoo.corpus.corpus import Context, Corpus
 from lmzoo.corpus.entries import corpus_label, load_corpus

@@ -10,23 +10,23 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.corpus.vocabulary import Vocabulary, utf8
 
 SHOWN = 100
-"""Characters of a message that name the labels there are."""
+"""The length of the list of labels in a message, in characters."""
 
 MANY_LINES = 20
-"""Of labels, among which one that only the first line has is rather the name of a column."""
+"""The minimum number of lines for a warning that a label only in the first line may be a column name."""
 
 NamedTexts = Mapping[str, Sequence[tuple[str, bytes]]]
-"""Of each split: texts in UTF-8, every line closed, each with its name."""
+"""The texts of each split with their names, in UTF-8, every line terminated."""
 
 
 def label_and_text(line: str) -> tuple[str | None, str]:
-    """A line ``label TAB text`` -> both; None where there is no tab. Blanks around a label are no part of it."""
+    """Split a line ``label TAB text``; the label is None without a tab. White space around the label is removed."""
     label, tab, text = line.partition("\t")
     return (label.strip(), text) if tab else (None, line)
 
 
 def unlabelled(lines: Sequence[str], vocabulary: Vocabulary, where: str) -> bytes:
-    """`utf8` of lines that are read without labels; a UserError, too, where a label would be read as a word."""
+    """`utf8` of lines without labels; raise a UserError if a line begins with a label of the vocabulary."""
     data = utf8(lines, where)
     for label, _ in map(label_and_text, lines if vocabulary.conditions else ()):
         if label in vocabulary.conditions:
@@ -35,12 +35,12 @@ def unlabelled(lines: Sequence[str], vocabulary: Vocabulary, where: str) -> byte
 
 
 def split_labels(lines: Sequence[str], where: str) -> tuple[list[str], list[str]]:
-    """The label of each line, and the lines without labels.
+    """Split lines into their labels and their texts.
 
     Args:
-        where: the name of the text in an error.
+        where: the name of the text for errors.
 
-    Raises: UserError for a line without a label.
+    Raises: UserError if a line has no label.
     """
     labels, texts = [], []
     for number, line in enumerate(lines, 1):
@@ -54,10 +54,10 @@ def split_labels(lines: Sequence[str], where: str) -> tuple[list[str], list[str]
 
 
 def without_labels(texts: NamedTexts, labels: Sequence[str]) -> tuple[NamedTexts, Sequence[str], dict[str, Tensor]]:
-    """Texts whose lines begin with labels -> the same without them, all labels, and the conditions of each split.
+    """Remove the labels of lines. Returns: the texts, all labels, and the conditions of each split.
 
     Args:
-        labels: those that there may be; where there are none, those of train, the most frequent first.
+        labels: the allowed labels; if empty, those of train, the most frequent first.
 
     Raises: UserError as `split_labels` and `label_numbers` do.
     """
@@ -79,19 +79,19 @@ def without_labels(texts: NamedTexts, labels: Sequence[str]) -> tuple[NamedTexts
 
 
 def label_counts(counts: Counter[str]) -> str:
-    """How often each label is in train, the most frequent first, for the log."""
+    """Format the frequencies of labels in train, the most frequent first, for the log."""
     return f"labels of train: {shortened(', '.join(f'{label} {n:,}' for label, n in counts.most_common()), 200)}"
 
 
 def header_warning(first: str, counts: Counter[str]) -> str | None:
-    """A warning where only the first line of train has its label."""
+    """A warning if only the first line of train has its label."""
     if counts[first] > 1 or counts.total() < MANY_LINES:
         return None
     return f"train has the label '{shortened(first, 40)}' in its first line alone; is that line a header?"
 
 
 def label_numbers(of_lines: Sequence[str], labels: Sequence[str], where: str) -> Tensor:
-    """(L,) int64 places of the labels of lines among all labels; a UserError that names the line of another one."""
+    """(L,) int64 indices of the labels of lines; raise a UserError with the line number of an unknown label."""
     index = {label: number for number, label in enumerate(labels)}
     for number, label in enumerate(of_lines, 1):
         if label not in index:
@@ -107,7 +107,7 @@ def _unknown(label: str, labels: Sequence[str], where: str) -> UserError:
 
 
 def label_number(label: str | None, vocabulary: Vocabulary) -> int | None:
-    """The number of a label that a user asks for, if any; a UserError for one that the lines do not have."""
+    """The index of a user's label, or None; raise a UserError if no line has the label."""
     if label is None:
         return None
     if not vocabulary.conditions:

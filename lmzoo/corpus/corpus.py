@@ -16,18 +16,18 @@ from lmzoo.corpus.vocabulary import EOS_ID, Vocabulary
 SPLITS = ("train", "valid", "test")
 
 Context = Literal["stream", "sentence"]
-"""``stream``: a model's memory crosses `<eos>`. ``sentence``: each line stands alone."""
+"""``stream``: the state is carried across `<eos>`. ``sentence``: lines are independent."""
 
 
 SAY_LESS = {
     "train": "its figures do not tell how good the model is with other text",
     "valid": "its figures are of a text that the model was chosen with",
 }
-"""What figures of a later split mean that has text of this one."""
+"""The consequence of an overlap of this split with a later one."""
 
 
 class Splits(dict[str, Tensor]):
-    """The tokens of each split; a UserError for one that the corpus does not have."""
+    """The tokens of each split; raises a UserError for a missing split."""
 
     def __init__(self, corpus: str, splits: Mapping[str, Tensor]):
         super().__init__(splits)
@@ -39,20 +39,20 @@ class Splits(dict[str, Tensor]):
 
 @dataclass(frozen=True)
 class Corpus:
-    """Three splits of one text, of which test may be absent.
+    """A text in three splits, of which test may be absent.
 
     Attributes:
-        name: what it is called: its name in the configuration, or the label of a text of one's own.
-        splits: ``train``, ``valid`` and ``test``, each (N,) int64, or int32 where they are mapped from a file. Every
-            line is closed by `<eos>` (word 0), so N counts every word and one `<eos>` per line.
-        context: see `Context`. Every reported figure records it.
-        sha256: the SHA-256 of each split's text. A result records the text that it was measured on by it.
-        true_perplexity: the perplexities of valid and test under the source of the text, where that is known.
-        conditions: the (L,) int64 conditions of each split's L lines, by their places in those of the vocabulary; none
-            where lines have no labels.
-        files: how many tokens of train come from each of its files, in their order.
-        of_files: the SHA-256 of each file of a split, where it is of files of one's own.
-        notes: what else provenance records, such as the version that a text comes from.
+        name: the name in the configuration, or the label of a user's text.
+        splits: ``train``, ``valid`` and ``test``, each (N,) int64, or int32 if mapped from a file. Every line ends with
+            `<eos>` (word 0), so N counts every word and one `<eos>` per line.
+        context: see `Context`; recorded with every figure.
+        sha256: the SHA-256 of each split's text, which results record.
+        true_perplexity: the perplexities of valid and test under the source of the text, if known.
+        conditions: the (L,) int64 conditions of each split's L lines, as indices of the vocabulary's conditions; empty
+            if lines have no labels.
+        files: the number of tokens of train from each of its files, in order.
+        of_files: the SHA-256 of each file of a split, for users' texts.
+        notes: further facts for provenance, such as the version of the source.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Corpus:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes figures say less than they seem to: texts that are there twice, words that are one."""
+        """Warnings of misleading figures: repeated texts, and different spellings of a word."""
         texts, tokens = self.texts, self.splits
         found = [
             f"{split} has text of {before}: {SAY_LESS[before]}"
@@ -91,11 +91,11 @@ class Corpus:
         return found + (self.vocabulary.warnings if self.vocabulary.form.of_words else [])
 
     def labels(self, split: str) -> list[str]:
-        """The label of each line of a split; none where lines have no labels."""
+        """The label of each line of a split; empty if lines have no labels."""
         return [self.vocabulary.conditions[number] for number in self.conditions.get(split, torch.empty(0)).tolist()]
 
     def truncated(self, tokens: int) -> "Corpus":
-        """The first whole lines of each split, of at most so many tokens; at least one line. The name tells it."""
+        """The first lines of each split with at most ``tokens`` tokens, at least one line; the name says so."""
         splits, conditions = {}, {}
         for split, text in self.splits.items():
             ends = (text == EOS_ID).nonzero().flatten() + 1

@@ -1,4 +1,4 @@
-"""A file from a server that may be broken or hostile: by https alone, of bounded size, in bounded time."""
+"""Download from servers that may be broken or malicious: only https, with limits on size and time."""
 
 import http.client
 import ssl
@@ -11,21 +11,21 @@ from typing import Any
 from lmzoo.core.errors import printable, shortened
 
 SILENCE = 15.0
-"""Seconds that a server may let pass before its next bytes."""
+"""The timeout between bytes, in seconds."""
 DURATION = 120.0
-"""Seconds that a download may take, redirects included."""
+"""The timeout of a download, redirects included, in seconds."""
 BESIDE = 2**16
-"""Bytes that a server may send beside the file: headers, sizes of chunks."""
+"""The allowance for bytes besides the file: headers, chunk sizes."""
 
 
 class DownloadError(Exception):
-    """Why a file could not be downloaded: a printable line of at most 120 characters."""
+    """The failure of a download: a printable line of at most 120 characters."""
 
 
 def download(url: str, limit: int) -> bytes:
-    """The body of the answer to a request, at most ``limit`` bytes. Redirects from https to https are followed.
+    """Download at most ``limit`` bytes. Redirects from https to https are followed.
 
-    Raises: DownloadError where there is no whole answer of status 200 within the limits of size and time.
+    Raises: DownloadError without a complete response of status 200 within the limits of size and time.
     """
     try:
         if urllib.parse.urlsplit(url).scheme != "https":
@@ -52,7 +52,7 @@ def _body(response: http.client.HTTPResponse, limit: int) -> bytes:
 
 
 def _reason(error: Exception) -> str:
-    """What an exception of urllib's is about."""
+    """The reason for an exception of urllib."""
     if isinstance(error, urllib.error.HTTPError):
         error.close()
         return f"HTTP {error.code} {error.msg}"
@@ -63,7 +63,7 @@ def _reason(error: Exception) -> str:
 
 
 def _bounded(most: int, end: float) -> ssl.SSLContext:
-    """TLS in which every connection gives at most so many bytes, headers included, until the moment ``end``."""
+    """A TLS context whose connections receive at most ``most`` bytes, headers included, until the time ``end``."""
 
     class Connection(ssl.SSLSocket):
         received = 0
@@ -85,7 +85,7 @@ def _bounded(most: int, end: float) -> ssl.SSLContext:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects from https to https alone, and does not read their bodies."""
+    """Follows redirects only from https to https, without reading their bodies."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str

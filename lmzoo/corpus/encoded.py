@@ -1,4 +1,4 @@
-"""Texts in files as numbers: encoded once, kept on disk, and mapped into memory by every later start."""
+"""Encoding of text files, cached on disk and memory-mapped by later runs."""
 
 import hashlib
 import json
@@ -23,20 +23,20 @@ from lmzoo.corpus.subwords import Kind, Subwords, learnt
 from lmzoo.corpus.vocabulary import UNK, Lexicon, Vocabulary
 
 VERSION = 6
-"""A part of the cache's key. Raise it with every change of the numbers that a text becomes, or of how they are kept."""
+"""Part of the cache key; increase it whenever encoding or the file format changes."""
 
 SETTLED = 2.0
-"""A file that changed fewer seconds ago is read again at the next start: times of files are coarse."""
+"""A file modified within this time, in seconds, is read again, since file times are coarse."""
 
 BLOCK = 2**20
-"""How many tokens are renumbered or checked at once."""
+"""The number of tokens per block for renumbering and checksums."""
 
 CHECKSUM = 4
-"""Bytes of the CRC-32 at the end of a file of the cache."""
+"""The length of the CRC-32 at the end of a cache file, in bytes."""
 
 
 class Limits(NamedTuple):
-    """What is left out of a text's own vocabulary; see `Vocabulary.of`."""
+    """Limits of the vocabulary of a text; see `Vocabulary.of`."""
 
     min_count: int
     max_size: int | None
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
 
 
 class Checksums(NamedTuple):
-    """What tells texts apart: the SHA-256 of all files of one, unpacked, and the SHA-256 of each."""
+    """The SHA-256 of the concatenated, decompressed files of a text, and that of each file."""
 
     sha256: str
     files: list[str]
@@ -52,12 +52,12 @@ class Checksums(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text as numbers.
+    """An encoded text.
 
     Attributes:
-        tokens: (N,) int32, mapped from a file: what is not read takes no memory.
-        words: those of the vocabulary.
-        files: how many tokens come from each file.
+        tokens: (N,) int32, mapped from a file: unread parts take no memory.
+        words: the words of the vocabulary.
+        files: the number of tokens from each file.
     """
 
     tokens: Tensor
@@ -67,16 +67,16 @@ class Encoded:
 
 
 class FilePass:
-    """The files of a text, read one after the other with a progress bar."""
+    """Reads the files of a text in order, with a progress bar."""
 
     def __init__(self, files: Sequence[Path], what: str):
         self.digest, self.digests = hashlib.sha256(), [hashlib.sha256() for _ in files]
         self.on_disk = [file.stat().st_size if file.is_file() else 0 for file in files]
         self.bar = Bar(sum(self.on_disk) // MB, "MB", f"{what} {files[0].name}")
-        self.number = self.read = 0  # which file is read, and how many bytes of all are
+        self.number = self.read = 0  # the index of the current file; bytes read of all
 
     def seen(self, block: bytes, read: int) -> None:
-        """Note a block of the file with this ``number``; see `lmzoo.core.files.Seen`."""
+        """Process a block of the current file, given by ``number``; see `lmzoo.core.files.Seen`."""
         self.digest.update(block)
         self.digests[self.number].update(block)
         self.read = sum(self.on_disk[: self.number]) + read
@@ -84,15 +84,14 @@ class FilePass:
 
     @property
     def checksums(self) -> Checksums:
-        """Of what was read."""
+        """The checksums of what was read until now."""
         return Checksums(self.digest.hexdigest(), [digest.hexdigest() for digest in self.digests])
 
 
 def text_checksums(files: Sequence[Path], form: Form) -> Checksums | None:
     """The checksums of files; None for a pipe, which can be read only once.
 
-    They are kept by path, size, times and number (inode) of each file, so that a file of any size is not read again
-    unless it was changed.
+    They are cached by path, size, times and inode of each file, so that unchanged files are not read again.
 
     Raises: UserError as `text_bytes` does.
     """
@@ -109,7 +108,7 @@ def text_checksums(files: Sequence[Path], form: Form) -> Checksums | None:
 
     try:
         stats = [file.stat() for file in files]
-    except OSError:  # reading says what is wrong
+    except OSError:  # reading reports the error
         return Checksums(*json.loads(compute()))
     key = [[str(f.absolute()), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino]
            for f, s in zip(files, stats, strict=True)]  # fmt: skip
@@ -121,17 +120,17 @@ def text_checksums(files: Sequence[Path], form: Form) -> Checksums | None:
 
 
 def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vocabulary | Limits) -> Encoded:
-    """The text of files, read from the cache if it is there, else encoded and written there in one pass.
+    """Encode the text of files in one pass, or return it from the cache.
 
-    The memory does not grow with the text, but with its vocabulary. Where the cache cannot be written, the numbers are
-    in a temporary file, as are those of a pipe.
+    Memory grows with the vocabulary, not with the text. The tokens of a pipe, or if the cache is not writable, are in a
+    temporary file.
 
     Args:
         sums: the `text_checksums` of the files.
-        words: the vocabulary, or what is left out of the text's own.
+        words: the vocabulary, or the limits for the text's own.
 
-    Raises: UserError as `read_pieces` and `Vocabulary.encode` do, where a file has changed since its checksum was
-        taken, and where the disk is full.
+    Raises: UserError as `read_pieces` and `Vocabulary.encode` do, if a file has changed since its checksum was
+        computed, and if the disk is full.
     """
     if sums is None:
         return _encode(files, None, form, words, None)
@@ -145,12 +144,12 @@ def encoded(files: Sequence[Path], sums: Checksums | None, form: Form, words: Vo
 
 
 def learnt_pieces(files: Sequence[Path], sums: Checksums | None, form: Form) -> Subwords:
-    """The pieces of words of files, which are kept for later runs.
+    """The subwords learned from files, cached.
 
     Args:
         sums: as for `encoded`.
 
-    Raises: UserError as `learnt` does, and for a pipe, which cannot be read twice.
+    Raises: UserError as `learnt` does, and if a file is a pipe, which can be read only once.
     """
     if sums is None:
         raise UserError(f"corpus.unit={form.unit}: {files[0]} can be read only once", "copy its text into a file")
@@ -165,19 +164,19 @@ def learnt_pieces(files: Sequence[Path], sums: Checksums | None, form: Form) -> 
 
 
 def _cached(name: str, sums: Checksums) -> Encoded | None:
-    """What the cache has."""
+    """The encoded text in the cache, if it is there and undamaged."""
     try:
         with (cache_folder() / name).open("rb") as stream:
             end = stream.seek(-CHECKSUM, 2)
             return _mapped(stream, sums.sha256) if stream.read() == _crc32(stream, end) else None
-    except (OSError, RuntimeError):  # no file, no home
+    except (OSError, RuntimeError):  # no file, no home directory
         return None
 
 
 def _encode(
     files: Sequence[Path], sums: Checksums | None, form: Form, words: Vocabulary | Limits, path: Path | None
 ) -> Encoded:
-    """Write the numbers of a text to a file, or for None to a temporary one, and map them."""
+    """Encode a text into a file at ``path``, or a temporary one if None, and map it."""
     reading = FilePass(files, "encoding")
     vocabulary = Lexicon(form) if isinstance(words, Limits) else Vocabulary(words.words, form)
     counts = [0] * len(files)
@@ -206,7 +205,7 @@ def _encode(
 
 
 def _renumber(stream: BinaryIO, lexicon: Lexicon, limits: Limits) -> Vocabulary:
-    """The vocabulary of a text, and its numbers in place of those of the lexicon; the stream is at its end then."""
+    """The vocabulary of a text; rewrite the stream with its indices, which ends at its end."""
     vocabulary = lexicon.ranked(*limits)
     unk = vocabulary.index.get(UNK, -1)
     number = np.array([vocabulary.index.get(word, unk) for word in lexicon.words], np.int32)
@@ -218,7 +217,7 @@ def _renumber(stream: BinaryIO, lexicon: Lexicon, limits: Limits) -> Vocabulary:
 
 
 def _crc32(stream: BinaryIO, end: int) -> bytes:
-    """The CRC-32 of a file up to a place, where the stream is then."""
+    """The CRC-32 of a stream up to ``end``, where it is left."""
     stream.seek(0)
     crc = 0
     while block := stream.read(min(4 * BLOCK, end - stream.tell())):
@@ -227,7 +226,7 @@ def _crc32(stream: BinaryIO, end: int) -> bytes:
 
 
 def _mapped(stream: BinaryIO, digest: str) -> Encoded:
-    """What `_encode` has written: the tokens, the rest as JSON, how many tokens there are, and a checksum."""
+    """Map what `_encode` has written: the tokens, JSON, the number of tokens, and a checksum."""
     size = stream.seek(-8 - CHECKSUM, 2)
     count = int.from_bytes(stream.read(8), "little")
     stream.seek(4 * count)

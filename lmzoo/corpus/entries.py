@@ -1,4 +1,4 @@
-"""The corpora that a configuration can name."""
+"""Registered corpora."""
 
 import platform
 from collections.abc import Mapping, Sequence
@@ -30,15 +30,15 @@ HeldOut = Annotated[str, Described("a path, or a share of train such as 5%")]
 
 
 def load_corpus(options: Mapping[str, Any]) -> Corpus:
-    """The corpus that a configuration's ``corpus`` group describes."""
+    """Build the corpus of the group ``corpus``."""
     return corpora.build(options)
 
 
 def corpus_label(options: Mapping[str, Any]) -> str:
-    """What a corpus is called, by its options: a text of one's own by its label or its train file."""
+    """The name of a corpus by its options: for a user's text its label or its train file."""
     if options.get("name") != "text":
         return str(options.get("name"))
-    train = options.get("train") or "text"  # not yet checked
+    train = options.get("train") or "text"  # not validated yet
     name = str(options.get("label") or named_after(str(train[0] if isinstance(train, list | tuple) else train)))
     return f"{name}-reversed" if options.get("reverse") is True else name
 
@@ -70,7 +70,7 @@ class PTBOptions(WordsOptions):
 
 
 def _pinned(name: str, folder: str, files: dict[str, Pinned], options: PTBOptions) -> Corpus:
-    """A public corpus, whose checksums are known; see `fetch_splits`."""
+    """Build a public corpus with known checksums; see `fetch_splits`."""
     data, words = fetch_splits(folder, files, options.urls), options.vocabulary
     texts = {split: [(f"{name} {split}", checked_text(data[split], files[split].name))] for split in SPLITS}
     vocabulary = read_vocabulary(words) if words else Vocabulary.of(texts["train"][0][1])
@@ -87,11 +87,11 @@ def _encode(
     fixed: bool,
     **attributes: Any,
 ) -> Corpus:
-    """A corpus of texts, each of which has a name.
+    """Encode named texts as a corpus.
 
     Args:
-        fixed: whether the vocabulary is not that of train. Then its checksum is kept, too.
-        attributes: further ones of the corpus.
+        fixed: whether the vocabulary is independent of train, and its checksum recorded.
+        attributes: further attributes of the corpus.
     """
     parts = {split: [vocabulary.encode(text, where) for where, text in named] for split, named in texts.items()}
     splits, files = {split: torch.cat(tokens) for split, tokens in parts.items()}, list(map(len, parts["train"]))
@@ -206,14 +206,14 @@ def text(options: TextOptions) -> Corpus:
         corpus = replace(corpus, of_files=of_files, notes=parts.notes)
     if not reverse:
         return corpus
-    other = {split: sha256(f"reversed {corpus.sha256[split]}".encode()) for split in corpus.splits}  # another text
+    other = {split: sha256(f"reversed {corpus.sha256[split]}".encode()) for split in corpus.splits}  # a different text
     return replace(corpus, sha256=corpus.sha256 | other)
 
 
 def _from_files(
     name: str, context: Context, files: Mapping[str, Sequence[Path]], form: Form, words: Vocabulary | Limits
 ) -> Corpus:
-    """A corpus of files of any size; its vocabulary, or what is left out of that of train."""
+    """Build a corpus from files of any size, with a vocabulary or the limits of that of train."""
     sums = {split: text_checksums(each, form) for split, each in files.items()}
     if form.of_pieces and isinstance(words, Limits):
         pieces = learnt_pieces(files["train"], sums["train"], form)
@@ -236,7 +236,7 @@ def _from_files(
 def _labelled(
     name: str, context: Context, files: Mapping[str, Sequence[Path]], form: Form, words: Vocabulary | Limits
 ) -> Corpus:
-    """A corpus of files whose lines begin with labels, which are read whole."""
+    """Build a corpus from files with labelled lines, which are read whole."""
     texts, sha256s, of_files = {}, {}, {}
     for split, each in files.items():
         read = [(str(file), text_bytes(file, form.spaced)) for file in each]

@@ -1,4 +1,4 @@
-"""How the lines of a text become words."""
+"""Conversion of lines into words."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,13 +13,13 @@ Unit = Literal["word", "char", "bpe", "unigram"]
 Tokenizer = Literal["ptb", "words"]
 
 NAMES = {chr(i): f"<U+{i:04X}>" for i in range(0x3001) if chr(i).isspace()} | {" ": "<space>"}
-"""White space as words, which white space cannot be itself. No other character has a name of several."""
+"""Names of white space characters as words, which cannot contain white space; other names have one character."""
 
 _CHARACTERS = {name: white for white, name in NAMES.items()}
 
 
 class FormOptions(Options):
-    """What is done to each line of a text before its words are looked up; by default nothing."""
+    """The processing of each line of a text before its words are looked up; by default none."""
 
     unit: Unit = "word"
     """what a word of the vocabulary is. word: what white space parts; char: a single character, and bits per character
@@ -38,52 +38,49 @@ class FormOptions(Options):
 
 
 class Form(FormOptions):
-    """A form of text, with the ``pieces`` that words are cut into."""
+    """The processing of lines, with the ``pieces`` for subwords."""
 
     pieces: Subwords | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Form":
-        """From the options of a corpus, many of which have none of these; a UserError for one of another type.
-
-        It has no pieces.
-        """
+        """Build a form without pieces from the options of any corpus; raise a UserError if the type of one is wrong."""
         named = {name: options[name] for name in schema(FormOptions) if name in options}
         check(FormOptions, named, "corpus.")
         return cls(**named)
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those that matter, by their names."""
+        """The relevant options by name."""
         names = ["unit", "lower", "tokenizer", "reverse", *(["subwords"] if self.of_pieces else [])]
         return {name: getattr(self, name) for name in names}
 
     @property
     def of_words(self) -> bool:
-        """Whether a word of the vocabulary is what white space parts."""
+        """Whether the vocabulary consists of words separated by white space."""
         return self.unit == "word"
 
     @property
     def of_pieces(self) -> bool:
-        """Whether a word of the vocabulary is a piece of one that white space parts."""
+        """Whether the vocabulary consists of subwords."""
         return self.unit in get_args(Kind)
 
     @property
     def spaced(self) -> bool:
-        """Whether white space parts words, so that none has it in it, and how much there is does not matter."""
+        """Whether white space separates words, so that none contains it, and its amount is irrelevant."""
         return self.unit != "char"
 
     @property
     def forwards(self) -> "Form":
-        """The same, with the words of a line in the order in which they stand there."""
+        """A copy with words in the order of the text."""
         return replace(self, reverse=False)
 
     def cut_by(self, pieces: Subwords) -> "Form":
-        """The same, with the pieces that words are cut into."""
+        """A copy with pieces for subwords."""
         return replace(self, pieces=pieces)
 
     def words(self, line: str) -> list[str]:
-        """The words of a line in the order in which they are read, none of which has white space in it."""
+        """The words of a line in reading order, without white space."""
         line = self.cleaned(line)
         words = [NAMES.get(c, c) for c in line.removesuffix("\r")] if self.unit == "char" else line.split()
         if self.pieces is not None:
@@ -91,30 +88,30 @@ class Form(FormOptions):
         return words[::-1] if self.reverse else words
 
     def cleaned(self, line: str) -> str:
-        """A line before it is cut into words: its letters small, its words apart, as far as that is asked for."""
+        """A line before splitting: in lower case and tokenized, if so configured."""
         if self.lower:
             line = line.lower()
         return line if self.tokenizer is None else TOKENIZERS[self.tokenizer](line)
 
     def line(self, words: Iterable[str]) -> str:
-        """The line that has these words."""
+        """Join words to a line."""
         if self.unit == "char":
             return "".join(map(character, words))
         return joined(words) if self.of_pieces else " ".join(words)
 
     def makes(self, word: str) -> bool:
-        """Whether a text can have this word, which may be what becomes of a number."""
+        """Whether a text can contain this word, such as N for a number."""
         if self.pieces is not None:
             return word in self.pieces.words
         return word in self.words(f"{character(word) if self.unit == 'char' else word} 7")
 
     def changes(self) -> list[str]:
-        """The options that are unlike the default, as they are written on a command line."""
+        """The options that differ from the default, as on a command line."""
         usual = Form().options
         return [f"corpus.{name}={plain(v)}" for name, v in self.options.items() if v != usual.get(name)]
 
     def prepared(self, text: bytes) -> bytes:
-        """UTF-8 whose lines end with a line feed each -> the same lines as words that spaces part."""
+        """Convert terminated lines in UTF-8 into words separated by spaces."""
         if self == Form():
             return text
         lines = text.decode("utf-8", "surrogatepass").removesuffix("\n").split("\n")
@@ -122,7 +119,7 @@ class Form(FormOptions):
 
 
 def require_one_direction(name: object, form: Form, other: object, others: Form) -> None:
-    """Raise a UserError where one of two, which have these names, reads backwards and the other does not."""
+    """Raise a UserError if only one of two forms, with names for the message, reads backwards."""
     if form.reverse != others.reverse:
         backwards, forwards = (name, other) if form.reverse else (other, name)
         problem = f"{backwards} reads lines backwards (corpus.reverse=true), and {forwards} forwards"
@@ -130,5 +127,5 @@ def require_one_direction(name: object, form: Form, other: object, others: Form)
 
 
 def character(name: str) -> str:
-    """The character that a word of ``unit="char"`` stands for; `<unk>` as it is."""
+    """The character of a word if ``unit="char"``; `<unk>` is unchanged."""
     return _CHARACTERS.get(name, name)

@@ -1,4 +1,4 @@
-"""Splits that are taken from the end of train: ``corpus.valid=5%``."""
+"""Splits held out from the end of train: ``corpus.valid=5%``."""
 
 import contextlib
 import re
@@ -18,13 +18,13 @@ Files = Mapping[str, Sequence[Path]]
 
 
 class Parted(NamedTuple):
-    """A text in splits.
+    """The files of each split after holding out.
 
     Attributes:
-        files: those of each split; where a split begins or ends inside a file, its lines are a file of the cache.
-        parts: the file that each file of the cache is a part of, and how many of its lines come before.
-        whole: the SHA-256 of the files that were parted.
-        notes: which lines each split that was taken from train has.
+        files: the files of each split; a part of a file is a file in the cache.
+        parts: for each such cache file, the original file, and the number of lines before it there.
+        whole: the SHA-256 of the files that were split.
+        notes: the line numbers of each held-out split.
     """
 
     files: dict[str, Sequence[Path]]
@@ -34,7 +34,7 @@ class Parted(NamedTuple):
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
-        """A context in which an error about a part names the file that it is a part of, and the line there."""
+        """A context in which errors about a part are reported with its original file and line number."""
         try:
             yield
         except UserError as error:
@@ -47,19 +47,19 @@ class Parted(NamedTuple):
 
 
 def share(named: object) -> float | None:
-    """0.05 for ``5%``; None for what is no percentage, such as a file."""
+    """0.05 for ``5%``; None if it is not a percentage, such as a file."""
     number = re.fullmatch(r"(\d+(?:\.\d+)?)%", named) if isinstance(named, str) else None
     return float(number[1]) / 100 if number else None
 
 
 def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Parted:
-    """Files of the splits, in which held-out shares are the last lines of train, valid before test.
+    """Files of all splits, where held-out shares are the last lines of train, valid before test.
 
     Args:
-        files: of the other splits, train among them.
+        files: the files of the other splits, including train.
 
-    Raises: UserError where shares leave nothing of train, or a split would have no line; for a pipe, which can be read
-        only once; and where the cache cannot be written.
+    Raises: UserError if train or a held-out split would be empty, train is a pipe, which can be read only once, or the
+        cache is not writable.
     """
     asked = ", ".join(f"corpus.{split}={100 * part:g}%" for split, part in shares.items())
     if not 0 < sum(shares.values()) < 1 or not all(shares.values()):
@@ -71,7 +71,7 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Part
     sizes = {split: round(shares[split] * sum(lines)) for split in ("valid", "test") if split in shares}
     if sum(lines) <= len(lines):
         for file in files["train"]:
-            for _ in read_pieces(file, of_words=form.spaced):  # it tells an empty text, and carriage returns alone
+            for _ in read_pieces(file, of_words=form.spaced):  # reports an empty text, and isolated carriage returns
                 pass
     if not all(sizes.values()) or sum(sizes.values()) >= sum(lines):
         raise UserError(f"{asked}: train has {pluralize(sum(lines), 'line')}, too few", "name a file for each split")
@@ -96,7 +96,7 @@ def split_holdout(files: Files, shares: Mapping[str, float], form: Form) -> Part
 
 
 def _lines(file: Path, form: Form) -> int:
-    """How many lines a file has."""
+    """The number of lines of a file."""
     ends, last = 0, b"\n"
     for block in text_blocks(file, of_words=form.spaced):
         ends, last = ends + block.count(b"\n"), block
@@ -104,7 +104,7 @@ def _lines(file: Path, form: Form) -> int:
 
 
 def _part(file: Path, sha256: str, begin: int, end: int, form: Form, asked: str) -> Path:
-    """A file of the cache with some lines of another, numbered from 0; a table is known as one by its name."""
+    """A file in the cache with lines ``begin`` to ``end``, from 0, of another; it has the suffix of a table."""
     ending = text_ending(file) if text_ending(file) in TABLES else ".txt"
     with exclusive_lock(f"lines-{sha256}-{begin}-{end}{ending}") as path:
         if path is None:
@@ -117,7 +117,7 @@ def _part(file: Path, sha256: str, begin: int, end: int, form: Form, asked: str)
 
 
 def _between(blocks: Iterator[bytes], begin: int, end: int) -> Iterator[bytes]:
-    """The bytes of some lines, numbered from 0, of a text in blocks."""
+    """The bytes of lines ``begin`` to ``end``, from 0, of a text in blocks."""
     line = 0
     for block in blocks:
         starts = np.append(0, np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + 1)  # of lines line, line+1…

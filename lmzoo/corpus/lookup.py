@@ -1,4 +1,4 @@
-"""The words of a text as numbers, many words at a time."""
+"""Vectorized lookup of the words of a text."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,24 +9,24 @@ import torch
 from lmzoo.numerics.hashing import ODD, HashTable
 
 BLOCK = 2**20
-"""How many bytes of a text are looked up at once, about."""
+"""The approximate number of bytes looked up at once."""
 
 CHUNKS = 4
-"""Words of 8 · CHUNKS bytes or more are looked up one by one."""
+"""Words of 8 · CHUNKS bytes or more are looked up one at a time."""
 
 SPACE = re.compile(rb"[\t-\r\x1c- ]")
 WIDE_SPACE = re.compile(
     rb"\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80"  # U+0085 … U+3000
 )
-"""With `SPACE`, the UTF-8 of all that parts words in `str.split`."""
+"""With `SPACE`, all white space of `str.split` in UTF-8."""
 
 KEEP = np.frombuffer(b"".join(b"\xff" * n + b"\0" * (8 - n) for n in range(9)), np.int64)
 FILL = np.frombuffer(b"".join(b"\0" * n + b" " * (8 - n) for n in range(9)), np.int64)
-"""By how many of eight bytes belong to a word: a mask of them, and spaces in place of the others."""
+"""For n = 0 … 8 bytes of a word in a chunk of eight: a mask of them, and spaces for the other bytes."""
 
 
 def blocks(text: bytes) -> Iterator[tuple[int, bytes]]:
-    """Pieces of a text, none of which ends inside a word, and where each begins."""
+    """Split a text into blocks that do not end inside a word, each with its offset."""
     begin = 0
     while begin < len(text):
         space = SPACE.search(text, begin + BLOCK)
@@ -36,13 +36,13 @@ def blocks(text: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 class Words:
-    """The words of a text as `str.split` finds them, and their bytes in chunks of eight.
+    """The words of a text as in `str.split`, and their bytes in chunks of eight.
 
-    The last chunk of a word is filled up with one space or more, so no two words have the same chunks.
+    The last chunk of a word is padded with at least one space, so the chunks of different words differ.
 
     Attributes:
-        begin: (W,) where each word begins.
-        length: (W,) its bytes.
+        begin: (W,) offset of each word.
+        length: (W,) bytes of each word.
     """
 
     def __init__(self, text: bytes):
@@ -56,31 +56,31 @@ class Words:
         self.length = edges[1::2] - self.begin
 
     def chunk(self, k: int, which: np.ndarray | slice) -> np.ndarray:
-        """The k-th eight bytes of some words, each of 8k bytes or more."""
+        """The k-th chunk of eight bytes of words that have at least 8k bytes."""
         eights = np.ndarray(len(self.bytes) - 7, np.int64, self.text, strides=(1,))
         inside = np.minimum(self.length[which] - 8 * k, 8)
         return eights[self.begin[which] + (1 + 8 * k)] & KEEP[inside] | FILL[inside]
 
     def line_ends(self) -> np.ndarray:
-        """(L,) how many words stand before each line feed."""
+        """(L,) number of words before each line feed."""
         return np.searchsorted(self.begin, np.flatnonzero(self.bytes == ord("\n")) - 1)
 
     def __getitem__(self, which: np.ndarray) -> list[str]:
-        """Some of the words."""
-        length = self.length[which] + 1  # with the space after it
+        """The selected words."""
+        length = self.length[which] + 1  # including the space after it
         shift = self.begin[which] + 1 - (length.cumsum() - length)
         cut = self.bytes[np.arange(length.sum()) + shift.repeat(length)]
         return cut.tobytes().decode("utf-8", "surrogatepass").split()
 
 
 class WordTable:
-    """The numbers of words.
+    """A hash table from words to their indices.
 
-    Words of up to seven bytes are their own keys in a hash table. The key of a longer word is a hash of its chunks; the
-    word with that key is compared chunk by chunk, and the dictionary decides where they differ.
+    Words of up to seven bytes are their own hash keys. The key of a longer word is a hash of its chunks; the word found
+    by it is compared chunk by chunk, and if they differ, the dictionary decides.
 
     Args:
-        index: the number of each word, which no white space parts, as in a text.
+        index: the index of each word, without white space.
     """
 
     def __init__(self, index: Mapping[str, int]):
@@ -94,7 +94,7 @@ class WordTable:
             self.chunks[k, which] = words.chunk(k, which)
 
     def find(self, words: Words) -> np.ndarray:
-        """(W,) int64 numbers of words; -1 for those that have none."""
+        """(W,) int64 indices of words; -1 for unknown words."""
         place = self.table.find(torch.from_numpy(self._keys(words))).numpy()
         numbers = np.where(place < 0, -1, self.numbers[place])
         unsure, which = words.length >= 8 * CHUNKS, np.flatnonzero((words.length >= 8) & (place >= 0))
@@ -107,7 +107,7 @@ class WordTable:
 
     @staticmethod
     def _keys(words: Words) -> np.ndarray:
-        """(W,) int64; two words of up to seven bytes have different keys, and others than longer words."""
+        """(W,) int64 keys, unique for words of up to seven bytes, and different from those of longer words."""
         keys, which = words.chunk(0, slice(None)), np.flatnonzero(words.length >= 8)
         for k in range(1, CHUNKS):
             keys[which] = (keys[which] ^ (keys[which] >> 29)) * ODD + words.chunk(k, which)

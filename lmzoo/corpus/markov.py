@@ -12,10 +12,10 @@ from lmzoo.corpus.vocabulary import EOS_ID
 
 @dataclass(frozen=True)
 class MarkovSource:
-    """A hidden Markov model with K states over V words, in float64.
+    """A hidden Markov model with K states and V words, in float64.
 
-    State 0 is the sentence boundary. It emits `<eos>`, which no other state emits, and the chain begins in it. So
-    sentences are independent, and the probability of a text is the same whether memory crosses `<eos>` or not.
+    State 0 is the sentence boundary. It emits `<eos>`, which no other state emits, and the chain starts in it. So
+    sentences are independent, and the probability of a text is the same in both contexts.
 
     Attributes:
         transition: (K, K), rows sum to 1. Row 0 is the start of a sentence.
@@ -32,14 +32,14 @@ class MarkovSource:
         Args:
             states: K - 1.
             words: V - 1.
-            sentence_length: the mean number of words in a sentence, at least 1; every sentence has one.
-            concentration: every row is drawn from a Dirichlet distribution with this parameter.
+            sentence_length: the mean number of words in a sentence, at least 1; no sentence is empty.
+            concentration: the parameter of the Dirichlet distribution of each row.
         """
         random = torch.Generator().manual_seed(seed)
         alpha = torch.full((), concentration, dtype=torch.float64)
 
         def dirichlet(rows: int, columns: int) -> Tensor:
-            # Only the private name takes a generator.
+            # Only the private function accepts a generator.
             draws = torch._standard_gamma(alpha.expand(rows, columns), generator=random)  # pyright: ignore
             return (draws + 1e-6) / (draws + 1e-6).sum(1, keepdim=True)
 
@@ -53,10 +53,10 @@ class MarkovSource:
         return cls(transition, emission)
 
     def sample(self, tokens: int, seed: int) -> Tensor:
-        """(N,) int64 text with N at least ``tokens``; it ends with the next `<eos>`."""
+        """(N,) int64 text of at least ``tokens`` tokens, up to the next `<eos>`."""
         random = torch.Generator().manual_seed(seed)
         next_state, word = self.transition.cumsum(1).tolist(), self.emission.cumsum(1).tolist()
-        last_state, last_word = len(next_state) - 1, len(word[0]) - 1  # rounding: a sum may end below 1
+        last_state, last_word = len(next_state) - 1, len(word[0]) - 1  # rounding: a sum may be below 1
         text: list[int] = []
         state = 0
         while len(text) < tokens or state != 0:
@@ -80,5 +80,5 @@ class MarkovSource:
         return torch.tensor(logprobs, dtype=torch.float64)
 
     def perplexity(self, text: Tensor) -> float:
-        """(N,) text -> exp of its negative mean log-probability."""
+        """(N,) text -> its perplexity under this source."""
         return math.exp(-float(self.logprobs(text).mean()))

@@ -1,11 +1,10 @@
-"""The Python language reference that every CPython carries: real English without a download.
+"""The Python language reference, included in CPython: real English without a download.
 
-The help topics are taken in alphabetical order and cut into paragraphs at blank lines. A paragraph is dropped if fewer
-than half of its characters are letters (grammars, rules, tables). It is also dropped if an earlier paragraph is the
-same, since topics repeat each other, and a test split must not repeat the training text. A paragraph is cut into
-sentences after ``.``, ``?``, ``!`` or ``:`` before white space. Words are lower-cased identifiers, numbers become
-``N``, every other character stands alone. From each ten paragraphs, the ninth goes to valid and the tenth to test. A
-word that train has fewer than two times becomes ``<unk>``.
+Help topics are sorted by name and split into paragraphs at blank lines. Paragraphs in which fewer than half of the
+characters are letters (grammars, rules, tables) are dropped, and so are repetitions of earlier paragraphs, which would
+appear in both train and test. Paragraphs are split into sentences after ``.``, ``?``, ``!`` or ``:`` before white
+space. Identifiers are lower-cased, numbers become ``N``, and every other character is a word. Of ten paragraphs, the
+ninth goes to valid and the tenth to test. Words with fewer than two occurrences in train become ``<unk>``.
 """
 
 import re
@@ -23,7 +22,7 @@ def _words(sentence: str) -> str:
 
 
 def pydoc_lines() -> dict[str, list[str]]:
-    """The splits of this interpreter's language reference, a sentence a line."""
+    """The splits of this interpreter's language reference, one sentence per line."""
     text = "\n\n".join(topics[name] for name in sorted(topics))
     readable = [p for p in re.split(r"\n\s*\n", text) if 2 * sum(map(str.isalpha, p)) >= len(p)]
     paragraphs = dict.fromkeys(" ".join(p.split()) for p in readable)

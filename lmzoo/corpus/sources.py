@@ -1,4 +1,4 @@
-"""Public texts with pinned checksums, found in a folder of data or downloaded once."""
+"""Public texts with pinned checksums, found in a data folder or downloaded once."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Pinned(NamedTuple):
-    """A file of a public corpus. It has at most ``limit`` bytes."""
+    """A file of a public corpus, of at most ``limit`` bytes."""
 
     name: str
     sha256: str
@@ -23,7 +23,7 @@ class Pinned(NamedTuple):
 
 
 def data_folders() -> list[Path]:
-    """The folders that are searched for corpora, in this order: ``$LMZOO_DATA`` if it is set, then ``data``."""
+    """The data folders in order of search: ``$LMZOO_DATA`` if set, then ``data``."""
     named = os.environ.get("LMZOO_DATA")
     return [*([Path(named)] if named else []), Path("data")]
 
@@ -31,13 +31,13 @@ def data_folders() -> list[Path]:
 def fetch(folder: str, file: Pinned, urls: Sequence[str]) -> bytes:
     """The contents of ``folder/file`` under the first data folder that has it.
 
-    If no folder has it, it is taken from the first of ``urls`` that has it, and kept in the first folder.
+    If no folder has it, it is downloaded from the first of ``urls`` that has it, and stored in the first folder.
 
     Args:
-        urls: https addresses, or paths of files.
+        urls: https addresses, or file paths.
 
-    Raises: UserError for a file with another checksum, if no folder and no URL has the file, and if the downloaded file
-        cannot be written.
+    Raises: UserError if the checksum is wrong, if no folder and no URL has the file, and if the downloaded file cannot
+        be written.
     """
     for root in data_folders():
         path = root / folder / file.name
@@ -67,7 +67,7 @@ def fetch(folder: str, file: Pinned, urls: Sequence[str]) -> bytes:
 
 
 def _copy(file: Pinned, urls: Sequence[str]) -> bytes:
-    """The file from the first URL that has it. Those before it are named in the log."""
+    """Download the file from the first URL that has it; failures before it are logged."""
     failures: dict[str, str] = {}
     for url in urls:
         try:
@@ -86,7 +86,7 @@ def _copy(file: Pinned, urls: Sequence[str]) -> bytes:
 
 
 def fetch_splits(folder: str, files: Mapping[str, Pinned], urls: Sequence[str]) -> dict[str, bytes]:
-    """`fetch` the file of each split. ``{file}`` and ``{split}`` in a URL are filled in."""
+    """`fetch` the file of each split. ``{file}`` and ``{split}`` in a URL are substituted."""
     data = {}
     for split in SPLITS:
         filled = [url.replace("{file}", files[split].name).replace("{split}", split) for url in urls]

@@ -1,8 +1,8 @@
-"""Words cut into pieces: byte-pair encoding and unigram pieces, which SentencePiece learns and which cut here.
+"""Subwords by byte-pair encoding or unigram models, trained by SentencePiece and applied here.
 
 Sennrich et al. (2016), "Neural machine translation of rare words with subword units"; Kudo (2018), "Subword
-regularization"; Kudo & Richardson (2018), "SentencePiece". A run keeps the pieces and their scores as text, so that
-reading it needs no other package and executes nothing.
+regularization"; Kudo & Richardson (2018), "SentencePiece". A run stores pieces and scores as text, so that loading
+it needs no other package and runs no code.
 """
 
 import heapq
@@ -19,38 +19,37 @@ from lmzoo.core.errors import UserError
 Kind = Literal["bpe", "unigram"]
 
 BEGIN = "▁"
-"""The first character of the first piece of each word."""
+"""The first character of the first piece of a word."""
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
-"""Pieces of characters that have none: the bytes of their UTF-8."""
+"""Byte fallback: pieces for the UTF-8 bytes of characters without a piece."""
 
 _BYTE = {name: bytes([byte]) for byte, name in enumerate(BYTES)}
 
 _END, _NO_PIECES = "<eos>", {"<s>", "</s>", "<unk>"}
-"""What SentencePiece's own piece is called, so that no text has it; and pieces that a vocabulary has for itself."""
+"""The name of SentencePiece's unknown piece, which no text contains; and pieces excluded from vocabularies."""
 
 _STANDS_FOR_BEGIN = "\n"
-"""`BEGIN` inside a word, where it is a character without a piece. No word has a line feed."""
+"""A substitute for `BEGIN` inside a word, which no word contains."""
 
 UNKNOWN_PENALTY = 10.0
-"""A character without a piece costs so much more than the least likely piece in the search for the best pieces."""
+"""The amount by which a character without a piece scores below the lowest score, in log p."""
 
 _NO_TEXT = bytes.maketrans(b"\0\n\r", b"\xff\xff\xff")
-"""Bytes that no line of words has, as one that no UTF-8 has."""
+"""Maps bytes that no line of words contains to a byte that is invalid in UTF-8."""
 
 REMEMBERED = 1 << 18
-"""So many words are cut once alone."""
+"""The maximum number of cached words."""
 
 
 @dataclass(frozen=True)
 class Subwords:
-    """Pieces, and how they cut a word.
+    """Pieces and the segmentation of words into them.
 
     Args:
-        kind: ``bpe``: the pair of neighbouring pieces whose whole has the highest score is joined, the leftmost of
-            several, until none is left. ``unigram``: of all ways to cut a word the one whose scores have the highest
-            sum.
-        scores: that of each piece; of ``bpe`` minus the number of the merge, of ``unigram`` log p.
+        kind: ``bpe``: repeatedly merge the neighbouring pieces whose concatenation has the highest score, the leftmost
+            first. ``unigram``: choose the segmentation with the highest sum of scores.
+        scores: the score of each piece: for ``bpe``, minus the number of the merge; for ``unigram``, log p.
     """
 
     kind: Kind
@@ -59,13 +58,13 @@ class Subwords:
 
     @classmethod
     def of(cls, kind: Kind, words: Sequence[str], scores: Sequence[str]) -> "Subwords":
-        """Those of a run.
+        """Build the subwords of a run.
 
         Args:
-            words: its vocabulary, as `words` has it.
-            scores: a number each for the pieces.
+            words: the vocabulary of the run, as in `words`.
+            scores: the score of each piece.
 
-        Raises: ValueError where they do not fit.
+        Raises: ValueError if they are inconsistent.
         """
         pieces, numbers = words[1 : -len(BYTES)], [float(score) for score in scores]
         if list(words[-len(BYTES) :]) != BYTES or len(numbers) != len(pieces) or BEGIN not in pieces:
@@ -84,7 +83,7 @@ class Subwords:
         return max(map(len, self.scores))
 
     def cut(self, word: str) -> list[str]:
-        """The pieces of a word, bytes for characters that have none."""
+        """The pieces of a word, with bytes for characters that have none."""
         if (pieces := self._cut.get(word)) is None:
             if len(self._cut) >= REMEMBERED:
                 self._cut.clear()
@@ -114,7 +113,7 @@ class Subwords:
         while queue:
             _, left, whole = heapq.heappop(queue)
             if left in gone or after[left] == len(pieces) or pieces[left] + pieces[after[left]] != whole:
-                continue  # one of the two was joined with another piece before
+                continue  # one of the two has been merged with another piece
             right = after[left]
             gone.add(right)
             pieces[left], after[left] = whole, after[right]
@@ -142,22 +141,22 @@ class Subwords:
 
 
 def joined(pieces: Iterable[str]) -> str:
-    """The words of some pieces, a space between them; the sign � for bytes of no UTF-8, and those that no line has."""
+    """Join pieces to text, with spaces between words and � for invalid UTF-8 and bytes that no line contains."""
     parts = (_BYTE.get(piece) or piece.replace(BEGIN, " ").encode("utf-8", "surrogatepass") for piece in pieces)
     return b"".join(parts).translate(_NO_TEXT).decode(errors="replace").removeprefix(" ")
 
 
 def learnt(lines: Iterable[str], kind: Kind, size: int) -> Subwords:
-    """The pieces that SentencePiece finds in a text.
+    """Train subwords with SentencePiece.
 
-    A piece never goes beyond white space; anything else may be in one. Characters that are rarer together than 0.05%
-    of all have no piece, so that a model learns from train what bytes are.
+    A piece does not cross white space, but may contain all other characters. The rarest 0.05% of characters in train
+    have no piece, so that models learn to use bytes.
 
     Args:
-        lines: of words that white space parts, of whatever kind: SentencePiece itself knows the space alone.
-        size: the number of pieces, `<eos>` and bytes included.
+        lines: words with any white space between them; SentencePiece itself splits only at spaces.
+        size: the vocabulary size, `<eos>` and bytes included.
 
-    Raises: UserError where SentencePiece is missing, or where no so many pieces can be found in the text.
+    Raises: UserError if SentencePiece is missing, or the text does not have ``size`` pieces.
     """
     try:
         from sentencepiece import SentencePieceProcessor, SentencePieceTrainer

@@ -1,4 +1,4 @@
-"""Plain text cut into the words of a corpus."""
+"""Tokenizers for plain text."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,12 +12,12 @@ _WORDS = re.compile(r"<unk>|\d+(?:[.,]\d+)+(?!\w)|\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def ptb(line: str) -> str:
-    """As Mikolov et al. (2010) prepared Penn Treebank: lower case, clitics apart, no punctuation, numbers as N."""
+    """Tokenize as Mikolov et al. (2010) did Penn Treebank: lower case, no punctuation, clitics split, numbers as N."""
     return " ".join(_PTB.findall(_NUMBER.sub("N", line.lower().replace("’", "'"))))
 
 
 def words(line: str) -> str:
-    """Words and signs of punctuation apart; a word keeps the apostrophes and hyphens inside it."""
+    """Separate words and punctuation; apostrophes and hyphens inside words are left in place."""
     return " ".join(_WORDS.findall(line))
 
 

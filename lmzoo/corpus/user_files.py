@@ -16,14 +16,14 @@ from lmzoo.corpus.subwords import Kind, Subwords
 from lmzoo.corpus.vocabulary import ADDED, EOS, UNK, Vocabulary
 
 CONDITIONS = "conditions.txt"
-"""The file of a run with a label a line, in the order of their numbers, where the lines of its corpus have labels."""
+"""The file of a run with the labels of lines, one per line by index, if its corpus has labels."""
 
 SCORES = "scores.txt"
-"""The file of a run with the score of each piece, a line each, where its words are pieces of words."""
+"""The file of a run with the scores of subwords, one per line, if its corpus has subwords."""
 
 
 def text_files(named: str | Sequence[str]) -> list[Path]:
-    """The files that names or patterns (``texts/*.txt``) stand for, in alphabetical order; a UserError for none."""
+    """The files of names or glob patterns (``texts/*.txt``), sorted; raise a UserError if there are none."""
     files: list[Path] = []
     for name in [named] if isinstance(named, str) else named:
         matches = [name]
@@ -36,7 +36,7 @@ def text_files(named: str | Sequence[str]) -> list[Path]:
 
 
 def named_after(file: str) -> str:
-    """What a text is called after its first file, or after the folder that a pattern looks in."""
+    """The name of a text, from its first file, or the folder of a pattern."""
     path = Path(file)
     while glob.has_magic(path.name):
         path = path.parent
@@ -44,9 +44,8 @@ def named_after(file: str) -> str:
 
 
 def form_of_run(source: str) -> dict[str, Any]:
-    """How a run's text becomes words, by the options of ``corpus=text`` that say so; empty for what is no run.
-
-    Of other corpora it is the unit alone, since what else was done to them was done before.
+    """The text processing options of a run's corpus; empty if it is not a run. Only corpora of users' texts have more
+    than the unit.
     """
     config = saved(source)
     corpus = config.get("corpus")
@@ -56,7 +55,7 @@ def form_of_run(source: str) -> dict[str, Any]:
 
 
 def unlike(source: str, form: Form) -> str | None:
-    """In which option the text of a run becomes words in another way than by a form; None where in none."""
+    """The first difference between the text processing of a run and a form, as a sentence; None if they agree."""
     options = form.options
     for option, value in form_of_run(source).items():
         if option in options and options[option] != value:
@@ -66,22 +65,22 @@ def unlike(source: str, form: Form) -> str | None:
 
 
 def words_file(source: str) -> Path:
-    """The file with the words of a run, if that is what is named; else what is named."""
+    """The file with the vocabulary of a run; other paths are unchanged."""
     path = Path(source)
     return path / "vocabulary.txt" if path.is_dir() else path
 
 
 def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.vocabulary") -> Vocabulary:  # noqa: B008 - it is frozen
-    """The words of a run's folder, with its conditions, of a file with a word a line, or of an ARPA file.
+    """The vocabulary of a run, with its conditions, of a file with one word per line, or of an ARPA file.
 
-    Where `<eos>` is not the first word, it is put there. See `_listed`.
+    `<eos>` is inserted as the first word if necessary. See `_listed`.
 
     Args:
-        form: of the text that is read with these words.
-        option: names the source in errors.
+        form: the processing of the texts to read.
+        option: the name of the source for errors.
 
-    Raises: UserError where it cannot be read, has a word twice, or a line that is not one word, and for a run of a
-        text of another form.
+    Raises: UserError if it cannot be read, has a repeated word, a line that is not one word, or is a run with other
+        text processing.
     """
     path = Path(source)
     if form.of_pieces and not (path / SCORES).exists():
@@ -104,15 +103,15 @@ def read_vocabulary(source: str, form: Form = Form(), option: str = "corpus.voca
 
 
 def _checked_bytes(file: Path) -> bytes:
-    """The contents of a file with all its byte order marks; a UserError for what is no text."""
+    """The contents of a text file, including byte order marks; raise a UserError if it is not a text."""
     data = text_bytes(file)
     checked_text(data, str(file))
     return data
 
 
 def _listed(data: bytes) -> list[str]:
-    """The words of a file: exactly its lines where the first is `<eos>`, as in a run; those of an ARPA file; else the
-    lines of a user's list, which may begin with a byte order mark, and end with carriage returns.
+    """The words of a file: if `<eos>` is the first, as in a run, its exact lines; those of an ARPA file; else lines
+    without byte order mark and carriage returns.
     """
     if data.startswith(f"{EOS}\n".encode()):
         return own_lines(data)
@@ -123,9 +122,9 @@ def _listed(data: bytes) -> list[str]:
 
 
 def _arpa_words(data: bytes) -> list[str] | None:
-    """The unigrams of an ARPA file that a text can have; None for another file.
+    """The unigrams of an ARPA file that may occur in texts; None for other files.
 
-    No list of words has the line ``ngram 1=N``, which an ARPA file has below ``\\data\\``.
+    Word lists do not contain the line ``ngram 1=N``, which follows ``\\data\\`` in ARPA files.
     """
     rows = map(bytes.split, data.split(b"\n"))
     is_arpa = [b"\\data\\"] in rows and next(filter(None, rows), [])[0:1] == [b"ngram"] and [b"\\1-grams:"] in rows

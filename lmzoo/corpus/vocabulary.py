@@ -1,4 +1,4 @@
-"""Words and their numbers."""
+"""Vocabularies: words and their indices."""
 
 import re
 import unicodedata
@@ -19,21 +19,21 @@ from lmzoo.corpus.subwords import BEGIN
 EOS = "<eos>"
 UNK = "<unk>"
 EOS_ID = 0
-"""`<eos>`, the end of a line, is word 0 of every vocabulary. It also stands before a sentence."""
+"""`<eos>`, the end of a line, is word 0 of every vocabulary, and the context at the beginning of a sentence."""
 
 ADDED = {EOS: "the end", "<s>": "the beginning", "</s>": "the end"}
-"""Words that no text may have, and where each line has them anyway: ours, and those of SRILM and KenLM."""
+"""Words that texts may not contain, as they are added to each line: ours, and those of SRILM and KenLM."""
 
 
 LIKE_UNK = re.compile(r"UNK|(?!<unk>)[<\[](?i:unk|unknown|oov)[>\]]")
-"""Words by which other programs mean `<unk>`."""
+"""Names of `<unk>` in other programs."""
 
 RawText = bytes | Iterable[str]
-"""UTF-8 in which each line ends with a line feed, or lines."""
+"""Terminated lines in UTF-8, or a sequence of lines."""
 
 
 def in_another_form(word: str, words: Container[str]) -> bool:
-    """Whether a word is among some in another Unicode normal form, which looks the same."""
+    """Whether another Unicode normal form of a word, which looks the same, is among ``words``."""
     if word.isascii():
         return False
     return any(form != word and form in words for form in map(unicodedata.normalize, ("NFC", "NFD"), (word, word)))
@@ -45,10 +45,10 @@ class Vocabulary:
     A vocabulary without `<unk>` is closed: an unknown word is an error.
 
     Args:
-        form: how texts become words before they are looked up.
-        conditions: the labels that lines may have; none where they have no label.
+        form: the processing of texts before words are looked up.
+        conditions: the possible labels of lines; empty if lines have no labels.
 
-    Raises: ValueError if a word is there twice or `<eos>` is not the first word.
+    Raises: ValueError if a word is repeated or `<eos>` is not the first word.
     """
 
     def __init__(self, words: Sequence[str], form: Form = Form(), conditions: Sequence[str] = ()):  # noqa: B008
@@ -59,14 +59,14 @@ class Vocabulary:
 
     @classmethod
     def of(cls, text: RawText, min_count: int = 1, max_size: int | None = None, unknown: bool = False) -> "Vocabulary":
-        """`<eos>` and the words of a text, the most frequent first; among equals, the first seen is first.
+        """Collect `<eos>` and the words of a text by falling frequency, ties by first occurrence.
 
-        If a word is left out, or where ``unknown`` asks for it, the vocabulary has `<unk>`.
+        If a word is left out, or if ``unknown``, the vocabulary includes `<unk>`.
 
         Args:
             text: as in `encode`.
-            min_count: a word with fewer occurrences is left out.
-            max_size: the most words of the vocabulary, `<eos>` and `<unk>` included; rarer words are left out.
+            min_count: the minimum number of occurrences of a word.
+            max_size: the maximum size of the vocabulary, `<eos>` and `<unk>` included; rare words are left out.
         """
         lexicon = Lexicon()
         for _, block in blocks(utf8(text)):
@@ -81,19 +81,19 @@ class Vocabulary:
         return _table({word: number for word, number in self.index.items() if word.split() == [word]})
 
     def find(self, words: Words) -> np.ndarray:
-        """(W,) int64 numbers of words; -1 for those that have none."""
+        """(W,) int64 indices of words; -1 for unknown words."""
         return self._table.find(words)
 
     def encode(self, text: RawText, where: str = "text", line: int = 1) -> Tensor:
-        """A text -> the (N,) int64 numbers of its words, each line closed by `<eos>`; `<unk>` for unknown words.
+        """Encode a text as (N,) int64 indices of words, each line followed by `<eos>`, unknown words as `<unk>`.
 
         Args:
-            text: lines of words that white space parts, as `str.split` has it; or UTF-8, in which a line ends with a
-                line feed alone.
-            where: the name of the text in an error.
-            line: the number of its first line in an error.
+            text: lines of words separated by white space, as in `str.split`; or UTF-8 with lines terminated by line
+                feeds only.
+            where: the name of the text for errors.
+            line: the number of its first line for errors.
 
-        Raises: UserError that names the line, for a word of `ADDED`, and for an unknown word if the vocabulary has no
+        Raises: UserError, with the line number, for a word of `ADDED`, or an unknown word if the vocabulary has no
             `<unk>`.
         """
         data, parts = self.form.prepared(utf8(text, where)), [torch.empty(0, dtype=torch.int64)]
@@ -108,9 +108,9 @@ class Vocabulary:
         return torch.cat(parts)
 
     def encode_pieces(self, pieces: Iterable[bytes], where: str) -> Iterator[tuple[bytes, Tensor]]:
-        """Each piece of a text that comes in those of `read_pieces`, and its numbers; errors as `encode` has them.
+        """Encode the pieces of `read_pieces` one by one. Yields: each piece and its indices. Raises as `encode` does.
 
-        A piece of blanks within a line, which has no number, is left out.
+        A piece of only blanks within a line, which has no tokens, is omitted.
         """
         line = 1
         for piece in _whole_lines(pieces) if self.form.reverse else pieces:
@@ -121,7 +121,7 @@ class Vocabulary:
             line += piece.count(b"\n")
 
     def _refusal(self, data: bytes, place: int, where: str, first: int) -> UserError:
-        """What is wrong with the line of a text that has a wrong word at this place; its lines count from ``first``."""
+        """The error for a line with an invalid word at offset ``place``; the first line has the number ``first``."""
         number = data.count(b"\n", 0, place) + first
         line = data[data.rfind(b"\n", 0, place) + 1 : data.find(b"\n", place)]
         words = line.decode("utf-8", "surrogatepass").split()
@@ -142,7 +142,7 @@ class Vocabulary:
 
     @property
     def warnings(self) -> list[str]:
-        """What changes figures unseen: known words that mean the unknown, and words in two spellings."""
+        """Warnings of words that affect figures: other names of `<unk>`, and words in two Unicode normal forms."""
         found = [f"'{word}' is a word like others; only {UNK} stands for unknown words, so write it so in the texts"
                  for word in self.words if LIKE_UNK.fullmatch(word)]  # fmt: skip
         if twice := [word for word in self.words if in_another_form(word, self.index)]:
@@ -151,8 +151,8 @@ class Vocabulary:
         return found
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Word numbers -> text, with a new line after each `<eos>`; where words are characters or pieces of words, in
-        place of it. Lines that are read backwards are written forwards."""
+        """Decode word indices to text, with a line feed after each `<eos>`, or in its place if words are characters or
+        subwords. Lines that were read backwards are reversed."""
         if self.form.reverse:
             read = torch.tensor([*tokens], dtype=torch.int64)
             tokens = read[self.text_order(read)].tolist()
@@ -164,41 +164,41 @@ class Vocabulary:
         return "\n".join(map(self.form.line, lines))
 
     def text_order(self, tokens: Tensor) -> Tensor:
-        """(N,) tokens as they are read -> (N,) the indices that bring them into the order of the text.
+        """(N,) tokens in reading order -> (N,) indices that restore the order of the text.
 
-        They change it where lines are read backwards (corpus.reverse), and then bring the text into that of reading.
+        They are the identity unless lines are read backwards (corpus.reverse), and then also their own inverse.
         """
         return reversed_order(tokens) if self.form.reverse else torch.arange(len(tokens))
 
     def word_begins(self, tokens: Tensor, before: int = EOS_ID) -> Tensor:
-        """(N,) tokens of a text -> (N,) bool, whether each is `<eos>` or the first of a word that white space parts.
+        """(N,) tokens -> (N,) bool, whether each is `<eos>` or the first token of a word separated by white space.
 
-        So their number is that of words and ends of lines, by which perplexity per word is counted.
+        Their number, of words and line ends, is the denominator of perplexity per word.
 
         Args:
-            before: the token that the text goes on from.
+            before: the token before the text.
         """
         if self.form.of_words:
             return torch.ones_like(tokens, dtype=torch.bool)
         begins = self._begins[tokens]
-        if self.form.unit == "char":  # a sign that is no space, after a space or the beginning of a line
+        if self.form.unit == "char":  # non-space characters after a space or at the beginning of a line
             apart = (~self._begins).index_fill(0, torch.tensor(EOS_ID), True)
             begins &= torch.cat([apart[torch.tensor([before])], apart[tokens[:-1]]])
         return begins | (tokens == EOS_ID)
 
     @cached_property
     def _begins(self) -> Tensor:
-        """(V,) bool: the pieces that begin a word; the characters that are no white space."""
+        """(V,) bool: pieces that begin a word, or characters that are not white space."""
         if self.form.of_pieces:
             return torch.tensor([word.startswith(BEGIN) for word in self.words])
         return torch.tensor([not character(word).isspace() for word in self.words])
 
 
 class Lexicon(Vocabulary):
-    """A vocabulary that takes up every word it looks up, numbers them as they come, and counts them.
+    """A growing vocabulary that adds and counts all words it looks up.
 
     Attributes:
-        counts: (V,) int64 how often each was looked up.
+        counts: (V,) int64 number of lookups of each word.
     """
 
     def __init__(self, form: Form = Form()):  # noqa: B008
@@ -208,7 +208,7 @@ class Lexicon(Vocabulary):
         self.table = _table(self.index)
 
     def find(self, words: Words) -> np.ndarray:
-        """(W,) int64 numbers of words, new ones among them."""
+        """(W,) int64 indices of words, after adding new ones."""
         if len(self.words) > 2 * len(self.table.numbers):
             self.table = _table(self.index)
         numbers = self.table.find(words)
@@ -221,7 +221,7 @@ class Lexicon(Vocabulary):
         return numbers
 
     def ranked(self, min_count: int, max_size: int | None, unknown: bool) -> Vocabulary:
-        """The vocabulary that `Vocabulary.of` makes of what was looked up."""
+        """The vocabulary that `Vocabulary.of` returns for the words looked up."""
         counts = dict(zip(self.words[1:], self.counts[1:].tolist(), strict=True))
         ranked = sorted(counts, key=lambda word: -counts[word])
         kept = [word for word in ranked if counts[word] >= min_count or word == UNK]
@@ -233,7 +233,7 @@ class Lexicon(Vocabulary):
 
 
 def _table(index: Mapping[str, int]) -> WordTable:
-    """That of a vocabulary, and `EOS_ID` for the words of `ADDED`, which `encode` refuses."""
+    """The table of a vocabulary, with `EOS_ID` for the words of `ADDED`, which `encode` rejects."""
     return WordTable({**index, **dict.fromkeys(ADDED, EOS_ID)})
 
 
@@ -249,7 +249,7 @@ def reversed_order(tokens: Tensor) -> Tensor:
 
 
 def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Pieces of a text, joined where a line goes on."""
+    """Join pieces of a text until each ends at the end of a line."""
     begun: list[bytes] = []
     for piece in pieces:
         begun.append(piece)
@@ -259,7 +259,7 @@ def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def utf8(text: RawText, where: str = "text") -> bytes:
-    """A text in UTF-8, each of its lines closed by a line feed; a UserError for what is not one line."""
+    """Convert a text to UTF-8 with terminated lines; raise a UserError if an item is not one line."""
     if isinstance(text, str):
         raise TypeError("a text is lines, such as ['one line'], or UTF-8 bytes, and not one string")
     if isinstance(text, bytes):

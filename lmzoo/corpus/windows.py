@@ -1,4 +1,4 @@
-"""A token stream cut into windows. The trainer takes a step for each, and perplexity is summed over them."""
+"""Token streams split into windows, the units of training steps and of evaluation."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.numerics.gpu_sync import to_device_async
 
 HALVED, DEVIATION, SHORTEST = 0.05, 5.0, 5.0
-"""Of random window lengths: how many have half the mean, their deviation, and the least that is drawn."""
+"""For random window lengths: the fraction with half the mean, the standard deviation, and the minimum."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Window:
     Attributes:
         tokens: (B, T) int64.
         mask: (B, T) bool, False on padding; None if there is no padding.
-        positions: (B, T) int64, the places of the tokens in the text; on padding, any place.
-        starts: whether every row begins just after a sentence boundary, from `initial_state`. Else rows go on from
-            the state after the previous window.
-        conditions: (B,) int64, that of each row's line; None where lines have none.
+        positions: (B, T) int64, the indices of the tokens in the text; arbitrary on padding.
+        starts: whether all rows begin after a sentence boundary, from `initial_state`; otherwise from the state after
+            the previous window.
+        conditions: (B,) int64, the condition of each row's line; None if lines have none.
     """
 
     tokens: Tensor
@@ -38,7 +38,7 @@ class Window:
         return torch.ones_like(self.tokens, dtype=torch.bool) if self.mask is None else self.mask
 
     def unpadded(self, values: Tensor) -> Tensor:
-        """(B, T, …) values of the tokens -> (N, …) those of the N tokens that are not padding, row by row."""
+        """(B, T, …) values of the tokens -> (N, …) values of the N tokens without padding, in row order."""
         values = values.flatten(0, 1)
         if self.mask is None:
             return values
@@ -47,7 +47,7 @@ class Window:
 
     @property
     def count(self) -> int:
-        """Tokens that are not padding."""
+        """The number of tokens without padding."""
         return self.tokens.numel() if self.mask is None else int(self.mask.sum())
 
     def part(self, number: int, of: int) -> "Window":
@@ -59,14 +59,13 @@ class Window:
 
 
 class StreamWindows:
-    """One long stream in ``batch_size`` rows of equal length, cut into windows of ``bptt`` tokens a row, in order.
+    """A stream in ``batch_size`` rows of equal length, cut into consecutive windows of ``bptt`` tokens per row.
 
-    With a ``seed`` the lengths are drawn for each epoch from the seed and its number, as Merity et al. (2018) draw them
-    (section 5.1): normal about ``bptt``, or in one of 20 windows about half of it, with deviation 5. They are then
-    brought to the length of a row, so that the number of windows is the same in each epoch.
+    With a ``seed``, lengths are drawn for each epoch from the seed and the epoch's number, as in Merity et al. (2018),
+    section 5.1: normal about ``bptt``, or in one of 20 windows about half of it, with deviation 5. They are then scaled
+    to the length of a row, so that the number of windows is the same in each epoch.
 
-    At most ``batch_size - 1`` tokens at the end of the stream are left out. Perplexity reads a stream in one row, which
-    leaves out none.
+    At most ``batch_size - 1`` tokens at the end of the stream are dropped; perplexity uses one row, which drops none.
     """
 
     def __init__(self, tokens: Tensor, batch_size: int, bptt: int, seed: int | None = None):
@@ -78,7 +77,7 @@ class StreamWindows:
         return -(-self.rows.shape[1] // self.bptt)
 
     def _cuts(self, number: int) -> list[int]:
-        """Where the windows of an epoch begin, and where the last one ends."""
+        """The start of each window of an epoch, and the end of the last one."""
         length, windows = self.rows.shape[1], len(self)
         if self.seed is None:
             return [*range(0, length, self.bptt), length]
@@ -86,7 +85,7 @@ class StreamWindows:
         halved = torch.rand(windows, generator=random, dtype=torch.float64) < HALVED
         drawn = torch.where(halved, self.bptt / 2, self.bptt) + DEVIATION * torch.randn(windows, generator=random)
         parts = drawn.double().clamp(min=SHORTEST).cumsum(0)
-        beyond = (parts / parts[-1] * (length - windows)).round().long()  # beyond one token for each window
+        beyond = (parts / parts[-1] * (length - windows)).round().long()  # besides one token for each window
         return [0, *(beyond + torch.arange(1, windows + 1)).tolist()]
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Window]:
@@ -100,10 +99,10 @@ class StreamWindows:
 
 
 class SentenceWindows:
-    """Each line alone, lines of similar length together, at most ``max_tokens`` tokens a window, padding included.
+    """Windows of independent lines of similar length, at most ``max_tokens`` tokens per window, padding included.
 
-    The groups and their order are drawn for each epoch, from the seed and the epoch's number. So training can go on
-    from the number of a window alone. A line longer than ``max_tokens`` has a window to itself.
+    The groups and their order depend only on the seed and the epoch's number, so training can resume at any window. A
+    line longer than ``max_tokens`` is a window by itself.
     The L lines may have (L,) conditions.
     """
 
@@ -121,7 +120,7 @@ class SentenceWindows:
         return self.size
 
     def _groups(self, order: Tensor) -> list[Tensor]:
-        """Cut lines, sorted by falling length, into groups of at most ``max_tokens`` tokens, padding included."""
+        """Group lines, sorted by falling length, to at most ``max_tokens`` tokens per group, padding included."""
         lengths = self.lengths[order].tolist()
         groups, first = [], 0
         while first < len(lengths):
@@ -131,7 +130,7 @@ class SentenceWindows:
         return groups
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Window]:
-        """The windows of an epoch after the first ``skip``; without a seed, the longest lines come first."""
+        """The windows of an epoch after the first ``skip``; without a seed, by falling length of lines."""
         order, schedule = self.longest_first, range(self.size)
         if self.seed is not None:
             random = _random(self.seed, number)
