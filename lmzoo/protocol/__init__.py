@@ -1,1 +1,1 @@
-"""The interface of every language model, and what works with all of them: perplexity, sampling, encoding."""
+"""The interface of language models, and operations on any of them: perplexity, sampling, encoding."""

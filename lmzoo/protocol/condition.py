@@ -1,4 +1,4 @@
-"""Models that are given the label of each line, its condition."""
+"""Models conditioned on the label of each line."""
 
 from collections.abc import Sequence
 
@@ -10,20 +10,20 @@ from lmzoo.protocol.model import LanguageModel, State
 
 
 class Conditioned(LanguageModel):
-    """A model of p(x | c), where lines have conditions c; of p(x) as any other, where they have none.
+    """A model of p(x | c) if lines have conditions c; otherwise of p(x).
 
-    c has a learnt vector, which is added to that of every word that the model reads. So it reaches the network as a
-    vector that is joined to each input does, W [e; v] = W_e e + W_v v, with one W for both: Mikolov & Zweig, "Context
+    Each c has a trainable vector, initially zero, which is added to all input word vectors. This is equivalent to
+    concatenating a vector to each input, W [e; v] = W_e e + W_v v, with one W for both: Mikolov & Zweig, "Context
     dependent recurrent neural network language model", SLT 2012; Ficler & Goldberg, "Controlling linguistic style
-    aspects in neural language generation", 2017, https://arxiv.org/abs/1707.02633. All vectors start at zero.
+    aspects in neural language generation", 2017, https://arxiv.org/abs/1707.02633.
 
-    With conditions, the last part of the state is the (B,) number of each row's.
+    With conditions, the last tensor of the state is the (B,) index of each row's condition.
     """
 
     condition_vectors: nn.Parameter | None
-    """(K, d), a row for each condition."""
+    """(K, d) vectors of the conditions."""
     condition_shares: Tensor | None
-    """(K,) p(c), the share of train's lines that have each condition."""
+    """(K,) p(c), the relative frequency of each condition among the lines of train."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Conditioned(LanguageModel):
         self.register_buffer("condition_shares", None)
 
     def add_conditions(self, number: int) -> None:
-        """Make the model one of p(x | c), with so many conditions."""
+        """Make the model conditional on ``number`` conditions."""
         size = self.word_vectors()["input"].shape[1]
         self.condition_vectors = nn.Parameter(torch.zeros(number, size))
         self.condition_shares = torch.full((number,), 1 / number)
@@ -42,23 +42,23 @@ class Conditioned(LanguageModel):
             self.condition_shares.copy_(counts / counts.sum())
 
     def first_condition(self, batch_size: int) -> State:
-        """The last part of `initial_state`, where there are conditions: number 0 in each row."""
+        """The last part of `initial_state` if there are conditions: index 0 in each row."""
         return () if self.condition_vectors is None else (torch.zeros(batch_size, dtype=torch.int64).to(self.device),)
 
     def add_condition(self, vectors: Tensor, conditions: Sequence[Tensor]) -> Tensor:
-        """(B, T, d) vectors of words, and the last part of the state -> (B, T, d), with the vectors of conditions."""
+        """(B, T, d) word vectors, and the last part of the state -> (B, T, d) word vectors plus condition vectors."""
         if self.condition_vectors is None:
             return vectors
         return vectors + nn.functional.embedding(conditions[0], self.condition_vectors)[:, None]
 
 
 def shares(model: LanguageModel) -> Tensor | None:
-    """(K,) p(c) of a model's conditions; None where it has none."""
+    """(K,) p(c) of a model's conditions; None if it has none."""
     return model.condition_shares if isinstance(model, Conditioned) else None
 
 
 def initial_state(model: LanguageModel, rows: int, conditions: Tensor | None) -> State:
-    """`initial_state` of so many rows, which may have conditions; a ValueError for any where the model has none."""
+    """`initial_state` of rows that may have conditions; raise a ValueError if the model does not support them."""
     state = model.initial_state(rows)
     if conditions is None:
         return state

@@ -1,4 +1,4 @@
-"""Which of the next words may be drawn, and how often."""
+"""Modifications of the distribution from which words are sampled."""
 
 import math
 from dataclasses import dataclass, fields
@@ -12,20 +12,20 @@ from lmzoo.core.errors import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """Which of the next words may be drawn, and how often; the default draws from the model as it is.
+    """Modifications of the distribution from which words are sampled; none by default.
 
-    The penalty comes first, then the temperature, then each rule in the order given here; ``top_k=1`` is greedy.
+    The penalty is applied first, then the temperature, then each truncation in this order; ``top_k=1`` is greedy.
 
     Attributes:
-        temperature: τ; p(x)^(1/τ) / Σ p^(1/τ) takes the place of p.
-        top_k: the k likeliest words alone (Fan et al. 2018).
-        top_p: the fewest likeliest words that have this probability together (Holtzman et al. 2020).
-        typical: the fewest words with this probability together whose -log p is nearest to the entropy (Meister et
-            al. 2023).
-        repetition: log p of a word that the text has already is multiplied by this, 1 or more (after Keskar et al.
-            2019); `<eos>` is left as it is, and with ``context="sentence"`` only the sentence counts.
+        temperature: τ; p is replaced by p(x)^(1/τ) / Σ p^(1/τ).
+        top_k: only the k likeliest words (Fan et al. 2018).
+        top_p: the smallest set of likeliest words with this total probability (Holtzman et al. 2020).
+        typical: the smallest set of words with this total probability whose -log p is nearest to the entropy (Meister
+            et al. 2023).
+        repetition: factor of at least 1 for log p of words already in the text (after Keskar et al. 2019); `<eos>` is
+            exempt, and with ``context="sentence"`` only the sentence counts.
 
-    Raises: UserError for a value that cannot be.
+    Raises: UserError if a value is invalid.
     """
 
     temperature: float = 1.0
@@ -51,11 +51,10 @@ class Decoding:
                 raise UserError(f"{name}={getattr(self, name)}: must be above 0 and at most 1")
 
     def weights(self, logprobs: Tensor, said: Tensor | None = None) -> Tensor:
-        """(B, V) log-probabilities in nats -> (B, V), in proportion to how often each word is drawn; float64 where a
-        rule changes them.
+        """(B, V) log-probabilities in nats -> (B, V) unnormalized sampling probabilities; float64 if modified.
 
         Args:
-            said: (B, V) bool, which words ``repetition`` is for; None is for none.
+            said: (B, V) bool, words that ``repetition`` applies to; None: none.
         """
         if self == Decoding():
             return logprobs.exp()
@@ -76,9 +75,9 @@ class Decoding:
 
 
 def _nucleus(p: Tensor, rank: Tensor, mass: float) -> Tensor:
-    """(B, V) weights p of the words of highest rank (B, V) that have this share of them together; 0 for the rest."""
+    """Truncate (B, V) weights p to the words of highest ``rank`` (B, V) with the share ``mass`` of the total."""
     enough = mass * p.sum(1, keepdim=True)
-    for most in (min(512, p.shape[1]), p.shape[1]):  # few words have most of the mass, so seldom are all sorted
+    for most in (min(512, p.shape[1]), p.shape[1]):  # few words have most of the mass, so sorting all is rare
         first = rank.topk(most, dim=1).indices
         ordered = p.gather(1, first)
         total = ordered.cumsum(1)

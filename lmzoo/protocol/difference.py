@@ -1,4 +1,4 @@
-"""Where two models differ on a text, and how sure the difference is."""
+"""Significance of the difference of two models on a text."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from lmzoo.corpus.lines import line_sums
 
 @dataclass(frozen=True)
 class Interval:
-    """The difference of two perplexities, the ends of its 95% confidence interval, and the lines of a block."""
+    """The difference of two perplexities, its 95% confidence interval, and the block length in lines."""
 
     difference: float
     low: float
@@ -23,12 +23,12 @@ class Interval:
 def bootstrap(a: Tensor, b: Tensor, tokens: Tensor, samples: int, seed: int) -> Interval:
     """perplexity(a) - perplexity(b) by the paired circular block bootstrap over lines.
 
-    Percentiles 2.5 and 97.5 of texts drawn from blocks of neighbouring lines with replacement, the first line following
-    the last (Politis & Romano 1992, "A circular block-resampling procedure for stationary data"; blocks are Künsch's,
-    1989). Both models are measured on the same lines of each text. A model that remembers across lines errs alike on
-    neighbours, and so do texts; lines drawn one by one would give too narrow an interval. The length is that of
-    `block_length`, where a line counts with its share in the difference. Where it is 1, this is the bootstrap over
-    sentences: Koehn (2004), "Statistical significance tests for machine translation evaluation".
+    Texts are drawn from blocks of consecutive lines with replacement, the first line following the last (Politis &
+    Romano 1992, "A circular block-resampling procedure for stationary data"; blocks are due to Künsch, 1989), and both
+    models are evaluated on the same lines; the interval is from percentiles 2.5 to 97.5. Blocks are needed since errors
+    of neighbouring lines are correlated. Their length is `block_length` of the lines' influences on the difference. If
+    it is 1, this is the bootstrap over sentences of Koehn (2004), "Statistical significance tests for machine
+    translation evaluation".
 
     Args:
         a, b: (N,) log-probabilities of the tokens under each model, in nats.
@@ -46,7 +46,7 @@ _ENDS = torch.tensor([0.025, 0.975]).double()
 
 
 def _drawn(n: int, block: int, samples: int, seed: int) -> Iterator[Tensor]:
-    """Of each text drawn from n lines, which these are: (n,)."""
+    """Draw line indices (n,) of ``samples`` texts of n lines, in blocks."""
     generator = torch.Generator().manual_seed(seed)
     for _ in range(samples):
         begins = torch.randint(n, (math.ceil(n / block), 1), generator=generator)
@@ -54,11 +54,11 @@ def _drawn(n: int, block: int, samples: int, seed: int) -> Iterator[Tensor]:
 
 
 def block_length(series: Tensor) -> int:
-    """How many neighbours a block of the circular block bootstrap of a mean should have.
+    """The optimal block length of the circular block bootstrap of a mean.
 
     Politis & White (2004), "Automatic block-length selection for the dependent bootstrap", section 3, with the constant
-    of Patton, Politis & White (2009). Autocorrelations count up to twice the lag after which five or more in a row are
-    insignificant. It is 1 where all are.
+    of Patton, Politis & White (2009). Autocorrelations are used up to twice the lag after which five or more in a row
+    are insignificant; if all are, it is 1.
 
     Args:
         series: (n,) float64.
@@ -72,44 +72,44 @@ def block_length(series: Tensor) -> int:
     large = (R.abs() >= 2 * math.sqrt(math.log10(n) / n) * R[0]).tolist()
     last = next((lag for lag in range(most) if not any(large[lag + 1 : lag + 1 + in_a_row])), most)
     lags = torch.arange(1, (window := min(2 * last, most)) + 1)
-    tapered = (2 - 2 * lags / max(window, 1)).clamp(max=1) * R[lags]  # flat up to the middle of the window
+    tapered = (2 - 2 * lags / max(window, 1)).clamp(max=1) * R[lags]  # the taper is flat up to half the window
     spectrum, curvature = R[0] + 2 * tapered.sum(), 2 * (lags * tapered).sum()
     length = (1.5 * (curvature / spectrum) ** 2 * n) ** (1 / 3)
     return max(1, math.ceil(min(float(length), 3 * math.sqrt(n), n / 3)))
 
 
 def _shares(sums: Tensor) -> Tensor:
-    """(n, 3) as `_difference` has it -> (n,) how much each sentence moves the difference, to the first order."""
+    """(n, 3) as in `_difference` -> (n,) first-order influence of each sentence on the difference."""
     mean = sums[:, :2].sum(0) / sums[:, 2].sum()  # (2,) log p per token
-    moved = (sums[:, :2] - mean * sums[:, 2:]) * (-mean).exp()  # (n, 2) of the perplexities, times -N
+    moved = (sums[:, :2] - mean * sums[:, 2:]) * (-mean).exp()  # (n, 2) influences on the perplexities, times -N
     return moved[:, 1] - moved[:, 0]
 
 
 def _difference(sums: Tensor) -> float:
-    """(n, 3) log p under either model and length of each sentence -> the difference of the perplexities."""
+    """(n, 3) log p under each model and length of each sentence -> the difference of the perplexities."""
     a, b, tokens = sums.sum(0)
     return float((-a / tokens).exp() - (-b / tokens).exp())
 
 
 def by_word(a: Tensor, b: Tensor, tokens: Tensor, vocabulary_size: int) -> tuple[Tensor, Tensor]:
-    """(V,) how often each word is in a text, and (V,) Σ log p_a - log p_b over its occurrences; see `bootstrap`."""
+    """(V,) occurrences of each word in a text, and (V,) Σ log p_a - log p_b over them; see `bootstrap`."""
     counts = tokens.bincount(minlength=vocabulary_size)
     gains = torch.zeros(vocabulary_size).double().index_add(0, tokens, a.double().cpu() - b.double().cpu())
     return counts, gains
 
 
 EDGES = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 1_000_000)
-"""How often the words of a band are in the training text, at least."""
+"""The lower bounds of the bands, in occurrences in the training text."""
 
 
 @dataclass(frozen=True)
 class FrequencyBand:
-    """Words about as frequent as each other in the training text.
+    """Words of similar frequency in the training text.
 
     Attributes:
-        least: they are there so often at least, and less often than ``end``.
-        tokens: how many of the text's tokens are such words.
-        gain: the mean of log p_a - log p_b over these, in their unit, with the ends of its 95% confidence interval.
+        least: the minimum number of occurrences; all are below ``end``.
+        tokens: the number of tokens of the text in the band.
+        gain: the mean of log p_a - log p_b over them, in their unit; ``low`` and ``high`` are its 95% interval.
     """
 
     least: int
@@ -123,13 +123,13 @@ class FrequencyBand:
 def by_frequency(
     a: Tensor, b: Tensor, tokens: Tensor, frequency: Tensor, samples: int, seed: int
 ) -> list[FrequencyBand]:
-    """How much better one model is than another by the frequency of the words, the rarest first.
+    """The gain of one model over another by word frequency, the rarest band first.
 
-    Intervals are those of `bootstrap`, with blocks of the same length for all bands.
+    Intervals are those of `bootstrap`, with the same block length for all bands.
 
     Args:
         a, b, tokens: as in `bootstrap`.
-        frequency: (V,) how often each word is in the training text.
+        frequency: (V,) occurrences of each word in the training text.
     """
     bands = torch.bucketize(frequency.cpu(), torch.tensor(EDGES[1:]), right=True)[tokens]
     a, b = a.double().cpu(), b.double().cpu()

@@ -1,4 +1,4 @@
-"""The vectors that models give the tokens of a text."""
+"""Contextual vectors of the tokens of a text."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ from lmzoo.corpus.windows import SentenceWindows
 from lmzoo.protocol.abilities import Encoder
 
 WINDOW_TOKENS = 8192
-"""How many tokens are encoded at once. Vectors do not depend on it."""
+"""The number of tokens encoded at once; vectors do not depend on it."""
 
 
 @torch.no_grad()
 def embed_lines(encoder: Encoder, tokens: Tensor) -> Tensor:
-    """(N, h) embeddings of a (N,) text, each line by itself, on the CPU; a UserError where one is not finite."""
+    """(N, h) embeddings of a (N,) text, by line, on the CPU; raise a UserError if one is not finite."""
     places, parts = [], []
     for window in SentenceWindows(tokens, WINDOW_TOKENS, seed=None).epoch(0):
         vectors = encoder.embed(window.tokens.to(encoder.device), window.inside.to(encoder.device))
@@ -29,11 +29,11 @@ def embed_lines(encoder: Encoder, tokens: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class EmbeddedText:
-    """The words of a text and the embedding of each, computed from its whole line.
+    """The words of a text and their contextual embeddings, computed from whole lines.
 
     Attributes:
-        words: N, as they stand in the text, even if the model reads them as `<unk>`.
-        lines: (N,) the number of each word's line, from 0.
+        words: the N words of the text, unchanged even if the model reads them as `<unk>`.
+        lines: (N,) the line number of each word, from 0.
         embeddings: (N, h) float32, of unit length.
     """
 
@@ -42,7 +42,7 @@ class EmbeddedText:
     embeddings: Tensor
 
     def neighbours(self, vector: Tensor, count: int, word: str) -> list[tuple[float, int]]:
-        """The cosines and places of the ``count`` tokens nearest to the (h,) vector of a word, each other word once."""
+        """The ``count`` tokens most similar to an (h,) vector, as cosine and index; each word but ``word`` once."""
         cosines = self.embeddings @ vector
         found, seen = [], {word}
         for other in cosines.argsort(descending=True).tolist():
@@ -54,7 +54,7 @@ class EmbeddedText:
         return found
 
     def around(self, place: int, words: int) -> tuple[list[str], str, list[str]]:
-        """A token's line: the last few words before it, the token, the first few after it."""
+        """The context of a token in its line: up to ``words`` words before it, the token, up to ``words`` after it."""
         low, high = max(0, place - words), place + words + 1
         same = (self.lines[low:high] == self.lines[place]).tolist()
         inside = [number for number, own in enumerate(same, low) if own]
@@ -63,6 +63,6 @@ class EmbeddedText:
         return before, self.words[place], after
 
     def passage(self, place: int, words: int) -> str:
-        """`around` in a line, the token in brackets."""
+        """Format `around` as a line, with the token in brackets."""
         before, word, after = self.around(place, words)
         return " ".join([*before, f"[{word}]", *after])

@@ -1,4 +1,4 @@
-"""log p of every token of a text in a file, which programs exchange."""
+"""Exchange of the log p of every token of a text in files."""
 
 import io
 import zipfile
@@ -18,24 +18,24 @@ from lmzoo.corpus.vocabulary import reversed_order
 from lmzoo.protocol.perplexity import fault
 
 MOST_BYTES, HEADER = 16, 1 << 16
-"""The most bytes of a number, and of what comes before numbers; a checksum is shorter."""
+"""The maximum size of a number and of an array's header in bytes; the limit of a checksum is the latter."""
 
 _DAMAGED = (
     *(ValueError, TypeError, AttributeError, EOFError, KeyError, MemoryError, SyntaxError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error),
 )
-"""What numpy raises where a file is none of its own."""
+"""Exceptions of numpy for files that it did not write."""
 
 
 def text_sha256(tokens: Tensor, vocabulary: Vocabulary) -> str:
-    """The SHA-256 of the words of (N,) tokens in UTF-8, with a space between them and `<eos>` at the end of lines."""
+    """The SHA-256 of (N,) tokens as words in UTF-8, joined by spaces, with `<eos>` at the end of lines."""
     return sha256(" ".join([vocabulary.words[token] for token in tokens.tolist()]).encode())
 
 
 def encoded(splits: Mapping[str, tuple[Tensor, Tensor]], vocabulary: Vocabulary) -> bytes:
-    """A file of numpy's savez from (N,) tokens and their (N,) log p, in nats, of each split.
+    """Serialize (N,) tokens and their (N,) log p in nats of each split by numpy's savez.
 
-    It has for each SPLIT the array ``SPLIT``, log p as the model computed it, and ``SPLIT_sha256``, the `text_sha256`.
+    The arrays are, for each SPLIT: ``SPLIT``, log p as computed by the model, and ``SPLIT_sha256``, the `text_sha256`.
     """
     arrays: dict[str, np.ndarray] = {}
     for split, (tokens, logprobs) in splits.items():
@@ -47,9 +47,9 @@ def encoded(splits: Mapping[str, tuple[Tensor, Tensor]], vocabulary: Vocabulary)
 
 
 def read_logprobs(path: Path, split: str, tokens: Tensor, vocabulary: Vocabulary) -> Tensor:
-    """The (N,) float64 log p of (N,) tokens of a split, from a file that `encoded` or another program wrote.
+    """The (N,) float64 log p of (N,) tokens of a split, from a file of `encoded` or of another program.
 
-    Raises: UserError for a damaged file, one without the split or of another text, and numbers that are no log p.
+    Raises: UserError if the file is damaged, lacks the split, is of another text, or has invalid log p.
     """
     name = f"{split}_sha256"
     try:

@@ -1,4 +1,4 @@
-"""Lines of text, scored word by word."""
+"""Word-by-word scores of lines."""
 
 import contextlib
 import logging
@@ -27,12 +27,12 @@ class Line(NamedTuple):
     """A scored line.
 
     Attributes:
-        words: those of the line and `<eos>`, n in all.
-        logprobs: (n,) log p of each given those before it, in nats; float64.
-        known: (n,) bool, whether it is one of `known_words`.
+        words: the n words of the line, `<eos>` included.
+        logprobs: (n,) log p of each word given the preceding ones, in nats; float64.
+        known: (n,) bool, whether the word is among `known_words`.
         logprob: Σ log p in nats.
-        logprob_of_known: Σ log p over the words that the model knows, in nats.
-        unknown: how many words the model does not know.
+        logprob_of_known: Σ log p of known words, in nats.
+        unknown: the number of unknown words.
     """
 
     words: list[str]
@@ -44,12 +44,12 @@ class Line(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A piece of a text.
+    """A part of a text.
 
     Attributes:
-        text: None where the words are those of the vocabulary; then it is the whole text.
-        tokens: (N,) its words and ends of lines.
-        conditions: (L,) those of its lines, where they have any; then it is the whole text.
+        text: the UTF-8 text; None if its words are exactly those of the vocabulary, and it is the whole text.
+        tokens: (N,) words and line ends.
+        conditions: (L,) conditions of its lines, if any, and then it is the whole text.
     """
 
     text: bytes | None
@@ -58,7 +58,7 @@ class Part(NamedTuple):
 
 
 def known_words(model: LanguageModel, vocabulary: Vocabulary) -> Tensor:
-    """(V,) bool: the words that the model knows, which are all but `<unk>` and those that it reads as `<unk>`."""
+    """(V,) bool: words known to the model, that is all but `<unk>` and words read as `<unk>`."""
     known = ~model.unlisted()
     if UNK in vocabulary.index:
         known[vocabulary.index[UNK]] = False
@@ -66,20 +66,20 @@ def known_words(model: LanguageModel, vocabulary: Vocabulary) -> Tensor:
 
 
 def as_read(words: Iterable[str], known: Tensor) -> list[str]:
-    """Words, and what the model reads in place of those that it does not know: ``xylophone→<unk>``."""
+    """Words, with the replacement of unknown ones: ``xylophone→<unk>``."""
     pairs = zip(words, known.tolist(), strict=True)
     return [word if is_known or word == UNK else f"{word}→{UNK}" for word, is_known in pairs]
 
 
 def unknown_warning(unknown: int, tokens: int, where: str) -> str | None:
-    """That so many words of a text are unknown; None where none is."""
+    """Warn of ``unknown`` unknown words in a text; None if there are none."""
     if not unknown:
         return None
     return f"{where}: {unknown:,} of {tokens:,} tokens are unknown words, which the model reads as {UNK}"
 
 
 def stream_warning(model: LanguageModel, lines: int, option: str) -> str | None:
-    """That several lines are scored as one stream, unless ``option`` is given; None where that changes nothing."""
+    """Warn that lines are scored as one stream unless ``option`` is set; None if that makes no difference."""
     if lines < 2 or model.forgets_at_eos:
         return None
     return f"lines are scored as one stream; {option} scores each by itself"
@@ -88,7 +88,7 @@ def stream_warning(model: LanguageModel, lines: int, option: str) -> str | None:
 def encode_prompt(
     model: LanguageModel, vocabulary: Vocabulary, text: str, where: str
 ) -> tuple[Tensor | None, str | None]:
-    """The (N,) words of a prompt, None where there is none; and a warning of those that are unknown, if any."""
+    """(N,) words of a prompt, None if it is empty; and a warning of unknown words, if any."""
     tokens = vocabulary.encode(unlabelled([text], vocabulary, where), where)[:-1]
     known = known_words(model, vocabulary)[tokens].tolist()
     words = zip(vocabulary.form.words(text), known, strict=True)
@@ -104,12 +104,12 @@ def file_parts(
     shown: bool = True,
     tokenize: Callable[[str], str] | None = None,
 ) -> Iterable[Part]:
-    """A file part by part; whole and with their conditions where its lines have labels, as the vocabulary says.
+    """Encode a file in parts; a file with labelled lines as one part with conditions.
 
     Args:
-        where: the name of the text in an error; None is that of the file.
-        shown: whether progress is shown, as in `reading`.
-        tokenize: cuts plain text into words that spaces separate.
+        where: the name of the text for errors; None: that of the file.
+        shown: whether to show a progress bar, as in `reading`.
+        tokenize: splits plain text into words separated by spaces.
 
     Raises: UserError as `read_pieces`, `split_labels`, `label_numbers` and `Vocabulary.encode` do.
     """
@@ -124,10 +124,10 @@ def file_parts(
 
 
 def _warning_of_capitals(parts: Iterator[Part], vocabulary: Vocabulary, where: str) -> Iterator[Part]:
-    """Parts of a text; a warning where many words of the first are unknown, and most of these by their capitals."""
+    """Pass on parts; warn if many words of the first one are unknown, most of them due to capitals."""
     for number, part in enumerate(parts):
         if not number and part.text and UNK in vocabulary.index:
-            with contextlib.suppress(UserError):  # of <EOS>
+            with contextlib.suppress(UserError):  # of <EOS>, which becomes <eos>
                 small = vocabulary.encode(part.text.decode().lower().encode())
                 unknown, still = (int((tokens == vocabulary.index[UNK]).sum()) for tokens in (part.tokens, small))
                 if unknown > max(2 * still, len(part.tokens) // 10):
@@ -136,7 +136,7 @@ def _warning_of_capitals(parts: Iterator[Part], vocabulary: Vocabulary, where: s
 
 
 def _tokenized(pieces: Iterable[bytes], tokenize: Callable[[str], str]) -> Iterator[bytes]:
-    """Pieces of a text, none of which ends inside a word, with other words."""
+    """Tokenize pieces of a text that do not end inside a word."""
     space = b""
     for piece in pieces:
         yield space + "\n".join(map(tokenize, piece.decode().split("\n"))).encode()
@@ -146,7 +146,7 @@ def _tokenized(pieces: Iterable[bytes], tokenize: Callable[[str], str]) -> Itera
 def scored_parts(
     model: LanguageModel, vocabulary: Vocabulary, parts: Iterable[Part], context: Context
 ) -> Iterator[tuple[Part, Tensor]]:
-    """Each part of a text and log p of its tokens, (N,) in nats; float64. A few parts are in memory at once."""
+    """Each part of a text, and (N,) log p of its tokens in nats, float64, in the memory of a few parts."""
     if vocabulary.conditions:
         return ((part, text_logprobs(model, part.tokens, context, part.conditions).cpu().double()) for part in parts)
     parts, same = tee(parts)
@@ -155,13 +155,13 @@ def scored_parts(
 
 
 class Lines(NamedTuple):
-    """Scored lines, N tokens in all.
+    """Scored lines of N tokens.
 
     Attributes:
-        words: those of each line and `<eos>`; they can be read once.
-        tokens: (N,) their numbers.
-        logprobs: (N,) log p of each given those before it in the text, in nats; float64.
-        known: (N,) bool, whether it is one of `known_words`.
+        words: the words of each line, `<eos>` included; an iterator.
+        tokens: (N,) indices of the words.
+        logprobs: (N,) log p of each word given the preceding text, in nats; float64.
+        known: (N,) bool, whether the word is among `known_words`.
     """
 
     words: Iterable[list[str]]
@@ -170,13 +170,13 @@ class Lines(NamedTuple):
     known: Tensor
 
     def sums(self) -> tuple[list[float], list[float], list[int]]:
-        """Of each line `Line.logprob`, `Line.logprob_of_known` and `Line.unknown`."""
+        """`Line.logprob`, `Line.logprob_of_known` and `Line.unknown` of all lines."""
         columns = (self.logprobs, self.logprobs.where(self.known, 0.0), (~self.known).long())
         logprob, of_known, unknown = (line_sums(column, self.tokens).tolist() for column in columns)
         return logprob, of_known, unknown
 
     def each(self) -> Iterator[Line]:
-        """One line after the other."""
+        """Iterate over the lines."""
         logprobs, known = (by_line(column, self.tokens) for column in (self.logprobs, self.known))
         return map(Line, self.words, logprobs, known, *self.sums())
 
@@ -184,11 +184,11 @@ class Lines(NamedTuple):
 def scored_groups(
     model: LanguageModel, vocabulary: Vocabulary, parts: Iterable[Part], context: Context, where: str = "text"
 ) -> Iterator[Lines]:
-    """The lines of a text, which errors call ``where``, scored word by word as soon as a part that ends one is read.
+    """Score a text word by word, yielding groups of lines as soon as a part ends one; errors begin with ``where``.
 
-    Words are in the order of the text, also where a model reads lines backwards and has each given those behind it.
+    Words are in the order of the text, even if the model reads lines backwards and conditions on following words.
 
-    Raises: UserError where log-probabilities are none, and what the parts raise, after the lines before.
+    Raises: UserError if log-probabilities are invalid, and the errors of the parts, after the lines before.
     """
     known, parts, open_line = known_words(model, vocabulary), iter(parts), []
     words_of = vocabulary.form.forwards.words
@@ -218,7 +218,7 @@ def scored(
     where: str = "text",
     conditions: Tensor | None = None,
 ) -> Iterator[Line]:
-    """`scored_groups` of lines in memory, which may have (L,) conditions, one by one; errors come with the first."""
+    """Iterate over `scored_groups` of lines in memory, with (L,) conditions if any; errors are raised at the first."""
     pieces = vocabulary.encode_pieces([unlabelled(lines, vocabulary, where)] if lines else [], where)
     groups = scored_groups(model, vocabulary, (Part(*piece, conditions) for piece in pieces), context, where)
     return chain.from_iterable(group.each() for group in groups)

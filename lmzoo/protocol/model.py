@@ -1,4 +1,4 @@
-"""The protocol every language model of the zoo keeps."""
+"""The interface of language models."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,48 +21,48 @@ def takes_steps(options: Mapping[str, Any]) -> bool:
 
 
 State = tuple[Tensor, ...]
-"""What a model remembers between windows. Only the model knows what is in it.
+"""The state of a model between windows; its contents are private to the model.
 
-Every tensor has the batch as its first dimension; ``()`` is allowed.
+The first dimension of every tensor is the batch; ``()`` is allowed.
 """
 
 
 class Trained(NamedTuple):
-    """A trained run that a model starts from."""
+    """A trained run from which a model is initialized."""
 
     folder: str
     options: Mapping[str, Any]
-    """The options of its model, and the model's name."""
+    """The options of the model, including its name."""
     model: "LanguageModel"
-    """With its best weights, in evaluation mode."""
+    """The model with its best weights, in evaluation mode."""
 
 
 class LanguageModel(nn.Module, ABC):
     """p(x) = Π_t p(x_t | x_<t), scored window by window with an explicit state.
 
-    A model scores the tokens that it is given. The shift by one between input and target happens inside the model.
+    A model scores the given tokens. The shift by one between input and target happens inside the model.
     So a Markov model looks up only the words of the text, and an HMM never builds (B, T, V).
     Constructors take ``vocabulary_size`` (V, with ``<eos>`` as word 0) and the model's options by keyword; see
     `lmzoo.core.options`.
     """
 
     autocast: bool = False
-    """Whether forward may run under bfloat16 autocast."""
+    """Whether `forward` supports bfloat16 autocast."""
 
     vocabulary_size: int
 
     forgets_at_eos: bool = False
-    """Whether the state after `<eos>` predicts as `initial_state` does. Then lines can be read as a stream."""
+    """Whether the prediction after `<eos>` equals that of `initial_state`, so that lines can be read as a stream."""
 
     whole_sentences: bool = False
     """Whether only sentences have a probability: `<eos>` has that of its sentence, other words 0 nats, and `predict`
-    is a UserError."""
+    raises a UserError."""
 
     learnt: ClassVar[Sequence[str]] = ()
-    """The tensors beside the parameters that are learnt from a text, such as counted tables; see `num_parameters`."""
+    """Names of tensors besides parameters that are learned from a text, such as counts; see `num_parameters`."""
 
     starts_from: tuple[str, Sequence[str]] | None = None
-    """The option that names trained runs to start from, and their folders; `inherit` is given the runs."""
+    """The option for trained runs to start from, and their folders; `inherit` receives the runs."""
 
     _frozen_tables: Any = None
 
@@ -72,7 +72,7 @@ class LanguageModel(nn.Module, ABC):
 
     @classmethod
     def takes_steps(cls, options: Mapping[str, Any]) -> bool:
-        """Whether a model of these options is trained by gradient descent: whether it has parameters."""
+        """Whether a model with these options is trained by gradient descent: whether it has parameters."""
         return True
 
     @abstractmethod
@@ -84,17 +84,17 @@ class LanguageModel(nn.Module, ABC):
         """Score a window.
 
         Args:
-            tokens: (B, T) int64 word numbers, T >= 1.
-            state: what `initial_state` or the previous window returned.
+            tokens: (B, T) int64 word indices, T >= 1.
+            state: the state returned by `initial_state` or for the previous window.
 
         Returns:
             (B, T) log p(x_t | x_<t) in nats, and the state after the window's last token.
-            Rows are independent, and a position depends on no later one. So padding at the end of
-            a row needs no mask: the caller ignores its scores.
+            Rows are independent, and a position does not depend on later ones. So padding at the end of
+            a row needs no mask: its scores are ignored.
 
         Raises:
-            ValueError: where the tokens have another shape or type, or another batch size than the state; on a CPU
-                also where a token is not in 0, …, V - 1.
+            ValueError: if tokens have the wrong shape or type, or a batch size unlike the state's; on a CPU also if a
+                token is not in 0, …, V - 1.
         """
 
     @abstractmethod
@@ -102,60 +102,60 @@ class LanguageModel(nn.Module, ABC):
         """(B, V) log-probabilities of the next token in nats."""
 
     def begin_step(self, state: State) -> tuple[Tensor, State]:
-        """`predict`, and what `end_step` needs once the next token is chosen; batch first, as a state.
+        """`predict`, and the input of `end_step` for the next token; batch first, as in a state.
 
-        A step in two halves computes once what `predict` and `forward` would both compute.
+        The two halves of a step share computations of `predict` and `forward`.
         """
         return self.predict(state), state
 
     def end_step(self, tokens: Tensor, begun: State) -> State:
-        """The state after (B,) tokens, given what `begin_step` returned, or some of its rows."""
+        """The state after (B,) tokens, given the second result of `begin_step`, or some of its rows."""
         return self(tokens[:, None], begun)[1]
 
     def inherit(self, trained: Sequence["Trained"]) -> None:
-        """Take what is needed of the runs that `starts_from` names, in their order; called before `estimate`."""
+        """Initialize from the runs of `starts_from`, in their order; called before `estimate`."""
 
     def estimate(self, corpus: Corpus) -> None:
-        """Set what is not learnt by gradient from ``corpus.splits["train"]``: counts, clusters, closed forms."""
+        """Estimate what is not trained by gradient from ``corpus.splits["train"]``: counts, clusters, closed forms."""
 
     def penalty(self) -> Tensor | float:
-        """A regulariser in nats per token, added to the training loss and never to perplexity."""
+        """A regularizer in nats per token, added to the training loss but never to perplexity."""
         return 0.0
 
     def images(self, corpus: Corpus) -> Mapping[str, tuple[Tensor, Sequence[str]]]:
-        """Matrices to look at once training is over, by name: (H, W), where 0 is shown black and 1 white.
+        """Matrices to display after training, by name: (H, W) from 0 for black to 1 for white.
 
-        A square one may have a label for each of its rows and columns.
+        For a square matrix, labels of its rows and columns may be given.
         """
         return {}
 
     def unlisted(self) -> Tensor:
-        """(V,) bool, on the CPU: the words of the vocabulary that the model does not have, and reads as `<unk>`."""
+        """(V,) bool on the CPU: words of the vocabulary that the model lacks, and reads as `<unk>`."""
         return torch.zeros(self.vocabulary_size, dtype=torch.bool)
 
     def word_vectors(self) -> Mapping[str, Tensor]:
-        """What the model has learnt of each word whatever its context, by name: (V, d) vectors.
+        """Context-independent (V, d) vectors of words, by name.
 
-        ``input``: of the words that it has read. ``output``: of the words that it predicts. ``states``: of the hidden
-        states that a word comes from.
+        ``input``: of words as context. ``output``: of words as prediction. ``states``: of the hidden states that emit a
+        word.
         """
         return {}
 
     def tables(self) -> Any:
-        """What is computed from the parameters for every window, such as the distributions of an HMM; None: nothing."""
+        """Values computed from the parameters for every window, such as the distributions of an HMM; None: none."""
         return None
 
     def lasting_tables(self) -> Any:
-        """`tables` with what many windows would otherwise compute again."""
+        """`tables`, with further values that do not change between windows."""
         return self.tables()
 
     def current_tables(self) -> Any:
-        """The tables computed when the model was `frozen`, or new ones."""
+        """The tables computed when the model was `frozen`, else new ones."""
         return self.tables() if self._frozen_tables is None else self._frozen_tables
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """A context in which parameters do not change, so that tables are computed once."""
+        """A context in which parameters do not change, so that tables are computed only once."""
         before = self._frozen_tables
         if before is None:
             with torch.no_grad():
@@ -167,19 +167,19 @@ class LanguageModel(nn.Module, ABC):
 
     @property
     def window_tokens(self) -> int:
-        """How many tokens of a text are best scored at once; scores do not depend on it."""
+        """The best number of tokens of a text to score at once; scores do not depend on it."""
         return 2048
 
     @property
     def device(self) -> torch.device:
-        """Where the model's numbers live."""
+        """The device of the parameters and buffers."""
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
 
 
 def num_parameters(model: nn.Module) -> int | None:
     """Number of learned parameters and table entries, submodels included; None if there are neither.
 
-    Table entries are those of the tensors that ``learnt`` names: of n-grams, probabilities and backoffs.
+    Table entries are those of tensors in ``learnt``: for n-grams, probabilities and backoffs.
     """
     sizes = {}
     for module in model.modules():
@@ -190,7 +190,7 @@ def num_parameters(model: nn.Module) -> int | None:
 
 @contextmanager
 def evaluating(model: LanguageModel) -> Iterator[None]:
-    """A context in which the model is in evaluation mode and `frozen`; afterwards it has the mode it had before."""
+    """A context with the model in evaluation mode and `frozen`; its mode is restored afterwards."""
     training = model.training
     model.eval()
     try:
@@ -201,10 +201,10 @@ def evaluating(model: LanguageModel) -> Iterator[None]:
 
 
 def _check_arguments(model: "LanguageModel", arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Say plainly what is wrong. Tokens are compared with V only on a CPU, since a GPU would have to be waited for."""
+    """Validate the arguments of `forward`. Tokens are compared with V only on a CPU, to avoid GPU synchronization."""
     arguments_by_name = dict(zip(("tokens", "state"), arguments, strict=False)) | named
     if len(arguments_by_name) < 2:
-        return  # Python says which is missing
+        return  # Python reports the missing one
     tokens, state = arguments_by_name["tokens"], arguments_by_name["state"]
     if tokens.ndim != 2 or tokens.dtype != torch.int64 or not tokens.shape[1]:
         shape = tuple(tokens.shape)

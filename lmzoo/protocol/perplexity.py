@@ -1,4 +1,4 @@
-"""The one measure."""
+"""Perplexity, the measure of all models."""
 
 import math
 from collections import deque
@@ -20,17 +20,17 @@ from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.model import LanguageModel, State, evaluating
 
 ROUNDED = 0.01
-"""A log-probability that is not above 0 but for rounding is below this."""
+"""The tolerance for log-probabilities above 0 due to rounding, in nats."""
 
 BLOCK = 2**20
-"""How many log-probabilities of a text are summed at once."""
+"""The number of log-probabilities of a text summed at once."""
 
 SENTENCES = 2**18
-"""Of a text in parts, so many tokens are read before its sentences are grouped by their lengths."""
+"""The number of tokens of a text in parts that are read before sentences are grouped by length."""
 
 
 def perplexity(logprob: float, tokens: int) -> float:
-    """exp(-logprob / N) of log p in nats; infinite where a token is impossible, or no number is large enough."""
+    """exp(-logprob / N) for log p in nats; infinite if a token is impossible or on overflow."""
     try:
         return math.exp(-logprob / tokens)
     except OverflowError:
@@ -38,21 +38,21 @@ def perplexity(logprob: float, tokens: int) -> float:
 
 
 class Score:
-    """How well a model predicts a text. Its log-probabilities may come in pieces; where they are cut does not matter.
+    """The score of a text, from log-probabilities added in pieces of any size.
 
     Attributes:
-        tokens: their number N, `<eos>` included.
-        impossible: how many of them had probability zero.
+        tokens: the number N of tokens, `<eos>` included.
+        impossible: the number of tokens with probability zero.
     """
 
     def __init__(self, logprobs: Tensor | None = None):
         self.tokens = self.impossible = 0
-        self._sum, self._rest = 0.0, torch.empty(0, dtype=torch.float64)  # summed when there are `BLOCK` of them
+        self._sum, self._rest = 0.0, torch.empty(0, dtype=torch.float64)  # summed in blocks of `BLOCK`
         if logprobs is not None:
             self.add(logprobs)
 
     def add(self, logprobs: Tensor) -> None:
-        """Count the (N,) log-probabilities of further tokens."""
+        """Add the (N,) log-probabilities of further tokens."""
         self.tokens += len(logprobs)
         self.impossible += int(torch.isneginf(logprobs).sum())
         self._rest = torch.cat([self._rest, logprobs.cpu().double()])
@@ -62,17 +62,17 @@ class Score:
 
     @property
     def logprob(self) -> float:
-        """Σ log p in nats over every token, summed in float64."""
+        """Σ log p in nats over all tokens, summed in float64."""
         return self._sum + float(self._rest.sum())
 
     @property
     def perplexity(self) -> float:
-        """That of the text."""
+        """The perplexity of the text."""
         return perplexity(self.logprob, self.tokens)
 
 
 def fault(logprobs: Tensor) -> str | None:
-    """What shows that (N,) numbers are no log-probabilities."""
+    """The error in (N,) log-probabilities, if any."""
     if bool(logprobs.isnan().any()):
         return "the model's log-probabilities are no numbers"
     if (highest := float(logprobs.max())) > ROUNDED:
@@ -81,7 +81,7 @@ def fault(logprobs: Tensor) -> str | None:
 
 
 def checked(logprobs: Tensor, where: object) -> Tensor:
-    """The same (N,) log-probabilities; a UserError that begins with ``where``, unless it is empty, if they are none."""
+    """Return valid (N,) log-probabilities; else raise a UserError prefixed by ``where`` unless that is empty."""
     if problem := fault(logprobs):
         raise UserError(f"{where}: {problem}" if where else problem, "train the model again")
     return logprobs
@@ -89,11 +89,11 @@ def checked(logprobs: Tensor, where: object) -> Tensor:
 
 @torch.no_grad()
 def part_logprobs(model: LanguageModel, parts: Iterable[Tensor], context: Context) -> Iterator[Tensor]:
-    """`text_logprobs` of a text that comes in parts, cut anywhere: (n,) log p for each part of n tokens, in order.
+    """`text_logprobs` of a text in parts of any size: (n,) log p of each part of n tokens, in order.
 
-    A part may have to wait for others: windows of a stream are the same wherever the parts end, and sentences are
-    scored together once there are `SENTENCES` tokens. So the memory does not grow with the text, but with the longest
-    sentence. Of a longer text the sentences are grouped otherwise than in one part.
+    Parts may be delayed: windows of a stream do not depend on the parts, and sentences are scored together once there
+    are `SENTENCES` tokens. So memory grows with the longest sentence, not with the text. For longer texts, sentences
+    are grouped differently than in one part.
     """
     stream = context == "stream" or model.forgets_at_eos
     rest, logprobs = torch.empty(0, dtype=torch.int64), torch.empty(0)
@@ -118,7 +118,7 @@ def part_logprobs(model: LanguageModel, parts: Iterable[Tensor], context: Contex
 
 
 def _ready(tokens: Tensor, window: int | None, last: bool) -> int:
-    """How many of (N,) tokens can be scored: whole windows of a stream or whole sentences, all if they are the last."""
+    """The number of (N,) tokens to score now: whole windows of a stream or sentences, all if they are the last."""
     if last:
         if window is None and len(tokens) and tokens[-1] != EOS_ID:
             raise ValueError("the last sentence of the text is not closed by <eos>")
@@ -130,12 +130,12 @@ def _ready(tokens: Tensor, window: int | None, last: bool) -> int:
 
 
 def _shown(windows: StreamWindows | SentenceWindows) -> Iterator[Window]:
-    """The windows of a text, and how many are scored is shown where it takes seconds."""
+    """The windows of a text, with a progress bar after two seconds."""
     return tracked(windows.epoch(0), len(windows), "window", "scoring", delay=2)
 
 
 def _score_stream(model: LanguageModel, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-    """(N,) log p of a stream after a state, and the state after it."""
+    """(N,) log p of a stream after a state, and the final state."""
     logprobs = []
     for window in _shown(StreamWindows(tokens, batch_size=1, bptt=model.window_tokens)):
         part, state = model(to_device_async(window.tokens, model.device), state)
@@ -144,7 +144,7 @@ def _score_stream(model: LanguageModel, tokens: Tensor, state: State) -> tuple[T
 
 
 def _score_sentences(model: LanguageModel, tokens: Tensor, conditions: Tensor | None = None) -> Tensor:
-    """(N,) log p of sentences, which the ranks share."""
+    """(N,) log p of sentences, distributed over the ranks."""
     windows = SentenceWindows(tokens, max_tokens=model.window_tokens, seed=None, conditions=conditions)
     logprobs = torch.empty(0)
     for window in islice(_shown(windows), ranks.rank(), None, ranks.world_size()):
@@ -161,17 +161,17 @@ def _score_sentences(model: LanguageModel, tokens: Tensor, conditions: Tensor | 
 
 @torch.no_grad()
 def text_logprobs(model: LanguageModel, tokens: Tensor, context: Context, conditions: Tensor | None = None) -> Tensor:
-    """(N,) log p of every token of a (N,) text whose lines are closed by `<eos>`, in nats, where the model is.
+    """(N,) log p in nats of every token of a (N,) text of lines terminated by `<eos>`, on the model's device.
 
-    ``stream`` reads the text as one row, and the state is carried from the first token to the last. ``sentence`` reads
-    each line from `initial_state`. Afterwards the model has the mode (training or evaluation) it had before.
+    ``stream`` reads the text as one row and carries the state throughout; ``sentence`` reads each line from
+    `initial_state`. The model's mode (training or evaluation) is restored afterwards.
 
     Args:
-        conditions: (L,) those of the L lines. Without them, a model that has conditions gives log p(x_t | x_<t) with
-            p(x) = Σ_c p(c) p(x | c) for each line, which takes a pass for each c.
+        conditions: (L,) conditions of the L lines. Without them, a conditional model gives log p(x_t | x_<t) with
+            p(x) = Σ_c p(c) p(x | c) for each line, in one pass per c.
 
-    Raises: UserError for a model that has conditions, where a stream is asked for. ValueError for a text without tokens
-        and, where sentences are read, one that does not end with `<eos>`.
+    Raises: UserError if a conditional model is to read a stream. ValueError if a text has no tokens or, when read by
+        sentence, does not end with `<eos>`.
     """
     p = shares(model)
     if p is not None and context == "stream":
@@ -201,5 +201,5 @@ def _marginal_logprobs(model: LanguageModel, tokens: Tensor, p: Tensor) -> Tenso
 
 
 def score(model: LanguageModel, tokens: Tensor, context: Context, conditions: Tensor | None = None) -> Score:
-    """Score a text, read as `text_logprobs` does: every token counts."""
+    """Score a text as `text_logprobs` does; every token counts."""
     return Score(text_logprobs(model, tokens, context, conditions))

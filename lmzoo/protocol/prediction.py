@@ -1,4 +1,4 @@
-"""What a model expects at each token of a text: functions of the distribution of the next word."""
+"""Functions of the distribution of the next word at each token of a text."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,20 +10,20 @@ from lmzoo.corpus import Context
 from lmzoo.protocol.model import LanguageModel, State, evaluating
 
 ROWS = 64
-"""How many sentences are read side by side."""
+"""The number of sentences read in a batch."""
 
 NextWordMeasure = Callable[[Tensor, Tensor, State], Tensor]
-"""(B, V) log p of the next words in nats, the (B,) words that follow, the state before them -> (B, k)."""
+"""(B, V) log p of the next words in nats, the (B,) actual next words, the state before them -> (B, k)."""
 
 
 @torch.no_grad()
 def at_each_token(model: LanguageModel, lines: Sequence[Tensor], context: Context, measure: NextWordMeasure) -> Tensor:
-    """(N, k) a measure of the distribution before each token of some lines, in their order.
+    """(N, k) values of a measure of the distribution before each token of lines, in order.
 
-    The model reads a token at a time, since the whole distribution is needed. So this is slow beside scoring.
+    The model reads token by token, to obtain whole distributions. This is slow compared with scoring.
 
     Args:
-        lines: (n,) words each, the last of which is `<eos>`.
+        lines: (n,) words each, terminated by `<eos>`.
     """
     with evaluating(model):
         if context == "stream":
@@ -37,7 +37,7 @@ def at_each_token(model: LanguageModel, lines: Sequence[Tensor], context: Contex
 
 
 def _side_by_side(model: LanguageModel, rows: Sequence[Tensor], measure: NextWordMeasure) -> list[Tensor]:
-    """(n, k) for each of some rows of words, the longest first. A row that has ended is dropped."""
+    """(n, k) values for each row of words, the longest row first. Finished rows are dropped from the batch."""
     state: State = model.initial_state(len(rows))
     found: list[list[Tensor]] = [[] for _ in rows]
     for t in range(len(rows[0])):
@@ -52,7 +52,7 @@ def _side_by_side(model: LanguageModel, rows: Sequence[Tensor], measure: NextWor
 
 
 def entropy_and_rank(logprobs: Tensor, words: Tensor, _: State = ()) -> Tensor:
-    """(B, 2): the entropy of the next word in bits, and the rank of the word that follows; the likeliest has rank 1."""
+    """(B, 2): the entropy of the next word in bits, and the rank of the actual next word, 1 for the likeliest."""
     logprobs = logprobs.double()
     entropy = torch.special.entr(logprobs.exp()).sum(1) / math.log(2)
     rank = 1 + (logprobs > logprobs.gather(1, words[:, None])).sum(1)

@@ -1,4 +1,4 @@
-"""The beginning of a line, read bit by bit, and what comes next."""
+"""Incremental prediction after the beginning of a line."""
 
 import torch
 from torch import Tensor
@@ -9,10 +9,10 @@ from lmzoo.protocol.perplexity import checked
 
 
 class Reader:
-    """Reads the beginning of a line, which may have a condition, and says at any place how likely each next word is.
+    """Reads the beginning of a line, which may have a condition, and predicts the next word.
 
-    Where the model has conditions and none is given, p(x_t | x_<t) = Σ_c p(c | x_<t) p(x_t | c, x_<t). Errors begin
-    with ``where``.
+    For a conditional model without ``condition``, p(x_t | x_<t) = Σ_c p(c | x_<t) p(x_t | c, x_<t). Errors begin with
+    ``where``.
     """
 
     def __init__(self, model: LanguageModel, where: object, condition: int | None = None):
@@ -26,13 +26,13 @@ class Reader:
 
     @torch.no_grad()
     def read(self, tokens: Tensor) -> None:
-        """(N,) further words of the line."""
+        """Read (N,) further words of the line."""
         rows = tokens.expand(len(self.joint), -1).to(self.model.device)
         logprobs, self.state = self.model(rows, self.state)
         self.joint = self.joint + checked(logprobs, self.where).double().sum(1).cpu()
 
     @torch.no_grad()
     def next_words(self) -> Tensor:
-        """(V,) p(x_t | x_<t); float64. After what is impossible under each condition, all of them weigh alike."""
+        """(V,) float64 p(x_t | x_<t). After a prefix impossible under all conditions, their weights are equal."""
         p = checked(self.model.predict(self.state), self.where).double().exp().cpu()  # (C, V)
         return self.joint.softmax(0).nan_to_num(1 / len(self.joint)) @ p

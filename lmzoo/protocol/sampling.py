@@ -1,4 +1,4 @@
-"""Text drawn from any language model, and its likeliest sentences."""
+"""Sampling from language models, and search for likely sentences."""
 
 import math
 from numbers import Integral
@@ -20,16 +20,16 @@ from lmzoo.protocol.reader import Reader
 
 
 class Texts(NamedTuple):
-    """S texts of N tokens, or fewer where so many sentences were asked for."""
+    """S texts of N tokens, or of fewer if a number of sentences was requested."""
 
     tokens: Tensor
-    """(S, N) int64 word numbers."""
+    """(S, N) int64 word indices."""
     logprobs: Tensor
-    """(S, N) their log-probabilities in nats under the model, whatever the decoding; float64."""
+    """(S, N) log-probabilities in nats under the unmodified model; float64."""
     conditions: Tensor | None
-    """(S,) what each text was drawn given; None where the model has no conditions."""
+    """(S,) the condition of each text; None for models without conditions."""
     sentences: int | None
-    """How many sentences each text has; None where N was given. What was drawn after them is no part of the text."""
+    """The number of sentences of each text; None if N was given. Tokens after them are not part of the text."""
 
     def each(self) -> list[tuple[Tensor, Tensor]]:
         """The (n,) tokens of each text, and their (n,) log-probabilities."""
@@ -53,24 +53,24 @@ def sample(
     sentences: int | None = None,
     allowed: Tensor | None = None,
 ) -> Texts:
-    """Texts drawn word by word side by side, each beginning at a sentence boundary.
+    """Sample texts in a batch, each starting at a sentence boundary.
 
-    Afterwards the model has the mode (training or evaluation) it had before.
+    The model's mode (training or evaluation) is restored afterwards.
 
     Args:
-        tokens: how many a text has; None where ``sentences`` says how long it is.
-        seed: of the first text; that of the next is one more, and so on. So each can be drawn again by itself.
-        context: with ``sentence`` the model forgets everything at each `<eos>`.
-        decoding: which words may be drawn; None draws from the model as it is.
-        prompt: (P,) words that each first sentence begins with, P at least 1; they are read and not drawn.
-        condition: that of all texts. Without it, a model that has conditions draws one for each text from p(c), or
+        tokens: the length of a text; None if ``sentences`` determines it.
+        seed: the seed of the first text, increased by one for each further text, so that each is reproducible.
+        context: with ``sentence`` the state is reset at each `<eos>`.
+        decoding: modifications of the distribution; None: none.
+        prompt: (P,) words at the beginning of each text, P at least 1; they are not part of the result.
+        condition: the condition of all texts. Without it, a conditional model draws one for each text from p(c), or
             p(c | prompt).
-        sentences: how many a text has, the one that the prompt begins among them.
-        allowed: (V,) bool, the words that may be drawn, `<eos>` among them; their probabilities are in the ratio that
-            they have in the model. None: all.
+        sentences: the number of sentences of a text, including the one begun by the prompt.
+        allowed: (V,) bool, the words that may be drawn, including `<eos>`; their probabilities are renormalized. None:
+            all.
 
-    Raises: ValueError where a number is no integer or less than 1, and unless either ``tokens`` or ``sentences`` is
-        given; UserError where every next word has probability 0, and where a sentence does not end.
+    Raises: ValueError unless numbers are positive integers, and either ``tokens`` or ``sentences`` is given; UserError
+        if every next word has probability 0, or a sentence does not end.
     """
     _check_sizes(tokens=tokens, sentences=sentences, samples=samples)
     if not isinstance(seed, Integral):
@@ -116,26 +116,26 @@ def sample(
 
 
 BLOCK = 64
-"""Words whose weights are summed together when one is drawn."""
+"""The number of words in a block of the two-stage sampler."""
 
 ROWS, MORE_ROWS = 200, 5000
-"""Sentences drawn side by side; the second where no probabilities of all words are in memory."""
+"""The batch size for sampling sentences; the second if the model `Draws`, without full distributions in memory."""
 
 MOST_CONTINUATIONS = 1 << 27
-"""The most beginnings times words that a beam search compares, in float64."""
+"""The limit on prefixes times words compared by a beam search, in float64."""
 
 LONGEST_SENTENCE = 2000
-"""Tokens of a sentence; a model that draws a longer one is no model of sentences."""
+"""The maximum number of tokens in a sentence; longer ones indicate that the model does not model sentences."""
 
 
 @torch.no_grad()
 def sample_sentences(model: LanguageModel, sentences: int, random: torch.Generator) -> Tensor:
-    """(N,) tokens of so many independent sentences, each closed by `<eos>`; a UserError where one does not end.
+    """Sample independent sentences as (N,) tokens, terminated by `<eos>`; raise a UserError if one does not end.
 
-    A text of given length breaks off within a sentence, and this is likelier a long one; here none is lost.
+    A text of fixed length is truncated within a sentence, likely a long one, which biases it; here none is lost.
     """
     rows = torch.arange(min(MORE_ROWS if isinstance(model, Draws) else ROWS, sentences))
-    """(R,) the numbers of the sentences that are being drawn."""
+    """(R,) the indices of the sentences being sampled."""
     begun, length, drawn, numbers = len(rows), torch.zeros_like(rows), [], []
     with evaluating(model), Bar(sentences, "sentence", "samples") as bar:
         state = start = model.initial_state(len(rows))
@@ -162,7 +162,7 @@ def sample_sentences(model: LanguageModel, sentences: int, random: torch.Generat
 
 
 def _step(model: LanguageModel, state: State, random: torch.Generator) -> tuple[Tensor, State]:
-    """(R,) words drawn after a state, on the CPU, and the state after them."""
+    """(R,) words sampled after a state, on the CPU, and the state after them."""
     if isinstance(model, Draws):
         token, after = model.draw(state, random)
         return token[:, 0].cpu(), after
@@ -173,12 +173,12 @@ def _step(model: LanguageModel, state: State, random: torch.Generator) -> tuple[
 
 
 class Candidate(NamedTuple):
-    """A sentence that a search found."""
+    """A sentence found by a search."""
 
     tokens: list[int]
-    """Word numbers without the prompt; `<eos>` is the last one unless the sentence was cut off."""
+    """Word indices without the prompt, ending with `<eos>` unless truncated."""
     logprob: float
-    """Of these tokens given the prompt, in nats."""
+    """The log-probability of these tokens given the prompt, in nats."""
 
 
 @torch.no_grad()
@@ -191,20 +191,19 @@ def beam_search(
     condition: int | None = None,
     allowed: Tensor | None = None,
 ) -> list[Candidate]:
-    """The likeliest sentences that a beam search finds (Lowerre 1976), the best first; ``width`` 1 is greedy.
+    """The likeliest sentences found by beam search (Lowerre 1976), the best first; ``width`` 1 is greedy.
 
-    In each step the ``width`` likeliest continuations of all beginnings are kept. Those that end are set aside, and the
-    search is over once no beginning can become one of the ``width`` best.
+    Each step retains the ``width`` likeliest continuations of all prefixes and sets finished ones aside. The search
+    ends once no prefix can become one of the ``width`` best.
 
     Args:
-        longest: most tokens of a sentence, `<eos>` included; what is not over by then is cut off.
+        longest: the maximum number of tokens in a sentence, `<eos>` included; longer ones are truncated.
         prompt: as in `sample`.
-        condition: that of the sentences, which a model that has conditions needs.
-        allowed: (V,) bool, the words that sentences are made of, `<eos>` among them; None: all. Their log p is the
-            model's.
+        condition: the condition of the sentences, required for a conditional model.
+        allowed: (V,) bool, the words of sentences, including `<eos>`; None: all. Their log p is not renormalized.
 
-    Raises: ValueError where width or longest is no integer or less than 1; UserError as `sample` does, and where a
-        condition is missing.
+    Raises: ValueError unless width and longest are positive integers; UserError as `sample` does, and if a condition is
+        missing.
     """
     _check_sizes(width=width, longest=longest)
     if condition is None and shares(model) is not None:
@@ -236,7 +235,7 @@ def beam_search(
 
 
 def _check_sizes(**numbers: int | None) -> None:
-    """Raise a UserError for a number that is no integer, or less than 1; None is none."""
+    """Raise a UserError if a number is not an integer, or less than 1; None is ignored."""
     for name, number in numbers.items():
         if number is not None and (not isinstance(number, Integral) or number < 1):
             raise UserError(
@@ -245,7 +244,7 @@ def _check_sizes(**numbers: int | None) -> None:
 
 
 def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: Tensor | None) -> State:
-    """The state in which each of so many rows, with its condition, has read the prompt."""
+    """The state of ``rows`` rows, with their conditions, after the prompt."""
     state = initial_state(model, rows, conditions)
     if prompt is not None:
         _, state = model(prompt.expand(rows, -1).to(model.device), state)
@@ -253,15 +252,15 @@ def _after(model: LanguageModel, prompt: Tensor | None, rows: int, conditions: T
 
 
 def _drawn(weights: Tensor, uniform: Tensor) -> Tensor:
-    """(S, 1) words, each drawn as often as its weight in (S, V) says: first a block of words, then a word of it.
+    """Sample (S, 1) words by weights (S, V): first a block of words, then a word of it.
 
     Args:
-        uniform: (S, 1) numbers in [0, 1) drawn from there.
+        uniform: (S, 1) uniform random numbers in [0, 1).
     """
     blocks = F.pad(weights, (0, -weights.shape[1] % BLOCK)).view(len(weights), -1, BLOCK)
     total = blocks.sum(2, dtype=torch.float64).cumsum(1)  # (S, blocks)
-    at = total[:, -1:] * (1 - uniform)  # above 0, at most all
-    block = torch.searchsorted(total, at)  # a word of weight 0 never
+    at = total[:, -1:] * (1 - uniform)  # in (0, total]
+    block = torch.searchsorted(total, at)  # so words of weight 0 are never drawn
     before = F.pad(total, (1, 0)).gather(1, block)
     inside = blocks[torch.arange(len(blocks)), block[:, 0]].double().cumsum(1)
     word = torch.searchsorted(inside, (at - before).minimum(inside[:, -1:]))
@@ -269,8 +268,8 @@ def _drawn(weights: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _next(model: LanguageModel, state: State, allowed: Tensor | None = None) -> tuple[Tensor, State]:
-    """`begin_step`, with log-probabilities on the CPU, those of words that are not ``allowed`` being -inf; a UserError
-    where no word is possible in a row."""
+    """`begin_step` with log-probabilities on the CPU, -inf for words not ``allowed``; raise a UserError if no word is
+    possible in a row."""
     logprobs, begun = model.begin_step(state)
     if allowed is not None:
         logprobs = logprobs.where(allowed.to(logprobs.device), -math.inf)
@@ -282,6 +281,6 @@ def _next(model: LanguageModel, state: State, allowed: Tensor | None = None) -> 
 
 
 def _chosen(which: Tensor, one: State, other: State) -> State:
-    """In the rows where ``which`` (B,) is true, one state, and else the other."""
+    """Select rows of one state where ``which`` (B,) is true, else of the other."""
     rows = [which.view(-1, *[1] * (part.ndim - 1)) for part in one]
     return tuple(map(torch.where, rows, one, other))

@@ -1,4 +1,4 @@
-"""How a model takes over the tensors of a checkpoint: in other sizes, in little memory."""
+"""Loading of checkpoints into models, with other sizes, and in little memory."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +15,12 @@ Built = TypeVar("Built")
 
 
 def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) -> None:
-    """Name the tensors of a module whose sizes are known only after `estimate`: they take the size in a checkpoint.
+    """Register tensors of a module whose sizes are known only after `estimate`: they take the sizes of a checkpoint.
 
-    Every other tensor must have the saved size already. So a checkpoint of another vocabulary is refused.
+    All other tensors must have the saved size. So a checkpoint of another vocabulary is rejected.
 
     Args:
-        constant: whether the tensors are never changed in place. Then those of the checkpoint itself are taken, so that
-            a large table is in memory once.
+        constant: whether the tensors are never changed in place. Then those of the checkpoint are used without a copy.
     """
 
     def take_sizes(module: nn.Module, saved: Mapping[str, Any], prefix: str, *_: Any) -> None:
@@ -35,7 +34,7 @@ def sized_by_estimate(module: nn.Module, *names: str, constant: bool = False) ->
 
 
 def shaped(saved: Mapping[str, Tensor], name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A tensor of a checkpoint; a UserError for another shape, in which -1 stands for any size, or another dtype."""
+    """A tensor of a checkpoint; raise a UserError if its dtype or shape differs, where -1 stands for any size."""
     tensor = saved[name]
     fits = tensor.ndim == len(shape) and all(size in (-1, own) for size, own in zip(shape, tensor.shape, strict=True))
     if not fits or tensor.dtype != dtype:
@@ -45,19 +44,19 @@ def shaped(saved: Mapping[str, Tensor], name: str, *shape: int, dtype: torch.dty
 
 
 def require_kinds(module: nn.Module, saved: Mapping[str, Any]) -> None:
-    """Raise a UserError for a tensor of a checkpoint whose numbers are of another kind, such as complex ones."""
+    """Raise a UserError if a tensor of a checkpoint has another kind of numbers, such as complex ones."""
     for name, tensor in module.state_dict().items():
         if isinstance(value := saved.get(name, tensor), Tensor) and _kind(value) != _kind(tensor):
             raise UserError(f"not this model's weights ({name}: {value.dtype} in place of {tensor.dtype})")
 
 
 def _kind(tensor: Tensor) -> tuple[bool, bool, bool]:
-    """What numbers it holds, in whatever size."""
+    """Whether a tensor is floating-point, complex, or Boolean."""
     return tensor.is_floating_point(), tensor.is_complex(), tensor.dtype == torch.bool
 
 
 class _Unfilled(TorchFunctionMode):
-    """A context in which tensors on ``meta`` are not filled: they have no numbers, and PyTorch imports a compiler."""
+    """A context without initialization of tensors on ``meta``, for which PyTorch would import a compiler."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (nn.init.normal_, Tensor.normal_):
@@ -67,16 +66,16 @@ class _Unfilled(TorchFunctionMode):
 
 @contextmanager
 def without_numbers() -> Iterator[None]:
-    """A context in which models are built on the device ``meta``: they have shapes, and take no memory."""
-    with torch.device("meta"), _Unfilled(), warnings.catch_warnings(action="ignore"):  # that nothing is copied there
+    """A context in which models are built on the device ``meta``: they have shapes, but take no memory."""
+    with torch.device("meta"), _Unfilled(), warnings.catch_warnings(action="ignore"):  # of copies to meta
         yield
 
 
 def restored(build: Callable[[], Built], load: Callable[[Built], object]) -> Built:
-    """Build a model and load a checkpoint into it. Before that takes memory, they are compared on the device ``meta``.
+    """Build a model and load a checkpoint into it, after comparing shapes on the device ``meta``.
 
-    So a few options cannot ask for more numbers than the checkpoint has. A constructor of one's own that needs the
-    numbers of its tensors does not work there; then it is compared once it is built.
+    So options cannot allocate more memory than the checkpoint needs. If a custom constructor needs the values of its
+    tensors, which fails there, shapes are compared after construction.
     """
     with without_numbers():
         try:

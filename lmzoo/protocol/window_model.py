@@ -1,4 +1,4 @@
-"""The base class of Markov models of words."""
+"""The base class of Markov models."""
 
 from abc import abstractmethod
 
@@ -10,7 +10,7 @@ from lmzoo.protocol.model import LanguageModel, State
 
 
 class WindowModel(LanguageModel):
-    """A Markov model of order n: the state is the last n - 1 tokens, `<eos>` standing before a sentence."""
+    """A Markov model of order n: the state is the last n - 1 tokens, with `<eos>` before a sentence."""
 
     order: int
 
