@@ -1,4 +1,4 @@
-"""Labels of words and texts: tasks, models, measures. Importing a labeller registers it by its name."""
+"""Labels of words and texts: tasks, models, measures. Importing a labeller registers it."""
 
 from lmzoo.labels.birnn import BiRNN
 from lmzoo.labels.crf import Crf

@@ -1,4 +1,4 @@
-"""A bidirectional recurrent network that labels words, with or without a random field as its last layer, or texts."""
+"""A bidirectional recurrent network for labels of words, optionally with a CRF layer, or of texts."""
 
 import logging
 from collections import Counter
@@ -30,7 +30,7 @@ UNKNOWN = 1
 
 
 class BiRNNOptions(DescentOptions):
-    """The options of a recurrent network in both directions."""
+    """The options of a bidirectional recurrent network."""
 
     epochs: Size = 12
     batch: Size = 1000
@@ -110,7 +110,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         self.once = torch.tensor([counts[word] == 1 for word in self.tables[0]])
 
     def set_tables(self, tables: Sequence[list[str]]) -> None:
-        """Number words, entries of other columns, and letters; the first two of each are padding and `UNKNOWN`."""
+        """Index words, entries of other columns, and letters; the first two of each are padding and `UNKNOWN`."""
         self.tables = tables
         self.numbers = [{text: i for i, text in enumerate(table[2:], 2)} for table in tables]
 
@@ -126,7 +126,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
 
     @torch.no_grad()
     def inherit(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
-        """Let words and the forward direction start from those of a language model, if it suits the options."""
+        """Initialize word vectors and the forward direction from a language model, if its sizes match the options."""
         if not vocabulary.form.of_words:
             what = "pieces of words" if vocabulary.form.of_pieces else "characters"
             raise UserError(f"labeller.from={self.source}: predicts {what}, not words")
@@ -167,7 +167,7 @@ class BiRNN(NetworkLabeller[Network], ChainLabeller):
         return Inputs(columns, spelled, spelling, lengths, rows)
 
     def batches(self, random: np.random.Generator) -> list[list[int]]:
-        """The sentences of the steps: groups of similar length."""
+        """Batches of sentences of similar length, in random order."""
         order = random.permutation(len(self.sentences)).tolist()
         groups = [[order[i] for i in group] for group in batches([self.lengths[i] for i in order], self.batch)]
         return [groups[i] for i in random.permutation(len(groups))]

@@ -1,8 +1,8 @@
-"""Linear chains: log Z, the best labels and the k best, on the inference of hidden Markov models.
+"""Linear chains: log Z, best labels and k best labellings, by the inference of hidden Markov models.
 
 Lafferty, McCallum & Pereira, "Conditional random fields", ICML 2001. Labels y of a sentence of T words have the score
-s(y) = a(y_1) + Σ_t e_t(y_t) + Σ_t A(y_{t-1}, y_t), and p(y | x) = exp(s(y)) / Z. The scores may be any numbers. The
-recursions of a hidden Markov model are the same, with log-probabilities as scores.
+s(y) = a(y_1) + Σ_t e_t(y_t) + Σ_t A(y_{t-1}, y_t), and p(y | x) = exp(s(y)) / Z. The scores may be any numbers; those
+of a hidden Markov model are log-probabilities, in the same recursions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,28 +15,28 @@ from lmzoo.core.errors import UserError
 from lmzoo.models.hmm.inference import dense, paths
 
 MOST_BEGINNINGS = 1 << 27
-"""The most paths that `k_best` remembers, in four bytes each."""
+"""The maximum number of paths that `k_best` stores, at four bytes each."""
 
 
 class Scores(NamedTuple):
-    """The scores of B sentences of at most T words, which have K labels."""
+    """The scores of B sentences of at most T words, with K labels."""
 
     emission: Tensor
-    """(B, T, K) e_t, of any value on padding."""
+    """(B, T, K) e_t; arbitrary on padding."""
     moves: Tensor
-    """(K, K) A, from label to label."""
+    """(K, K) A, scores of transitions between labels."""
     start: Tensor
     """(K,) a."""
     lengths: Tensor
     """(B,) int64, at least 1."""
 
     def inside(self) -> Tensor:
-        """(B, T) False on padding."""
+        """(B, T) bool, False on padding."""
         return torch.arange(self.emission.shape[1], device=self.lengths.device) < self.lengths[:, None]
 
 
 def log_partition(scores: Scores) -> Tensor:
-    """(B,) log Z, whose gradient is the expected counts; by `dense.forward`, which gets scores of at most 0."""
+    """(B,) log Z, whose gradient is the expected counts, by `dense.forward` on scores shifted to be at most 0."""
     emission, moves, start, _ = scores
     tops = emission.detach().amax(2)
     largest, first = moves.detach().amax(), start.detach().amax()
@@ -46,7 +46,7 @@ def log_partition(scores: Scores) -> Tensor:
 
 
 def score(scores: Scores, labels: Tensor) -> Tensor:
-    """(B,) s(y) of (B, T) labels, any label on padding."""
+    """(B,) s(y) of (B, T) labels, arbitrary on padding."""
     emission, moves, start, _ = scores
     each = emission.gather(2, labels[:, :, None])[:, :, 0]
     steps = torch.cat([start[labels[:, :1]], moves[labels[:, :-1], labels[:, 1:]]], 1)
@@ -54,7 +54,7 @@ def score(scores: Scores, labels: Tensor) -> Tensor:
 
 
 def chain(scores: Scores) -> paths.Chain:
-    """The same as a chain whose first step comes from a state 0 that is certain: for `paths.viterbi`, `posterior`."""
+    """The same chain with a first step from a certain state 0, for `paths.viterbi` and `posterior`."""
     emission, moves, start, _ = scores
     B, T, K = emission.shape
     certain = emission.new_full((B, K), -torch.inf)
@@ -68,18 +68,18 @@ def chain(scores: Scores) -> paths.Chain:
 
 
 def best(scores: Scores) -> list[list[int]]:
-    """The labels of the highest score of each sentence."""
+    """The labels with the highest score of each sentence."""
     labels, _ = paths.viterbi(chain(scores), scores.lengths)
     return [row[:length] for row, length in zip(labels.tolist(), scores.lengths.tolist(), strict=True)]
 
 
 @torch.no_grad()
 def k_best(emission: Tensor, moves: Tensor, start: Tensor, k: int) -> list[tuple[float, list[int]]]:
-    """The k paths of the highest scores, the highest first, or all where there are fewer; emission (T, K).
+    """The k paths with the highest scores in falling order, or all if there are fewer; emission (T, K).
 
-    Each label keeps its k best beginnings (Schwartz & Chow 1990).
+    Each label retains its k best prefixes (Schwartz & Chow 1990).
 
-    Raises: UserError where those of all words are more than `MOST_BEGINNINGS`.
+    Raises: UserError if the prefixes of all words exceed `MOST_BEGINNINGS`.
     """
     T, K = emission.shape
     if min(k, K ** min(T, 64)) * K * T > MOST_BEGINNINGS:
@@ -88,7 +88,7 @@ def k_best(emission: Tensor, moves: Tensor, start: Tensor, k: int) -> list[tuple
             f"a sentence of {T:,} words and {K} labels has at most {most:,} labellings in memory",
             "ask for fewer by --best",
         )
-    top = (start + emission[0])[None]  # (n, K), the scores of n beginnings of each label
+    top = (start + emission[0])[None]  # (n, K), the scores of n prefixes of each label
     origins = []
     for now in emission[1:]:
         n = len(top)
@@ -107,7 +107,7 @@ def k_best(emission: Tensor, moves: Tensor, start: Tensor, k: int) -> list[tuple
 
 
 def batches(lengths: Sequence[int], words: int) -> Iterator[list[int]]:
-    """The numbers of the sentences, those of similar length together, with some ``words`` and their padding a batch."""
+    """Group the indices of sentences of similar length, with about ``words`` words and padding per batch."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lengths.__getitem__):
         if batch and (len(batch) + 1) * lengths[number] > words:

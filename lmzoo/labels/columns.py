@@ -1,4 +1,4 @@
-"""Labelled words in columns: CoNLL's, with an empty line between sentences, and CoNLL-U."""
+"""Labelled words in columns: CoNLL's formats, with an empty line between sentences, and CoNLL-U."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -10,16 +10,16 @@ from lmzoo.core.files import text_ending
 from lmzoo.labels.formats import LabelledText, Layout, Parted, Place, Sentence, is_stranger, whole_lines
 
 UNIVERSAL_BEGIN = re.compile(r"(1|1-[0-9]+|0\.1)((\t[^\t]*){9}|([ \t]+[^ \t]+){9}[ \t]*)$")
-"""The first word, range or empty node of CoNLL-U, in which an editor may have put spaces for tabs."""
+"""The first word, range or empty node of CoNLL-U; editors may have replaced tabs by spaces."""
 
 UNIVERSAL_NUMBER = re.compile(r"[0-9]+([-.][0-9]+)?")
-"""Of a word, a range (``2-3 don't``) or an empty node (``8.1``)."""
+"""The number of a word, a range (``2-3 don't``) or an empty node (``8.1``)."""
 
 DOCUMENT = re.compile(r"-DOCSTART-(?![^ \t])")
-"""A line that begins a document, in CoNLL-2003."""
+"""A line at the beginning of a document, in CoNLL-2003."""
 
 HASHTAG = re.compile(r"#[^ \t]")
-"""The beginning of a line that rather is a word, ``#this``, than a comment, ``# this``."""
+"""The beginning of a line that is more likely a word, ``#this``, than a comment, ``# this``."""
 
 SAME_FORM = "give a text of the same form"
 
@@ -28,7 +28,7 @@ WORD_A_LINE = "write a word a line, and an empty line between sentences"
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file hold what, the first being 0."""
+    """The columns of words, labels and features, from 0."""
 
     word: int
     label: int
@@ -36,21 +36,21 @@ class Columns:
 
 
 class ColumnText(LabelledText):
-    """A text in columns, CoNLL-U if its name or its first word says so.
+    """A text in columns; CoNLL-U if its name or its first word indicates it.
 
     Args:
-        name: that of the file, where ``path`` does not tell it.
-        train: the layout of train; None for train itself.
-        labelled: whether the column of labels is needed. A text without it, which may end before it, must be like train
-            in all else, too.
-        is_label: whether a label shows by itself that it is one.
+        name: the name of the file, if not in ``path``.
+        train: the layout of train; None if this is train.
+        labelled: whether the column of labels is required. If not, lines may end before it, and the layout must
+            otherwise be that of train.
+        is_label: whether a string is certainly a label.
 
     Attributes:
-        rows: for every sentence, the numbers of the lines that hold its words, the first being 0.
-        parted, width: what parts columns, and their number.
+        rows: the line numbers of the words of each sentence, from 0.
+        parted, width: the separator of columns, and their number.
 
-    Raises: UserError that names the line where one has more or fewer columns than the others, no word or no label, or
-        is nothing that CoNLL-U has; for another layout than that of train; and as `read_text` does.
+    Raises: UserError with the line number if a line has another number of columns, no word or no label, or is invalid
+        in CoNLL-U; if the layout is not that of train; and as `read_text` does.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ColumnText(LabelledText):
             yield places
 
     def _fields(self, number: int) -> list[str]:
-        """The columns of a line. No other blanks than spaces and tabs part them, nor are they taken off a word."""
+        """The columns of a line, separated by spaces or tabs only; other white space belongs to words."""
         if self.parted == "spaces":
             return [field for field in self.bare[number].replace("\t", " ").split(" ") if field]
         return [field.strip(" ") for field in self.bare[number].split("\t")]
@@ -104,7 +104,7 @@ class ColumnText(LabelledText):
         return UserError(f"{self.path}: line {number + 1} {what}", advice)
 
     def _is_universal(self, name: str, first: str) -> bool:
-        """Whether it is CoNLL-U, by its name or its first word. So train must be, too."""
+        """Whether the text is CoNLL-U, by its name or its first word; raise a UserError if train differs."""
         if self.lines[0].startswith("# global.columns"):
             raise UserError(f"{self.path}: is CoNLL-U Plus, which is not read", "write the ten columns of CoNLL-U")
         universal = text_ending(Path(name)) == ".conllu" or bool(UNIVERSAL_BEGIN.match(first))
@@ -114,7 +114,7 @@ class ColumnText(LabelledText):
         return universal
 
     def _universal_rows(self) -> list[list[int]]:
-        """For every sentence of CoNLL-U, the lines of its words."""
+        """The line numbers of the words of each sentence in CoNLL-U."""
         self.parted = "CoNLL-U"
         rows: list[list[int]] = [[]]
         for number, line in enumerate(self.bare):
@@ -141,9 +141,9 @@ class ColumnText(LabelledText):
         return rows
 
     def _rows(self, ordinary: Sequence[int], is_label: Callable[[str], object]) -> list[list[int]]:
-        """For every sentence of other columns, the lines of its words. Tabs alone part them where a line has one.
+        """The line numbers of the words of each sentence in other columns, separated by tabs if any line has one.
 
-        ``ordinary`` are the lines that are neither empty nor begin a document, nor begin with #, unless all do.
+        ``ordinary`` are the non-empty lines that neither begin a document nor begin with #, unless all do.
         """
         tabs = next((number for number in ordinary if "\t" in self.lines[number]), None)
         self.parted = "spaces" if tabs is None else "tabs"
@@ -179,8 +179,8 @@ class ColumnText(LabelledText):
         return rows
 
     def _labels(self, ordinary: Sequence[int]) -> set[str]:
-        """Those of train, and of lines that are words for certain: they do not begin with #, or stand below such a line
-        and begin with a sign # that is not by itself.
+        """The labels of train, and of lines that are certainly words: those that do not begin with #, or that follow
+        such a line and begin with a # attached to a word.
         """
         certain = {number for number in ordinary if not self.lines[number].startswith("#")}
         below = {number + 1 for number in certain} & {*range(len(self.lines))}
@@ -190,16 +190,16 @@ class ColumnText(LabelledText):
 
     @property
     def _telling(self) -> int:
-        """The column that tells a word from a comment: that of labels, or the last one where there are none yet."""
+        """The column that distinguishes words from comments: that of labels, or else the last one."""
         return min(self.columns.label, self.width - 1)
 
     def _is_word(self, number: int, begins: bool, is_label: Callable[[str], object]) -> bool:
-        """Whether a line that begins with # is a word and no comment.
+        """Whether a line that begins with # is a word, not a comment.
 
-        A word has as many columns as others, and a label that others have. A comment has another number of columns, or
-        stands before the first word of a sentence.
+        A word has the number of columns and a label of other words. A comment has another number of columns, or
+        precedes the first word of a sentence.
 
-        Raises: UserError where it may be both.
+        Raises: UserError if it could be both.
         """
         fields, tag = self._fields(number), bool(HASHTAG.match(self.bare[number]))
         if len(fields) == self.width and (self.width > 1 or fields[0] == "#" or tag):
@@ -213,7 +213,7 @@ class ColumnText(LabelledText):
                           "take the comment away, or give the word a label that another word has")  # fmt: skip
 
     def _set_width(self, number: int, parted_by: str) -> None:
-        """Let all lines have as many columns as this one, if they are enough, or as many as the run learnt from."""
+        """Set the number of columns from a line, after comparison with the required columns and those of the run."""
         word, label, features = self.columns.word, self.columns.label, list(self.columns.features)
         self.width = len(self._fields(number))
         needed = 1 + max(word, label - (not self.labelled), *features)
@@ -226,7 +226,7 @@ class ColumnText(LabelledText):
             raise self._wrong(number, unlike, WORD_A_LINE)
 
     def _check_unlabelled(self) -> None:
-        """Refuse words of a sentence a line in the column of labels."""
+        """Reject a text with a sentence per line, whose words would be read as labels."""
         label = self.columns.label
         if label >= self.width or self.parted == "CoNLL-U" or not self.train:
             return
@@ -238,7 +238,7 @@ class ColumnText(LabelledText):
             raise self._wrong(strangers[0], unknown, f"{WORD_A_LINE}; _ is no label")
 
     def _sentence(self, row: Sequence[int]) -> Sentence:
-        """The words of these lines."""
+        """The sentence with the words of these lines."""
         sentence = Sentence([], [], [])
         for number in row:
             fields = self._fields(number)

@@ -1,6 +1,6 @@
 """The conditional random field: a log-linear chain over lexical features.
 
-Lafferty, McCallum & Pereira, "Conditional random fields", ICML 2001; learnt by L-BFGS as Sha & Pereira, "Shallow
+Lafferty, McCallum & Pereira, "Conditional random fields", ICML 2001; trained by L-BFGS as in Sha & Pereira, "Shallow
 parsing with conditional random fields", HLT-NAACL 2003, https://aclanthology.org/N03-1028.
 """
 
@@ -19,16 +19,16 @@ from lmzoo.numerics.owlqn import Search
 from lmzoo.protocol.state_dict import shaped
 
 BATCH = 8192
-"""Words and padding of which log Z is computed at once."""
+"""The number of words and padding per batch of log Z."""
 
 MEMORY = 6
-"""Steps that L-BFGS remembers."""
+"""The number of steps in the memory of L-BFGS."""
 
 PATIENCE = 3
-"""Iterations in a row that lower the loss too little, after which learning ends: one alone may be bad luck."""
+"""The number of consecutive iterations with too small a decrease of the loss that ends training."""
 
 VARIANCE = 0.1
-"""Of a label that a feature has, guessed: where the curvature of its weight starts from."""
+"""An estimate of the variance of a label given a feature, for the initial curvature of its weight."""
 
 
 class CrfOptions(LexicalOptions, DenseOptions):
@@ -46,8 +46,7 @@ class CrfOptions(LexicalOptions, DenseOptions):
 class Crf(LexicalChain):
     """p(y | x) = exp(s(y)) / Z; the weights minimise −Σ log p(y | x) + l2 Σ w².
 
-    Of the weights of features only those with a label that they have in train differ from 0. `Dense` features have
-    weights with all labels.
+    Features have nonzero weights only with labels that they occur with in train; `Dense` features, with all labels.
     """
 
     @configured(CrfOptions)
@@ -56,7 +55,7 @@ class Crf(LexicalChain):
         self.dense = Dense(**options.inherited(DenseOptions))
         self.l2, self.tolerance, self.steps = options.l2, options.tolerance, options.iterations
         self.small = 0
-        """The last iterations in a row that lowered the loss by less."""
+        """The number of consecutive last iterations with too small a decrease of the loss."""
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.vectors = self.dense.start(sentences, self.opener)
@@ -64,14 +63,14 @@ class Crf(LexicalChain):
         self.by_feature, self.gold, K = self.rows.mT, gold, len(self.labels)
         begins = torch.tensor([0, *lengths]).cumsum(0)
         self.batches = []
-        """Of each batch which words its places hold, (B, T), N on padding, and the lengths of its sentences."""
+        """Of each batch, word indices (B, T), N on padding, and the lengths of its sentences."""
         for batch in batches(lengths, BATCH):
             words = [torch.arange(int(begins[i]), int(begins[i + 1])) for i in batch]
             words = torch.nn.utils.rnn.pad_sequence(words, batch_first=True, padding_value=len(gold))
             self.batches.append((words, torch.tensor([lengths[i] for i in batch])))
         pairs = self.rows.columns.long() * K + gold[self.rows.owners()]
         self.pairs, counts = pairs.unique(return_counts=True)
-        """The places of the weights of features in their table."""
+        """The indices of the weights of features in their table."""
         squares = self.vectors.square().sum(0).repeat_interleave(K) / K
         variances = torch.cat([counts, squares, torch.full((K * K + K,), len(gold) / K)])
         self.curvature = variances * VARIANCE + 2 * self.l2
@@ -80,14 +79,14 @@ class Crf(LexicalChain):
         self._be(x)
 
     def _tables(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(F, K) weights of features, (D, K) of dense ones, (K, K) of neighbours, and (K,) of the first label."""
+        """(F, K) weights of features, (D, K) of dense ones, (K, K) of transitions, and (K,) of the first label."""
         F, K, D = len(self.lexical.numbers), len(self.labels), self.vectors.shape[1]
         features, dense, moves, start = x.split([len(self.pairs), D * K, K * K, K])
         table = x.new_zeros(F * K).index_copy_(0, self.pairs, features).view(F, K)
         return table, dense.view(D, K), moves.view(K, K), start
 
     def _be(self, x: Tensor) -> None:
-        """Label with these weights."""
+        """Set the weights of the labeller."""
         table, self.dense_weights, moves, start = self._tables(x)
         self.weights = table, moves, start
 

@@ -1,4 +1,4 @@
-"""Dense features of words: vectors of words, and vectors that a language model makes of the words of a sentence."""
+"""Dense features of words: word vectors, and contextual vectors of language models."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ NONE = Idle(("labeller.vectors", None), ("labeller.encoder", None, []))
 
 
 def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
-    """(N, d) rows of words -> (N, (2·around + 1) d), each with those around it; zeros beyond the ends of a sentence."""
+    """(N, d) rows of words -> (N, (2·around + 1) d) rows of windows; zeros beyond the ends of a sentence."""
     sentence = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
     places = torch.arange(len(rows))[:, None] + torch.arange(-around, around + 1)
     inside = (places >= 0) & (places < len(rows))
@@ -38,13 +38,13 @@ def windows(rows: Tensor, lengths: Sequence[int], around: int) -> Tensor:
 
 @dataclass(frozen=True)
 class WordEncoder:
-    """A trained language model that gives the words of a sentence vectors.
+    """A trained language model that computes vectors of the words of a sentence.
 
     Attributes:
-        name: of its run.
-        options: what the model is built from.
-        words: V, those of its vocabulary.
-        reverse: whether it reads a sentence from its end.
+        name: the name of its run.
+        options: the options of the model.
+        words: the V words of its vocabulary.
+        reverse: whether it reads sentences backwards.
     """
 
     name: str
@@ -55,7 +55,7 @@ class WordEncoder:
 
     @classmethod
     def of(cls, name: str, opener: Opener) -> "WordEncoder":
-        """That of a run; a UserError for one that makes no vectors of words."""
+        """Load the encoder of a run; raise a UserError if the model has no vectors of words."""
         run, vocabulary = opener.language_model("labeller.encoder", name)
         if not isinstance(run.model, Encoder):
             problem = f"model={run.options['name']} makes no vectors of the words of a line"
@@ -64,7 +64,7 @@ class WordEncoder:
         return cls(name, run.model, run.options, vocabulary.words, vocabulary.form.reverse)
 
     def vectors(self, sentences: Sequence[Sentence]) -> Tensor:
-        """(N, h) those of the words of sentences; a UserError for a word that it lacks, and has no `<unk>` for."""
+        """(N, h) vectors of the words of sentences; raise a UserError for an unknown word without `<unk>`."""
         tokens = torch.tensor(self._tokens(sentences), dtype=torch.int64)
         order = reversed_order(tokens) if self.reverse else torch.arange(len(tokens))
         assert isinstance(self.model, Encoder)
@@ -72,7 +72,7 @@ class WordEncoder:
             return embed_lines(self.model, tokens[order])[order][tokens != EOS_ID]
 
     def _tokens(self, sentences: Sequence[Sentence]) -> list[int]:
-        """The numbers that the words have in the language model, and `<eos>` after each sentence."""
+        """The indices of the words in the language model, with `<eos>` after each sentence."""
         index = {word: number for number, word in enumerate(self.words)}
         numbers = {word: entry(word, index) for word in {word for sentence in sentences for word in sentence.words}}
         if unknown := [word for word, number in numbers.items() if number is None]:
@@ -81,14 +81,14 @@ class WordEncoder:
         return [*chain.from_iterable([*(numbers[word] or 0 for word in s.words), EOS_ID] for s in sentences)]
 
     def state_dict(self) -> StateDict:
-        """All that `vectors` needs."""
+        """The state that `vectors` depends on."""
         state = {f"weights.{name}": value for name, value in self.model.state_dict().items()}
         state |= {"options": packed([json.dumps(dict(self.options))]), "words": packed(self.words)}
         return state | {"reverse": torch.tensor(self.reverse)}
 
     @classmethod
     def from_state(cls, name: str, state: Mapping[str, Tensor]) -> "WordEncoder":
-        """The encoder that had this `state_dict`."""
+        """Restore an encoder from its `state_dict`."""
         options, words = json.loads(unpacked(state["options"])[0]), unpacked(state["words"])
         weights = under("weights.", state)
 
@@ -101,7 +101,7 @@ class WordEncoder:
 
 
 class DenseOptions(Options):
-    """The options of a labeller that reads `Dense` features."""
+    """The options of a labeller with `Dense` features."""
 
     vectors: Source | None = None
     """a run of ``lmzoo vectors``, or a file of word vectors, whose components are features; None: none."""
@@ -116,10 +116,10 @@ class DenseOptions(Options):
 
 
 class Dense:
-    """The vectors of a word, and of the words around it in its sentence, side by side.
+    """The concatenated vectors of a word and its neighbours in the sentence.
 
-    A word without a vector has zeros. All vectors of one kind are scaled together, by what makes the root mean square
-    of their components over train what was asked for (Turian, Ratinov & Bengio 2010, §7).
+    A word without a vector has zeros. All vectors of a source are scaled by one factor, such that the root mean square
+    of their components over train is ``scale`` (Turian, Ratinov & Bengio 2010, §7).
 
     Args:
         vectors, encoder, around, scale: see `DenseOptions`.
@@ -129,14 +129,14 @@ class Dense:
         self.vectors, self.around, self.scale = vectors, around, scale
         names = [encoder] if isinstance(encoder, str) else encoder or []
         self.names = {f"encoder{number or ''}.": name for number, name in enumerate(names)}
-        """Of the encoders, by what the names of their tensors begin with."""
+        """The runs of the encoders, by the prefix of their tensors' names."""
         self.encoders: list[WordEncoder] = []
         self.table: dict[str, int] = {}
         self.matrix = torch.zeros(0, 0)
         self.scales = torch.ones(0)
 
     def start(self, sentences: Sequence[Sentence], opener: Opener) -> Tensor:
-        """Read the vectors, open the encoder, and find the scales. Returns: `rows` of the sentences."""
+        """Load vectors and encoders, and compute the scales. Returns: `rows` of the sentences."""
         if self.vectors is not None:
             with named_by("labeller.vectors"):
                 read = read_vectors(Path(self.vectors))
@@ -153,7 +153,7 @@ class Dense:
         return self._joined(parts, sentences)
 
     def rows(self, sentences: Sequence[Sentence]) -> Tensor:
-        """(N, D) the features of words; a UserError for one that the language model lacks, and has no `<unk>` for."""
+        """(N, D) features of words; raise a UserError for a word unknown to the language model without `<unk>`."""
         return self._joined(self._parts(sentences), sentences)
 
     def _joined(self, parts: Sequence[Tensor], sentences: Sequence[Sentence]) -> Tensor:
@@ -171,7 +171,7 @@ class Dense:
         return parts + [encoder.vectors(sentences) for encoder in self.encoders]
 
     def state_dict(self) -> StateDict:
-        """All that `rows` needs."""
+        """The state that `rows` depends on."""
         state: StateDict = {}
         if self.vectors is not None:
             by_row = sorted(self.table.items(), key=lambda item: item[1])
@@ -183,7 +183,7 @@ class Dense:
         return state | ({"scales": self.scales} if state else {})
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Make the features that another one made which has this state."""
+        """Restore the features from a state."""
         kinds = (self.vectors is not None) + len(self.names)
         self.scales = shaped(state, "scales", kinds) if kinds else torch.ones(0)
         if self.vectors is not None:
@@ -196,6 +196,6 @@ class Dense:
 
     @property
     def width(self) -> int:
-        """D, how many features a word has."""
+        """D, the number of features of a word."""
         encoded = sum(encoder.vectors([Sentence([], [], [])]).shape[1] for encoder in self.encoders)
         return (2 * self.around + 1) * (self.matrix.shape[1] + encoded)

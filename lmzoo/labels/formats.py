@@ -1,4 +1,4 @@
-"""Labelled text: what all its forms have in common, and a label and a text a line."""
+"""Labelled texts: the base of all formats, and the format of a label and a text per line."""
 
 import io
 from abc import ABC, abstractmethod
@@ -14,12 +14,12 @@ from lmzoo.corpus.conditions import label_and_text
 from lmzoo.labels.schemes import SchemeName
 
 Parted = Literal["CoNLL-U", "tabs", "spaces"]
-"""What parts the columns of a text."""
+"""The separators of columns."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words, their labels (one for a text that is labelled as a whole), and further columns, a list for each word."""
+    """Words, their labels (a single one if the whole text is labelled), and further columns, a list per word."""
 
     words: list[str]
     labels: list[str]
@@ -28,12 +28,12 @@ class Sentence:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What train is like, which a run keeps so that it labels no text of another layout.
+    """The layout of train, recorded by a run so that it labels only texts in the same layout.
 
     Attributes:
-        labels: those that train has.
-        parted, width: what parts its columns, and how many there are; None and 0 where it has none.
-        scheme: that of its labels, where they stand for entities.
+        labels: the labels in train.
+        parted, width: the separator and number of columns; None and 0 without columns.
+        scheme: the scheme of its labels, if they encode entities.
     """
 
     labels: list[str]
@@ -43,9 +43,9 @@ class Layout:
 
 
 class Place(NamedTuple):
-    """Where a label stands: the number of its line, its first sign and the one after its last.
+    """The location of a label: line number, index of the first character and after the last.
 
-    Where there is none yet, ``before`` and ``after`` are written beside it.
+    If there is no label yet, ``before`` and ``after`` are inserted around it.
     """
 
     line: int
@@ -56,7 +56,7 @@ class Place(NamedTuple):
 
 
 class LabelledText(ABC):
-    """A labelled text in lines with their ends, and what is needed to write it again with other labels."""
+    """A labelled text as lines with their ends, which can be rewritten with other labels."""
 
     left_out: str = ""
 
@@ -65,10 +65,10 @@ class LabelledText(ABC):
 
     @abstractmethod
     def places(self) -> Iterator[list[Place]]:
-        """For every sentence, where its labels stand."""
+        """The locations of the labels of each sentence."""
 
     def written(self, labels: Iterable[Sequence[str]]) -> bytes:
-        """The text with other labels in the place of its own, all else as it was."""
+        """The text with its labels replaced, otherwise unchanged."""
         lines = list(self.lines)
         for places, row in zip(self.places(), labels, strict=True):
             for (number, begin, end, before, after), label in reversed([*zip(places, row, strict=True)]):
@@ -78,23 +78,23 @@ class LabelledText(ABC):
 
 
 def whole_lines(path: Path) -> list[str]:
-    """The lines of a text with their ends; errors as `read_text` has them."""
+    """The lines of a text with their ends; raises as `read_text` does."""
     return list(io.StringIO(read_text(path).decode(), newline="\n"))
 
 
 def is_stranger(label: str, learnt: Collection[str]) -> bool:
-    """Whether what stands in the place of a label is none, but a word of the text: not ``_`` or the like."""
+    """Whether a string in the column of labels is a word rather than a label, ``_`` or the like."""
     return label not in learnt and any(map(str.isalnum, label))
 
 
 class LineText(LabelledText):
-    """Texts with one label each, a line each."""
+    """Texts with one label each, one per line."""
 
     @classmethod
     def read(cls, path: Path, labelled: bool = True, learnt: Collection[str] = ()) -> "LineText":
-        """A file of lines ``label TAB text``, whose words white space parts; a UserError for others.
+        """Read a file of lines ``label TAB text``, with words separated by white space; raise a UserError otherwise.
 
-        If not ``labelled``, labels may be missing, and others than those that are ``learnt`` are none.
+        Unless ``labelled``, labels may be missing, and strings not in ``learnt`` are not labels.
         """
         advice = "a line must be a label, a tab and a text"
         lines, sentences = whole_lines(path), []
@@ -113,7 +113,7 @@ class LineText(LabelledText):
         return cls(lines, sentences)
 
     def part(self, lines: Iterable[int]) -> "LineText":
-        """Some of the lines."""
+        """The text of some lines."""
         numbers = list(lines)
         return LineText([self.lines[i] for i in numbers], [self.sentences[i] for i in numbers])
 

@@ -1,4 +1,4 @@
-"""What labellers that are networks have in common: gradient descent, and the word vectors that they start from."""
+"""The base of neural labellers: gradient descent, and initialization with word vectors."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,15 +40,15 @@ class DescentOptions(Options):
 
 
 class NetworkLabeller(Labeller, Generic[N]):
-    """A network that is learned by gradient descent, a batch a step: see `lmzoo.training.labels.NetworkDescent`.
+    """A network trained by gradient descent, one batch per step: see `lmzoo.training.labels.NetworkDescent`.
 
-    The random numbers of a step depend on the seed and its number alone.
+    The random numbers of a step depend only on the seed and its number.
 
     Attributes:
-        clip: the largest norm of a gradient; None: any.
+        clip: the maximum gradient norm; None: unlimited.
         network: set by `start` and `load_state_dict`.
         seed: set by `start`.
-        order: an epoch, and its batches.
+        order: the current epoch, and its batches.
     """
 
     checked = True
@@ -65,30 +65,30 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     @abstractmethod
     def read(self, sentences: Sequence[Sentence]) -> None:
-        """Read the sentences of train, and make all that `build` and `batches` need."""
+        """Read the sentences of train, and prepare `build` and `batches`."""
 
     @abstractmethod
     def build(self) -> N:
-        """A network with random weights for what `read` has read."""
+        """Build a network with random weights for the text of `read`."""
 
     @abstractmethod
     def batches(self, random: np.random.Generator) -> Sequence[Any]:
-        """What the steps of an epoch read one after the other, in a random order."""
+        """The batches of an epoch in random order."""
 
     @abstractmethod
     def loss(self, batch: Any) -> tuple[Tensor, int]:
-        """The loss of the network on a batch, a sum or a mean, and how many terms it is the sum of."""
+        """The loss of the network on a batch, a sum or a mean, and the number of its terms."""
 
     @abstractmethod
     def vocabularies(self) -> StateDict:
-        """The words, labels and so on that the numbers of the network's inputs and outputs stand for."""
+        """The words, labels and so on that the network's inputs and outputs index."""
 
     @abstractmethod
     def load_vocabularies(self, state: Mapping[str, Tensor]) -> None:
-        """Take those over, so that `build` builds a network for them."""
+        """Restore the vocabularies, so that `build` fits them."""
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """The weights that are learnt and their rates, as optimizers of PyTorch take them."""
+        """The trainable parameters and their learning rates, as for optimizers of PyTorch."""
         return [{"params": self.learnt(), "lr": self.lr}]
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
@@ -101,7 +101,7 @@ class NetworkLabeller(Labeller, Generic[N]):
         self.steps = self.options.epochs * self.epoch
 
     def learnt(self) -> list[nn.Parameter]:
-        """The parameters of the network that change."""
+        """The trainable parameters of the network."""
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def batches_of(self, epoch: int) -> Sequence[Any]:
@@ -109,7 +109,7 @@ class NetworkLabeller(Labeller, Generic[N]):
         return self.batches(np.random.default_rng([self.seed, epoch]))
 
     def loss_at(self, number: int) -> tuple[Tensor, int]:
-        """The `loss` of the batch of a step, the first being 0."""
+        """The `loss` of the batch of step ``number``, counted from 0."""
         epoch, place = divmod(number, self.epoch)
         if self.order[0] != epoch:
             self.order = epoch, self.batches_of(epoch)
@@ -119,7 +119,7 @@ class NetworkLabeller(Labeller, Generic[N]):
 
     @contextmanager
     def labelling(self) -> Iterator[None]:
-        """A context in which the network labels: without dropout, and without gradients."""
+        """A context for prediction, without dropout and gradients."""
         self.network.eval()
         with torch.no_grad():
             yield
@@ -140,7 +140,7 @@ class NetworkLabeller(Labeller, Generic[N]):
 
 
 def placed(value: Any, device: torch.device) -> Any:
-    """Tensors in tuples and lists, on a device."""
+    """Move tensors in tuples and lists to a device."""
     if isinstance(value, list):
         return [placed(part, device) for part in value]
     if isinstance(value, tuple):
@@ -150,8 +150,8 @@ def placed(value: Any, device: torch.device) -> Any:
 
 
 def start_from(vectors: str | None, weight: Tensor, words: Sequence[str]) -> None:
-    """Put word vectors, if any, into the last rows of an embedding, those of the words, as `Pretrained` does."""
-    rows = [" " if word == EOS else word for word in words]  # as <eos> has no vector, and its place is the first
+    """Initialize the last rows of an embedding, those of ``words``, from word vectors, if any, as `Pretrained` does."""
+    rows = [" " if word == EOS else word for word in words]  # since <eos> has no vector, and is the first row
     Pretrained(vectors, False, weight.detach()[-1 - len(words) :], ("labeller.vectors", "labeller.embedding")).estimate(
         Vocabulary([EOS, *rows])
     )

@@ -1,4 +1,4 @@
-"""The trigram tagger TnT (Brants 2000, https://aclanthology.org/A00-1031): an HMM of second order."""
+"""The trigram tagger TnT (Brants 2000, https://aclanthology.org/A00-1031): a second-order HMM."""
 
 import re
 from collections import defaultdict
@@ -16,13 +16,13 @@ from lmzoo.labels.model import FEWER, Labeller, StateDict, labellers, packed, un
 from lmzoo.protocol.state_dict import shaped
 
 LEAST = 1e-3
-"""A tag of an unknown word is not tried where another one is so much more probable (Brants's beam)."""
+"""Tags of an unknown word below this fraction of the largest probability are not considered (Brants's beam)."""
 
 
 def deleted_interpolation(single: np.ndarray, double: np.ndarray, triple: np.ndarray) -> np.ndarray:
-    """The weights (3,) of uni-, bi- and trigram shares, from counts (K,), (K, K), (K, K, K).
+    """The weights (3,) of uni-, bi- and trigram relative frequencies, from counts (K,), (K, K), (K, K, K).
 
-    Each trigram votes with its count for the order that predicts its last tag best when it is left out (Figure 1).
+    Each trigram votes with its count for the order that best predicts its last tag when left out (Figure 1).
     """
     a, b, c = np.nonzero(triple)
     counts = triple[a, b, c]
@@ -33,9 +33,9 @@ def deleted_interpolation(single: np.ndarray, double: np.ndarray, triple: np.nda
 
 
 def transitions(rows: Sequence[Sequence[int]], size: int) -> np.ndarray:
-    """log p(c | a, b), (K, K, K), the three orders interpolated; each row has two tags in front that nothing predicts.
+    """log p(c | a, b), (K, K, K), interpolated over three orders; each row starts with two boundary tags.
 
-    A context that was never seen has the shares of the lower orders alone.
+    A context that was not observed uses only the lower orders.
     """
     triple = np.zeros((size,) * 3)
     for row in rows:
@@ -52,12 +52,12 @@ def transitions(rows: Sequence[Sequence[int]], size: int) -> np.ndarray:
 
 
 def viterbi(scores: np.ndarray, candidates: Sequence[tuple[np.ndarray, np.ndarray]], edge: int) -> list[int]:
-    """The best path of a model of second order.
+    """The best path of a second-order model.
 
     Args:
         scores: log p(c | a, b), (K, K, K).
-        candidates: for each word the states that are tried, and log p(word | state).
-        edge: the state before the first word, twice, and after the last.
+        candidates: for each word, the states considered, and log p(word | state).
+        edge: the boundary state, twice before the first word, and after the last.
     """
     before, last = np.array([edge]), np.array([edge])
     best = np.zeros((1, 1))
@@ -69,17 +69,17 @@ def viterbi(scores: np.ndarray, candidates: Sequence[tuple[np.ndarray, np.ndarra
         before, last = last, states
     i, j = int(best[:, 0].argmax()), 0
     path = []
-    for k in range(len(candidates) - 1, -1, -1):  # i is the place of the state of word k among its candidates
+    for k in range(len(candidates) - 1, -1, -1):  # i is the index of the state of word k among its candidates
         path.append(int(candidates[k][0][i]))
         i, j = int(back[k + 1][i, j]), i
     return path[::-1]
 
 
 class Suffixes:
-    """p(tag | ending of a word), each ending's shares mixed with those of the next shorter one (equations 7 to 10)."""
+    """p(tag | suffix of a word), where each suffix is interpolated with the next shorter one (equations 7 to 10)."""
 
     def __init__(self, counts: Mapping[str, np.ndarray], longest: int, theta: float):
-        """``counts`` (K,) of tags by word."""
+        """``counts``: (K,) counts of tags by word."""
         self.longest, self.theta = longest, theta
         self.counts: dict[str, np.ndarray] = {}
         for word, counted in counts.items():
@@ -87,7 +87,7 @@ class Suffixes:
                 self.counts[ending] = self.counts.get(ending, 0) + counted
 
     def _endings(self, word: str) -> Iterator[str]:
-        """The empty one first."""
+        """The suffixes of a word, shortest first."""
         word = re.sub(r"\d", "0", word)
         yield from (word[len(word) - n :] for n in range(min(self.longest, len(word)) + 1))
 
@@ -134,7 +134,7 @@ class HmmTagger(Labeller):
         self._learn(states, counts, transitions(rows, edge + 1))
 
     def _learn(self, states: list[tuple[str, bool]], counts: Mapping[str, np.ndarray], scores: np.ndarray) -> None:
-        """Make the tables, of states, their counts (K,) by word, and `transitions`."""
+        """Compute the tables from states, their counts (K,) by word, and `transitions`."""
         self.states, self.counts, self.scores = states, counts, scores
         self.totals = sum(counts.values(), np.zeros(len(states)))
         self.emissions = {word: self._emitted(counted) for word, counted in counts.items()}
@@ -172,7 +172,7 @@ class HmmTagger(Labeller):
         self._learn(states, dict(zip(words, table, strict=True)), scores)
 
     def _emitted(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The states of a word, and log p(word | state) but for a constant, from counts or shares (K,) of states."""
+        """The states of a word, and log p(word | state) up to a constant, from counts or frequencies (K,) of states."""
         (states,) = np.nonzero(weights > LEAST * weights.max())
         return states, np.log(weights[states] / self.totals[states])
 

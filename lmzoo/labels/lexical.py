@@ -1,4 +1,4 @@
-"""The lexical features that models of words learn weights for."""
+"""Lexical features of words for log-linear models."""
 
 import re
 from collections import Counter
@@ -15,20 +15,20 @@ from lmzoo.numerics.sparse import SparseRows
 from lmzoo.words.merging import read_paths
 
 EDGE = "<>"
-"""The word beyond either end of a sentence."""
+"""The word beyond the ends of a sentence."""
 
 AFFIX = 5
-"""Letters of the longest prefix and suffix."""
+"""The maximum length of prefixes and suffixes in letters."""
 
 PREFIXES = (4, 6, 10, 20)
-"""How many bits of a word's path in a tree of clusters are features (Ratinov & Roth 2009)."""
+"""The lengths of prefixes of cluster paths used as features, in bits (Ratinov & Roth 2009)."""
 
 
 def templates(sentence: Sentence, paths: Mapping[str, str]) -> list[list[str]]:
-    """For each word the names of its features: the words and other columns around it, its affixes and its shape.
+    """The names of each word's features: neighbouring words and other columns, affixes and shape.
 
-    As in the taggers of Ratnaparkhi (1996) and the chunker of Sha & Pereira (2003), with windows of two. ``paths`` are
-    those of words in a tree of clusters; the beginnings of the paths of a word and its neighbours are features, too.
+    As in the taggers of Ratnaparkhi (1996) and the chunker of Sha & Pereira (2003), with windows of two. Prefixes of
+    the cluster ``paths`` of a word and its neighbours are features, too.
     """
     words = [EDGE, EDGE, *sentence.words, EDGE, EDGE]
     lower = [word.lower() for word in words]
@@ -52,7 +52,7 @@ def templates(sentence: Sentence, paths: Mapping[str, str]) -> list[list[str]]:
 
 
 def _letters(word: str) -> list[str]:
-    """Affixes, and what the signs of a word are like."""
+    """The affixes and the shape of a word."""
     shape = re.sub(r"\d+", "0", re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", word)))
     affixes = [f"{side}={part}" for n in range(1, min(AFFIX, len(word)) + 1)
                for side, part in (("<", word[:n]), (">", word[-n:].lower()))]  # fmt: skip
@@ -60,16 +60,15 @@ def _letters(word: str) -> list[str]:
 
 
 class Lexical:
-    """Those of `templates` that train has often enough.
+    """The features of `templates` that are frequent enough in train.
 
     Args:
-        min_count: how often train must have a feature; rarer ones are left out.
-        option: names ``min_count`` in errors.
-        clusters: a file of ``lmzoo cluster --paths``: beginnings of words' paths in the tree of clusters are features.
-            None: none are.
+        min_count: the minimum number of occurrences of a feature in train.
+        option: the name of ``min_count`` in errors.
+        clusters: a file of ``lmzoo cluster --paths``, whose prefixes of paths are features; None: none.
 
     Attributes:
-        numbers: the number of each of F features.
+        numbers: the index of each of F features.
     """
 
     def __init__(self, min_count: int, option: str, clusters: str | None):
@@ -78,7 +77,7 @@ class Lexical:
         self.numbers: dict[str, int] = {}
 
     def start(self, sentences: Sequence[Sentence]) -> None:
-        """Choose the features of train; a UserError where none is frequent, or no word has a cluster."""
+        """Select the features of train; raise a UserError if none is frequent enough, or no word has a cluster."""
         if self.clusters is not None:
             with named_by("labeller.clusters"):
                 self.paths = read_paths(Path(self.clusters))
@@ -90,7 +89,7 @@ class Lexical:
             raise UserError(f"{self.option}={self.min_count}: no feature is so frequent", "set it to 1")
 
     def rows(self, sentences: Sequence[Sentence]) -> SparseRows:
-        """The features of all words of some sentences."""
+        """The features of all words of sentences."""
         named = (names for sentence in sentences for names in templates(sentence, self.paths))
         rows = ([self.numbers[name] for name in names if name in self.numbers] for names in named)
         return SparseRows.of(rows, len(self.numbers))

@@ -1,4 +1,4 @@
-"""Labellers of words whose labels are a linear chain."""
+"""Linear-chain labellers of words."""
 
 import math
 from abc import abstractmethod
@@ -18,18 +18,18 @@ from lmzoo.numerics.sparse import SparseRows
 from lmzoo.protocol.state_dict import shaped
 
 BATCH = 4096
-"""Words and padding whose labels are sought at once."""
+"""The number of words and padding per batch of predictions."""
 
 
 class ChainLabeller(Labeller):
-    """Labels each sentence with the K ``labels`` of the highest score; ``probabilistic``: p(y | x) = exp(s(y)) / Z."""
+    """Predicts the labels, from K ``labels``, with the highest s(y); if ``probabilistic``, p(y | x) = exp(s(y)) / Z."""
 
     labels: list[str]
     probabilistic: bool = True
 
     @abstractmethod
     def scores(self, sentences: Sequence[Sentence]) -> Scores:
-        """Those of some sentences, without a gradient."""
+        """The scores of sentences, without gradients."""
 
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
         labelled: dict[int, list[str]] = {}
@@ -39,14 +39,14 @@ class ChainLabeller(Labeller):
         return [labelled[i] for i in range(len(sentences))]
 
     def _finite_scores(self, sentences: Sequence[Sentence]) -> Scores:
-        """`scores`; a UserError where one is no number or infinite, since the best labels would be any."""
+        """`scores`; raise a UserError if one is NaN or infinite, since predictions would be arbitrary."""
         scores = self.scores(sentences)
         if not all(bool((part < math.inf).all()) for part in (scores.emission[scores.inside()], *scores[1:3])):
             raise UserError("the model's scores of labels are no numbers", "train it again")
         return scores
 
     def k_best(self, sentence: Sentence, k: int) -> list[tuple[float, list[str]]]:
-        """The k best labellings of a sentence with log p(y | x); the higher, the earlier."""
+        """The k best labellings of a sentence with log p(y | x), the best first."""
         scores = self._finite_scores([sentence])
         log_z = float(log_partition(scores))
         if not math.isfinite(log_z):
@@ -56,7 +56,7 @@ class ChainLabeller(Labeller):
 
 
 class LexicalOptions(Options):
-    """The options of a labeller that reads `Lexical` features."""
+    """The options of a labeller with `Lexical` features."""
 
     min_count: Size = 1
     """features that train has less often are left out."""
@@ -65,10 +65,10 @@ class LexicalOptions(Options):
 
 
 class LexicalChain(ChainLabeller):
-    """The score of a feature of a word with its label, and of each pair of neighbouring labels.
+    """A chain with a weight of each feature with each label, and of each transition.
 
     Attributes:
-        weights: (F, K) of features, those of neighbours (K, K), and those of the first label (K,).
+        weights: (F, K) of features, (K, K) of transitions, and (K,) of the first label.
     """
 
     weights: tuple[Tensor, Tensor, Tensor]
@@ -78,7 +78,7 @@ class LexicalChain(ChainLabeller):
         self.lexical = Lexical(options.min_count, "labeller.min_count", options.clusters)
 
     def read(self, sentences: Sequence[Sentence]) -> tuple[SparseRows, Tensor, list[int]]:
-        """Read train. Returns: the features of its N words, their labels (N,), and the lengths of its sentences."""
+        """Read train. Returns: the features of its N words, their labels (N,), and sentence lengths."""
         self.lexical.start(sentences)
         self.labels, gold = numbered(sentences)
         F, K = len(self.lexical.numbers), len(self.labels)
@@ -107,5 +107,5 @@ class LexicalChain(ChainLabeller):
         return Scores(emission, moves, start, torch.tensor(lengths))
 
     def emission(self, sentences: Sequence[Sentence]) -> Tensor:
-        """(N, K) the scores of each word with each label, from its features alone."""
+        """(N, K) scores of each word with each label, from its features only."""
         return self.lexical.rows(sentences) @ self.weights[0]

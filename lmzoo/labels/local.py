@@ -1,4 +1,4 @@
-"""The local tagger: a network that labels each word by itself, from dense features.
+"""The local tagger: a network that labels each word independently, from dense features.
 
 Belanger & Kakade, "A linear dynamical system model for text", ICML 2015, §7, https://arxiv.org/abs/1502.04081.
 """
@@ -57,7 +57,7 @@ class Local(NetworkLabeller[nn.Sequential]):
         return nn.Sequential(*layers, nn.Linear(self.hidden or self.width, len(self.labels)))
 
     def batches(self, random: np.random.Generator) -> Sequence[Tensor]:
-        """The numbers of the words of the steps."""
+        """Batches of word indices in random order."""
         return torch.from_numpy(random.permutation(len(self.gold))).split(self.batch)
 
     def loss(self, batch: Tensor) -> tuple[Tensor, int]:

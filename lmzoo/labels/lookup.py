@@ -1,4 +1,4 @@
-"""Where tables of other texts have the words of a labelled one."""
+"""Lookup of words of labelled texts in tables from other texts."""
 
 import logging
 import re
@@ -16,13 +16,13 @@ NUMBER = re.compile(r"[\d.,:/\\-]*\d[\d.,:/\\-]*")
 
 
 def entry(word: str, table: Mapping[str, T]) -> T | None:
-    """What a table has for a word: as it is, in lower case, as N (a number in Penn Treebank), or as `<unk>`."""
+    """The value of a word in a table: as it is, in lower case, as N (a number in Penn Treebank), or as `<unk>`."""
     forms = [word, word.lower(), *(["N"] if NUMBER.fullmatch(word) else []), UNK]
     return next((table[form] for form in forms if form in table and form != EOS), None)
 
 
 def log_covered(source: str, words: Collection[str], sentences: Sequence[Sentence]) -> int:
-    """Log, and return, how many words of train a source has, as `entry` finds them, but not as `<unk>`."""
+    """Log and return the number of words of train found by `entry`, not counting `<unk>`."""
     train, table = {word for sentence in sentences for word in sentence.words}, dict.fromkeys(words, True)
     table.pop(UNK, None)
     covered = sum(entry(word, table) is not None for word in train)

@@ -1,4 +1,4 @@
-"""Each word has the label that it has most often."""
+"""The most frequent label of each word."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How good labels are: accuracy, and precision, recall and F1 of entities."""
+"""Measures: accuracy, and precision, recall and F1 of entities."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -9,7 +9,7 @@ from lmzoo.labels.schemes import Entity
 
 
 def accuracy(sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> float:
-    """The share of words whose label is right."""
+    """The fraction of words with the correct label."""
     right = [a == b for gold, ours in zip(sentences, predicted, strict=True)
              for a, b in zip(gold.labels, ours, strict=True)]  # fmt: skip
     return sum(right) / len(right)
@@ -18,7 +18,7 @@ def accuracy(sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]) 
 def unknown_accuracy(
     sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
 ) -> float | None:
-    """`accuracy` of the words that are not known; None where all are."""
+    """`accuracy` of unknown words; None if all are known."""
     right = [a == b for gold, ours in zip(sentences, predicted, strict=True)
              for word, a, b in zip(gold.words, gold.labels, ours, strict=True) if word not in known]  # fmt: skip
     return sum(right) / len(right) if right else None
@@ -29,9 +29,9 @@ def entity_f1(
     predicted: Sequence[Sequence[str]],
     entities: Callable[[Sequence[str]], Collection[Entity]],
 ) -> dict[str, Any]:
-    """Precision, recall and F1 of the entities of labels, right in type and both ends; 0 where there are none.
+    """Precision, recall and F1 of entities, where type and both ends must agree; 0 if there are none.
 
-    ``types`` has them for each type, and as ``found`` how many of that type there are in ``predicted``.
+    ``types`` has them for each type, with the number ``found`` of that type in ``predicted``.
     """
     right, ours, gold = Counter(), Counter(), Counter()
     for sentence, labels in zip(sentences, predicted, strict=True):

@@ -1,4 +1,4 @@
-"""The protocol of models that label words, texts or trees."""
+"""The interface of models that label words, texts or trees."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,33 +16,33 @@ from lmzoo.protocol.model import Trained
 labellers = Registry("labeller")
 
 FEWER = "is task.label the column of labels? So many are few words' own"
-"""The advice where labels are too many."""
+"""The advice if there are too many labels."""
 
 LabelKind = Literal["words", "text", "tree"]
-"""What has a label: each word of a sentence, a text as a whole, each node of a tree."""
+"""The unit of labels: each word of a sentence, a whole text, each node of a tree."""
 
 StateDict = dict[str, Tensor]
-"""Numbers by name, and texts as `packed` has them."""
+"""Tensors by name; strings are `packed`."""
 
 
 def packed(texts: Sequence[str]) -> Tensor:
-    """Texts of one line each as (N,) bytes, so that they can stand in a `StateDict`."""
+    """Encode strings without line feeds as (N,) bytes for a `StateDict`."""
     data = bytearray("\n".join(texts).encode())
     return torch.frombuffer(data, dtype=torch.uint8).clone() if data else torch.zeros(0, dtype=torch.uint8)
 
 
 def unpacked(data: Tensor) -> list[str]:
-    """The texts of `packed`."""
+    """Decode the strings of `packed`."""
     return data.numpy().tobytes().decode().split("\n")
 
 
 def under(prefix: str, state: Mapping[str, Tensor]) -> StateDict:
-    """The numbers whose names begin with a prefix, without it."""
+    """The tensors whose names begin with a prefix, with the prefix removed."""
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
 def numbered(sentences: Sequence[Sentence]) -> tuple[list[str], list[Tensor]]:
-    """The labels of sentences in alphabetical order, and for each sentence the numbers of its labels, int64."""
+    """The sorted labels of sentences, and the int64 indices of each sentence's labels."""
     labels = sorted({label for sentence in sentences for label in sentence.labels})
     number = {label: i for i, label in enumerate(labels)}
     return labels, [torch.tensor([number[label] for label in sentence.labels]) for sentence in sentences]
@@ -50,7 +50,7 @@ def numbered(sentences: Sequence[Sentence]) -> tuple[list[str], list[Tensor]]:
 
 @dataclass(frozen=True)
 class TrainedLabeller:
-    """A labeller of a run, the options of ``labeller`` and ``task`` and the plugins of the run, and its text."""
+    """The labeller of a run, the run's options of ``labeller`` and ``task``, its plug-ins, and its text's layout."""
 
     folder: str
     labeller: "Labeller"
@@ -61,26 +61,26 @@ class TrainedLabeller:
 
 
 class Opener:
-    """Opens the trained runs that options name; a UserError where one cannot be used, which names the option."""
+    """Loads trained runs given in options; raises a UserError with the option if one cannot be used."""
 
     def language_model(self, option: str, folder: str) -> tuple[Trained, Vocabulary]:
-        """A language model and its words."""
+        """A language model and its vocabulary."""
         raise NotImplementedError
 
     def labeller(self, option: str, folder: str) -> TrainedLabeller:
-        """A labeller that has learnt the same task."""
+        """A labeller for the same task."""
         raise NotImplementedError
 
 
 class Labeller(ABC):
-    """Learns from labelled sentences, and labels others.
+    """Trains on labelled sentences, and labels others.
 
     Attributes:
-        kind: what it labels.
-        steps: how many steps learning takes at most. A model that is learnt as soon as it has read its text takes none.
-        epoch: how many steps read the text once.
-        checked: whether the model is measured on valid after each epoch, and the best one kept; else the last one is.
-        any_device: whether it learns on any device, and not on a CPU alone.
+        kind: the unit of labels.
+        steps: the maximum number of training steps; 0 if reading the text completes training.
+        epoch: the number of steps per epoch.
+        checked: whether the model is evaluated on valid after each epoch and the best one saved, not the last.
+        any_device: whether it supports all devices, not only CPUs.
         device, opener: set before `start`.
     """
 
@@ -94,34 +94,34 @@ class Labeller(ABC):
 
     @abstractmethod
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
-        """Read train, before any step; a UserError where options, or the runs that they name, do not suit it."""
+        """Read train, before any step; raise a UserError if options or source runs do not suit it."""
 
-    def begin(self) -> None:  # noqa: B027 - most need nothing
-        """Do what the first step needs and a resumed run does not; called after `start`."""
+    def begin(self) -> None:  # noqa: B027 - optional
+        """Initialize a run that is not resumed; called after `start`."""
 
     def step(self, number: int) -> dict[str, float]:
-        """Take a step, the first being 0. Returns: figures by their tags in TensorBoard."""
+        """Take step ``number``, counted from 0. Returns: metrics by TensorBoard tag."""
         raise NotImplementedError
 
     @abstractmethod
     def state_dict(self) -> StateDict:
-        """What is learnt."""
+        """The trained parameters and vocabularies."""
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Label with what another one of the same options has learnt. No text need have been read."""
+        """Restore a `state_dict` of the same options, without reading a text before."""
 
     def progress(self) -> StateDict:
-        """All that later steps depend on, beside the text that was read."""
+        """The state that later steps depend on, besides the text."""
         return {}
 
-    def resume(self, progress: Mapping[str, Tensor]) -> None:  # noqa: B027 - nothing to do where there are no steps
-        """Let the next steps be those after `progress`; called after `start`."""
+    def resume(self, progress: Mapping[str, Tensor]) -> None:  # noqa: B027 - empty without steps
+        """Restore `progress`; called after `start`."""
 
     @abstractmethod
     def label(self, sentences: Sequence[Sentence]) -> list[list[str]]:
-        """A label for each word of each sentence, or one for the whole; labels that sentences have are not read."""
+        """Predict a label for each word of each sentence, or one for the whole; existing labels are ignored."""
 
     def figures(self, sentences: Sequence[Sentence]) -> dict[str, float | None]:
-        """How good it is by measures that need more than its labels, from 0 to 1."""
+        """Measures from 0 to 1 that need more than predicted labels."""
         return {}

@@ -1,8 +1,8 @@
-"""The network of a bidirectional tagger: words and their letters, recurrent layers, scores of labels of words or texts.
+"""The network of a bidirectional tagger: words and letters, recurrent layers, scores of labels of words or texts.
 
 Ma & Hovy, "End-to-end sequence labeling via bi-directional LSTM-CNNs-CRF", ACL 2016,
-https://aclanthology.org/P16-1101; words that train has once are at times unknown in training, as in Lample et al.,
-"Neural architectures for named entity recognition", NAACL 2016.
+https://aclanthology.org/P16-1101; words that occur once in train are randomly replaced in training by the unknown
+word, as in Lample et al., "Neural architectures for named entity recognition", NAACL 2016.
 """
 
 from collections.abc import Sequence
@@ -20,37 +20,37 @@ from lmzoo.numerics.sparse import SparseRows
 CELLS = {"rnn": RNN.cell, "gru": GRU.cell, "lstm": LSTM.cell}
 
 Pooling = Literal["last", "mean", "max"]
-"""What a text is of its words' states: the last state of each direction, or the mean or largest of each component."""
+"""The pooling of a text's states: the last state of each direction, or the mean or maximum of each component."""
 
 WIDTH = 3
-"""Letters that a filter sees at once."""
+"""The width of filters in letters."""
 
 
 class Inputs(NamedTuple):
-    """B sentences of at most T words; 0 stands for padding, and 1 for what train does not have."""
+    """B sentences of at most T words; index 0 is padding, 1 is unknown."""
 
     columns: list[Tensor]
-    """(B, T) each: words, and other columns that are read."""
+    """(B, T) each: words, and further columns."""
     letters: Tensor
-    """(U, L) of the U different words of the sentences."""
+    """(U, L) letters of the U distinct words of the sentences."""
     spelling: Tensor
-    """(B, T) the number of each word among those."""
+    """(B, T) index of each word among them."""
     lengths: Tensor
     """(B,)."""
     rows: SparseRows | None = None
-    """The lexical features of the words, one sentence after the other, where the network scores them."""
+    """The lexical features of the words of all sentences, if the network has any."""
 
 
 class Network(nn.Module):
-    """Embeddings -> recurrent layers in both directions -> (B, T, K) scores, and those of neighbouring labels.
+    """Embeddings -> bidirectional recurrent layers -> (B, T, K) scores, and scores of transitions.
 
-    With ``pooling`` the scores are those of texts, which are chains of one label each: (B, 1, K).
+    With ``pooling`` the scores are of texts, as chains of length one: (B, 1, K).
 
     Args:
-        sizes: how many words there are, how many entries of each other column, and how many letters.
+        sizes: the numbers of words, of entries of each other column, and of letters.
         labels: K.
-        features: how many lexical features have weights of their own with each label, of which dropout leaves some out.
-        crf: whether labels depend on their neighbours; if not, those scores are 0.
+        features: the number of lexical features, which have weights with each label and are subject to dropout.
+        crf: whether transitions are scored; if not, their scores are 0.
         others: as in `lmzoo.labels.birnn.BiRNN`.
     """
 
@@ -88,7 +88,7 @@ class Network(nn.Module):
         self.first = nn.Parameter(torch.zeros(labels), requires_grad=crf)
 
     def spelled(self, letters: Tensor) -> Tensor:
-        """(U, L) letters of words -> (U, filters), the largest output of each filter within the word."""
+        """(U, L) letters of words -> (U, filters), the maximum of each filter over the word."""
         assert self.letters is not None
         assert self.filters is not None
         outputs = self.filters(self.letters(letters).mT)  # (U, filters, L)
@@ -114,7 +114,7 @@ class Network(nn.Module):
 
 
 def pooled(hidden: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
-    """(B, T, 2 d) states of both directions, of texts of (B,) words -> (B, 2 d) of the texts."""
+    """(B, T, 2 d) states of both directions, and (B,) lengths of texts -> (B, 2 d) vectors of the texts."""
     if pooling == "last":
         forward, backward = hidden.chunk(2, 2)
         return torch.cat([forward[torch.arange(len(lengths), device=lengths.device), lengths - 1], backward[:, 0]], 1)
@@ -125,7 +125,7 @@ def pooled(hidden: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
 
 
 def _embedding(number: int, size: int) -> nn.Embedding:
-    """With components of variance 1 / size, and 0 for padding."""
+    """An embedding with components of variance 1 / size, and 0 for padding."""
     embedding = nn.Embedding(number, size, padding_idx=0)
     nn.init.uniform_(embedding.weight, -((3 / size) ** 0.5), (3 / size) ** 0.5)
     with torch.no_grad():

@@ -1,8 +1,7 @@
-"""Texts labelled by the n-grams that they have: naive Bayes, logistic regression, and both in one.
+"""Labellers of texts by n-grams: naive Bayes, logistic regression, and their combination.
 
 Wang & Manning, "Baselines and bigrams: simple, good sentiment and topic classification", ACL 2012,
-https://aclanthology.org/P12-2018. An n-gram that a text has several times counts once, as there. Learning is by
-scikit-learn.
+https://aclanthology.org/P12-2018. N-grams are binary features, as there. Training is by scikit-learn.
 """
 
 from abc import abstractmethod
@@ -24,7 +23,7 @@ from lmzoo.protocol.state_dict import shaped
 Positive = Annotated[float, Bounds(low=1e-10, high=1e10)]
 
 ITERATIONS = 10_000
-"""In which learning must come to its end."""
+"""The maximum number of iterations."""
 
 
 class NGramTextOptions(Options):
@@ -37,11 +36,11 @@ class NGramTextOptions(Options):
 
 
 class NGramLabeller(Labeller):
-    """The label k of a text whose n-grams F have the largest b_k + Σ_{f ∈ F} w_fk.
+    """Predicts the label k with the largest b_k + Σ_{f ∈ F} w_fk for the n-grams F of a text.
 
     Attributes:
         labels: K labels.
-        grams: the number of each of F n-grams.
+        grams: the index of each of F n-grams.
         weights: (F, K) w.
         bias: (K,) b.
     """
@@ -69,11 +68,11 @@ class NGramLabeller(Labeller):
 
     @abstractmethod
     def learnt(self, matrix: Any, gold: np.ndarray, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
-        """Of a sparse (N, F) matrix of zeros and ones, and (N,) numbers of labels: w (F, K) and b (K,)."""
+        """Train w (F, K) and b (K,) on a sparse (N, F) binary matrix and (N,) indices of labels."""
 
     def _grams(self, words: Sequence[str]) -> list[str]:
         grams = (" ".join(words[i : i + n]) for n in range(1, self.order + 1) for i in range(len(words) - n + 1))
-        # a blank at its end tells a beginning from an n-gram
+        # a trailing blank distinguishes prefixes from n-grams
         beginnings = (f"{word[:k]} " for k in self.prefixes for word in words if len(word) > k)
         return list(dict.fromkeys([*grams, *beginnings]))
 
@@ -136,7 +135,7 @@ class LogisticRegression(NGramLabeller):
         linear = import_optional("sklearn.linear_model", "labeller", "scikit-learn")
         model = linear.LogisticRegression(C=1 / self.l2, max_iter=ITERATIONS, tol=1e-5).fit(matrix, gold)
         weights, bias = model.coef_.T, model.intercept_
-        if len(bias) == 1:  # of two labels
+        if len(bias) == 1:  # two labels
             return np.hstack([0 * weights, weights]), np.append(0, bias)
         return weights, bias
 

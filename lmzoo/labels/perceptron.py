@@ -13,7 +13,7 @@ from lmzoo.labels.model import StateDict, labellers
 
 
 def best_path(emissions: np.ndarray, moves: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """The labels (T,) of the highest score of one sentence, as `lmzoo.labels.chain.best` finds those of many."""
+    """The labels (T,) with the highest score of one sentence, as `lmzoo.labels.chain.best` finds those of many."""
     back = np.empty((len(emissions), len(start)), np.int64)
     best, incoming = start + emissions[0], np.ascontiguousarray(moves.T)
     for t in range(1, len(emissions)):
@@ -41,8 +41,8 @@ class Perceptron(LexicalChain):
     A step is an epoch. The weights are the mean over all sentences of all epochs.
 
     Attributes:
-        live: the weights of now in one array: of features (F, K), of neighbours (K, K) and of the first label (K,).
-        lag: each change of them times the number of sentences before it; so the mean is live - lag / sentences.
+        live: the current weights in one array: of features (F, K), transitions (K, K) and the first label (K,).
+        lag: the sum of changes times the number of sentences before each; so the mean is live - lag / sentences.
     """
 
     probabilistic = False
@@ -67,7 +67,7 @@ class Perceptron(LexicalChain):
         self._average()
 
     def _tables(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The three tables of an array, as views of it."""
+        """The three tables in an array, as views."""
         F, K = len(self.lexical.numbers), len(self.labels)
         features, moves, start = np.split(weights, [F * K, F * K + K * K])
         return features.reshape(F, K), moves.reshape(K, K), start
@@ -96,7 +96,7 @@ class Perceptron(LexicalChain):
         return {"train/accuracy": right / words}
 
     def _add(self, change: float, weights: np.ndarray, places: np.ndarray, labels: np.ndarray) -> None:
-        """Change the weights of features at some places, and those of the labels (T,) of a sentence, one by another."""
+        """Add ``change`` to the weights of features at ``places``, and of transitions between the labels (T,)."""
         _, moves, start = self._tables(weights)
         np.add.at(weights, places, change)
         np.add.at(moves, (labels[:-1], labels[1:]), change)

@@ -1,4 +1,4 @@
-"""Trained labellers as one: Smith, Cohn & Osborne, "Logarithmic opinion pools for conditional random fields", ACL 2005,
+"""A pool of labellers: Smith, Cohn & Osborne, "Logarithmic opinion pools for conditional random fields", ACL 2005,
 https://aclanthology.org/P05-1003.
 """
 
@@ -53,7 +53,7 @@ class Pool(ChainLabeller):
         self._be([part.options for part in trained], chains)
 
     def _be(self, options: Sequence[Mapping[str, Any]], parts: Sequence[ChainLabeller]) -> None:
-        """Be made of these, each of which was built from its options."""
+        """Set the labellers of the pool, each with its options."""
         self.options, self.parts, self.labels = options, parts, parts[0].labels
         self.order = [torch.tensor([part.labels.index(label) for label in self.labels]) for part in parts]
 

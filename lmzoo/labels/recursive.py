@@ -1,4 +1,4 @@
-"""Recursive networks that label the nodes of binary trees."""
+"""Recursive networks that label nodes of binary trees."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from lmzoo.labels.tree_network import RNTN, Forest, Recursive, TreeLSTM, TreeNet
 from lmzoo.labels.trees import SENTIMENTS, Tree, polarity_accuracy
 
 BATCH = 256
-"""Trees that are labelled at once."""
+"""The number of trees per batch of predictions."""
 
 
 class RecursiveOptions(DescentOptions):
@@ -46,10 +46,10 @@ class RecursiveOptions(DescentOptions):
 
 
 class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
-    """Vectors of words are composed along the tree, and each node is labelled by its vector.
+    """Composes word vectors along the tree, and labels each node by its vector.
 
-    The loss is the sum of the cross-entropies of all nodes of a batch, and l2 / 2 of the squared weights but those of
-    words. Words are in lower case.
+    The loss is the sum of the cross-entropies of all nodes of a batch, plus l2 / 2 times the squared weights except
+    word vectors. Words are lower-cased.
     """
 
     kind = "tree"
@@ -70,7 +70,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         self.once = torch.tensor([False, *(counts[word] == 1 for word in self.words)])
 
     def set_words(self, words: Sequence[str]) -> None:
-        """Number the words from 1; 0 is the unknown word."""
+        """Index the words from 1; 0 is the unknown word."""
         self.words = words
         self.numbers = {word: i for i, word in enumerate(words, 1)}
 
@@ -91,7 +91,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         return torch.tensor(words), forest([tree.right for tree in trees if isinstance(tree, Tree)])
 
     def batches(self, random: np.random.Generator) -> list[list[int]]:
-        """The trees of the steps."""
+        """Batches of tree indices in random order."""
         order = random.permutation(len(self.sentences)).tolist()
         return [order[i : i + self.batch] for i in range(0, len(order), self.batch)]
 
@@ -110,7 +110,7 @@ class RecursiveLabeller(NetworkLabeller[TreeNetwork]):
         self.set_words(unpacked(state["words"]))
 
     def _scores(self, trees: Sequence[Sentence]) -> list[Tensor]:
-        """(N, K) of the nodes of each tree."""
+        """(N, K) scores of the nodes of each tree."""
         scores: list[Tensor] = []
         with self.labelling():
             for begin in range(0, len(trees), BATCH):

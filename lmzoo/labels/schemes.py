@@ -1,5 +1,5 @@
-"""How labels of words tell where entities are: Ratinov & Roth, "Design challenges and misconceptions in named entity
-recognition", CoNLL 2009, section 4.1, https://aclanthology.org/W09-1119.
+"""Labelling schemes of entities: Ratinov & Roth, "Design challenges and misconceptions in named entity recognition",
+CoNLL 2009, section 4.1, https://aclanthology.org/W09-1119.
 """
 
 import re
@@ -7,16 +7,16 @@ from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
 Entity = tuple[str, int, int]
-"""Its type, its first word, and the word after its last."""
+"""Type, index of the first word, and index after the last."""
 
 SchemeName = Literal["IOB1", "IOB2", "IOE1", "IOE2", "IOBES", "BILOU", "BMES"]
 
 LABEL = re.compile(r"O|[BIMELSU](-.+)?")
-"""A letter and a type, which may be missing where all entities are of one."""
+"""A letter and a type; the type is omitted if there is only one."""
 
 
 def entities(labels: Sequence[str]) -> set[Entity]:
-    """The entities of a sentence as conlleval counts them, in the letters of every scheme.
+    """The entities of a sentence as in conlleval, extended to the letters of all schemes.
 
     One begins at B, S or U, after O, E, L, S or U, and where the type changes: an I- without a beginning counts.
     """
@@ -34,10 +34,10 @@ def entities(labels: Sequence[str]) -> set[Entity]:
 
 
 class Scheme(NamedTuple):
-    """The letters of an entity's first word, of those between, of its last, and of a single one.
+    """The letters of an entity's first, inner and last word, and of an entity of one word.
 
     Attributes:
-        touching: whether only an entity that touches one of its type has the letter at that end, and I else.
+        touching: whether the letter at an end is used only between adjacent entities of a type, and I otherwise.
     """
 
     name: SchemeName
@@ -52,7 +52,7 @@ class Scheme(NamedTuple):
         return self.first + self.inner + self.last + self.single
 
     def labels(self, of: Collection[Entity], length: int) -> list[str]:
-        """The labels of so many words with these entities; O outside."""
+        """The labels of ``length`` words with these entities; O outside."""
         begins, ends = {(kind, begin) for kind, begin, _ in of}, {(kind, end) for kind, _, end in of}
         labels = ["O"] * length
         for kind, begin, end in of:
@@ -64,22 +64,22 @@ class Scheme(NamedTuple):
         return labels
 
     def strict(self, labels: Sequence[str]) -> set[Entity]:
-        """The `entities` whose labels are those that the scheme gives them."""
+        """The `entities` whose labels are exactly those of the scheme."""
         every = entities(labels)
         right = self.labels(every, len(labels))
         return {entity for entity in every if right[entity[1] : entity[2]] == [*labels[entity[1] : entity[2]]]}
 
     def entities(self, labels: Sequence[str]) -> set[Entity]:
-        """Those that count: in IOB, which conlleval is made for, all that it finds, else the `strict` ones."""
+        """The entities that count: all in IOB, for which conlleval is made, else the `strict` ones."""
         return entities(labels) if self in IOB else self.strict(labels)
 
     def outside(self, labels: Sequence[str]) -> list[int]:
-        """The places of labels other than O that belong to no `strict` entity."""
+        """The indices of labels other than O outside `strict` entities."""
         inside = {place for _, begin, end in self.strict(labels) for place in range(begin, end)}
         return [place for place, label in enumerate(labels) if label != "O" and place not in inside]
 
     def translated(self, labels: Sequence[str], other: "Scheme") -> list[str]:
-        """Labels -> those of another scheme, for the same entities; letter by letter where both have four letters."""
+        """Convert labels to another scheme for the same entities; letter by letter if both have four letters."""
         if len({*self.letters}) == len({*other.letters}) == 4:
             letters = dict(zip(self.letters, other.letters, strict=True)) | {"O": "O"}
             return [letters[label[0]] + label[1:] for label in labels]
@@ -91,11 +91,11 @@ IOBES = Scheme("IOBES", "B", "I", "E", "S")
 IOB = (IOB2, Scheme("IOB1", "B", "I", "I", "B", touching=True))
 IOE = (Scheme("IOE2", "I", "I", "E", "E"), Scheme("IOE1", "I", "I", "E", "E", touching=True))
 FAMILIES = (IOB, IOE, (IOBES,), (Scheme("BILOU", "B", "I", "L", "U"),), (Scheme("BMES", "B", "M", "E", "S"),))
-"""Schemes by their letters. Labels that several have are of the first."""
+"""Schemes by sets of letters. Labels that fit several schemes are assigned to the first."""
 
 SCHEMES = {scheme.name: scheme for family in FAMILIES for scheme in family}
 
 
 def family(letters: set[str]) -> tuple[Scheme, ...]:
-    """The schemes that have these letters; none if no scheme has them all."""
+    """The schemes with these letters; empty if there is none."""
     return next((schemes for schemes in FAMILIES if letters <= {"O", *schemes[0].letters}), ())

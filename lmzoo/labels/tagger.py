@@ -1,4 +1,4 @@
-"""A trained labeller in a notebook: ``tagger = lmzoo.load("outputs/upos/crf")``, ``tagger("They walk .")``."""
+"""Trained labellers in Python: ``tagger = lmzoo.load("outputs/upos/crf")``, ``tagger("They walk .")``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from lmzoo.labels.tasks import LabelledWords, tasks
 
 
 class Labelled(NamedTuple):
-    """A word, or a text as a whole, with its label.
+    """A word, or a whole text, with its label.
 
     Attributes:
-        probability: p(label | sentence) of a word, whatever the labels of the others; with task.scheme that of the
-            label that the model has learnt, such as S-PER for B-PER. None where the model has none.
+        probability: the marginal p(label | sentence) of a word; with task.scheme, that of the converted label of the
+            model, such as S-PER for B-PER. None if the model has none.
     """
 
     text: str
@@ -40,15 +40,15 @@ class Tagger:
     def __call__(
         self, text: str, *, features: Sequence[Sequence[str]] | None = None, tokenize: str | None = None
     ) -> list[Labelled]:
-        """The words of a sentence with their labels; of a run that labels texts, the text with its label.
+        """Label the words of a sentence; with a run that labels texts, the text.
 
         Args:
-            text: words that white space parts, if it is not cut by ``tokenize``.
-            features: for each word its further columns, which the runs of some tasks read, as chunk reads the tag.
-            tokenize: ``words`` or ``ptb``, which cut plain text into words.
+            text: words separated by white space, or plain text with ``tokenize``.
+            features: the further columns of each word, for runs that use them, such as the tag for chunk.
+            tokenize: ``words`` or ``ptb``, the tokenizer of plain text.
 
-        Raises: UserError for a text without words or of several lines, for a run that labels trees, and where features
-            are not those that the run reads.
+        Raises: UserError if the text has no words or several lines, the run labels trees, or features are not those of
+            the run.
         """
         labeller, task = self.trained.labeller, tasks.build(self.trained.task)
         task.layout = self.trained.layout
@@ -74,7 +74,7 @@ class Tagger:
         return list(map(Labelled, words, task.plain(coded), self._probabilities(sentence, coded)))
 
     def _probabilities(self, sentence: Sentence, labels: Sequence[str]) -> list[float] | list[None]:
-        """p(y_t | x) of a label for each word: the gradient of log Z with respect to its score."""
+        """p(y_t | x) of each word's label: the gradient of log Z with respect to its score."""
         labeller = self.trained.labeller
         if not (isinstance(labeller, ChainLabeller) and labeller.probabilistic):
             return [None] * len(labels)

@@ -1,4 +1,4 @@
-"""The tasks that a configuration can name."""
+"""Registered tasks."""
 
 import unicodedata
 from abc import ABC, abstractmethod
@@ -33,7 +33,7 @@ Folds = Annotated[int, Bounds(low=2, high=2**31 - 1)]
 STDIN = Path("/dev/stdin")
 
 FEW_LABELS = 10
-"""However many of the labels of a text are different, there may be so many."""
+"""The number of distinct labels that never causes a warning."""
 
 tasks = Registry("task")
 
@@ -50,15 +50,15 @@ class TaskOptions(Options):
 
 
 class Task(ABC):
-    """What is labelled, where it is read, and how good labels are.
+    """What to label, the texts, and the measures.
 
     Attributes:
-        kind: what has a label.
-        measure: the one of `figures` that results and the choice of the best epoch are of.
-        example: a line of a file, in words.
-        files: by split, as they are named.
-        layout: of train, once it is read or a run tells it.
-        notes: what a user should know of the texts.
+        kind: the unit of labels.
+        measure: the one of `figures` for results and for selection of the best epoch.
+        example: a description of the file format.
+        files: files by split, as in the options.
+        layout: the layout of train, available after it is read, or from a run.
+        notes: warnings of the texts.
     """
 
     kind: LabelKind
@@ -74,10 +74,10 @@ class Task(ABC):
 
     @abstractmethod
     def read(self, path: Path, labelled: bool = True) -> LabelledText:
-        """A file in the layout of train. Labels may be missing in one that is not ``labelled``."""
+        """Read a file in the layout of train. Labels may be missing unless ``labelled``."""
 
     def texts(self, paths: Mapping[str, Path]) -> dict[str, LabelledText]:
-        """The text of each split, by the paths of the files, train first."""
+        """Read the text of each split, train first."""
         if "train" not in paths or len(paths) < 2:
             raise UserError("task.train=FILE and task.test=FILE (or task.valid) are needed", self.example)
         texts: dict[str, LabelledText] = {}
@@ -89,33 +89,33 @@ class Task(ABC):
         return texts
 
     def layout_of(self, train: Any) -> Layout:
-        """What a run keeps of train."""
+        """The layout of train, which a run records."""
         return Layout(labels=sorted({label for sentence in train.sentences for label in sentence.labels}))
 
     def coded(self, labels: Sequence[str]) -> list[str]:
-        """The labels of a sentence as a model learns them."""
+        """The labels of a sentence in the scheme of the model."""
         return list(labels)
 
     def plain(self, labels: Sequence[str]) -> list[str]:
-        """The labels that the text has, from those that a model gives."""
+        """The labels of a sentence in the scheme of the text."""
         return list(labels)
 
     def figures(
         self, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]], known: Collection[str]
     ) -> dict[str, Any]:
-        """How good labels are, from 0 to 1; ``known`` are the words of train."""
+        """Measures from 0 to 1; ``known`` are the words of train."""
         return {"accuracy": accuracy(sentences, predicted)}
 
 
 def load_task(
     options: Mapping[str, Any], labeller: Labeller, name: str
 ) -> tuple[Task, dict[str, LabelledText], Corpus]:
-    """The task that a configuration's ``task`` group describes, its text by split, and its words for a run to record.
+    """Build a task from the group ``task``. Returns: it, its texts by split, and their words for a run to record.
 
     Args:
-        labeller, name: what is to learn it.
+        labeller, name: the labeller to train, and its name.
 
-    Raises: UserError where the labeller labels something else, and as texts are read.
+    Raises: UserError if the labeller has another unit of labels, and as reading texts does.
     """
     task: Task = tasks.build(options)
     if labeller.kind != task.kind:
@@ -149,11 +149,11 @@ def load_task(
 
 
 def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator[str]:
-    """What figures do not show: train has one label alone, or nearly as many as places, or one in two spellings, or a
-    header, or lacks some of other texts; a text has none for some words.
+    """Warn of suspicious labels: a single one in train, nearly as many as words, two spellings, a header, labels of
+    other splits that are missing in train, and words without labels.
 
     Args:
-        of_entities: whether labels are a letter and a type, of which the type alone counts as lacking.
+        of_entities: whether labels are a letter and a type, and only missing types are reported.
     """
     counts = {split: Counter(label for sentence in text.sentences for label in sentence.labels)
               for split, text in texts.items()}  # fmt: skip
@@ -240,9 +240,9 @@ class LabelledWords(Task):
         return texts
 
     def _scheme_of(self, texts: Mapping[Path, Any]) -> Scheme:
-        """The scheme of the labels of all texts. Where two have the same letters, it is the one that fits more labels.
+        """The scheme of the labels of all texts; among those with the same letters, the one that fits best.
 
-        Raises: UserError that names the line of a label which stands for no entity, or is of another scheme.
+        Raises: UserError with the line of a label that does not encode an entity, or is of another scheme.
         """
         met: dict[str, None] = {}
         for path, text in texts.items():
@@ -374,7 +374,7 @@ class LabelledTrees(Task):
 
 
 def _path(file: str) -> Path:
-    """A file as it is named, or under the first folder of data that has it."""
+    """The path of a file as given, or in the first data folder that has it."""
     paths = [Path(file), *(folder / file for folder in data_folders())]
     path = next((path for path in paths if path.exists()), None)
     if path is None:

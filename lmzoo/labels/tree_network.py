@@ -1,4 +1,4 @@
-"""Networks that compose the vectors of a binary tree's nodes, from the leaves up to the root."""
+"""Networks that compose vectors of the nodes of binary trees, from the leaves to the root."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from lmzoo.numerics.dropout import Dropping
 
 NodeState = tuple[Tensor, ...]
-"""What nodes hand to their parents, (n, d) each; the first is their vectors."""
+"""The (n, d) tensors passed from nodes to parents; the first is their vectors."""
 
 
 class TreeLevel(NamedTuple):
-    """The nodes of some trees that are equally far from their roots; those of one parent are side by side.
+    """The nodes of trees at equal distance from their roots, siblings adjacent.
 
     Attributes:
-        inner: how many have children, which are the nodes of the next level.
-        order: (n,) the place of each node in: those with children, then leaves.
+        inner: the number of nodes with children, which are the next level.
+        order: (n,) the index of each node when those with children precede leaves.
     """
 
     inner: int
@@ -26,12 +26,12 @@ class TreeLevel(NamedTuple):
 
 
 class Forest(NamedTuple):
-    """Trees as levels, so that all nodes of a level are composed at once.
+    """Trees by level, so that all nodes of a level are composed together.
 
     Attributes:
-        levels: that of the roots is the first.
-        leaves: (L,) the leaves of one level after the other, by their numbers from left to right, tree by tree.
-        places: (N,) where each node stands if one level comes after the other.
+        levels: the levels, from the roots.
+        leaves: (L,) the leaves level by level, as indices in text order.
+        places: (N,) the index of each node when levels are concatenated.
     """
 
     levels: list[TreeLevel]
@@ -40,9 +40,9 @@ class Forest(NamedTuple):
 
 
 def forest(trees: Sequence[Sequence[int]]) -> Forest:
-    """The levels of trees, given for each node the number of its right child, 0 for a leaf.
+    """The levels of trees; each node is represented by the index of its right child, 0 for a leaf.
 
-    Nodes are in the order of their opening brackets, so that a left child comes next after its parent.
+    Nodes are in the order of their opening brackets, so that a left child follows its parent.
     """
     sizes = np.array([len(tree) for tree in trees])
     roots = sizes.cumsum() - sizes
@@ -75,16 +75,16 @@ class Recursive(nn.Module):
     def __init__(self, d: int):
         super().__init__()
         self.W = nn.Linear(2 * d, d)
-        with torch.no_grad():  # at first a node is about the mean of its children
+        with torch.no_grad():  # initially a node is approximately the mean of its children
             self.W.weight.mul_(0.1).add_(torch.eye(d).repeat(1, 2) / 2)
             self.W.bias.zero_()
 
     def leaf(self, vectors: Tensor) -> NodeState:
-        """(n, d) vectors of words -> what they hand on."""
+        """(n, d) vectors of words -> the states of leaves."""
         return (vectors,)
 
     def forward(self, children: NodeState) -> NodeState:
-        """(n, 2, d) each, from n pairs of children -> (n, d) each, of their parents."""
+        """(n, 2, d) states of n pairs of children -> (n, d) states of their parents."""
         return (self.W(children[0].flatten(1)).tanh(),)
 
 
@@ -120,7 +120,7 @@ class TreeLSTM(nn.Module):
         return self._gated(i, o, u, torch.zeros_like(vectors))
 
     def forward(self, children: NodeState) -> NodeState:
-        """(n, 2, d) h and c from n pairs of children -> (n, d) h and c of their parents."""
+        """(n, 2, d) h and c of n pairs of children -> (n, d) h and c of their parents."""
         h, c = children
         i, o, u, *f = self.U(h.flatten(1)).chunk(5, 1)
         return self._gated(i, o, u, ((torch.stack(f, 1) + self.b[3]).sigmoid() * c).sum(1))
@@ -134,12 +134,12 @@ class TreeNetwork(nn.Module):
     """Vectors of words -> vectors of nodes -> (N, K) scores of labels.
 
     Args:
-        words: how many have vectors.
+        words: the number of words with vectors.
         labels: K.
         d: the size of all vectors.
-        cell: what composes.
-        dropout: the rate of words' vectors and of nodes' before their scores.
-        scale: words' vectors are drawn from -scale to scale.
+        cell: the composition function.
+        dropout: the rate for word vectors, and for nodes before their scores.
+        scale: word vectors are initialized uniformly in (-scale, scale).
     """
 
     def __init__(self, words: int, labels: int, d: int, cell: type[Recursive] | type[TreeLSTM], dropout: float,
@@ -152,7 +152,7 @@ class TreeNetwork(nn.Module):
         self.output = nn.Linear(d, labels)
 
     def forward(self, words: Tensor, forest: Forest) -> Tensor:
-        """Scores of each node, from the (L,) words at the leaves, from left to right, tree by tree."""
+        """Scores of each node, from the (L,) words at the leaves in text order."""
         state = self.cell.leaf(self.dropout(self.embedding(words[forest.leaves])))
         leaves = [len(level.order) - level.inner for level in forest.levels]
         of_leaves = zip(*(part.split(leaves) for part in state), strict=True)

@@ -9,18 +9,18 @@ from lmzoo.core.errors import UserError, shortened
 from lmzoo.labels.formats import LabelledText, Place, Sentence, whole_lines
 
 TOKEN = re.compile(r"(\([ \t]*[^ \t()]*)|([^ \t()]+)|(\))")
-"""A bracket with its label, a word, or the bracket that closes a node. A word may hold a no-break space."""
+"""A bracket with its label, a word, or a closing bracket. A word may contain no-break spaces."""
 
 LABEL = re.compile(r"\([ \t]*([^ \t()]+)")
 
 SENTIMENTS = ["0", "1", "2", "3", "4"]
-"""From very negative to very positive."""
+"""Very negative to very positive."""
 
 NEUTRAL = "2"
 
 
 def parsed(line: str) -> tuple[list[str], list[str], list[int]]:
-    """The words, labels and right children of a tree's line, see `Tree`; a ValueError that says what is wrong."""
+    """Parse a line into words, labels and right children, see `Tree`; raise a ValueError with the reason if invalid."""
     words: list[str] = []
     labels: list[str] = []
     right: list[int] = []
@@ -58,17 +58,17 @@ def parsed(line: str) -> tuple[list[str], list[str], list[int]]:
 
 @dataclass(frozen=True)
 class Tree(Sentence):
-    """A binary tree: labels in the order of opening brackets, and the number of each right child, 0 for a leaf."""
+    """A binary tree: labels in the order of opening brackets, and the index of each right child, 0 for a leaf."""
 
     right: list[int]
 
 
 class TreeText(LabelledText):
-    """A tree a line, each line as it stands."""
+    """One tree per line."""
 
     @classmethod
     def read(cls, path: Path) -> "TreeText":
-        """A file of trees; a UserError for a line that is no tree, and as `read_text` has it."""
+        """Read a file of trees; raise a UserError if a line is not a tree, and as `read_text` does."""
         lines = whole_lines(path)
         trees: list[Sentence] = []
         for number, line in enumerate(lines, 1):
@@ -85,10 +85,10 @@ class TreeText(LabelledText):
 
 
 def polarity_accuracy(sentences: Sequence[Sentence], probabilities: Sequence[Sequence[float]]) -> float | None:
-    """The share of roots that are on the right side, of those that are not neutral; None where all are.
+    """The fraction of non-neutral roots with the correct polarity; None if all are neutral.
 
     Args:
-        probabilities: of the labels 0 to 4 for each root. Positive is p(3) + p(4) > p(0) + p(1).
+        probabilities: of the labels 0 to 4 for each root; positive if p(3) + p(4) > p(0) + p(1).
     """
     right = [(p[3] + p[4] > p[0] + p[1]) == (tree.labels[0] > NEUTRAL)
              for tree, p in zip(sentences, probabilities, strict=True) if tree.labels[0] != NEUTRAL]  # fmt: skip
