@@ -1,1 +1,1 @@
-"""Reports of runs: tables that compare them, plots, cards, maps of word vectors, TensorBoard."""
+"""Reports of runs: comparison tables, plots, model cards, maps of word vectors, TensorBoard."""

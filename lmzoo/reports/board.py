@@ -1,4 +1,4 @@
-"""TensorBoard: the same tags in every run, so that all models share one chart."""
+"""TensorBoard logging, with the same tags for all runs, so that models share charts."""
 
 import json
 import textwrap
@@ -17,26 +17,26 @@ from torch.utils.tensorboard.summary import hparams
 from lmzoo.core.errors import printable
 
 IMAGE_PIXELS = 512
-"""About how many pixels the larger side of an image has at least."""
+"""The approximate minimum of the larger side of an image in pixels."""
 
 LABELLED = 128
-"""An image has labels where no side has more entries."""
+"""The maximum number of entries per side for an image with labels."""
 
 FONT_PIXELS, LABEL_SIGNS = 11, 14
-"""The height of a label's font, and the most signs of a label."""
+"""The height of the labels' font, and the maximum length of a label in characters."""
 
 LINE = 110
-"""How many signs a line of a text has at most."""
+"""The maximum length of a line of text in characters."""
 
 LAYOUT = {"all runs": {title: ["Multiline", [f"perplexity/{title}$"]] for title in ("valid", "train")}}
-"""The page CUSTOM SCALARS: charts of these tags, with a line for each run."""
+"""The page CUSTOM SCALARS: charts of these tags, with a line per run."""
 
 
 class Board:
-    """The event file of a run. ``step`` is everywhere the number of tokens seen.
+    """The event file of a run. ``step`` is always the number of tokens seen.
 
-    Nothing is written before the first point. An earlier process that was interrupted may have written points at that
-    step or later. That work is done again, so TensorBoard is told to drop those points.
+    It is created with the first point. An interrupted process may have written points at that step or later, which are
+    recomputed, so TensorBoard is told to purge them.
     """
 
     def __init__(self, folder: Path):
@@ -52,21 +52,21 @@ class Board:
         return self.writer
 
     def scalars(self, metrics: Mapping[str, float], step: int) -> None:
-        """Points of curves."""
+        """Add points to curves."""
         for tag, value in metrics.items():
             self._writer(step).add_scalar(tag, value, step)
 
     def text(self, tag: str, value: str, step: int) -> None:
-        """A text, shown as it is, but that lines are broken which TensorBoard would cut."""
+        """Add a text, unchanged except that long lines, which TensorBoard would cut, are wrapped."""
         wrapper = textwrap.TextWrapper(LINE, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
         lines = [part for line in value.split("\n") for part in wrapper.wrap(line) or [""]]
         self._writer(step).add_text(tag, textwrap.indent("\n".join(lines), "    "), step)
 
     def image(self, tag: str, matrix: Tensor, step: int, labels: Sequence[str] = ()) -> None:
-        """An (H, W) matrix with entries from 0 (black) to 1 (white), enlarged where it is small.
+        """Add an (H, W) matrix with entries from 0 (black) to 1 (white) as an image, enlarged if small.
 
         Args:
-            labels: of the rows of an (H, H) matrix, and of its columns.
+            labels: the labels of the rows, and of the columns, of an (H, H) matrix.
         """
         labels = labels if len(labels) <= LABELLED else ()
         larger = max(1, IMAGE_PIXELS // max(matrix.shape), FONT_PIXELS + 2 if labels else 0)
@@ -78,16 +78,16 @@ class Board:
         self._writer(step).add_image(tag, pixels, step, dataformats="HW")
 
     def hyperparameters(self, options: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """The run's row in the HPARAMS tab, written into the same event file.
+        """Add the run's row in the HPARAMS tab, in the same event file.
 
-        The summary of the experiment is not written. So TensorBoard makes one of all runs, in which the options that
-        differ come first, by their names; five of them are shown until a reader ticks more.
+        Without the experiment's summary, TensorBoard makes one of all runs, in which differing options come first by
+        name; five of them are shown until the user ticks more.
         """
         spelled = {k: json.dumps(v) if v is None or isinstance(v, bool) else v for k, v in options.items()}
         plain = {k: v if isinstance(v, int | float) else str(v) for k, v in spelled.items()}
         _, start, end = hparams(plain, {})
         for summary in (start, end):
-            self._writer(step + 1)._get_file_writer().add_summary(summary)  # the last check's point at step stays
+            self._writer(step + 1)._get_file_writer().add_summary(summary)  # keeps the point of the last validation
         self.scalars(metrics, step)
 
     def close(self) -> None:
@@ -100,13 +100,13 @@ class Board:
                 threading.excepthook = self.excepthook
 
     def _raised_later(self, error: threading.ExceptHookArgs) -> None:
-        """Keep TensorBoard's thread from printing that a disk is full: the next point or `close` raises it."""
+        """Suppress a full disk's error in TensorBoard's thread: the next point or `close` raises it."""
         if not isinstance(error.exc_value, OSError):
             self.excepthook(error)
 
 
 def _names(labels: Sequence[str], height: int, right: bool) -> Tensor:
-    """Labels -> (H · height, L) pixels, each label at the right or left end of a row."""
+    """Render labels as (H · height, L) pixels, right- or left-aligned."""
     font = ImageFont.load_default(FONT_PIXELS)
     texts = [printable(label)[:LABEL_SIGNS] for label in labels]
     width = round(max(font.getlength(text) for text in texts)) + 6

@@ -1,4 +1,4 @@
-"""The card of a run: Markdown about its data, figures and limits, with the header of Hugging Face's model cards."""
+"""Model cards in Markdown: data, figures and limits of a run, with the header of Hugging Face."""
 
 import json
 import shlex
@@ -26,7 +26,7 @@ LICENCES = {
     "chunk": _WSJ,
     "upos": "the English Web Treebank of Universal Dependencies, CC BY-SA 4.0",
 }
-"""Contents and licence of each named corpus, and of the default files of tasks."""
+"""Contents and licence of each public corpus, and of the default files of tasks."""
 
 FIGURES = {
     LANGUAGE_MODEL: "Perplexity is exp(−(1/N) Σ log p) over all N tokens of a split: every word, and an `<eos>` for "
@@ -91,11 +91,11 @@ It takes lmzoo {version} or later, and a folder {folder} with `{files}`.
 
 
 def card(run: Run) -> str:
-    """The card of a finished run: its data, the options unlike the defaults, its figures, its limits, how to load it.
+    """The model card of a finished run: data, options unlike the defaults, figures, limits, how to load it.
 
-    Everything in it is from the files of the run. It chooses no licence for the model.
+    Everything in it is from the files of the run. No licence is chosen for the model.
 
-    Raises: UserError for a run that is not finished, or one whose files are damaged.
+    Raises: UserError if the run is not finished, or its files are damaged.
     """
     results = run.results()
     if results is None:
@@ -138,7 +138,7 @@ def card(run: Run) -> str:
 
 
 def _language_model(results: Mapping[str, Any]) -> list[str]:
-    """How perplexity was measured."""
+    """The conditions of the measurement of perplexity."""
     context = {"stream": "The model remembers what comes before, across lines as well.",
                "sentence": "Each line is scored by itself."}.get(results.get("context", ""))  # fmt: skip
     checks = len(results.get("checks") or ())
@@ -147,5 +147,5 @@ def _language_model(results: Mapping[str, Any]) -> list[str]:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of code in Markdown; empty without rows."""
+    """A Markdown table with cells of code; empty without rows."""
     return "\n".join(markdown_table([header, *(list(map(code_span, row)) for row in rows)])) if rows else ""

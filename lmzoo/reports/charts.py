@@ -1,4 +1,4 @@
-"""What all charts share: one style, readable ticks, legends."""
+"""The common base of all charts: style, ticks, legends."""
 
 import importlib
 import io
@@ -19,18 +19,18 @@ TIMES = {
     0.001: "1 ms", 0.01: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h",
     36_000: "10 h", 360_000: "100 h",
 }  # fmt: skip
-"""Ticks of an axis of seconds."""
+"""Ticks of a time axis, in seconds."""
 
 
 @contextmanager
 def charts(what: str, changes: Mapping[str, Any] | None = None) -> Iterator[Any]:
-    """Matplotlib's pyplot in the style of all charts; the figures drawn are closed at the end.
+    """Matplotlib's pyplot in the style of all charts; figures are closed at the end.
 
     Args:
-        what: needs it, for the message.
-        changes: of the style, by Matplotlib's names.
+        what: what needs Matplotlib, for the message.
+        changes: changes of the style, by Matplotlib's names.
 
-    Raises: UserError where Matplotlib is missing.
+    Raises: UserError if Matplotlib is missing.
     """
     import_optional("matplotlib", what, "matplotlib").use("agg")
     pyplot = importlib.import_module("matplotlib.pyplot")
@@ -44,9 +44,9 @@ def charts(what: str, changes: Mapping[str, Any] | None = None) -> Iterator[Any]
 
 
 def picture_format(file: Path) -> str:
-    """The format that the ending of a file names, PNG where it has none.
+    """The image format of a file suffix, PNG without one.
 
-    Raises: UserError for one that Matplotlib does not know, and where Matplotlib is missing.
+    Raises: UserError if Matplotlib does not support it, or is missing.
     """
     form = file.suffix.removeprefix(".").lower() or "png"
     import_optional("matplotlib", str(file), "matplotlib")
@@ -57,10 +57,10 @@ def picture_format(file: Path) -> str:
 
 
 def rendered(figure: Any, file: Path, about: str | None = None) -> bytes:
-    """The picture in its `picture_format`; the same bytes each time.
+    """Render a figure in its `picture_format`; the bytes are reproducible.
 
     Args:
-        about: what an SVG says of itself.
+        about: the description in an SVG.
     """
     stream, form = io.BytesIO(), picture_format(file)
     metadata = {"svg": {"Date": None, "Description": about}, "pdf": {"CreationDate": None}}.get(form)
@@ -69,18 +69,18 @@ def rendered(figure: Any, file: Path, about: str | None = None) -> bytes:
 
 
 def legend(axes: Any, *handles: Any, **options: Any) -> None:
-    """Add a legend whose names are in lines of 36 letters and may have dollar signs, in which Matplotlib sees formulas.
+    """Add a legend with lines wrapped at 36 characters, and dollar signs not taken for formulas.
 
     Args:
-        handles: what has names, in their order; without them all that has a label.
-        options: as Matplotlib takes them.
+        handles: the artists to list, in order; if empty, all with a label.
+        options: arguments of Matplotlib.
     """
     for text in axes.legend(**({"handles": handles} if handles else {}), **options).get_texts():
         text.set(text=textwrap.fill(printable(text.get_text()), 36, break_on_hyphens=False), parse_math=False)
 
 
 def format_tick(value: float) -> str:
-    """A number beside a tick: 0.05, 80, 2,000, 50k, 3M."""
+    """Format a number for a tick: 0.05, 80, 2,000, 50k, 3M."""
     for least, size, sign in ((1e9, 1e9, "bn"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if value >= least:
             return f"{value / size:g}{sign}"
@@ -88,12 +88,12 @@ def format_tick(value: float) -> str:
 
 
 def logarithmic(axes: Any, which: str, times: bool = False) -> None:
-    """Make the axis x or y logarithmic, with a number at each tick.
+    """Make the x or y axis logarithmic, with a number at each tick.
 
-    Call it when all is drawn: the ticks are those of the limits.
+    Call it after drawing, as the ticks depend on the limits.
 
     Args:
-        times: whether the axis is of seconds, and its ticks at 1 s, 1 min, 1 h and between.
+        times: whether the axis is in seconds, with ticks at 1 s, 1 min, 1 h and between.
     """
     ticker = importlib.import_module("matplotlib.ticker")
     axis = getattr(axes, f"{which}axis")
@@ -114,7 +114,7 @@ def logarithmic(axes: Any, which: str, times: bool = False) -> None:
 
 
 def heat_map(axes: Any, matrix: np.ndarray, names: Sequence[str], colours: str, most: float, **bar: Any) -> Any:
-    """Draw an (n, n) matrix whose rows and columns have names, in colours up to ``most``; returns the bar of these."""
+    """Draw an (n, n) matrix with names of rows and columns, in colours up to ``most``. Returns: the colour bar."""
     norm = importlib.import_module("matplotlib.colors").PowerNorm(0.5, 0, most)
     image = axes.imshow(matrix, cmap=colours, norm=norm)
     for axis in (axes.xaxis, axes.yaxis):

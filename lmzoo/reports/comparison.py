@@ -1,4 +1,4 @@
-"""Runs side by side: what differs in their options, and their figures."""
+"""Comparison of runs: differing options, and figures."""
 
 import itertools
 import json
@@ -20,24 +20,24 @@ from lmzoo.runs.listing import TABLE, note
 from lmzoo.runs.results import finite, perplexities
 
 MOST_OPTIONS = 8
-"""The most options that a table for the eye has."""
+"""The maximum number of options in a table for reading."""
 
 _BITS = {"valid_bits": "valid", "test_bits": "test"}
-"""Bits per character, where a text is characters."""
+"""Bits per character, for texts of characters."""
 
 _PER_WORD = {"valid_per_word": "valid", "test_per_word": "test"}
-"""Perplexity by the words that white space parts, where a text is characters or pieces of words."""
+"""Perplexity per word separated by white space, for texts of characters or subwords."""
 
 FIGURES = (
     "train", "valid", "test", *_BITS, *_PER_WORD, "parameters", "best_epoch", "seconds", "tokens_per_second", "device",
 )  # fmt: skip
-"""The columns of a table, in their order."""
+"""The columns of a table, in order."""
 
 _MEASURED = ("train", "valid", "test")
-"""Perplexities; of labels, the measure of the task in %."""
+"""Perplexities; for labels, the measure of the task in %."""
 
 _REPEATED = ("seed", "task.fold", "task.valid_fold")
-"""Runs that differ in these alone are repetitions of one experiment."""
+"""Runs that differ only in these options are repetitions of an experiment."""
 
 _HEADINGS = {
     "valid_bits": "valid bits/character", "test_bits": "test bits/character",
@@ -51,7 +51,7 @@ _NOTES = {
     "valid_per_word": "per word: of subwords, perplexity under one segmentation of each word; "
     "under all together it is lower",
 }
-"""What is said below tables that have a figure."""
+"""Notes below tables with these figures."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,11 @@ class Entry:
     """A finished run.
 
     Attributes:
-        options: its configuration, flattened, without what results do not depend on.
-        text: what two runs must share to be compared: the texts of valid and test and how much of them was read, the
-            vocabulary, the context; of labels the texts, or the one that folds part, what is labelled, and the measure.
+        options: its flattened configuration, without options that do not affect results.
+        text: the key that comparable runs share: the texts of valid and test, how much of them was read, vocabulary and
+            context; for labels the texts, or the folded one, the unit of labels, and the measure.
         words: the size of the vocabulary.
-        learnt_from: what repetitions must share beside their options: the text of train, what the run was made from,
-            and the precision.
+        learnt_from: the key that repetitions share besides options: the text of train, sources, and precision.
     """
 
     folder: Path
@@ -81,12 +80,12 @@ class Entry:
 
     @property
     def source(self) -> tuple[str, str | None]:
-        """The corpus, or the task, and the context, which labels do not have."""
+        """The corpus or task, and the context, None for labels."""
         return self.results[self.kind.text], self.results.get("context")
 
     @classmethod
     def of(cls, run: Run) -> "Entry | None":
-        """None for a run that is not finished; a UserError for one whose files are damaged."""
+        """The entry of a run, None if it is unfinished; raise a UserError if its files are damaged."""
         config, results = run.config(), run.results()
         if config.kind is WORD_VECTORS:
             raise UserError("word vectors", "lmzoo probe compares them")
@@ -106,11 +105,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """Runs that are alike, or alike but for their seeds: a line of a table.
+    """A line of a table: a run, or runs that are repetitions.
 
     Attributes:
-        figures: by `FIGURES`; means over the runs, None where a run does not have it.
-        spread: standard deviations of the perplexities, where there are several runs.
+        figures: means over the runs by `FIGURES`, None if a run has no such figure.
+        spread: standard deviations of the perplexities of several runs.
     """
 
     entries: Sequence[Entry]
@@ -119,7 +118,7 @@ class Row:
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> "Row":
-        """Mean and standard deviation (of a sample, n - 1) of the figures of some runs."""
+        """Compute mean and sample standard deviation (n - 1) of the figures of runs."""
         columns = {name: [_figure(entry, name) for entry in entries] for name in FIGURES}
         figures = {name: _mean(values) for name, values in columns.items()}
         measured = {name: columns[name] for name in _MEASURED if len(entries) > 1 and None not in columns[name]}
@@ -129,11 +128,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that can be compared, the best first.
+    """Comparable runs, the best first.
 
     Attributes:
-        options: the keys of the options that a table shows, the model or labeller and those that differ among these
-            runs, and their short names.
+        options: the keys of options shown in a table, the learner and those that differ among runs, with short names.
     """
 
     title: str
@@ -142,12 +140,12 @@ class Group:
 
     @property
     def kind(self) -> Kind:
-        """That of all its runs."""
+        """The kind of all runs."""
         return self.rows[0].entries[0].kind
 
 
 def collect(folders: Iterable[Path]) -> tuple[list[Entry], dict[Path, str]]:
-    """The finished runs among some folders; of every other folder, why it is not among them."""
+    """The finished runs in folders; for every other folder, the reason why it is excluded."""
     entries, others = [], {}
     for folder in folders:
         try:
@@ -161,10 +159,10 @@ def collect(folders: Iterable[Path]) -> tuple[list[Entry], dict[Path, str]]:
 
 
 def groups(entries: Sequence[Entry], seeds: bool = False) -> list[Group]:
-    """Runs in tables, one for each text and context, the best on valid first.
+    """Group runs into tables by text and context, the best on valid first.
 
     Args:
-        seeds: whether runs that differ in their seed alone have a row each.
+        seeds: whether to show repetitions in separate rows.
     """
     texts: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
@@ -188,7 +186,7 @@ def _title(members: Sequence[Entry]) -> str:
 
 
 def _alike(members: Sequence[Entry]) -> list[list[Entry]]:
-    """Runs that differ in their seed or fold alone, together. A second run of one is not counted with the first."""
+    """Group repetitions. A second run of the same configuration and seed is not grouped with the first."""
     alike: dict[str, list[Entry]] = defaultdict(list)
     times: Counter[str] = Counter()
     for entry in members:
@@ -201,7 +199,7 @@ def _alike(members: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def _shown_options(members: Sequence[Entry], seeds: bool) -> dict[str, str]:
-    """The learner, then the options with several values among runs that have them: the most common options first."""
+    """The learner and the options that differ among runs, the most common options first."""
     values: dict[str, list[str]] = defaultdict(list)
     for entry in members:
         for key, value in entry.options.items():
@@ -237,12 +235,12 @@ def _mean(values: Sequence[Any]) -> Any:
 
 
 def number(tables: Sequence[Group]) -> str | None:
-    """Let commands take the numbers that the rows have in `as_text`. Returns: a warning where that fails."""
+    """Number the rows as in `as_text`, for use in commands. Returns: a warning if that fails."""
     return note(TABLE, [row.entries[0].folder for group in tables for row in group.rows])
 
 
 def as_text(tables: Sequence[Group], markdown: bool = False) -> str:
-    """Tables for the terminal, with the numbers of the rows, or in Markdown."""
+    """Format tables as text, with row numbers, or as Markdown."""
     rows = [row for group in tables for row in group.rows]
     notes = [note for name, note in _NOTES.items() if any(row.figures[name] is not None for row in rows)]
     begins = itertools.accumulate((len(group.rows) for group in tables), initial=1)
@@ -274,7 +272,7 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
 
 
 def _values(row: Row, key: str) -> str:
-    """The value of an option; several ones where the runs of the row differ in it, as in the seed."""
+    """The value of an option, or several if the runs of a row differ in it."""
     return " ".join(dict.fromkeys(plain(entry.options.get(key, "")) for entry in row.entries))
 
 
@@ -295,7 +293,7 @@ def _runs(row: Row) -> str:
 
 
 def as_csv(tables: Sequence[Group]) -> bytes:
-    """All tables as one, with all options."""
+    """Format all tables as one CSV file, with all options."""
     rows = [row for group in tables for row in group.rows]
     options = dict.fromkeys(key for row in rows for key in row.entries[0].options)
     spread = [f"{name}_sd" for name in _MEASURED]
@@ -311,7 +309,7 @@ def as_csv(tables: Sequence[Group]) -> bytes:
 
 
 def as_json(tables: Sequence[Group], others: Mapping[Path, str]) -> bytes:
-    """All rows with all options, and the folders that are not among them."""
+    """Format all rows with all options, and the excluded folders."""
     rows = [
         {
             **dict(zip(("corpus", "context"), row.entries[0].source, strict=True)),

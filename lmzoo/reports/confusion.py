@@ -1,4 +1,4 @@
-"""A picture of the labels that a model takes for each other."""
+"""Confusion matrices of labels as pictures."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from lmzoo.core.errors import printable, shortened
 from lmzoo.reports.charts import charts, heat_map, rendered
 
 SHOWN = 20
-"""How many labels the picture shows, the most frequent ones."""
+"""The number of labels in the picture, the most frequent ones."""
 
 LEAST = 0.5
-"""From so many % a share is written."""
+"""The smallest percentage that is written."""
 
 
 def shares(right: Sequence[str], predicted: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """The most frequent of the right labels, and how many % of each (a row) are predicted as each (a column)."""
+    """The most frequent correct labels, and the percentage of each (row) predicted as each (column)."""
     counts = Counter(right)
     labels = [label for label, _ in counts.most_common(SHOWN)]
     pairs = Counter(zip(right, predicted, strict=True))
@@ -25,7 +25,7 @@ def shares(right: Sequence[str], predicted: Sequence[str]) -> tuple[list[str], n
 
 
 def picture_of_confusion(labels: Sequence[str], percent: np.ndarray, title: str, file: Path) -> bytes:
-    """What is right in grey numbers; the colour of an error is its share of the row."""
+    """Draw a confusion matrix: correct predictions as grey numbers, errors coloured by their share of the row."""
     with charts("--plot") as pyplot:
         across = 1.6 + 0.34 * max(len(labels), 8)
         figure, axes = pyplot.subplots(figsize=(across + 0.9, across))

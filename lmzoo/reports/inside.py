@@ -1,4 +1,4 @@
-"""Pictures of what is inside a hidden Markov model or a linear dynamical system."""
+"""Pictures of hidden Markov models and linear dynamical systems."""
 
 import math
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ from lmzoo.models.lds.lds import LinearDynamicalSystem
 from lmzoo.reports.charts import charts, format_tick, heat_map, logarithmic, rendered
 
 SHOWN = 24
-"""How many clusters or states the picture of transitions has."""
+"""The number of clusters or states in the picture of transitions."""
 
 
 @torch.no_grad()
 def transitions(
     model: HiddenMarkovModel, vocabulary: Vocabulary, frequency: Tensor, visits: Tensor
 ) -> tuple[list[str], Tensor]:
-    """The names of the clusters that a text visits most, and (n, n) p(c′ | c); of states where there are no clusters.
+    """The names of the most visited clusters, or states without clusters, and their (n, n) p(c′ | c).
 
     Args:
-        frequency: (V,) of each word in the training text.
+        frequency: (V,) occurrences of each word in the training text.
         visits: (Z,) expected visits of each state.
     """
     if isinstance(model, BlockHMM):
@@ -41,17 +41,17 @@ def transitions(
 
 
 def _name(weights: Tensor, vocabulary: Vocabulary) -> str:
-    """The likeliest word, or the first two where it has less than nine tenths."""
+    """The likeliest word, or the first two if it has less than nine tenths of the weight."""
     first, *others = (vocabulary.words[word] for word in weights.topk(min(2, len(weights))).indices.tolist())
     return printable(first if not others or weights.max() >= 0.9 * weights.sum() else f"{first} {others[0]} …")
 
 
 def picture_of_states(names: Sequence[str], matrix: Tensor, visits: Tensor, text: str, file: Path) -> bytes:
-    """p(next | this) between what a text visits most, and how often it visits each state.
+    """Draw p(next | this) of the most visited clusters or states, and the visits of each state.
 
     Args:
-        names, matrix: as `transitions` gives them.
-        text: which the visits are of.
+        names, matrix: as returned by `transitions`.
+        text: the text that is visited.
     """
     with charts("--plot") as pyplot:
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(10.5, 5.2), width_ratios=(1.25, 1))
@@ -74,16 +74,16 @@ def picture_of_states(names: Sequence[str], matrix: Tensor, visits: Tensor, text
 
 @torch.no_grad()
 def half_lives(model: LinearDynamicalSystem) -> Tensor:
-    """(h,) after how many words half of a state along each eigenvector of A is forgotten, the slowest first.
+    """(h,) number of words until a state along each eigenvector of A has decayed by half, the slowest first.
 
-    An eigenvalue λ keeps |λ|ⁿ after n words, so this is log ½ / log |λ|.
+    An eigenvalue λ decays to |λ|ⁿ after n words, so this is log ½ / log |λ|.
     """
     kept = torch.linalg.eigvals(model.A.double().cpu()).abs()
     return (math.log(0.5) / kept.clamp(1e-12, 1 - 1e-12).log()).sort(descending=True).values
 
 
 def picture_of_dynamics(model: LinearDynamicalSystem, file: Path) -> bytes:
-    """The eigenvalues of a system's transition matrix A, and what these say of its memory: see `half_lives`."""
+    """Draw the eigenvalues of a system's transition matrix A, and the memory they imply: see `half_lives`."""
     eigenvalues, lives = torch.linalg.eigvals(model.A.double().cpu()), half_lives(model)
     with charts("--plot") as pyplot:
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3.8), width_ratios=(1, 1.15))

@@ -1,4 +1,4 @@
-"""Word vectors on a plane: a picture, an SVG that shows words on hover, and TensorBoard's projector."""
+"""Maps of word vectors: a picture, an SVG with words on hover, and TensorBoard's projector."""
 
 import colorsys
 import contextlib
@@ -23,26 +23,26 @@ from lmzoo.words.vectors.formats import VECTORS
 from lmzoo.words.vectors.word_vectors import WordVectors, unit
 
 LETTER, LINE = 0.0055, 0.011
-"""Width of a letter and height of a line of the picture's names."""
+"""The width of a letter and the height of a line in the picture, in units of the map."""
 
 NAMING = 3
-"""So many of its commonest words name a cluster."""
+"""The number of frequent words that name a cluster."""
 
 PROJECTED = ("projector_config.pbtxt", "00000/words/tensors.tsv", "00000/words/metadata.tsv")
-"""The files that `projector` writes, which TensorBoard opens as they are."""
+"""The files of `projector`, which TensorBoard opens directly."""
 
 SIZE = 1000
-"""Pixels of the page's map on each side."""
+"""The size of the page's map in pixels."""
 
 
 @dataclass(frozen=True)
 class Map:
-    """Words on a plane.
+    """Words in the plane.
 
-    Attributes:
+    words: N words, the most frequent first.
         words: N, the most frequent first.
-        places: (N, 2), from 0 to 1.
-        counts: of each word in the text.
+        places: (N, 2) coordinates from 0 to 1.
+        counts: occurrences of each word in the text.
         clusters: the Brown cluster of each word.
     """
 
@@ -53,9 +53,9 @@ class Map:
     clusters: Sequence[int]
 
     def png(self) -> bytes:
-        """A picture: a point for each word, names where there is room, and what each colour means.
+        """Render a picture: a point for each word, names where there is room, and a legend of colours.
 
-        Raises: UserError where matplotlib is missing.
+        Raises: UserError if Matplotlib is missing.
         """
         with charts("lmzoo map") as pyplot:
             figure, axes = pyplot.subplots(figsize=(11.2, 9.4))
@@ -75,18 +75,18 @@ class Map:
             return rendered(figure, Path("map.png"))
 
     def members(self) -> dict[int, list[int]]:
-        """The words of each cluster, the most frequent first; the clusters in the order of their numbers."""
+        """The indices of the words of each cluster, the most frequent first, by cluster number."""
         found: dict[int, list[int]] = defaultdict(list)
         for row, cluster in enumerate(self.clusters):
             found[cluster].append(row)
         return dict(sorted(found.items()))
 
     def hue(self, cluster: int) -> float:
-        """The colour of a cluster, in degrees on the circle of colours."""
+        """The hue of a cluster in degrees."""
         return cluster * 360 / (max(self.clusters) + 1)
 
     def named(self) -> list[int]:
-        """The words whose names have room: the most frequent first, each clear of those before it."""
+        """The words whose names fit without overlap, in order of frequency."""
         width = LETTER * np.array([len(printable(word)) for word in self.words])
         found: list[int] = []
         for row, (x, y) in enumerate(self.places):
@@ -96,10 +96,10 @@ class Map:
         return found
 
     def svg(self, marked: Sequence[str] = ()) -> str:
-        """The points and, where there is room, their names; points tell word, count and cluster on hover.
+        """Render points, and names where there is room; hovering shows word, count and cluster.
 
         Args:
-            marked: words of the class ``marked``, drawn last, the first on top; all have their names.
+            marked: words with the class ``marked``, drawn last, the first on top; all of them are named.
         """
         most = max(self.counts)
         named, points, names = {*self.named()}, [], []
@@ -119,9 +119,9 @@ class Map:
 
 
 def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
-    """(N, d) vectors -> (N, 2) places from 0 to 1 (van der Maaten & Hinton, JMLR 2008), by cosine.
+    """(N, d) vectors -> (N, 2) coordinates from 0 to 1 by cosine (van der Maaten & Hinton, JMLR 2008).
 
-    Raises: UserError where scikit-learn is missing, for too few words for the perplexity, and for a single dimension.
+    Raises: UserError if scikit-learn is missing, the perplexity too large, or the vectors one-dimensional.
     """
     if matrix.shape[1] < 2:
         raise UserError("the vectors have a single dimension, and a map has two", "learn vectors of more dimensions")
@@ -136,9 +136,9 @@ def tsne(matrix: Tensor, perplexity: float, seed: int) -> np.ndarray:
 def of_run(
     run: Run, corpus: Corpus, vectors: WordVectors, words: int, clusters: int, perplexity: float, seed: int
 ) -> Map:
-    """The map of the commonest words of a run of ``lmzoo vectors``, by `tsne`, in the colours of Brown clusters.
+    """The map of the most frequent words of a run of ``lmzoo vectors``, by `tsne`, coloured by Brown cluster.
 
-    Raises: UserError as `tsne` does, and for a vector of a word that the run's corpus does not have.
+    Raises: UserError as `tsne` does, and if a word with a vector is not in the run's corpus.
     """
     shown = vectors.words[:words]
     if absent := [word for word in shown if word not in corpus.vocabulary.index]:
@@ -152,8 +152,8 @@ def of_run(
 
 
 def projector(folder: Path, matrix: Tensor, drawn: Map) -> None:
-    """Write what TensorBoard's projector shows: the vectors, and of each its word, frequency and Brown cluster."""
+    """Write files for TensorBoard's projector: vectors with word, frequency and Brown cluster."""
     columns = zip(drawn.words, drawn.counts, drawn.clusters, strict=True)
     rows = [[printable(word), str(n), str(c)] for word, n, c in columns]
-    with SummaryWriter(str(folder)) as writer, contextlib.redirect_stdout(None):  # where it warns of an earlier map
+    with SummaryWriter(str(folder)) as writer, contextlib.redirect_stdout(None):  # a warning of an earlier map
         writer.add_embedding(matrix, rows, tag="words", metadata_header=["word", "frequency", "Brown cluster"])

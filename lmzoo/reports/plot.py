@@ -1,4 +1,4 @@
-"""A picture of runs: their perplexity as they learn, by the time they took, and by their size."""
+"""Pictures of runs: perplexity by epoch, by training time, and by size."""
 
 import json
 import math
@@ -14,22 +14,22 @@ from lmzoo.reports.comparison import Group, Row
 from lmzoo.runs.kinds import LABELS
 
 NAMED = 12
-"""How many of the best runs have a colour and a name in the legend; the others are grey."""
+"""The number of best runs with a colour and a name in the legend; others are grey."""
 
 TIME = "time of training"
-"""The axis of seconds."""
+"""The label of the time axis."""
 
 GREY = "#b5b5b5"
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is drawn of a run, or of runs that differ in their seed alone.
+    """The plotted data of a run, or of repetitions.
 
     Attributes:
-        perplexity: of its best weights.
-        seconds: of training, and ``parameters``, where they are known.
-        curves: of each run (epoch, seconds, perplexity) at each check; empty for a model that takes no steps.
+        perplexity: the perplexity of the best weights.
+        seconds, parameters: training time and size, if known.
+        curves: (epoch, seconds, perplexity) at each validation of each run; empty without gradient descent.
     """
 
     name: str
@@ -40,14 +40,14 @@ class Drawn:
 
 
 def picture(tables: Sequence[Group], file: Path) -> bytes:
-    """Valid perplexity as runs learn, by seconds of training and by parameters: a row of panels for each text.
+    """Draw valid perplexity by epoch, by training time and by parameters: a row of panels per text.
 
-    A model that takes no steps has no curve.
+    A model that is not trained by gradient descent has no curve.
 
     Args:
-        file: its ending is the format.
+        file: the output; its suffix determines the format.
 
-    Raises: UserError where no run has a perplexity, as runs of labels have none.
+    Raises: UserError if no run has a perplexity, as is the case for labels.
     """
     drawn = {group.title: _drawn(group) for group in tables if group.kind is not LABELS}
     drawn = {title: runs for title, runs in drawn.items() if runs}
@@ -72,7 +72,7 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
 
 
 def as_learnt(panel: Any, runs: Sequence[Drawn], colours: Sequence[Any]) -> None:
-    """The perplexity of runs by epochs, and a line across for each that takes no steps."""
+    """Plot the perplexity of runs by epoch, with a horizontal line for each without gradient descent."""
     last = max((check[0] for run in runs for curve in run.curves for check in curve), default=1)
     for run, colour in reversed(list(zip(runs, colours, strict=True))):
         for curve in run.curves:
@@ -89,7 +89,7 @@ def as_learnt(panel: Any, runs: Sequence[Drawn], colours: Sequence[Any]) -> None
 def against(
     panel: Any, runs: Sequence[Drawn], colours: Sequence[Any], what: str, value: Callable[[Drawn], float | None]
 ) -> None:
-    """The perplexity of runs by what they cost, and a line along the best for each cost."""
+    """Plot the perplexity of runs by cost, with a line along the best at each cost."""
     known = [(cost, run, colour) for run, colour in zip(runs, colours, strict=True) if (cost := value(run))]
     panel.set_xlabel(what)
     if not known:
@@ -107,7 +107,7 @@ def against(
 
 
 def _drawn(group: Group) -> list[Drawn]:
-    """The rows of a group that have a perplexity, the best first."""
+    """The rows of a group with a perplexity, the best first."""
     names = _names(group)
     return [
         Drawn(
@@ -121,7 +121,7 @@ def _drawn(group: Group) -> list[Drawn]:
 
 
 def _names(group: Group) -> list[str]:
-    """What tells each row from the others of its model: the options that differ among them."""
+    """Name each row by its model, and the options that differ among the model's rows."""
     values: dict[tuple[str, str], set[str]] = defaultdict(set)
     learner = f"{group.kind.learner}.name"
     for row in group.rows:
@@ -147,7 +147,7 @@ def _colours(pyplot: Any, runs: Sequence[Drawn]) -> list[Any]:
 
 
 def _limits(runs: Sequence[Drawn]) -> tuple[float, float]:
-    """From below the best run to above the worst; the first checks of a curve may be higher."""
+    """From below the best run to above the worst; the first validations of a curve may be higher."""
     ends = [run.perplexity for run in runs]
     checks = [check[2] for run in runs for curve in run.curves for check in curve]
     return min(ends) / 1.06, min(max([*ends, *checks]) * 1.06, max(ends) * 1.7)

@@ -1,9 +1,9 @@
-"""How well the surprisal of words predicts how long people read them.
+"""Reading times, and how well the surprisal of words predicts them.
 
-A word takes longer to read the less it was expected: Hale (2001), "A probabilistic Earley parser as a psycholinguistic
-model"; Smith & Levy (2013), "The effect of word predictability on reading time is logarithmic". What a language model
-is worth as a model of readers is the gain in log-likelihood of their times: Goodkind & Bicknell (2018), "Predictive
-power of word surprisal for reading times is a linear function of language model quality".
+Reading time grows with surprisal: Hale (2001), "A probabilistic Earley parser as a psycholinguistic model"; Smith &
+Levy (2013), "The effect of word predictability on reading time is logarithmic". The quality of a language model as a
+model of readers is its gain in log-likelihood of their times: Goodkind & Bicknell (2018), "Predictive power of word
+surprisal for reading times is a linear function of language model quality".
 """
 
 import contextlib
@@ -31,12 +31,12 @@ from lmzoo.protocol.prediction import at_each_token
 from lmzoo.reports.charts import charts, legend, logarithmic, rendered
 
 SPILLOVER = 2
-"""So many words before a word still slow its reader down."""
+"""The number of preceding words that affect the reading time of a word."""
 
 FOLDS = 10
 
 DRAWS = 2000
-"""Samples of the bootstrap."""
+"""The number of bootstrap samples."""
 
 SPACE = NAMES[" "]
 
@@ -47,14 +47,14 @@ Tokenize = Callable[[str], str]
 
 
 class Times(NamedTuple):
-    """Words in the order of reading.
+    """Words in reading order.
 
     Attributes:
-        words: n words as they were shown.
-        stories: (n,) the number of each word's text, from 0, rising.
-        sentences: (n,) the number of its sentence, likewise.
-        times: (n,) in the unit of the table, such as ms; NaN where none was measured.
-        ids: n pairs of what the table calls the word's text and its place there.
+        words: the n words as displayed.
+        stories: (n,) index of each word's text, from 0, ascending.
+        sentences: (n,) index of its sentence, likewise.
+        times: (n,) in the unit of the table, such as ms; NaN if missing.
+        ids: n pairs of the word's text and position, as in the table.
     """
 
     words: list[str]
@@ -65,15 +65,14 @@ class Times(NamedTuple):
 
 
 def read_times(file: Path, *, word: str, time: str, story: str, place: str, sentence: str | None = None) -> Times:
-    """Reading times from a table with a header, whose columns are parted by tabs, or by commas in a ``.csv``.
+    """Read times from a table with a header and columns separated by tabs, or by commas in a ``.csv``.
 
     Args:
-        word, time, story, place, sentence: names of columns: the word; its reading time, empty or NA where there is
-            none; the text that it is from; its place there; its sentence. Without the last, a sentence ends with a word
-            that ends with a full stop, a question mark or an exclamation mark.
+        word, time, story, place, sentence: names of columns: the word; its reading time, empty or NA if missing; its
+            text; its position there; its sentence. Without the last, a sentence ends with a word that ends with a full
+            stop, a question mark or an exclamation mark.
 
-    Raises: UserError naming a column that is not there, or the line of a value that is no number, or whose quotes do
-        not close.
+    Raises: UserError with the name of a missing column, or the line of an invalid number or an unclosed quote.
     """
     header, *rows = _rows(file)
     if not rows:
@@ -109,9 +108,9 @@ def read_times(file: Path, *, word: str, time: str, story: str, place: str, sent
 
 
 def doubts(times: Times) -> Iterator[str]:
-    """What a table does not show: words that lie between others of a text and are left out, and words not read."""
+    """Warn of gaps in a table: omitted words within a text, and times that are not positive."""
     steps = np.diff([float(place) for _, place in times.ids])
-    steps[np.diff(times.stories) > 0] = 0  # from one text to the next
+    steps[np.diff(times.stories) > 0] = 0  # between texts
     larger = np.flatnonzero(steps > min(steps[steps > 0], default=0))
     if larger.size:
         text, place = times.ids[larger[0]]
@@ -122,12 +121,12 @@ def doubts(times: Times) -> Iterator[str]:
 
 
 def _by_size(name: str) -> tuple[float, str]:
-    """A key to sort names by: numbers by their size, then the others."""
+    """A sort key for names: numbers by value, then other names."""
     return (float(name) if NUMBER.fullmatch(name) else math.inf), name
 
 
 def _rows(file: Path) -> list[list[str]]:
-    """The cells of each line. A cell may be in quotes, as a word with a comma is; it ends on its line."""
+    """The cells of each line. A cell may be quoted, as a word with a comma is, but not across lines."""
     rows, delimiter = [], "," if text_ending(file) == ".csv" else "\t"
     for number, line in enumerate(read_lines(file), 1):
         try:
@@ -139,7 +138,7 @@ def _rows(file: Path) -> list[list[str]]:
 
 
 def _numbers(values: Sequence[str], column: str, file: Path, missing: Sequence[str] = ()) -> np.ndarray:
-    """(n,) the numbers of a column; NaN for what stands for none."""
+    """(n,) numbers of a column; NaN for missing values."""
     numbers = np.full(len(values), np.nan)
     for i, value in enumerate(values):
         if value not in missing:
@@ -151,11 +150,11 @@ def _numbers(values: Sequence[str], column: str, file: Path, missing: Sequence[s
 
 
 class Surprisal(NamedTuple):
-    """What a model expects of each of n words.
+    """The surprisal of n words under a model.
 
     Attributes:
         bits: (n,) -log2 p of the word given those before it.
-        known: (n,) whether the model knows all that it reads in place of the word, and reads something.
+        known: (n,) whether all tokens of the word, at least one, are known to the model.
     """
 
     bits: np.ndarray
@@ -165,21 +164,21 @@ class Surprisal(NamedTuple):
 def surprisal(
     model: LanguageModel, vocabulary: Vocabulary, times: Times, context: Context, tokenize: Tokenize | None = None
 ) -> Surprisal:
-    """The surprisal of words as they were shown; each text by itself.
+    """The surprisal of words as displayed, with each text read separately.
 
-    A word that the model reads as several tokens (*country* and *,*) has the sum of theirs. A model of characters or
-    of pieces of words is asked for whole words, as a word is over only where a space, the first piece of another or the
-    end of the line follows: Pimentel & Meister (2024), "How to compute the probability of a word". With w_k the tokens
-    of word k, a space before them where they are characters,
+    For a word of several tokens (*country* and *,*) it is their sum. With a model of characters or subwords, the word
+    must also end, before a space, the first piece of another word or the end of the line: Pimentel & Meister (2024),
+    "How to compute the probability of a word". With w_k the tokens
+    of word k, including a preceding space for characters,
 
         p(w_k | w_<k) = p(w_k | …) p(over | … w_k) / p(over | …),
 
-    where the divisor is 1 for the first of characters, which no space comes before.
+    where the divisor is 1 for the first word of characters, which no space precedes.
 
     Args:
-        tokenize: cuts a word into those of the vocabulary; None: nothing but the run's own form.
+        tokenize: splits a word into words of the vocabulary; None: only the run's own text processing.
 
-    Raises: UserError for a word that is read otherwise beside its neighbours, and as `scored` does.
+    Raises: UserError if a word is tokenized differently next to its neighbours, and as `scored` does.
     """
     form = vocabulary.form
     bits, is_known = np.zeros(len(times.words)), np.zeros(len(times.words), dtype=bool)
@@ -208,7 +207,7 @@ def surprisal(
 
 
 def _overs(model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], context: Context) -> list[np.ndarray]:
-    """For each text of characters or pieces, (n,) log p that a word is over before each of them."""
+    """For each text of characters or subwords, (n,) log p that a word ends before each token."""
     pieces = vocabulary.form.of_pieces
     follows = [word.startswith(BEGIN) if pieces else word == SPACE for word in vocabulary.words]
     follows[EOS_ID] = True
@@ -223,19 +222,19 @@ def _overs(model: LanguageModel, vocabulary: Vocabulary, texts: Sequence[str], c
 
 
 def rarity(train: Tensor, vocabulary: Vocabulary, times: Times, tokenize: Tokenize | None = None) -> np.ndarray:
-    """(n,) -log2 of the share that each word has of a (N,) text, see `log2_shares`; of several tokens the sum."""
+    """(n,) -log2 relative frequency of each word in a (N,) text, see `log2_shares`; summed over tokens."""
     own = -log2_shares(train, len(vocabulary))
     pieces = (tokenize(word) if tokenize else word for word in times.words)
     return np.array([float(own[vocabulary.encode([piece])[:-1]].sum()) for piece in pieces])
 
 
 class Gain(NamedTuple):
-    """What a model's surprisal adds to length and frequency.
+    """The contribution of a model's surprisal beyond length and frequency.
 
     Attributes:
-        nats: mean gain in log-likelihood of a word's reading time, on stories that the regression has not seen.
+        nats: mean gain in log-likelihood of a word's reading time, on held-out stories.
         low, high: the ends of its 95% confidence interval.
-        slope: how much longer a word is read for each bit, in the unit of the times; by the regression on all stories.
+        slope: the increase in reading time per bit, in the unit of the times; regression on all stories.
         each: (m,) the gain of each word.
     """
 
@@ -246,24 +245,23 @@ class Gain(NamedTuple):
     each: np.ndarray
 
     def beyond(self, other: "Gain", seed: int = 0) -> tuple[float, float, float]:
-        """The mean by which this exceeds another gain of the same words, and the ends of its 95% interval; paired."""
+        """The mean difference from another gain on the same words, and its 95% interval; paired."""
         more = self.each - other.each
         return more.mean(), *_interval(more, seed)
 
 
 def edges_of(times: Times) -> np.ndarray:
-    """(n,) bool: the first and the last words of sentences."""
+    """(n,) bool: first and last words of sentences."""
     new = times.sentences[1:] != times.sentences[:-1]
     return np.append(True, new) | np.append(new, True)
 
 
 def compared(times: Times, known: np.ndarray, edges: bool = False) -> np.ndarray:
-    """(n,) bool: the words whose times are compared. They and those of `SPILLOVER` are known and of one text.
+    """(n,) bool: words whose times are compared; they and the `SPILLOVER` words before are known and of one text.
 
     Args:
-        edges: whether the first and last words of sentences are among them, which Oh & Schuler (2023), "Why does
-            surprisal from larger transformer-based language models provide a poorer fit to human reading times?", leave
-            out.
+        edges: whether to include first and last words of sentences, which Oh & Schuler (2023), "Why does surprisal from
+            larger transformer-based language models provide a poorer fit to human reading times?", exclude.
     """
     timed, same = np.isfinite(times.times), np.ones(len(known), dtype=bool)
     for lag in range(SPILLOVER + 1):
@@ -272,17 +270,17 @@ def compared(times: Times, known: np.ndarray, edges: bool = False) -> np.ndarray
 
 
 def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, seed: int = 0) -> Gain:
-    """The gain of linear regression with surprisal over one with length and frequency alone.
+    """The gain of linear regression on surprisal, length and frequency over length and frequency only.
 
-    Both have those of the `SPILLOVER` words before, too. Errors are normal, their variance that of the stories learnt
-    from. Stories are dealt out to `FOLDS` folds, each of which is predicted by a regression on the others. The interval
-    is a circular block bootstrap over neighbouring words; see `lmzoo.protocol.difference.bootstrap`.
+    Both include these predictors of the `SPILLOVER` words before. Errors are normal with the variance of the training
+    stories. Stories are divided into `FOLDS` folds, each predicted by a regression on the others. The interval is a
+    circular block bootstrap over consecutive words; see `lmzoo.protocol.difference.bootstrap`.
 
     Args:
-        rarity, bits: (n,) as `rarity` and `surprisal` have them.
-        rows: (n,) bool, as `compared` has it.
+        rarity, bits: (n,) as returned by `rarity` and `surprisal`.
+        rows: (n,) bool, as returned by `compared`.
 
-    Raises: UserError where there are too few stories or words.
+    Raises: UserError if there are too few stories or words.
     """
     length = np.array([len(word) for word in times.words], dtype=float)
     baseline = np.column_stack([np.ones(len(rows)), *_lags(length), *_lags(rarity)])[rows]
@@ -301,24 +299,24 @@ def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, s
 
 
 def _before(values: np.ndarray, lag: int, missing: float) -> np.ndarray:
-    """(n,) the value of the word so many places before."""
+    """(n,) value of the word ``lag`` positions before."""
     return np.concatenate([np.full(lag, missing, values.dtype), values[: len(values) - lag]])
 
 
 def _lags(values: np.ndarray) -> list[np.ndarray]:
-    """Those of each word, of the one before, and so on."""
+    """The values of each word, of the word before, and so on."""
     return [_before(values, lag, 0) for lag in range(SPILLOVER + 1)]
 
 
 def _held_out(X: np.ndarray, y: np.ndarray, seen: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """(m,) log-likelihoods of the new times by least squares on those that were seen."""
+    """(m,) log-likelihoods of ``new`` times by least squares on ``seen`` ones."""
     weights = np.linalg.lstsq(X[seen], y[seen], rcond=None)[0]
     variance = np.square(y[seen] - X[seen] @ weights).mean()
     return -0.5 * (np.log(2 * np.pi * variance) + np.square(y[new] - X[new] @ weights) / variance)
 
 
 def _interval(gains: np.ndarray, seed: int) -> tuple[float, float]:
-    """The percentiles 2.5 and 97.5 of the mean of blocks drawn with replacement."""
+    """The percentiles 2.5 and 97.5 of the mean over blocks drawn with replacement."""
     n, generator = len(gains), np.random.default_rng(seed)
     block = block_length(torch.from_numpy(gains))
     begins = generator.integers(n, size=(DRAWS, math.ceil(n / block), 1))
@@ -328,11 +326,11 @@ def _interval(gains: np.ndarray, seed: int) -> tuple[float, float]:
 
 
 def picture(readers: Sequence[tuple[str, float, Gain]], file: Path) -> bytes:
-    """The gain of each model against its perplexity per word, as Goodkind & Bicknell (2018) draw it.
+    """Plot the gain of each model against its perplexity per word, like Goodkind & Bicknell (2018).
 
     Args:
-        readers: the name, the perplexity per word and the gain of each.
-        file: its ending is the format.
+        readers: name, perplexity per word and gain of each model.
+        file: the output; its suffix determines the format.
     """
     with charts(f"--plot {file}") as pyplot:
         figure, axes = pyplot.subplots(figsize=(6, 4))

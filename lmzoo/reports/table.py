@@ -1,4 +1,4 @@
-"""Tables as text, as Markdown and as CSV."""
+"""Tables as text, Markdown and CSV."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from lmzoo.core.errors import printable
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """A line for each row, with columns as wide as they need to be; cells begin together in the columns ``left``."""
+    """Format rows as lines with aligned columns; those in ``left`` are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = [str.ljust if place in left else str.rjust for place in range(len(widths))]
     cells = ([side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)] for row in rows)
@@ -18,40 +18,40 @@ def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list
 
 
 def plain_markdown(text: str) -> str:
-    """Any text as one line of Markdown in which no sign starts markup, HTML or an entity."""
+    """Escape any text as one line of Markdown without markup, HTML or entities."""
     return re.sub(r"[\\`*<&]|\](?=[(\[])", r"\\\g<0>", printable(" ".join(text.split())))
 
 
 def code_span(text: str) -> str:
-    """Any text as one line of code in Markdown."""
+    """Format any text as an inline code span in Markdown."""
     text, marks = printable(" ".join(text.split())), _backticks(text, 1)
     return f"{marks} {text} {marks}" if text.strip("`") != text else f"{marks}{text}{marks}"
 
 
 def code_block(text: str) -> str:
-    """Any lines as a block of code in Markdown."""
+    """Format lines as a code block in Markdown."""
     marks = _backticks(text, 3)
     return f"{marks}\n{text}\n{marks}"
 
 
 def _backticks(text: str, least: int) -> str:
-    """More backticks than a text has side by side."""
+    """More backticks than any run of them in a text."""
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A line for each row of cells in Markdown, the first of which is the header."""
+    """Format rows of Markdown cells as lines of a table; the first row is the header."""
     header, *lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return [header, "|---" * len(rows[0]) + "|", *lines]
 
 
 def csv_bytes(rows: Iterable[Iterable[Any]]) -> bytes:
-    """A line for each row in UTF-8, with commas between its cells."""
+    """Format rows as CSV in UTF-8."""
     return _lines(rows, ",").encode("utf-8", "surrogatepass")
 
 
 def tab_lines(rows: Iterable[Iterable[Any]]) -> str:
-    """A line for each row, with tabs between its cells; one with " is in quotes, or R and pandas lose what follows."""
+    """Format rows with tabs between cells; a cell with " is quoted, since R and pandas would lose the rest."""
     return _lines(rows, "\t")
 
 

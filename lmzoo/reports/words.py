@@ -1,4 +1,4 @@
-"""Pictures of single words: where one model is better than another, and how surprised several are by a sentence."""
+"""Pictures of words: gains of one model over another by frequency, and surprisal of several on a sentence."""
 
 import math
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from lmzoo.protocol.difference import FrequencyBand
 from lmzoo.reports.charts import charts, format_tick, legend, rendered
 
 WORDS = 18
-"""The most words of a sentence in a row of the picture."""
+"""The maximum number of words per row of the picture."""
 
 
 @dataclass(frozen=True)
 class Surprisals:
-    """A sentence as a model reads it.
+    """The surprisal of a sentence under a model.
 
     Attributes:
-        name: of the model.
-        bits: -log2 p of each word given those before it, and of the end of the sentence.
+        name: the name of the model.
+        bits: -log2 p of each word given the preceding ones, and of the end of the sentence.
         known: whether the model knows each word.
     """
 
@@ -29,10 +29,10 @@ class Surprisals:
 
 
 def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, title: str, file: Path) -> bytes:
-    """How much one model saves beside another, by the frequency of the words.
+    """Plot the gain of one model over another by word frequency.
 
     Args:
-        bands: their gains are in bits.
+        bands: frequency bands with gains in bits.
     """
     with charts("--plot") as pyplot:
         figure, axes = pyplot.subplots(figsize=(7.2, 3.8))
@@ -60,7 +60,7 @@ def picture_of_bands(bands: Sequence[FrequencyBand], first: str, second: str, ti
 
 
 def picture_of_sentence(words: Sequence[str], models: Sequence[Surprisals], file: Path) -> bytes:
-    """The surprisal of each word of a sentence under several models; a ring where a model does not know the word."""
+    """Plot the surprisal of each word of a sentence under several models, with rings for unknown words."""
     rows = math.ceil(len(words) / WORDS)
     across = math.ceil(len(words) / rows)
     with charts("--plot") as pyplot:
