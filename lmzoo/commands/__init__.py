@@ -1,4 +1,4 @@
-"""The commands: ``lmzoo NAME`` calls ``main`` of the module NAME here. Nothing is imported, since they take long."""
+"""The commands: ``lmzoo NAME`` calls ``main`` of the module NAME. Nothing is imported here, as imports are slow."""
 
 COMMANDS = {
     "train": "Train a language model and measure its perplexity",
@@ -22,4 +22,4 @@ COMMANDS = {
     "demo": "Play with runs in a browser",
     "export": "Write an n-gram model as ARPA, word vectors as word2vec or GloVe, or the card of a run",
 }
-"""What each command is for, in the order in which ``lmzoo`` lists them; each one's ``--help`` begins with it."""
+"""Descriptions of the commands, in the order of ``lmzoo``; each one's ``--help`` begins with it."""

@@ -17,11 +17,11 @@ from lmzoo.runs.loading import build_model
 from lmzoo.testing import outcomes, subject
 
 GROUPS = ("model", "corpus", "plugins", "seed")
-"""The options of lmzoo train that matter here."""
+"""The relevant options of lmzoo train."""
 
 
 def configured(options: list[str], folder: Path | None) -> Any:
-    """The configuration that ``lmzoo train`` makes of options; a UserError for those that no model depends on."""
+    """The configuration of ``lmzoo train`` with these options; raise a UserError for other groups than `GROUPS`."""
     folders = [CONFIGS, *([folder.absolute()] if folder else [])]
     for option in options:
         if parse(option).key_or_group.partition(".")[0] not in GROUPS:
@@ -34,7 +34,7 @@ def configured(options: list[str], folder: Path | None) -> Any:
 
 
 def main() -> int:
-    """The command: returns its exit code, 1 where a rule is broken."""
+    """Run the command. Returns: the exit code, 1 if a rule is broken."""
     parser = CommandParser(
         prog="lmzoo check",
         description=f"{COMMANDS['check']}: a line for each, with what was found and what to do. The model is estimated "

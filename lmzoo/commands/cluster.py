@@ -15,7 +15,7 @@ from lmzoo.words.brown import average_mutual_information, cached_brown_clusters
 from lmzoo.words.merging import paths
 
 SHOWN = 12
-"""The most words of a cluster that are printed."""
+"""The maximum number of words printed per cluster."""
 
 
 def members(cluster: Tensor, counts: Tensor) -> list[list[int]]:
@@ -27,9 +27,9 @@ def members(cluster: Tensor, counts: Tensor) -> list[list[int]]:
 
 
 def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path, tree: bool) -> None:
-    """Print the Brown clusters of a text, and write a line ``word<TAB>cluster<TAB>count`` for each word to a file.
+    """Print the Brown clusters of a text, and write ``word<TAB>cluster<TAB>count`` for each word to a file.
 
-    With ``tree`` it is ``path<TAB>word<TAB>count``, the path of the cluster in the tree over clusters.
+    With ``tree`` the lines are ``path<TAB>word<TAB>count``, with the cluster's path in the tree of clusters.
 
     Raises: UserError if there are more clusters than words, or if the file cannot be written.
     """
@@ -53,7 +53,7 @@ def cluster(vocabulary: Vocabulary, tokens: Tensor, clusters: int, out: Path, tr
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo cluster",
         description=f"{COMMANDS['cluster']}, so that the average mutual information of adjacent clusters is large "

@@ -1,4 +1,4 @@
-"""Compare runs: ``lmzoo compare RUN…``; two models word by word: ``--tokens A B``; several mixed: ``--mixture A B…``;
+"""Compare runs: ``lmzoo compare RUN…``; two models by word: ``--tokens A B``; a mixture: ``--mixture A B…``;
 several on a ``--sentence``."""
 
 import glob
@@ -31,20 +31,20 @@ from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
 from lmzoo.runs.listing import OUTPUTS, below, find
 
 SAMPLES = 1000
-"""Texts that the bootstrap draws."""
+"""The number of bootstrap samples."""
 
 OF = {
     "seeds": ["table"], "markdown": ["table"], "csv": ["table"], "json": ["table"],
     "plot": ["table", "tokens", "sentence"], "split": ["tokens", "mixture"], "seed": ["tokens"],
 }  # fmt: skip
-"""The ways to compare that an option belongs to."""
+"""The modes of comparison that an option belongs to."""
 
 SHOWN = 10
-"""Words on which each of two models is better."""
+"""The number of words shown on which each of two models is better."""
 
 
 def matching(patterns: list[str]) -> list[Path]:
-    """The runs that names or patterns stand for, one itself or all below a folder; a UserError for none."""
+    """The runs given by names or patterns, including all runs below a folder; raise a UserError if there are none."""
     runs: dict[Path, None] = {}
     for pattern in patterns:
         folders = [] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
@@ -56,13 +56,13 @@ def matching(patterns: list[str]) -> list[Path]:
 
 
 def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: Path | None = None) -> str:
-    """Which of two models predicts a split better, how sure that is, and on which words they differ most.
+    """Report which of two models predicts a split better, with what confidence, and the words that differ most.
 
     Args:
-        paths: two runs, or one and a file of log p, as `read_logprobs` has it.
-        plot: where the difference is drawn by the frequency of the words.
+        paths: two runs, or one and a file of log p for `read_logprobs`.
+        plot: the output for a plot of the difference by word frequency.
 
-    Raises: UserError as `_all_scored` does, and where one of them gives a token no probability.
+    Raises: UserError as `_all_scored` does, and if one of them gives a token probability 0.
     """
     models, text = _all_scored(paths, [split], device, f"--plot {plot}" if plot else None)
     tokens = text.splits[split]
@@ -92,12 +92,12 @@ def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: 
 
 
 def compare_mixture(paths: list[Path], split: str, device: str) -> str:
-    """A table of the perplexities of models and of their mixture per token, whose weights EM finds on valid.
+    """Tabulate the perplexities of models and of their mixture per token, with weights by EM on valid.
 
     Args:
-        paths: runs and files of log p, as `read_logprobs` has them, a run at least among them.
+        paths: runs and files of log p for `read_logprobs`, at least one of them a run.
 
-    Raises: UserError as `_all_scored` does, and where a token is impossible under all.
+    Raises: UserError as `_all_scored` does, and if a token is impossible under all.
     """
     if twice := [path for place, path in enumerate(paths) if path.resolve() in map(Path.resolve, paths[:place])]:
         raise UserError(f"--mixture: {twice[0]} is named twice", "leave one out, as they would share its weight")
@@ -118,13 +118,13 @@ def compare_mixture(paths: list[Path], split: str, device: str) -> str:
 
 @dataclass(frozen=True)
 class _Scored:
-    """What a run, or a file of log p, gives the tokens of some splits.
+    """The scores of a run, or a file of log p, on splits.
 
     Attributes:
         logprobs: (N,) float64 log p by split.
-        context: that of the run, to be shown; of a file nothing.
-        known: (V,) which words the run's model knows.
-        whole_sentences: whether it has a probability of whole sentences alone.
+        context: the context of the run, to be shown; empty for a file.
+        known: (V,) bool, the words known to the run's model.
+        whole_sentences: whether the model has probabilities of whole sentences only.
     """
 
     path: Path
@@ -137,13 +137,13 @@ class _Scored:
 def _all_scored(
     paths: Sequence[Path], splits: Sequence[str], device: str, of_words: str | None
 ) -> tuple[list[_Scored], Corpus]:
-    """What runs and files of log p give some splits, and the text of the runs.
+    """The scores of runs and files of log p on splits, and the corpus of the runs.
 
     Args:
-        of_words: the option that needs probabilities of words, if one does.
+        of_words: the option that requires probabilities of words, if any.
 
-    Raises: UserError where they are of different texts, words or directions, have no probabilities of words that are
-        needed, or there is no run; and as `read_logprobs` does. All that comes before anything is scored.
+    Raises: UserError, before scoring, if texts, vocabularies or directions differ, required probabilities of words are
+        missing, or there is no run; and as `read_logprobs` does.
     """
     runs = {path: open_run(path, device) for path in paths if not path.is_file()}
     texts = {path: run.corpus() for path, (run, *_) in runs.items()}
@@ -178,7 +178,7 @@ def _all_scored(
 
 
 def _frequencies(bands: Sequence[FrequencyBand], corpus: str) -> list[str]:
-    """How many bits a token A gains on words about as frequent in a corpus, with the 95% interval."""
+    """Format the gain of A in bits per token by word frequency in a corpus, with the 95% interval."""
     header = f"{'bits/token':>10} {'95% interval':>18} {'count':>9}  occurrences"
     lines = [f"\nby occurrences in train of {corpus}, A gains", header]
     for band in bands:
@@ -189,12 +189,12 @@ def _frequencies(bands: Sequence[FrequencyBand], corpus: str) -> list[str]:
 
 
 def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path | None = None) -> str:
-    """A table of the surprisal of each word of a sentence, in bits, with a column for each run; log p in the last row.
+    """Tabulate the surprisal of each word of a sentence in bits, with a column per run and log p in the last row.
 
     Args:
-        plot: where it is drawn.
+        plot: the output for a plot.
 
-    Raises: UserError for a model that has no probability of words, or whose text has other forms of words.
+    Raises: UserError if a model has no probabilities of words, or words are formed differently.
     """
     read: list[Surprisals] = []
     words: list[str] = []
@@ -226,7 +226,7 @@ def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path
 
 
 def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:
-    """The words on which either model gains most, in bits over the whole text."""
+    """Format the words with the largest gains of either model, in bits over the whole text."""
     counts, gains = by_word(a, b, tokens, len(words))
     lines = []
     for name, signed in (("A", gains), ("B", -gains)):
@@ -239,7 +239,7 @@ def _words(a: Tensor, b: Tensor, tokens: Tensor, words: list[str]) -> list[str]:
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo compare",
         description=f"{COMMANDS['compare']}. The table has the options in which finished runs differ, and their "

@@ -13,7 +13,7 @@ from lmzoo.page.zoo import Zoo
 
 
 def main() -> int:
-    """The command: it serves the page until Ctrl-C."""
+    """Run the command, which serves the page until Ctrl-C."""
     parser = CommandParser(
         prog="lmzoo demo",
         description=f"{COMMANDS['demo']}: surprisal, next words, samples; the hidden states of an HMM, the contexts of "
@@ -43,5 +43,5 @@ def main() -> int:
 
 
 def wait() -> None:
-    """Until Ctrl-C."""
+    """Wait for Ctrl-C."""
     threading.Event().wait()

@@ -23,19 +23,19 @@ from lmzoo.protocol.lines import known_words, unknown_warning
 from lmzoo.reports.table import tab_lines
 
 OCCURRENCES, NEIGHBOURS, AROUND = 5, 5, 3
-"""How many tokens of a word are printed, how many neighbours of each, and how many words on either side of a token."""
+"""The number of tokens printed per word, of neighbours of each, and of context words on either side."""
 
 PART_TOKENS = 1 << 14
-"""Whole lines of a file are embedded and written together, about so many tokens."""
+"""The approximate number of tokens, in whole lines, embedded and written together."""
 
 LONGEST_LINE = 1 << 17
-"""Words of a line, which are embedded all at once."""
+"""The maximum number of words in a line, which is embedded as a whole."""
 
 
 def parts(vocabulary: Vocabulary, file: Path) -> Iterator[tuple[list[str], Tensor]]:
-    """A text by whole lines, about `PART_TOKENS` together: their words, and the (n,) numbers that a model reads.
+    """Read a text in groups of lines of about `PART_TOKENS` tokens: their words, and (n,) indices for a model.
 
-    Raises: UserError for a line of more than `LONGEST_LINE` words.
+    Raises: UserError if a line has more than `LONGEST_LINE` words.
     """
     words, tokens = list[str](), torch.empty(0, dtype=torch.int64)
     for piece, numbers in vocabulary.encode_pieces(reading(file, of_words=vocabulary.form.spaced), str(file)):
@@ -55,7 +55,7 @@ def parts(vocabulary: Vocabulary, file: Path) -> Iterator[tuple[list[str], Tenso
 
 
 def embedded(encoder: Encoder, vocabulary: Vocabulary, file: Path) -> Iterator[tuple[EmbeddedText, Tensor]]:
-    """Each of the `parts` of a text with its embeddings, and its numbers."""
+    """Embed the `parts` of a text. Yields: the embeddings and indices of each."""
     lines = 0
     for words, tokens in parts(vocabulary, file):
         inside = tokens != EOS_ID
@@ -69,7 +69,7 @@ def write(texts: Iterable[EmbeddedText], file: Path) -> int:
 
     Returns: h, the size of the embeddings.
 
-    Raises: UserError where a file cannot be written.
+    Raises: UserError if a file cannot be written.
     """
     rows, h = 0, 0
     with output_stream(table_of(file)) as table, output_stream(file) as array:
@@ -87,20 +87,20 @@ def write(texts: Iterable[EmbeddedText], file: Path) -> int:
 
 
 def _write_header(array: BinaryIO, rows: int, h: int) -> None:
-    """The header of numpy's files, whose length does not depend on the number of rows."""
+    """Write the header of a numpy file, whose length does not depend on the number of rows."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": (rows, h)}
     np.lib.format.write_array_header_1_0(array, header)
 
 
 def table_of(file: Path) -> Path:
-    """The table of words beside an array; a UserError where the array does not end as numpy's do."""
+    """The path of the table of words that accompanies an array; raise a UserError if the array's suffix is not .npy."""
     if file.suffix != ".npy":
         raise UserError(f"{file}: does not end in .npy", "name such a file; its words are written to a .tsv beside it")
     return file.with_suffix(".tsv")
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo embed",
         description=f"{COMMANDS['embed']}. Under a trained linear dynamical system it is the mean of the state given "

@@ -22,28 +22,28 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite, perplexities
 
 ROUNDED = 0.01
-"""By a larger share than this, devices and precisions do not make perplexities differ."""
+"""The relative difference of perplexities that devices and precisions do not explain."""
 
 MANY_UNKNOWN = 0.01
-"""Where a larger share of a text is unknown, its perplexity says less: `<unk>` is easy to predict."""
+"""The share of unknown words that makes perplexity less meaningful, since `<unk>` is easy to predict."""
 
 
 def evaluate(run_dir: Path, text: str, context: Context | None = None, device: str = "auto") -> dict[str, Any]:
     """Score a text with the best weights of a run.
 
     Args:
-        text: ``train``, ``valid`` or ``test``, a split of the run's corpus, as much of it as the run read; else a UTF-8
-            file, a sentence a line, words separated by spaces. Words the model does not know count as `<unk>`.
-        context: as in `lmzoo.corpus.Context`; None takes the run's own.
+        text: ``train``, ``valid`` or ``test``, a split of the run's corpus as the run read it; else a UTF-8 file, one
+            sentence per line, words separated by spaces. Unknown words count as `<unk>`.
+        context: as in `lmzoo.corpus.Context`; None: that of the run.
 
-    Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words that are not `known`),
-        impossible (tokens of probability zero), seconds, device; where words are unknown, impossible_unknown (how many
-        of these are impossible), and perplexity_of_known, that of all other tokens; where words are characters,
-        bits_per_character; where they are characters or pieces, perplexity_per_word, by the words that white space
-        parts and the ends of lines (of pieces, under one segmentation), and words, their number; where the file is one
-        that the run was trained on, or its results have another figure, warning.
+    Returns: model, text, context, perplexity, logprob (nats), tokens, unknown (words that are not `known`), impossible
+        (tokens of probability zero), seconds, device; if there are unknown words, impossible_unknown (the number of
+        impossible ones) and perplexity_of_known, that of all other tokens; for characters, bits_per_character; for
+        characters and subwords, perplexity_per_word, per word separated by white space or line end (for subwords, under
+        one segmentation), and words, their number; if the file is training text of the run, or the figure differs from
+        that in its results, warning.
 
-    Raises: UserError where the folder is no trained run or the text cannot be read.
+    Raises: UserError if the folder is not a trained run or the text cannot be read.
     """
     run, model, vocabulary = open_run(run_dir, device)
     config = run.config()
@@ -88,7 +88,7 @@ def evaluate(run_dir: Path, text: str, context: Context | None = None, device: s
 
 
 def _unlike_results(run: Run, split: str, perplexity: float) -> str | None:
-    """A warning where a finished run has another perplexity of a split in its results."""
+    """A warning if the results of a finished run contain another perplexity of the split."""
     recorded = perplexities(run.results() or {"perplexity": {}}).get(split, perplexity)
     if math.isclose(recorded, perplexity, rel_tol=ROUNDED):
         return None
@@ -96,10 +96,10 @@ def _unlike_results(run: Run, split: str, perplexity: float) -> str | None:
 
 
 def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
-    """A split, or a file whose lines have labels, which are one part; any other file part by part."""
+    """A split, or a file with labelled lines, as one part; other files in parts."""
     if text in SPLITS:
         return [run.split(text)]
-    if not os.path.exists(text):  # noqa: PTH110 - however long it is
+    if not os.path.exists(text):  # noqa: PTH110 - for names of any length
         meant = get_close_matches(text, SPLITS, n=1)
         advice = f"did you mean '{meant[0]}'?" if meant else None
         if len(text.split()) > 1:
@@ -109,7 +109,7 @@ def _read(text: str, run: Run, vocabulary: Vocabulary) -> Iterable[Part]:
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo evaluate",
         description=f"{COMMANDS['evaluate']}: exp(-(1/N) Σ log p), with N every word and one <eos> per line.",

@@ -31,14 +31,14 @@ NEEDED = "an n-gram model, a mixture per token of such models, or a run of lmzoo
 
 
 def backoff_table(run: Run, model: LanguageModel, vocabulary: Vocabulary) -> NGramTable:
-    """The n-grams of a run's model by the numbers of its words; those of a mixture are mixed."""
+    """The n-grams of a run's model, over its vocabulary; for a mixture, of the mixed distribution."""
     if isinstance(model, Mixture) and model.per == "token":
         return mixed([backoff_table(run, part, vocabulary) for part in model.components], model.weights)
     return require_kind(run, model, BackoffModel, NEEDED).corpus_table(vocabulary)
 
 
 def words_and_table(source: Path) -> tuple[Sequence[str], NGramTable]:
-    """The words of a run or of an ARPA file, and its n-grams; `<unk>`, if it is possible, is one of the words."""
+    """The words of a run or an ARPA file, and its n-grams; `<unk>` is included if it has a probability."""
     if source.is_file():
         names, table = read_arpa(source)
         check_sums(str(source), names, table)
@@ -46,7 +46,7 @@ def words_and_table(source: Path) -> tuple[Sequence[str], NGramTable]:
         run, model, vocabulary = open_run(source, "cpu")
         warn(run.unfinished())
         table = backoff_table(run, model, vocabulary)
-        # The type beyond the vocabulary is <unk>. It is left out if the text has <unk> as an ordinary word.
+        # The word beyond the vocabulary is <unk>. It is omitted if <unk> is an ordinary word of the text.
         names = [*vocabulary.words, UNK] if UNK not in vocabulary.index else vocabulary.words
     names = names[: table.vocabulary_size]
     last = len(names) - 1
@@ -57,7 +57,7 @@ def words_and_table(source: Path) -> tuple[Sequence[str], NGramTable]:
 
 
 def restricted(names: Sequence[str], table: NGramTable, source: str) -> tuple[Sequence[str], NGramTable]:
-    """The n-grams of which all words are in a list, ends of sentences and `<unk>` always; probabilities stay."""
+    """Retain n-grams whose words are all in a list, or sentence ends or `<unk>`; probabilities are unchanged."""
     wanted = {*read_vocabulary(str(words_file(source)), option="--words").words}
     stays = [number == 0 or name == UNK or name in wanted for number, name in enumerate(names)]
     numbers = torch.where(torch.tensor(stays), torch.tensor(stays).cumsum(0) - 1, -1)
@@ -74,7 +74,7 @@ def restricted(names: Sequence[str], table: NGramTable, source: str) -> tuple[Se
 
 
 def export_arpa(options: argparse.Namespace) -> None:
-    """Write the n-grams of a run or an ARPA file as an ARPA file, pruned and restricted as the options say."""
+    """Write the n-grams of a run or an ARPA file as an ARPA file, with the options' pruning and restriction."""
     names, table = words_and_table(options.run)
     sizes = [_sizes(names, table)]
     if options.prune is not None:
@@ -94,7 +94,7 @@ def _sizes(names: Sequence[str], table: NGramTable) -> str:
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo export",
         description=f"{COMMANDS['export']}. SRILM and KenLM read ARPA files; gensim and others those of word vectors. "

@@ -18,7 +18,7 @@ from lmzoo.protocol.sampling import beam_search, sample
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     options, decoding = _read_command_line()
     run, model, vocabulary = open_run(options.run, options.device)
     prompt, unknown = encode_prompt(model, vocabulary, options.prompt, "--prompt")
@@ -101,7 +101,7 @@ def _read_command_line() -> tuple[argparse.Namespace, Decoding]:
 
 
 def _lines(tokens: Tensor, logprobs: Tensor) -> list[tuple[float, list[int]]]:
-    """log p and words of each line of a (N,) text, from the (N,) log p of its tokens; the last line may be cut."""
+    """Split a (N,) text into lines, each with its log p, from (N,) log p of tokens; the last may be incomplete."""
     ends = (tokens == EOS_ID).nonzero()[:, 0] + 1
     lines = zip(tokens.tensor_split(ends), logprobs.tensor_split(ends), strict=True)
     return [(float(scores.sum()), line.tolist()) for line, scores in lines if len(line)]

@@ -20,17 +20,17 @@ from lmzoo.protocol.lines import as_read, known_words
 from lmzoo.reports.inside import picture_of_dynamics, picture_of_states, transitions
 
 PAIRS, COMMON = 10, 3000
-"""How many pairs of singular vectors are shown of a linear dynamical system, by how many of the frequent words."""
+"""The number of pairs of singular vectors shown of a linear dynamical system, and of frequent words considered."""
 
 
 class Inspector:
-    """Describes the hidden states of an HMM by words, as lines of text; ``shown`` words or states in each list."""
+    """Describes the hidden states of an HMM as lines of text, with ``shown`` words or states per list."""
 
     def __init__(self, model: HiddenMarkovModel, vocabulary: Vocabulary, shown: int):
         self.model, self.vocabulary, self.shown = model, vocabulary, shown
 
     def words(self, logprobs: torch.Tensor, shown: int | None = None) -> str:
-        """The likeliest words by (V,) log-probabilities, with their percentages; words of 0% are left out."""
+        """Format the likeliest words by (V,) log-probabilities with percentages; words of 0% are omitted."""
         top = logprobs.exp().topk(min(shown or self.shown, len(self.vocabulary)))
         return ", ".join(
             f"{printable(self.vocabulary.words[word])} {100 * p:.0f}"
@@ -56,7 +56,7 @@ class Inspector:
 
     @torch.no_grad()
     def sentence(self, text: str) -> list[str]:
-        """The likeliest path of a sentence: each state with its probability given the sentence, and its words."""
+        """Describe the likeliest path of a sentence: words, states, and their posterior probabilities."""
         tokens = self.vocabulary.encode([text], "--sentence")
         order = self.vocabulary.text_order(tokens)
         known = known_words(self.model, self.vocabulary)[tokens[order]]
@@ -76,7 +76,7 @@ class Inspector:
         return lines
 
     def usage(self, tokens: torch.Tensor, visits: torch.Tensor, split: str) -> list[str]:
-        """How much the (N,) text of a split uses the states, by its `expected_visits`, and those that it uses most."""
+        """Describe the use of states by the (N,) text of a split, by `expected_visits`, and the most visited states."""
         equal = math.exp(entropy(visits))
         lines = [
             f"{len(tokens):,} tokens of {split} visit {int((visits >= 1).sum()):,} of {len(visits):,} states at least "
@@ -90,7 +90,7 @@ class Inspector:
 
 
 def dynamics(model: LinearDynamicalSystem, vocabulary: Vocabulary, shown: int) -> list[str]:
-    """Which words follow which: σ, and ``shown`` words at either end, of the leading singular vectors of A."""
+    """Describe the leading singular vectors of A: σ, and ``shown`` words at either end."""
     A, C, R = (part.double().cpu() for part in (model.A, model.C[:COMMON], model.spherical))
     lines = []
     for sigma, *ends in singular_words(A, C, R, PAIRS, min(shown, len(C))):
@@ -100,7 +100,7 @@ def dynamics(model: LinearDynamicalSystem, vocabulary: Vocabulary, shown: int) -
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo inspect",
         description=f"{COMMANDS['inspect']}. With --state: which words a state emits, and which words and states "

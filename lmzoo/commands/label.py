@@ -1,9 +1,9 @@
-"""Learn to label words, texts or trees: ``lmzoo label task=pos labeller=hmm_tagger``; ``--help`` tells the rest."""
+"""Train labellers of words, texts or trees: ``lmzoo label task=pos labeller=hmm_tagger``; see ``--help``."""
 
 from lmzoo.cli.jobs import run_jobs
 from lmzoo.commands import COMMANDS
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     return run_jobs("label", COMMANDS["label"])

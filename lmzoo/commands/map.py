@@ -15,7 +15,7 @@ from lmzoo.words.vectors.formats import read_vectors
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo map",
         description=f"{COMMANDS['map']}, of the commonest words, in the colours of their Brown clusters. "
@@ -35,7 +35,7 @@ def main() -> int:
         needs = "a map needs the run that made them, with its text for frequencies and Brown clusters"
         raise UserError(f"{options.run}: is a file of vectors", needs)
     run = Run(options.run)
-    run.config()  # refuses what is no run first
+    run.config()  # reject folders that are not runs first
     vectors = read_vectors(run.path)
     run.config().kind.require(run.path, WORD_VECTORS)
     file = (options.out or run.path) / "map.png"

@@ -1,4 +1,4 @@
-"""Which sentence of minimal pairs a model prefers: ``lmzoo pairs RUN FILE…``."""
+"""Evaluate models on minimal pairs of sentences: ``lmzoo pairs RUN FILE…``."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from lmzoo.runs.results import finite
 
 
 class Pair(NamedTuple):
-    """Two sentences that differ in what makes one of them wrong; BLiMP (Warstadt et al. 2020)."""
+    """A grammatical and an ungrammatical sentence that differ minimally; BLiMP (Warstadt et al. 2020)."""
 
     paradigm: str
     good: str
@@ -22,13 +22,13 @@ class Pair(NamedTuple):
 
 
 class Preference(NamedTuple):
-    """How a model decides a paradigm.
+    """The preferences of a model in a paradigm, in numbers of pairs.
 
     Attributes:
-        pairs: their number.
-        right: in so many the good sentence is more probable; a tie is not right, as in BLiMP's published figures.
-        ties: in so many both are equally probable, such as those that differ in unknown words alone.
-        by_unknown: in so many the choice would be another without the words that the model does not know.
+        pairs: all pairs.
+        right: pairs whose good sentence is more probable; ties are excluded, as in BLiMP's published figures.
+        ties: pairs of equal probability, such as those that differ only in unknown words.
+        by_unknown: pairs whose preference would change without unknown words.
     """
 
     pairs: int
@@ -38,9 +38,9 @@ class Preference(NamedTuple):
 
 
 def read_pairs(file: Path) -> list[Pair]:
-    """JSON Lines with ``sentence_good``, ``sentence_bad`` and, where a file has several paradigms, ``UID``.
+    """Read JSON Lines with ``sentence_good``, ``sentence_bad`` and, for several paradigms in a file, ``UID``.
 
-    Raises: UserError as `read_lines` does, and naming a line of another form.
+    Raises: UserError as `read_lines` does, and with the number of an invalid line.
     """
     pairs = []
     for number, line in enumerate(read_lines(file), 1):
@@ -59,10 +59,10 @@ def read_pairs(file: Path) -> list[Pair]:
 
 
 def preferences(pairs: Sequence[Pair], lines: Iterator[Line]) -> dict[str, Preference]:
-    """The preferences in each paradigm, in the order of the pairs; ``lines`` are the good and the bad one of each."""
+    """The preferences by paradigm, in order of the pairs; ``lines`` alternate between good and bad sentences."""
     preferences: dict[str, Preference] = {}
     for pair, good, bad in zip(pairs, lines, lines, strict=True):
-        differ = _read(good) != _read(bad)  # what is read alike is a tie, whatever rounding makes of it
+        differ = _read(good) != _read(bad)  # identical input is a tie despite rounding
         chosen = differ * _sign(good.logprob, bad.logprob)
         of_known = differ * _sign(good.logprob_of_known, bad.logprob_of_known)
         one = Preference(1, chosen > 0, chosen == 0, chosen != of_known)
@@ -81,7 +81,7 @@ def _sign(good: float, bad: float) -> int:
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo pairs",
         description=f"{COMMANDS['pairs']}. Prints, for each paradigm of minimal pairs, in how many percent a model "

@@ -1,4 +1,4 @@
-"""Measure word vectors by similarity and analogy: ``lmzoo probe RUN``."""
+"""Evaluate word vectors on similarity and analogy: ``lmzoo probe RUN``."""
 
 import json
 import math
@@ -24,7 +24,7 @@ FEW = 10
 
 
 def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Questions | None) -> list[dict[str, Any]]:
-    """A row for each similarity set, two for each section of analogies; without a value where words lack vectors."""
+    """A row per similarity set, and two per section of analogies; without a value if words lack vectors."""
     rows, judged = [], vectors.with_words(word for pairs in sets for pair in pairs.pairs for word in pair)
     for pairs in sets:
         rho, covered, number = pairs.measure(judged)
@@ -36,7 +36,7 @@ def probe(name: str, vectors: WordVectors, sets: Sequence[Pairs], questions: Que
 
 
 def neighbours(name: str, vectors: WordVectors, word: str, count: int) -> list[dict[str, Any]]:
-    """A row for each of the words nearest to ``word``, if it has a vector; ``word`` takes the place of a set."""
+    """A row per nearest neighbour of ``word``, which is in the column of sets; raise a UserError without a vector."""
     vectors = vectors.with_words([word])
     if (place := vectors.row(word)) is None:
         raise UserError(f"--neighbours {word}: has no vector in {name}", nearest(word, vectors.words))
@@ -46,12 +46,12 @@ def neighbours(name: str, vectors: WordVectors, word: str, count: int) -> list[d
 
 
 def as_text(rows: Sequence[dict[str, Any]], names: Sequence[str], what: str) -> str:
-    """A table with two columns for each of the vectors, and a line for each measure or rank of a neighbour.
+    """Format a table with two columns per vectors, and a line per measure or rank of a neighbour.
 
     Args:
-        rows: as many of each of the vectors, in the same order.
-        names: of the vectors.
-        what: the name of the second columns, which hold neighbours, or how many pairs or questions are covered.
+        rows: rows of all vectors, equally many and in the same order for each.
+        names: the names of the vectors.
+        what: the header of the second columns: neighbours, or the number of pairs or questions covered.
     """
     columns = [[row for row in rows if row["vectors"] == name] for name in names]
     lines = [["set", "measure", *(cell for name in names for cell in (name, what))]]
@@ -65,7 +65,7 @@ def as_text(rows: Sequence[dict[str, Any]], names: Sequence[str], what: str) -> 
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo probe",
         description=f"{COMMANDS['probe']}. Similarity: Spearman's correlation of cosines with people's judgements. "
@@ -112,13 +112,13 @@ def main() -> int:
 
 
 def _neighbours(opened: dict[str, WordVectors], words: list[str], count: int) -> list[dict[str, Any]]:
-    """As many rows of all vectors, where some have few words, too."""
+    """Rows of neighbours, equally many for all vectors, limited by the smallest vocabulary."""
     count = min(count, *(len(vectors.words) - 1 for vectors in opened.values()))
     return [row for name, vectors in opened.items() for word in words for row in neighbours(name, vectors, word, count)]
 
 
 def _files(sets: list[Path] | None, analogies: Path | None) -> tuple[list[Path], Path | None]:
-    """What to measure by: the files given, else those below the folder of data."""
+    """The test sets: the given files, else those in the data folder."""
     root = Path(os.environ.get("LMZOO_DATA", "data"))
     if sets is None:
         sets = [file for folder in ("wordsim", "wordsim-more") for file in sorted((root / folder).glob("*.txt"))]

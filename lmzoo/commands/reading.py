@@ -1,4 +1,4 @@
-"""Measure how well surprisal predicts reading times: ``lmzoo reading RUN… TABLE``."""
+"""Evaluate surprisal as a predictor of reading times: ``lmzoo reading RUN… TABLE``."""
 
 import argparse
 import math
@@ -31,12 +31,12 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.loading import so_far
 
 COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "difference", "lower", "higher", "slope")
-"""Words are those whose times are compared, and perplexity is per word as shown; gains are in thousandths of a nat, and
-a difference is to the gain of the first run."""
+"""Words are those whose times are compared; perplexity is per displayed word; gains are in thousandths of a nat; the
+difference is from the gain of the first run."""
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo reading",
         description=f"{COMMANDS['reading']}: for each run the gain in log-likelihood of held-out times over word "
@@ -83,9 +83,9 @@ def main() -> int:
 def compare_readers(
     arguments: argparse.Namespace, times: Times
 ) -> tuple[list[list[str]], list[tuple[str, float, Gain]], dict[str, Iterable[Any]]]:
-    """The runs as models of readers, on the words that all of them know.
+    """Evaluate runs as models of readers, on words known to all.
 
-    Returns: a table under `COLUMNS`, what `picture` draws of it, and the columns of ``--words``.
+    Returns: a table with `COLUMNS`, the data for `picture`, and the columns of ``--words``.
     """
     read: dict[Path, tuple[str, Surprisal]] = {}
     rare, frequencies_of, texts = None, None, set[str | None]()
@@ -129,7 +129,7 @@ def compare_readers(
     table: list[list[str]] = [[*COLUMNS]]
     points: list[tuple[str, float, Gain]] = []
     for folder, (name, (bits, _)) in read.items():
-        added = gain(times, rare, bits, rows)  # before the mean, as there may be no rows
+        added = gain(times, rare, bits, rows)  # before the mean, as rows may be empty
         perplexity = math.exp2(bits[rows].mean())
         beyond = added.beyond(points[0][2]) if points else None
         points.append((name, perplexity, added))
@@ -140,13 +140,13 @@ def compare_readers(
 
 
 def _cell(value: Any) -> str:
-    """A number with up to four decimals, NA for none; whether something is so as true or false."""
+    """Format a number with up to four decimals, NaN as NA, and Booleans as true or false."""
     if isinstance(value, float):
         return "NA" if math.isnan(value) else f"{value:.4f}".rstrip("0").rstrip(".")
     return str(value).lower() if isinstance(value, np.bool_) else printable(str(value))
 
 
 def _name(run: Run) -> str:
-    """The model, and the order of an n-gram model."""
+    """The name of the model, including the order of an n-gram model."""
     model = run.config()["model"]
     return f"{model['order']}-gram" if model["name"] == "ngram" else model["name"]

@@ -1,4 +1,4 @@
-"""Order an n-best list by a language model: ``lmzoo rerank RUN [FILE]``."""
+"""Rerank an n-best list with a language model: ``lmzoo rerank RUN [FILE]``."""
 
 import argparse
 import math
@@ -14,25 +14,25 @@ from lmzoo.core.files import NUMBER, read_lines
 from lmzoo.protocol.lines import scored, unknown_warning
 
 GRID = [number / 20 for number in range(101)]
-"""Weights of the language model among which ``--tune`` chooses: 0 to 5."""
+"""The weights of the language model tried by ``--tune``: 0 to 5."""
 
 
 class Hypothesis(NamedTuple):
     """An entry of an n-best list."""
 
     key: str
-    """What it is a hypothesis of."""
+    """The id of the input."""
     text: str
     scores: list[float]
-    """Of other models, the larger the better."""
+    """Scores of other models, higher is better."""
 
 
 def hypotheses(lines: Sequence[str], where: str) -> list[Hypothesis]:
-    """``id ||| text ||| score …``, or as Moses and this command write it, ``id ||| text ||| name= score … ||| total``.
+    """Parse ``id ||| text ||| score …``, or, as of Moses and this command, ``id ||| text ||| name= score … ||| total``.
 
-    The names and the total are left out.
+    Names and totals are ignored.
 
-    Raises: UserError for another line, or another number of scores.
+    Raises: UserError if a line is invalid, or has another number of scores.
     """
     entries: list[Hypothesis] = []
     for number, line in enumerate(lines, 1):
@@ -55,11 +55,11 @@ def hypotheses(lines: Sequence[str], where: str) -> list[Hypothesis]:
 
 
 def totals(entries: Sequence[Hypothesis], logprobs: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Σ weight × score of each hypothesis, its log p under the language model being the first score.
+    """Σ weight × score of each hypothesis, where log p under the language model is the first score.
 
     Args:
-        logprobs: in nats, one for each hypothesis.
-        weights: one for each score. A score of weight 0 does not count, even if it is infinite.
+        logprobs: log p of each hypothesis in nats.
+        weights: the weight of each score. A score of weight 0 is ignored, even if infinite.
     """
     return [
         sum(weight * score for weight, score in zip(weights, (logprob, *entry.scores), strict=True) if weight)
@@ -68,7 +68,7 @@ def totals(entries: Sequence[Hypothesis], logprobs: Sequence[float], weights: Se
 
 
 def best_first(entries: Sequence[Hypothesis], total: Sequence[float]) -> list[list[int]]:
-    """For each id, in the order of the list, the places of its hypotheses, the best first."""
+    """For each id, in order of the list, the indices of its hypotheses, the best first."""
     places: dict[str, list[int]] = {}
     for place, entry in enumerate(entries):
         places.setdefault(entry.key, []).append(place)
@@ -76,7 +76,7 @@ def best_first(entries: Sequence[Hypothesis], total: Sequence[float]) -> list[li
 
 
 def word_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
-    """The fewest words to insert, delete or replace (Levenshtein 1966)."""
+    """The minimum number of words to insert, delete or replace (Levenshtein 1966)."""
     row = list(range(len(reference) + 1))
     for i, word in enumerate(hypothesis, 1):
         previous, row = row, [i]
@@ -91,9 +91,9 @@ def tuned(entries: Sequence[Hypothesis], logprobs: Sequence[float], references: 
     The other weights are 1.
 
     Args:
-        references: the right text for each id, in the order of the list.
+        references: the correct text for each id, in order of the list.
 
-    Raises: ValueError for another number of references than of ids.
+    Raises: ValueError if the numbers of references and ids differ.
     """
     ids = dict.fromkeys(entry.key for entry in entries)
     right = dict(zip(ids, (reference.split() for reference in references), strict=True))
@@ -108,7 +108,7 @@ def tuned(entries: Sequence[Hypothesis], logprobs: Sequence[float], references: 
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     arguments, entries, references = _read_command_line()
     texts = [entry.text for entry in entries]
     weights = list(arguments.weights)

@@ -30,11 +30,11 @@ OPTIONS = {
     "terms": (50, "words that feedback adds"),
     "weight": (0.5, "of the query beside the words that feedback adds"),
 }
-"""The `RankingOptions`, which may have several values: the default of each, and what it is."""
+"""The `RankingOptions`, each of which accepts several values: default and description."""
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     arguments = _parser().parse_args()
     grid = _grid(arguments)
     bm25 = BM25(*arguments.bm25) if arguments.bm25 else None
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def _grid(arguments: argparse.Namespace) -> list[RankingOptions]:
-    """Every combination of the values asked for; a UserError for what the command line has wrong."""
+    """All combinations of the given values; raise a UserError if the command line is invalid."""
     if arguments.run:
         files = (arguments.documents, arguments.queries, arguments.qrels, arguments.stop)
         check_output(arguments.run, inputs=[Path(file) for file in files if file is not None])
@@ -87,7 +87,7 @@ def _grid(arguments: argparse.Namespace) -> list[RankingOptions]:
 
 
 def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index, dict[str, list[int]]]:
-    """The index of the documents, and the words of each query; ``judged`` as in `read_records`."""
+    """Index the documents, and the words of each query; ``judged`` as in `read_records`."""
     stop = frozenset() if arguments.stop == "none" else read_stop_words(Path(arguments.stop))
     words = analysis(stop, stemmer(arguments.stem))
     queries = read_records(arguments.queries, judged)
@@ -101,7 +101,7 @@ def _read(arguments: argparse.Namespace, judged: Collection[str]) -> tuple[Index
 
 
 def _left_out(judgements: Judgements, queries: Collection[str], documents: Collection[str]) -> str | None:
-    """What the figures leave out, in a line; None without judgements, and where everything has its counterpart."""
+    """A line about queries and documents excluded from the figures; None if there are none, or no judgements."""
     if not judgements:
         return None
     relevant = {query: [d for d, grade in grades.items() if grade] for query, grades in judgements.items()}
@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
 def _chosen(
     grid: Sequence[RankingOptions], figures: np.ndarray, queries: Sequence[str], folds: int
 ) -> Mapping[str, RankingOptions]:
-    """The options of each judged query; print the (S, Q, 3) figures of all, and which each fold has."""
+    """Select the options of each judged query by cross-validation, and print the (S, Q, 3) figures and the choices."""
     for options, values in zip(grid, figures, strict=True):
         _print_figures(values, _varying(options, grid))
     best = cross_validated(figures[:, :, 0], folds)
@@ -157,7 +157,7 @@ def _chosen(
 
 
 def _varying(options: RankingOptions, grid: Sequence[RankingOptions]) -> str:
-    """The options that vary in a grid, as they are written on a command line."""
+    """The options that vary in a grid, as on a command line."""
     names = [name for name in OPTIONS if len({getattr(each, name) for each in grid}) > 1]
     return " ".join(f"{_flag(name)} {getattr(options, name):g}" for name in names)
 
@@ -167,6 +167,6 @@ def _flag(name: str) -> str:
 
 
 def _print_figures(values: np.ndarray, what: str) -> None:
-    """Means of (Q, 3) measures."""
+    """Print the means of (Q, 3) measures."""
     means = "  ".join(f"{name} {mean:.4f}" for name, mean in zip(MEASURES, values.mean(0), strict=True))
     print(f"{means}  ({len(values)} queries)  {what}".rstrip())

@@ -31,11 +31,11 @@ from lmzoo.runs.directory import Run
 from lmzoo.runs.results import finite
 
 UNITS = {"nats": 1.0, "bits": 1 / math.log(2), "log10": 1 / math.log(10)}
-"""What a nat is in each unit."""
+"""The factor from nats to each unit."""
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo score",
         description=f"{COMMANDS['score']}: of each word given those before it, and whether the model knows the "
@@ -110,7 +110,7 @@ def main() -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    """Write valid and test as `lmzoo.protocol.exchange` has them, and print what each has."""
+    """Write the scores of valid and test in the format of `lmzoo.protocol.exchange`, and print a summary."""
     form = arguments.table or arguments.sums or arguments.json or arguments.unit != "nats" or arguments.tokenize
     if form or arguments.text != "-":
         raise UserError("--export: has a form of its own, of valid and test", "leave out the text and other forms")
@@ -146,7 +146,7 @@ def _table(
     where: str,
     sums: "Sums",
 ) -> Iterator[Sequence[str]]:
-    """The header, then a row for each word; sentences and positions count from 1."""
+    """The header, then a row per word; sentences and positions are counted from 1."""
     read, train = torch.cat([part.tokens for part in parts]), run.split("train").tokens
     log_shares = log2_shares(train, len(vocabulary))
     order = vocabulary.text_order(read)
@@ -174,11 +174,11 @@ def _table(
 
 
 _ROWS = ("%s\t%.4f\tfalse\n", "%s\t%.4f\ttrue\n", "%s\t%.4f\ttrue\n\n")
-"""Of an unknown word, a known one, and the last of a line."""
+"""The formats of an unknown word, a known word, and the last of a line."""
 
 
 def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
-    """A word a line, in the unit asked for, and an empty line after each line of the text."""
+    """Format one word per line, in the selected unit, with an empty line after each line of the text."""
     words = [*chain.from_iterable(lines.words)]
     cells: list[Any] = [None] * (2 * len(words))
     cells[::2], cells[1::2] = _shown(words), (lines.logprobs * UNITS[arguments.unit]).tolist()
@@ -187,7 +187,7 @@ def _as_words(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def _as_sums(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
-    """The sums of each line, in the unit asked for."""
+    """Format the sums of each line, in the selected unit."""
     words = [*lines.words]
     logprobs, of_known, unknown = lines.sums()
     unit, texts = UNITS[arguments.unit], _shown([" ".join(line[:-1]) for line in words])
@@ -197,7 +197,7 @@ def _as_sums(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def _shown(texts: list[str]) -> list[str]:
-    """Texts as cells of a table that tabs part."""
+    """Format texts as cells of a table separated by tabs."""
     every = "".join(texts)
     if every.isprintable() and '"' not in every:
         return texts
@@ -205,7 +205,7 @@ def _shown(texts: list[str]) -> list[str]:
 
 
 def _as_json(lines: Lines, arguments: argparse.Namespace) -> Iterator[str]:
-    """Each line as an object of JSON."""
+    """Format each line as a JSON object."""
     unit = UNITS[arguments.unit]
     for line in lines.each():
         entry: dict[str, Any] = {
@@ -235,7 +235,7 @@ class Sums:
     logprob_of_known: float = 0.0
 
     def add(self, lines: Lines) -> None:
-        """Count some more lines."""
+        """Add lines to the sums."""
         self.lines += int((lines.tokens == EOS_ID).sum())
         self.tokens += len(lines.tokens)
         self.unknown += int((~lines.known).sum())
@@ -243,7 +243,7 @@ class Sums:
         self.logprob_of_known += float(lines.logprobs[lines.known].sum())
 
     def summary(self, unit: str) -> str:
-        """The line that is printed at the end."""
+        """The last line of the output."""
         nats = UNITS[unit]
         impossible = self.logprob == -math.inf < self.logprob_of_known
         known = self.tokens - self.unknown

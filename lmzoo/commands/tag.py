@@ -18,7 +18,7 @@ from lmzoo.runs.results import finite
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo tag",
         description=f"{COMMANDS['tag']}, a run of lmzoo label. Prints the text with its labels in the place of its "
@@ -62,7 +62,7 @@ def main() -> int:
 def best(labeller: ChainLabeller, task: Task, sentence: Sentence, number: int) -> list[tuple[float, list[str]]]:
     """The best labellings of a sentence in the task's own labels, with log p.
 
-    Where a model learns labels of another scheme, only those are labellings that the scheme gives: no S-X before E-X.
+    If the model uses another scheme, labellings that are invalid in it, such as S-X before E-X, are excluded.
     """
     tried = number
     while True:

@@ -1,9 +1,9 @@
-"""Train a language model: ``lmzoo train model=lstm corpus=ptb``; ``--help`` tells the rest."""
+"""Train a language model: ``lmzoo train model=lstm corpus=ptb``; see ``--help``."""
 
 from lmzoo.cli.jobs import run_jobs
 from lmzoo.commands import COMMANDS
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     return run_jobs("train", COMMANDS["train"])

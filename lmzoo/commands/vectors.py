@@ -1,9 +1,9 @@
-"""Learn word vectors: ``lmzoo vectors method=skipgram corpus=ptb``; ``--help`` tells the rest."""
+"""Train word vectors: ``lmzoo vectors method=skipgram corpus=ptb``; see ``--help``."""
 
 from lmzoo.cli.jobs import run_jobs
 from lmzoo.commands import COMMANDS
 
 
 def main() -> int:
-    """The command: returns its exit code."""
+    """Run the command. Returns: the exit code."""
     return run_jobs("vectors", COMMANDS["vectors"])
