@@ -161,7 +161,7 @@ def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path
     Raises: UserError as `picture_format` does, and if a file is a folder or in none, has the suffix of an unsupported
         compression, is one of the ``inputs`` or another output, part of a run, or behind a link inside a run.
     """
-    taken = {destination(text): "is the text to be read" for text in inputs}
+    reserved = {destination(text): "is the text to be read" for text in inputs}
     if picture:
         picture_format(picture)
     for file in filter(None, (picture, *files)):
@@ -170,11 +170,11 @@ def check_output(*files: Path | None, inputs: Iterable[Path] = (), picture: Path
         if file.suffix.lower() in (".zst", ".xz", ".bz2", ".zip"):
             raise UserError(f"{file}: would not be packed as its name says", "let it end in .gz")
         path = destination(file)
-        same = [text for text in taken if path == text or (file.is_file() and text.exists() and file.samefile(text))]
+        same = [text for text in reserved if path == text or (file.is_file() and text.exists() and file.samefile(text))]
         if same:
-            raise UserError(f"{file}: {taken[same[0]]}", "name another file to write")
+            raise UserError(f"{file}: {reserved[same[0]]}", "name another file to write")
         if file.is_file() or not file.exists():  # a device may be given twice
-            taken[path] = "is to be written twice"
+            reserved[path] = "is to be written twice"
         if Run(path.parent).config_file.exists() and (path.name in FILES or path.name.startswith("events.out.")):
             raise UserError(f"{file}: is a part of the run in {path.parent}", "name another file to write")
         for folder in file.absolute().parents:

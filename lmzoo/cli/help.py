@@ -90,9 +90,9 @@ def _sentences(entry: Entry) -> dict[str, str]:
     return {name: option.text for name, option in entry.options.items()}
 
 
-def _table(options: Mapping[str, Any], prefix: str, said: Mapping[str, str], width: int) -> list[str]:
+def _table(options: Mapping[str, Any], prefix: str, descriptions: Mapping[str, str], width: int) -> list[str]:
     """Format each option as a paragraph: its value and its description, in YAML terms."""
-    rows = {f"{prefix}{name}: {_written(value)}": said.get(name, "") for name, value in options.items()}
+    rows = {f"{prefix}{name}: {_written(value)}": descriptions.get(name, "") for name, value in options.items()}
     indent = min(INDENT, 3 + max(map(len, rows), default=0))
     lines = list[str]()
     for row, sentence in rows.items():

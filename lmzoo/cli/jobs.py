@@ -24,7 +24,7 @@ def run_jobs(command: str, about: str) -> int:
 
     The configuration is ``configs/COMMAND.yaml``, and ``--help`` begins with ``about``.
     """
-    notes = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which another process may run
+    reports = Path(f".sweep-{os.getpid()}.part").absolute()  # of each job, which another process may run
     first = os.environ.get("RANK", "0") == "0"  # whether this is the process of torchrun that prints
 
     def job(config: "Configuration", number: int | None, chosen: list[str], given: list[str]) -> float | None:
@@ -42,8 +42,8 @@ def run_jobs(command: str, about: str) -> int:
             log_failure(Path(str(config["run_dir"])), error)
             print(f"failed: {one_line(error)}", file=sys.stderr)
         if number is not None:
-            notes.mkdir(exist_ok=True)
-            (notes / f"{number}.json").write_text(json.dumps([config["run_dir"], results is not None]), "utf-8")
+            reports.mkdir(exist_ok=True)
+            (reports / f"{number}.json").write_text(json.dumps([config["run_dir"], results is not None]), "utf-8")
         figure = config.kind.objective(results) if results else None
         searching = number is not None and HydraConfig.get().runtime.choices["hydra/sweeper"] != "basic"
         if searching and results and figure is None:
@@ -53,13 +53,13 @@ def run_jobs(command: str, about: str) -> int:
 
     try:
         run_hydra(job, command, about)
-        noted = sorted(notes.glob("*.json"), key=lambda note: int(note.stem))
-        outcomes = [json.loads(note.read_text("utf-8")) for note in noted]
+        files = sorted(reports.glob("*.json"), key=lambda file: int(file.stem))
+        outcomes = [json.loads(file.read_text("utf-8")) for file in files]
     except Interrupted:
         print("interrupted: everything is saved; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
     finally:
-        shutil.rmtree(notes, ignore_errors=True)
+        shutil.rmtree(reports, ignore_errors=True)
     done = list(dict.fromkeys(Path(folder) for folder, ended in outcomes if ended))
     if len(done) > 1 and first:
         _compare(done)

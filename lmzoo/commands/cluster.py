@@ -62,9 +62,9 @@ def main() -> int:
         epilog="examples: lmzoo cluster --corpus ptb --clusters 128 ptb-clusters.tsv; "
         "lmzoo cluster --text book.txt --clusters 50 book-clusters.tsv",
     )
-    named = [name for name in choices("corpus") if name != "text"]
+    names = [name for name in choices("corpus") if name != "text"]
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--corpus", choices=named, help="the training text of a corpus that lmzoo knows")
+    source.add_argument("--corpus", choices=names, help="the training text of a corpus that lmzoo knows")
     source.add_argument("--text", type=Path, metavar="FILE", help="a sentence a line, words separated by spaces, UTF-8")
     parser.add_argument("--clusters", type=bounded(Size), required=True, help="their number, such as 128")
     parser.add_argument("out", type=Path, help="file to write: a line 'word<TAB>cluster<TAB>count' for each word")

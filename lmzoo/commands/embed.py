@@ -129,7 +129,7 @@ def main() -> int:
     warn_of(run, vocabulary)
     is_unknown, counts = ~known_words(model, vocabulary), Counter[str]()
 
-    def noted() -> Iterator[EmbeddedText]:
+    def counted() -> Iterator[EmbeddedText]:
         for part, tokens in embedded(encoder, vocabulary, options.text):
             lines, unknown = len(part.lines.unique()), int(is_unknown[tokens].sum())
             counts.update(words=len(part.words), lines=lines, unknown=unknown)
@@ -137,11 +137,11 @@ def main() -> int:
         warn(unknown_warning(counts["unknown"], counts["words"], str(options.text)))
 
     if options.file:
-        dimensions = write(noted(), options.file)
+        dimensions = write(counted(), options.file)
         size = f"{pluralize(counts['words'], 'token')} of {pluralize(counts['lines'], 'line')}"
         print(f"{size}, {dimensions} dimensions each")
         return 0
-    words, lines, embeddings = zip(*((part.words, part.lines, part.embeddings) for part in noted()), strict=True)
+    words, lines, embeddings = zip(*((part.words, part.lines, part.embeddings) for part in counted()), strict=True)
     text = EmbeddedText([*chain.from_iterable(words)], torch.cat(lines), torch.cat(embeddings))
     places = [place for place, word in enumerate(text.words) if word == options.neighbours]
     if not places:

@@ -123,8 +123,8 @@ def main() -> int:
     source: Path = options.run
     check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])
     edits = [f"--{name}" for name in ("prune", "words") if getattr(options, name) is not None]
-    named = {".md": "card", ".arpa": "arpa"}.get(text_ending(options.file))
-    wanted: Any = options.format or named
+    suggested = {".md": "card", ".arpa": "arpa"}.get(text_ending(options.file))
+    wanted: Any = options.format or suggested
     if wanted == "card":
         if edits:
             raise UserError(f"{edits[0]}: a card has no n-grams", "leave it out, or give another --format")

@@ -52,12 +52,12 @@ def _imported(registry: Registry, name: str) -> Entry:
     """An entry of an imported module, documented by its source file if that is readable."""
     made = registry.entries[name]
     file = Path(getattr(sys.modules.get(made.__module__), "__file__", None) or "")
-    said = _registered(file).get(registry.kind, {}).get(name) if file.suffix == ".py" else None
+    documented = _registered(file).get(registry.kind, {}).get(name) if file.suffix == ".py" else None
     options = {
-        option: Option(value, said.options[option].text if said and option in said.options else "")
+        option: Option(value, documented.options[option].text if documented and option in documented.options else "")
         for option, value in registry.defaults(name).items()
     }
-    title = said.title if said else (inspect.getdoc(made) or "").split("\n\n")[0]
+    title = documented.title if documented else (inspect.getdoc(made) or "").split("\n\n")[0]
     return Entry(title, options, not (isinstance(made, type) and issubclass(made, Options)))
 
 
@@ -188,8 +188,8 @@ def _fields(node: Any, file: Path) -> dict[str, Option]:
     for part, below in zip_longest(node.body, node.body[1:]):
         if isinstance(part, ast.AnnAssign):
             text = below.value if isinstance(below, ast.Expr) else None
-            said = str(text.value) if isinstance(text, ast.Constant) else ""
-            found[ast.unparse(part.target).removesuffix("_")] = _option(part.annotation, part.value, said, file)
+            doc = str(text.value) if isinstance(text, ast.Constant) else ""
+            found[ast.unparse(part.target).removesuffix("_")] = _option(part.annotation, part.value, doc, file)
     for base in _bases(node, file):
         for name, inherited in (_fields(*base) if _is_options(*base) else {}).items():
             own = found.setdefault(name, inherited)
@@ -197,9 +197,9 @@ def _fields(node: Any, file: Path) -> dict[str, Option]:
     return found
 
 
-def _option(annotation: Any, default: Any, said: str, file: Path) -> Option:
-    choices = f" [{' | '.join(listed)}]" if said and (listed := _choices(annotation, file)) else ""
-    return Option(_value(default, file), " ".join(said.split()) + choices)
+def _option(annotation: Any, default: Any, doc: str, file: Path) -> Option:
+    choices = f" [{' | '.join(listed)}]" if doc and (listed := _choices(annotation, file)) else ""
+    return Option(_value(default, file), " ".join(doc.split()) + choices)
 
 
 def _value(node: Any, file: Path) -> Any:

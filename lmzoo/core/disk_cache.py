@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 
 def cache_folder() -> Path:
     """``$LMZOO_CACHE``, else ``$XDG_CACHE_HOME/lmzoo``, else ``~/.cache/lmzoo``."""
-    if named := os.environ.get("LMZOO_CACHE"):
-        return Path(named)
+    if folder := os.environ.get("LMZOO_CACHE"):
+        return Path(folder)
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "lmzoo"
 

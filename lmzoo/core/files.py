@@ -49,7 +49,7 @@ FOREIGN = {
 
 def foreign(begin: bytes) -> tuple[str | None, str]:
     """The format of a file that is not UTF-8, by its magic number, or None, and advice."""
-    return next((said for sign, said in FOREIGN.items() if begin.startswith(sign)), (None, "convert it first"))
+    return next((what for sign, what in FOREIGN.items() if begin.startswith(sign)), (None, "convert it first"))
 
 
 def sha256(data: bytes | memoryview) -> str:
@@ -164,10 +164,10 @@ def unpacked(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
     """
     begin = stream.peek(4)
     form = next((form for sign, form in PACKED.items() if begin.startswith(sign)), None)
-    named = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower(), form)
-    if begin and form != named:
+    expected = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower(), form)
+    if begin and form != expected:
         own = form or foreign(begin)[0]
-        raise UserError(f"{path}: is no {named}, as its name says" + (f", but {own}" if own else ""), "rename it")
+        raise UserError(f"{path}: is no {expected}, as its name says" + (f", but {own}" if own else ""), "rename it")
     if form is None:
         yield stream
         return

@@ -255,12 +255,12 @@ def misplaced(group: str, option: str, holders: Iterable[str], chosen: str) -> U
 
 def sources(function: Callable[..., Any], options: Mapping[str, Any], where: str) -> dict[str, list[str]]:
     """The values of options of type `Source`, by full option name; see `call`."""
-    named = {}
+    found = {}
     for name, annotation in schema(function).items():
         value = options.get(name)
         if value and is_source(annotation) and _fits(value, annotation):
-            named[f"{where}{name}"] = [value] if isinstance(value, str) else list(value)
-    return named
+            found[f"{where}{name}"] = [value] if isinstance(value, str) else list(value)
+    return found
 
 
 def renamed_value(value: Any, name: Callable[[str], str]) -> Any:

@@ -29,8 +29,8 @@ class Registry:
         """
 
         def decorate(entry: T) -> T:
-            if name in self.entries and _named(self.entries[name]) != _named(entry):
-                module, qualified = _named(self.entries[name])
+            if name in self.entries and _qualified_name(self.entries[name]) != _qualified_name(entry):
+                module, qualified = _qualified_name(self.entries[name])
                 file = getattr(sys.modules.get(module), "__file__", None) or "no file"
                 problem = f"{self.kind} '{name}' is taken by {module}.{qualified} of {file}"
                 raise UserError(problem, "choose another name")
@@ -82,5 +82,5 @@ class Registry:
         return self.entries[name], {**self.own.get(name, {}), **options}
 
 
-def _named(entry: Callable[..., Any]) -> tuple[str, str]:
+def _qualified_name(entry: Callable[..., Any]) -> tuple[str, str]:
     return entry.__module__, entry.__qualname__

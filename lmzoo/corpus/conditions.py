@@ -62,18 +62,18 @@ def without_labels(texts: NamedTexts, labels: Sequence[str]) -> tuple[NamedTexts
     Raises: UserError as `split_labels` and `label_numbers` do.
     """
     parts = {
-        split: [(name, *split_labels(data.decode().removesuffix("\n").split("\n"), name)) for name, data in named]
-        for split, named in texts.items()
+        split: [(name, *split_labels(data.decode().removesuffix("\n").split("\n"), name)) for name, data in each]
+        for split, each in texts.items()
     }
     counts = Counter(label for _, of_lines, _ in parts["train"] for label in of_lines)
     labels = labels or [label for label, _ in counts.most_common()]
     conditions = {
-        split: torch.cat([label_numbers(of_lines, labels, name) for name, of_lines, _ in named])
-        for split, named in parts.items()
+        split: torch.cat([label_numbers(of_lines, labels, name) for name, of_lines, _ in each])
+        for split, each in parts.items()
     }
     plain = {
-        split: [(name, "".join(f"{line}\n" for line in lines).encode()) for name, _, lines in named]
-        for split, named in parts.items()
+        split: [(name, "".join(f"{line}\n" for line in lines).encode()) for name, _, lines in each]
+        for split, each in parts.items()
     }
     return plain, labels, conditions
 

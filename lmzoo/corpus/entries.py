@@ -93,7 +93,7 @@ def _encode(
         fixed: whether the vocabulary is independent of train, and its checksum recorded.
         attributes: further attributes of the corpus.
     """
-    parts = {split: [vocabulary.encode(text, where) for where, text in named] for split, named in texts.items()}
+    parts = {split: [vocabulary.encode(text, where) for where, text in each] for split, each in texts.items()}
     splits, files = {split: torch.cat(tokens) for split, tokens in parts.items()}, list(map(len, parts["train"]))
     if fixed:
         lines = "\n".join([*vocabulary.words, *vocabulary.conditions])
@@ -178,10 +178,10 @@ def text(options: TextOptions) -> Corpus:
     context, train, vocabulary, reverse = options.context, options.train, options.vocabulary, options.reverse
     min_count, max_size, unknown = options.min_count, options.max_size, options.unknown
     splits = {"train": train, "valid": options.valid, "test": options.test}
-    named = {split: files for split, files in splits.items() if files}
+    given = {split: files for split, files in splits.items() if files}
     if not train:
         raise UserError("corpus=text needs corpus.train=FILE, one sentence a line, words separated by spaces")
-    shares = {split: part for split, each in named.items() if split != "train" and (part := share(each)) is not None}
+    shares = {split: part for split, each in given.items() if split != "train" and (part := share(each)) is not None}
     if vocabulary and (min_count > 1 or max_size or unknown):
         raise UserError("corpus.vocabulary: its words are given", "leave out min_count, max_size and unknown")
     if options.condition and context == "stream":
@@ -194,7 +194,7 @@ def text(options: TextOptions) -> Corpus:
         )
     words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, unknown)
     name = corpus_label({"name": "text", "label": options.label, "train": train, "reverse": reverse})
-    files = {split: text_files(each) for split, each in named.items() if split not in shares}
+    files = {split: text_files(each) for split, each in given.items() if split not in shares}
     read = _labelled if options.condition else _from_files
     if not shares:
         corpus = read(name, context, files, form, words)
@@ -243,8 +243,8 @@ def _labelled(
         sha256s[split] = sha256(b"".join(data for _, data in read))
         of_files[split] = [sha256(data) for _, data in read]
         texts[split] = [(name, checked_text(data, name).removesuffix(b"\n") + b"\n") for name, data in read]
-    taken = None if isinstance(words, Limits) else words
-    texts, labels, conditions = without_labels(texts, taken.conditions if taken else [])
+    own = None if isinstance(words, Limits) else words
+    texts, labels, conditions = without_labels(texts, own.conditions if own else [])
     if form.of_pieces and isinstance(words, Limits):
         lines = (form.cleaned(line) for _, data in texts["train"] for line in data.decode().split("\n"))
         pieces = learnt(lines, cast(Kind, form.unit), form.subwords)
@@ -256,7 +256,7 @@ def _labelled(
         words = lexicon.ranked(*words)
     return _encode(
         name, context, Vocabulary(words.words, words.form, labels), texts, sha256s,
-        fixed=taken is not None or form.of_pieces, conditions=conditions, of_files=of_files,
+        fixed=own is not None or form.of_pieces, conditions=conditions, of_files=of_files,
     )  # fmt: skip
 
 

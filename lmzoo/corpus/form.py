@@ -45,9 +45,9 @@ class Form(FormOptions):
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Form":
         """Build a form without pieces from the options of any corpus; raise a UserError if the type of one is wrong."""
-        named = {name: options[name] for name in schema(FormOptions) if name in options}
-        check(FormOptions, named, "corpus.")
-        return cls(**named)
+        chosen = {name: options[name] for name in schema(FormOptions) if name in options}
+        check(FormOptions, chosen, "corpus.")
+        return cls(**chosen)
 
     @property
     def options(self) -> dict[str, Any]:

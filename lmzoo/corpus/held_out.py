@@ -40,9 +40,9 @@ class Parted(NamedTuple):
         except UserError as error:
             problem = error.problem
             for part, (file, before) in self.parts.items():
-                if (told := problem.removeprefix(str(part))) != problem:
-                    told = re.sub(r"(?<=\bline )\d+", lambda line, n=before: str(int(line[0]) + n), told, count=1)
-                    raise UserError(f"{file}{re.sub(r', byte [0-9]+', '', told)}", error.advice) from None
+                if (rest := problem.removeprefix(str(part))) != problem:
+                    rest = re.sub(r"(?<=\bline )\d+", lambda line, n=before: str(int(line[0]) + n), rest, count=1)
+                    raise UserError(f"{file}{re.sub(r', byte [0-9]+', '', rest)}", error.advice) from None
             raise
 
 

@@ -24,8 +24,8 @@ class Pinned(NamedTuple):
 
 def data_folders() -> list[Path]:
     """The data folders in order of search: ``$LMZOO_DATA`` if set, then ``data``."""
-    named = os.environ.get("LMZOO_DATA")
-    return [*([Path(named)] if named else []), Path("data")]
+    own = os.environ.get("LMZOO_DATA")
+    return [*([Path(own)] if own else []), Path("data")]
 
 
 def fetch(folder: str, file: Pinned, urls: Sequence[str]) -> bytes:

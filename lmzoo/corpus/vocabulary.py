@@ -224,12 +224,12 @@ class Lexicon(Vocabulary):
         """The vocabulary that `Vocabulary.of` returns for the words looked up."""
         counts = dict(zip(self.words[1:], self.counts[1:].tolist(), strict=True))
         ranked = sorted(counts, key=lambda word: -counts[word])
-        kept = [word for word in ranked if counts[word] >= min_count or word == UNK]
-        if max_size is not None and len(kept) + 1 > max_size:
-            kept = kept[: max_size - 1]
-        if (unknown or len(kept) < len(ranked)) and UNK not in kept:
-            kept = [UNK, *(kept if max_size is None or len(kept) + 2 <= max_size else kept[:-1])]
-        return Vocabulary([EOS, *kept], self.form)
+        selected = [word for word in ranked if counts[word] >= min_count or word == UNK]
+        if max_size is not None and len(selected) + 1 > max_size:
+            selected = selected[: max_size - 1]
+        if (unknown or len(selected) < len(ranked)) and UNK not in selected:
+            selected = [UNK, *(selected if max_size is None or len(selected) + 2 <= max_size else selected[:-1])]
+        return Vocabulary([EOS, *selected], self.form)
 
 
 def _table(index: Mapping[str, int]) -> WordTable:

@@ -90,8 +90,8 @@ class Lexical:
 
     def rows(self, sentences: Sequence[Sentence]) -> SparseRows:
         """The features of all words of sentences."""
-        named = (names for sentence in sentences for names in templates(sentence, self.paths))
-        rows = ([self.numbers[name] for name in names if name in self.numbers] for names in named)
+        templated = (names for sentence in sentences for names in templates(sentence, self.paths))
+        rows = ([self.numbers[name] for name in names if name in self.numbers] for names in templated)
         return SparseRows.of(rows, len(self.numbers))
 
     def state_dict(self) -> StateDict:

@@ -89,8 +89,8 @@ class LexicalChain(ChainLabeller):
         table, moves, start = self.weights
         place = table.flatten().nonzero()[:, 0]
         weight = table.flatten()[place]
-        learnt = {"labels": packed(self.labels), "place": place, "weight": weight, "moves": moves, "start": start}
-        return self.lexical.state_dict() | learnt
+        trained = {"labels": packed(self.labels), "place": place, "weight": weight, "moves": moves, "start": start}
+        return self.lexical.state_dict() | trained
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.lexical.load_state_dict(state)

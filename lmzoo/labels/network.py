@@ -107,8 +107,8 @@ class Network(nn.Module):
         emission = self.output(self.dropout(hidden))
         if self.lexical is not None:
             assert inputs.rows is not None
-            kept = dropout(self.lexical.new_ones(len(inputs.rows.columns)), self.dropout.rate, self.training)
-            words = (inputs.rows._replace(values=kept) @ self.lexical).split(lengths.tolist())
+            mask = dropout(self.lexical.new_ones(len(inputs.rows.columns)), self.dropout.rate, self.training)
+            words = (inputs.rows._replace(values=mask) @ self.lexical).split(lengths.tolist())
             emission = emission + nn.utils.rnn.pad_sequence([*words], batch_first=True)
         return Scores(emission, self.moves, self.first, lengths)
 

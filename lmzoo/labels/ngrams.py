@@ -52,12 +52,12 @@ class NGramLabeller(Labeller):
         self.order, self.prefixes = options.order, options.prefixes
 
     def start(self, sentences: Sequence[Sentence], seed: int) -> None:
-        named = [self._grams(sentence.words) for sentence in sentences]
-        self.grams = {gram: i for i, gram in enumerate(dict.fromkeys(gram for row in named for gram in row))}
+        rows = [self._grams(sentence.words) for sentence in sentences]
+        self.grams = {gram: i for i, gram in enumerate(dict.fromkeys(gram for row in rows for gram in row))}
         self.labels = sorted({sentence.labels[0] for sentence in sentences})
         if len(self.labels) < 2:
             raise UserError(f"all texts of train have the label {self.labels[0]}", "there must be two labels or more")
-        columns = [[self.grams[gram] for gram in row] for row in named]
+        columns = [[self.grams[gram] for gram in row] for row in rows]
         ends = np.cumsum([0, *map(len, columns)])
         ones = np.ones(ends[-1])
         shape = (len(columns), len(self.grams))

@@ -169,12 +169,12 @@ def odd_labels(texts: Mapping[str, LabelledText], of_entities: bool) -> Iterator
     if doubt := header_warning(texts["train"].sentences[0].labels[0], train):
         yield doubt
     spelt = {"".join(unicodedata.normalize("NFKC", label).casefold().split()): label for label in train}
-    kept = {*spelt.values()}
-    if twice := [label for label in train if label not in kept]:
+    distinct = {*spelt.values()}
+    if twice := [label for label in train if label not in distinct]:
         yield f"train has labels that differ from others in case or blanks alone: {shortened(repr(twice)[1:-1], 80)}"
-    learnt = {label[2:] for label in train} | {""} if of_entities else set(train)
+    known = {label[2:] for label in train} | {""} if of_entities else set(train)
     for split, labels in counts.items():
-        if lacking := [label for label in labels if (label[2:] if of_entities else label) not in learnt]:
+        if lacking := [label for label in labels if (label[2:] if of_entities else label) not in known]:
             number = f"{sum(labels[label] for label in lacking):,} of {labels.total():,}"
             yield f"{split}: {number} labels are none of train's: {shortened(', '.join(lacking), 80)}"
 

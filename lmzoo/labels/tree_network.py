@@ -125,8 +125,8 @@ class TreeLSTM(nn.Module):
         i, o, u, *f = self.U(h.flatten(1)).chunk(5, 1)
         return self._gated(i, o, u, ((torch.stack(f, 1) + self.b[3]).sigmoid() * c).sum(1))
 
-    def _gated(self, i: Tensor, o: Tensor, u: Tensor, kept: Tensor) -> NodeState:
-        c = (i + self.b[0]).sigmoid() * (u + self.b[2]).tanh() + kept
+    def _gated(self, i: Tensor, o: Tensor, u: Tensor, carried: Tensor) -> NodeState:
+        c = (i + self.b[0]).sigmoid() * (u + self.b[2]).tanh() + carried
         return (o + self.b[1]).sigmoid() * c.tanh(), c
 
 

@@ -109,7 +109,7 @@ def card(run: Run) -> str:
     splits = [(plain_markdown(split), f"{counts[split]:,}" if split in counts else "", code_span(checksum))
               for split, checksum in run.trained_on()["sha256"].items()]  # fmt: skip
     options = [(k, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for k, v in unlike.items()]
-    sources = [(option, *each) for option, named in run.made_from().items() for each in named.items()]
+    sources = [(option, *each) for option, checksums in run.made_from().items() for each in checksums.items()]
     files = [file for file in FILES if file in run.names() and file not in ("last.pt", "train.log", *LABELLED)]
     shell = shlex.quote(printable(f"./{folder}" if folder.startswith("-") else folder))
     entry = entries(kind.learner).get(learner)

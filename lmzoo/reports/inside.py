@@ -78,8 +78,8 @@ def half_lives(model: LinearDynamicalSystem) -> Tensor:
 
     An eigenvalue λ decays to |λ|ⁿ after n words, so this is log ½ / log |λ|.
     """
-    kept = torch.linalg.eigvals(model.A.double().cpu()).abs()
-    return (math.log(0.5) / kept.clamp(1e-12, 1 - 1e-12).log()).sort(descending=True).values
+    decay = torch.linalg.eigvals(model.A.double().cpu()).abs()
+    return (math.log(0.5) / decay.clamp(1e-12, 1 - 1e-12).log()).sort(descending=True).values
 
 
 def picture_of_dynamics(model: LinearDynamicalSystem, file: Path) -> bytes:

@@ -102,7 +102,7 @@ class Map:
             marked: words with the class ``marked``, drawn last, the first on top; all of them are named.
         """
         most = max(self.counts)
-        named, points, names = {*self.named()}, [], []
+        labelled, points, names = {*self.named()}, [], []
         above = {word: place for place, word in enumerate(reversed(marked), 1)}
         for row in sorted(range(len(self.words)), key=lambda row: above.get(self.words[row], 0)):
             word, (x, y) = html.escape(printable(self.words[row])), self.places[row]
@@ -113,7 +113,7 @@ class Map:
                 f'fill="hsl({self.hue(self.clusters[row]):.0f} 70% 50%)">'
                 f"<title>{word}: {self.counts[row]:,} times, cluster {self.clusters[row]}</title></circle>"
             )
-            if kind or row in named:
+            if kind or row in labelled:
                 names.append(f'<text{kind} x="{SIZE * x:.1f}" y="{SIZE * (1 - y) - radius - 1:.1f}">{word}</text>')
         return f'<svg viewBox="-20 -20 {SIZE + 40} {SIZE + 40}">\n' + "\n".join([*points, *names]) + "\n</svg>"
 

@@ -64,8 +64,8 @@ def picture(tables: Sequence[Group], file: Path) -> bytes:
             learning.set(ylabel="valid perplexity", ylim=limits)
             as_learnt(learning, runs, colours)
             logarithmic(learning, "y")
-            named = [line for line in learning.lines[::-1] if not line.get_label().startswith("_")]
-            legend(size, *named, loc="upper left", bbox_to_anchor=(1.02, 1))
+            lines = [line for line in learning.lines[::-1] if not line.get_label().startswith("_")]
+            legend(size, *lines, loc="upper left", bbox_to_anchor=(1.02, 1))
             against(cost, runs, colours, TIME, lambda run: run.seconds)
             against(size, runs, colours, "parameters", lambda run: run.parameters)
         return rendered(figure, file)

@@ -87,7 +87,7 @@ class Run(Files):
 
         Files and runs that no longer exist are not compared.
         """
-        if not self._has_learnt():
+        if not self._is_trained():
             return
         made_from_then = self.made_from()
         for option, checksums in made_from.items():
@@ -103,12 +103,12 @@ class Run(Files):
         """The checksums of the run's sources at its first start."""
         return self.starts()[0]["made_from"]
 
-    def _has_learnt(self) -> bool:
+    def _is_trained(self) -> bool:
         return bool(self.names() & {"last.pt", "results.json", *LEARNT})
 
     def check_text(self, corpus: Corpus) -> None:
         """Raise a UserError if the corpus is not the text that the run was trained on."""
-        if not self._has_learnt():
+        if not self._is_trained():
             return
         begun_with = self.trained_on()
         then, now = begun_with["sha256"], corpus.sha256
@@ -183,7 +183,7 @@ class Run(Files):
         if not self.config_file.exists():
             self.write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())
         starts = []
-        if self._has_learnt():
+        if self._is_trained():
             starts = self.starts()
         else:  # overwrite files of a start that was killed before training
             self.write("vocabulary.txt", "".join(f"{word}\n" for word in corpus.vocabulary.words).encode())
@@ -277,8 +277,8 @@ class Run(Files):
             return None
         with self.reading(RESULTS):
             results = checked(self.read_json(RESULTS))
-        for name, kept in results.pop("files", {}).items():
-            if name in WRITTEN_FIRST and kept != sha256(self.read(name)):
+        for name, recorded in results.pop("files", {}).items():
+            if name in WRITTEN_FIRST and recorded != sha256(self.read(name)):
                 raise self.unusable(name, f"not as the run wrote it (its checksum in {RESULTS} is another)")
         return results
 

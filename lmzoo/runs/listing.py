@@ -46,12 +46,12 @@ def find(name: str) -> Path:
             path with or without ``outputs/`` and the corpus.
     """
     path = Path(name)
-    if name in (LATEST.name, str(LATEST)) and (latest := _noted(LATEST)) and _is_run(latest[0]):
+    if name in (LATEST.name, str(LATEST)) and (latest := _recorded(LATEST)) and _is_run(latest[0]):
         return latest[0]
     if path.exists():
         return path
     if name.isdecimal():
-        rows = _noted(TABLE)
+        rows = _recorded(TABLE)
         if not rows:
             raise UserError(f"{name}: {OUTPUTS} has no table of lmzoo compare", "print it, or name the folder of a run")
         if not 0 < int(name) <= len(rows):
@@ -76,7 +76,7 @@ def nearest(path: Path) -> Path | None:
     return runs[close[0]] if close else None
 
 
-def _noted(file: Path) -> list[Path]:
+def _recorded(file: Path) -> list[Path]:
     """The paths written by `note`; empty if the file cannot be read."""
     try:
         return [Path(os.fsdecode(run)) for run in file.read_bytes().split(b"\0")]

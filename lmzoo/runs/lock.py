@@ -16,10 +16,10 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            taken = False
+            is_locked = False
         except OSError as error:
-            taken = isinstance(error, BlockingIOError)  # NFS, for example, only locks writable files
-        if taken or not os.path.samestat(os.fstat(handle), folder.stat()):  # or removed and created again
+            is_locked = isinstance(error, BlockingIOError)  # NFS, for example, only locks writable files
+        if is_locked or not os.path.samestat(os.fstat(handle), folder.stat()):  # or removed and created again
             raise UserError(f"run_dir={folder}: another process is training here", "choose another run_dir")
         yield
     finally:

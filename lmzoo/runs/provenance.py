@@ -35,8 +35,8 @@ def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
         theirs = form_of_run(name).get("unit", unit)
         if theirs != unit:
             raise UserError(f"{option}: {name} has corpus.unit={theirs}, and here it is {unit}", "choose another run")
-        learnt = [Path(name, part) for part in ("best.pt", VECTORS)]
-        file = next(filter(Path.exists, learnt), Path(name))
+        trained = [Path(name, part) for part in ("best.pt", VECTORS)]
+        file = next(filter(Path.exists, trained), Path(name))
         if file.is_file():  # a pipe can be read only once
             with input_stream(file) as stream:
                 digest = hashlib.file_digest(stream, "sha256")  # pyright: ignore[reportArgumentType]

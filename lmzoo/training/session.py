@@ -151,8 +151,8 @@ def train(config: Configuration, given: Collection[str] = ()) -> dict[str, Any]:
             log.info("resumed at step %d, %.1f s of training behind it", done.step, done.seconds)
         learner.fit()
         ranks.barrier()
-        learnt = {kind.learner: config[kind.learner]["name"], "seed": options.seed, "warnings": warnings}
-        results = {**learner.measure(), **learnt}
+        common = {kind.learner: config[kind.learner]["name"], "seed": options.seed, "warnings": warnings}
+        results = {**learner.measure(), **common}
         if ranks.is_main():
             _publish(config, results, learner, board)
             run.finish(results, *learner.unsealed)

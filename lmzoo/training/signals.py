@@ -19,7 +19,7 @@ def stop_signals(waits: Callable[[], bool] = lambda: True) -> Iterator[Callable[
     received = False
     before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def note(number: int, _: Any) -> None:
+    def record(number: int, _: Any) -> None:
         nonlocal received
         signal.signal(number, before[number])
         if waits():
@@ -28,7 +28,7 @@ def stop_signals(waits: Callable[[], bool] = lambda: True) -> Iterator[Callable[
             signal.raise_signal(number)
 
     for number in before:
-        signal.signal(number, note)
+        signal.signal(number, record)
     try:
         yield lambda: received
     finally:
