@@ -179,7 +179,7 @@ def _choices(override: Override, folders: Sequence[Path]) -> list[str]:
 
 
 def _require_key(parts: list[str], composed: Mapping[str, Any], groups: set[str]) -> None:
-    """Raise a UserError unless the key exists in the options of each choice of a sweep, ``composed``."""
+    """Raise a UserError unless the key exists in all configurations ``composed``, one per choice of a sweep."""
     parts = parts[:2] if parts[0] == "hydra" else parts
     refused = {chosen: wrong for chosen, options in composed.items() if (wrong := _refusal(parts, options, groups))}
     if refused:

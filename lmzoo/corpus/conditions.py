@@ -16,7 +16,7 @@ MANY_LINES = 20
 """The minimum number of lines for a warning that a label only in the first line may be a column name."""
 
 NamedTexts = Mapping[str, Sequence[tuple[str, bytes]]]
-"""The texts of each split with their names, in UTF-8, every line terminated."""
+"""The texts of each split, with names, in UTF-8 with terminated lines."""
 
 
 def label_and_text(line: str) -> tuple[str | None, str]:

@@ -1,7 +1,7 @@
 """The Python language reference, included in CPython: real English without a download.
 
 Help topics are sorted by name and split into paragraphs at blank lines. Paragraphs in which fewer than half of the
-characters are letters (grammars, rules, tables) are dropped, and so are repetitions of earlier paragraphs, which would
+characters are letters (grammars, rules, tables) are dropped, and so are repetitions of earlier paragraphs, which could
 appear in both train and test. Paragraphs are split into sentences after ``.``, ``?``, ``!`` or ``:`` before white
 space. Identifiers are lower-cased, numbers become ``N``, and every other character is a word. Of ten paragraphs, the
 ninth goes to valid and the tenth to test. Words with fewer than two occurrences in train become ``<unk>``.

@@ -29,7 +29,7 @@ LIKE_UNK = re.compile(r"UNK|(?!<unk>)[<\[](?i:unk|unknown|oov)[>\]]")
 """Names of `<unk>` in other programs."""
 
 RawText = bytes | Iterable[str]
-"""Terminated lines in UTF-8, or a sequence of lines."""
+"""A text: UTF-8 in which every line ends with a line feed, or a sequence of lines."""
 
 
 def in_another_form(word: str, words: Container[str]) -> bool:
@@ -249,7 +249,7 @@ def reversed_order(tokens: Tensor) -> Tensor:
 
 
 def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces of a text until each ends at the end of a line."""
+    """Join pieces of a text into pieces of whole lines."""
     begun: list[bytes] = []
     for piece in pieces:
         begun.append(piece)

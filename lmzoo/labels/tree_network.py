@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lmzoo.numerics.dropout import Dropping
 
 NodeState = tuple[Tensor, ...]
-"""The (n, d) tensors passed from nodes to parents; the first is their vectors."""
+"""The (n, d) tensors that nodes pass to their parents; the first holds the vectors of nodes."""
 
 
 class TreeLevel(NamedTuple):

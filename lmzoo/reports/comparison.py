@@ -272,7 +272,7 @@ def _table(group: Group, markdown: bool, begin: int) -> str:
 
 
 def _values(row: Row, key: str) -> str:
-    """The value of an option, or several if the runs of a row differ in it."""
+    """The value of an option, or its values if the runs of a row differ in it."""
     return " ".join(dict.fromkeys(plain(entry.options.get(key, "")) for entry in row.entries))
 
 

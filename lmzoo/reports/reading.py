@@ -270,7 +270,7 @@ def compared(times: Times, known: np.ndarray, edges: bool = False) -> np.ndarray
 
 
 def gain(times: Times, rarity: np.ndarray, bits: np.ndarray, rows: np.ndarray, seed: int = 0) -> Gain:
-    """The gain of linear regression on surprisal, length and frequency over length and frequency only.
+    """The gain of a linear regression with surprisal over one with length and frequency only.
 
     Both include these predictors of the `SPILLOVER` words before. Errors are normal with the variance of the training
     stories. Stories are divided into `FOLDS` folds, each predicted by a regression on the others. The interval is a

@@ -125,7 +125,7 @@ def so_far(run: Run) -> Iterator[str]:
 
 
 def trained(folder: str, corpus: Corpus, option: str, same_text: bool = True) -> Trained:
-    """The model of a run of the same vocabulary and, if ``same_text``, text; errors name the ``option`` of the run."""
+    """Load a run with the same vocabulary and, if ``same_text``, the same text; errors are prefixed by ``option``."""
     run = Run(Path(folder))
     with named_by(option, "choose another run"):
         model, vocabulary = load(folder)

@@ -21,7 +21,7 @@ class Loop(ABC):
         progress: the progress of training.
         checkpoint_seconds: the interval at which ``last.pt`` is written.
         resumed: whether training continues from a checkpoint.
-        started: the start time, less the time between interruptions and resumptions.
+        started: the time at which an uninterrupted run would have started.
     """
 
     run: Run

@@ -1,4 +1,4 @@
-"""Training by steps that are independent of runs: word vectors, labels."""
+"""Training of word vectors and labellers, whose steps do not depend on the run."""
 
 import math
 import time
