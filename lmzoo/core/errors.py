@@ -76,8 +76,8 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether Python or an allocator of PyTorch, for CPU or GPU, ran out of memory."""
-    signs = ("out of memory", "can't allocate memory", "calculation overflowed")
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+    phrases = ("out of memory", "can't allocate memory", "calculation overflowed")
+    return isinstance(error, MemoryError) or any(phrase in str(error) for phrase in phrases)
 
 
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},

@@ -49,7 +49,7 @@ FOREIGN = {
 
 def foreign(begin: bytes) -> tuple[str | None, str]:
     """The format of a file that is not UTF-8, by its magic number, or None, and advice."""
-    return next((what for sign, what in FOREIGN.items() if begin.startswith(sign)), (None, "convert it first"))
+    return next((what for magic, what in FOREIGN.items() if begin.startswith(magic)), (None, "convert it first"))
 
 
 def sha256(data: bytes | memoryview) -> str:
@@ -110,7 +110,7 @@ def text_bytes(path: Path, of_words: bool = True) -> bytes:
 
 
 Seen = Callable[[bytes, int], None]
-"""Called with each block of a text, and the number of bytes of the file read until then."""
+"""A function called with each block of a text, and the number of bytes of the file read by then."""
 
 
 def text_blocks(path: Path, seen: Seen = lambda block, read: None, of_words: bool = True) -> Iterator[bytes]:
@@ -163,7 +163,7 @@ def unpacked(stream: BufferedReader, path: Path) -> Iterator[BufferedReader]:
     Raises: UserError if the suffix contradicts the content, and as `_Unpacked` does.
     """
     begin = stream.peek(4)
-    form = next((form for sign, form in PACKED.items() if begin.startswith(sign)), None)
+    form = next((form for magic, form in PACKED.items() if begin.startswith(magic)), None)
     expected = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower(), form)
     if begin and form != expected:
         own = form or foreign(begin)[0]

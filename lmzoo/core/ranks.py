@@ -48,7 +48,7 @@ def process_group() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not any(sign in str(error) for sign in GONE):
+        if not any(phrase in str(error) for phrase in GONE):
             raise
         raise UserError(f"rank {rank()}: another rank has ended, or did not answer within {_patience()}",
                         "see what it printed; the same command goes on from the last checkpoint") from None  # fmt: skip

@@ -23,13 +23,13 @@ def entities(labels: Sequence[str]) -> set[Entity]:
     complete: set[Entity] = set()
     begin, before, kind = 0, "O", ""
     for place, label in enumerate([*labels, "O"]):
-        sign, _, type_ = label.partition("-")
-        goes_on = before not in "OESLU" and sign in "IMEL" and type_ == kind
+        letter, _, type_ = label.partition("-")
+        goes_on = before not in "OESLU" and letter in "IMEL" and type_ == kind
         if before != "O" and not goes_on:
             complete.add((kind, begin, place))
-        if sign != "O" and not goes_on:
+        if letter != "O" and not goes_on:
             begin = place
-        before, kind = sign, type_
+        before, kind = letter, type_
     return complete
 
 
@@ -56,11 +56,11 @@ class Scheme(NamedTuple):
         begins, ends = {(kind, begin) for kind, begin, _ in of}, {(kind, end) for kind, _, end in of}
         labels = ["O"] * length
         for kind, begin, end in of:
-            signs = [self.first, *self.inner * (end - begin - 2), self.last] if end - begin > 1 else [self.single]
+            letters = [self.first, *self.inner * (end - begin - 2), self.last] if end - begin > 1 else [self.single]
             met = (kind, begin) in ends if self.single == self.first else (kind, end) in begins
             if self.touching and not met:
-                signs = [self.inner] * len(signs)
-            labels[begin:end] = [f"{sign}-{kind}" if kind else sign for sign in signs]
+                letters = [self.inner] * len(letters)
+            labels[begin:end] = [f"{letter}-{kind}" if kind else letter for letter in letters]
         return labels
 
     def strict(self, labels: Sequence[str]) -> set[Entity]:

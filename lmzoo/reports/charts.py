@@ -81,9 +81,9 @@ def legend(axes: Any, *handles: Any, **options: Any) -> None:
 
 def format_tick(value: float) -> str:
     """Format a number for a tick: 0.05, 80, 2,000, 50k, 3M."""
-    for least, size, sign in ((1e9, 1e9, "bn"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+    for least, size, suffix in ((1e9, 1e9, "bn"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if value >= least:
-            return f"{value / size:g}{sign}"
+            return f"{value / size:g}{suffix}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 

@@ -99,19 +99,19 @@ class Trainer(Loop):
         descent, progress, per_epoch = self.descent, self.progress, self.options.checks_per_epoch
         assert descent is not None
         windows = descent.windows
-        checks = {len(windows) * number // per_epoch for number in range(1, per_epoch + 1)}
+        validations = {len(windows) * number // per_epoch for number in range(1, per_epoch + 1)}
         while not progress.finished:
             for window in windows.epoch(progress.epoch, skip=progress.window):
                 metrics = self._step(descent, window)
                 bar.update(*_notes(progress, metrics))
-                if check := progress.window in checks:
-                    valid = self._check()
+                if validated := progress.window in validations:
+                    valid = self._validate()
                     if progress.window == len(windows):
                         progress.epoch, progress.window = progress.epoch + 1, 0
                     progress.note_check(round(progress.epoch + progress.window / len(windows), 3), valid)
                     stalled = self.options.patience is not None and progress.stale >= self.options.patience
                     progress.finished = stalled or progress.epoch >= self.options.epochs
-                yield check
+                yield validated
                 if progress.finished:
                     break
 
@@ -139,7 +139,7 @@ class Trainer(Loop):
             )
         return kind == "ema" or (kind == "tail" and self.progress.epoch >= after)
 
-    def _check(self) -> float:
+    def _validate(self) -> float:
         """Compute validation perplexity and save the best weights, in both cases averaged ones if there are any."""
         progress, corpus, descent = self.progress, self.corpus, self.descent
         with nullcontext() if descent is None else descent.optimization.average.in_place():
@@ -176,11 +176,11 @@ class Trainer(Loop):
             if self.options.from_ is not None:
                 log.info("the weights are those of %s; optimizer and schedule begin anew", self.options.from_)
             if self.options.from_ is not None or self.model.starts_from is not None:
-                self._check()
+                self._validate()
         else:
             self.progress.tokens = len(self.corpus.splits["train"])
             self.progress.finished = True
-            self._check()
+            self._validate()
         self.loops = {}
         self.save()
         if stopped:
