@@ -217,7 +217,7 @@ def _renumber(stream: BinaryIO, lexicon: Lexicon, limits: Limits) -> Vocabulary:
 
 
 def _crc32(stream: BinaryIO, end: int) -> bytes:
-    """The CRC-32 of a stream up to ``end``, where it is left."""
+    """The CRC-32 of a stream up to ``end``, its position afterwards."""
     stream.seek(0)
     crc = 0
     while block := stream.read(min(4 * BLOCK, end - stream.tell())):

@@ -151,7 +151,7 @@ def pydoc_corpus(options: WordsOptions) -> Corpus:
 
 
 class TextOptions(FormOptions, WordsOptions):
-    """The options of a text of one's own."""
+    """The options of a user's text."""
 
     label: str | None = None
     """what it is called in tables and folders; None: the name of the train file without its ending."""

@@ -36,7 +36,7 @@ class LocalOptions(DescentOptions, DenseOptions):
 class Local(NetworkLabeller[nn.Sequential]):
     """p(y_t | x) = softmax(W tanh(V f_t + c) + b), f_t the `Dense` features of word t.
 
-    Raises: UserError where neither vectors nor an encoder is named.
+    Raises: UserError without vectors and encoder.
     """
 
     @configured(LocalOptions)

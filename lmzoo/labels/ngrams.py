@@ -156,9 +156,9 @@ class NBSVMOptions(NGramTextOptions):
 class NBSVM(NGramLabeller):
     """A support vector machine on naive Bayes' log-count ratios r, one label against the others (equations 3 to 5).
 
-    Its weights v are drawn towards their mean size: w = r ((1 − beta) mean |v| + beta v). In the paper there are two
-    labels, whose scores mirror each other. Of more labels this gives each machine another scale, and those of rare
-    labels the least. So each score then gets the mean and the spread over train that its machine's had with v alone.
+    Its weights v are shrunk towards their mean size: w = r ((1 − beta) mean |v| + beta v). The paper has two labels,
+    with mirrored scores. With more labels, this scales each machine differently, those of rare labels the least. So
+    each score is rescaled to the mean and standard deviation over train of its machine's score with v.
     """
 
     @configured(NBSVMOptions)

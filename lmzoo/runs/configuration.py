@@ -150,7 +150,7 @@ def registries(kind: Kind) -> tuple[Registry, Registry]:
 
 
 def _of_steps(option: str) -> bool:
-    """Whether an option concerns gradient descent alone."""
+    """Whether an option concerns only gradient descent."""
     return option.startswith(("optimizer.", "schedule.", "trainer.")) and option not in (
         "trainer.first_tokens", "trainer.from",
     )  # fmt: skip

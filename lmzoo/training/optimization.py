@@ -153,7 +153,7 @@ def cosine(optimizer: Optimizer, steps_per_epoch: int, steps: int, options: Cosi
 
 
 class PlateauOptions(Options):
-    """The options of a rate that falls where validation stalls."""
+    """The options of a rate that falls when validation stalls."""
 
     factor: BelowOne = 0.25
     """the rate is multiplied by this when validation has stalled."""

@@ -20,7 +20,7 @@ class Progress:
         best: the lowest validation perplexity until now; for labels the best measure, negated.
         stale: validations since the best one.
         seconds: wall-clock time of training, validations included.
-        step_seconds: wall-clock time of estimation and steps alone.
+        step_seconds: wall-clock time of estimation and steps only.
         finished: whether training is over.
         nats, trained: −Σ log p of the tokens trained on since the last validation, and their number.
         checks: of each validation in gradient descent: epoch, tokens and seconds, and the perplexities of valid and
