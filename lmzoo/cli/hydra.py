@@ -48,7 +48,7 @@ STAGES, PREVIOUS = "stages", "previous"
 stage, or null in the first."""
 
 Compose = Callable[[Sequence[str]], DictConfig]
-"""Makes the configuration of overrides, with Hydra's own."""
+"""A function that composes a configuration from overrides, Hydra's own included."""
 
 Job = Callable[["Configuration", int | None, list[str], list[str]], Any]
 """The function called with a configuration. Further arguments: in a sweep, the number of the job and the overrides
@@ -85,7 +85,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
         number = settings.job.num if settings.mode == RunMode.MULTIRUN else None
         if number is not None:
             if own := settings.launcher.get("cpus_per_task"):  # joblib sets OMP_NUM_THREADS in its processes
-                import torch  # which `_configuration` imports in any case
+                import torch  # imported by `_configuration` anyway
 
                 torch.set_num_threads(own)
             fixed = {o.key_or_group for o in map(parse, arguments.overrides) if not o.is_sweep_override()}
@@ -103,17 +103,17 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     if arguments.help or not (arguments.multirun or _needs_hydra(arguments)):
         try:
             config = compose(arguments.overrides)
-        except UserError:  # most mistakes are explained better than Hydra does
+        except UserError:  # most mistakes get better messages than Hydra's
             check_keys(arguments.overrides, config_name, folders)
             raise
         if arguments.help:
             print(help_text(config_name, about, config, folders))
             return
-        sys.argv = typed  # which goes into the run's provenance
+        sys.argv = typed  # recorded in the run's provenance
         HydraConfig.instance().set_config(config)
         try:
             do(config)
-        except OmegaConfBaseException as error:  # an interpolation that leads nowhere
+        except OmegaConfBaseException as error:  # an invalid interpolation
             raise UserError(str(error)) from None
         finally:
             sys.argv = before
@@ -144,7 +144,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
     except BrokenPipeError:  # by --help | head
         raise
     except (HydraException, OmegaConfBaseException, ValueError, OSError) as error:
-        if not stop:  # else it comes of the job that stopped
+        if not stop:  # else caused by the job that stopped
             if ours:
                 check_keys(arguments.overrides, config_name, folders)
             raise _refusal(error) from None
@@ -157,7 +157,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
 
 
 def _needs_hydra(arguments: argparse.Namespace) -> bool:
-    """Whether a single run uses more of Hydra than its composition of a configuration."""
+    """Whether a single run uses more of Hydra than composition of the configuration."""
     flags = (
         "config_path",
         "config_name",
@@ -201,7 +201,7 @@ def _stages(config: DictConfig) -> list[dict[str, Any]]:
 def _staged(
     config: DictConfig, stage: dict[str, Any], previous: str | None, compose: Compose
 ) -> tuple[list[str], DictConfig]:
-    """The overrides and the configuration of a stage, in which the folder ``previous`` stands for `PREVIOUS`."""
+    """The overrides and the configuration of a stage, with `PREVIOUS` replaced by the folder ``previous``."""
     given = list(HydraConfig.get().overrides.task)
     if not config.get(STAGES):
         return given, config
