@@ -52,8 +52,8 @@ def state_network(options: BlockHMMOptions) -> nn.Module:
 class Destinations(nn.Module):
     """The vectors v_j of states as destination of a transition.
 
-    Free ones are drawn from N(0, ``scale``²), and so are free vectors as origin that are tied to them. Factored ones
-    pass a layer whose outputs have about this standard deviation.
+    Free vectors, and free vectors as origin that are tied to them, are drawn from a normal distribution of standard
+    deviation ``scale``. Factored ones pass a layer whose outputs have about this standard deviation.
     """
 
     def __init__(self, options: BlockHMMOptions, origin: nn.Module, scale: float):
