@@ -22,7 +22,7 @@ from lmzoo.corpus.user_files import form_of_run
 from lmzoo.words.vectors.formats import VECTORS
 
 Origins = Mapping[str, Mapping[str, str]]
-"""The SHA-256 of each source file or run: by option, then by the name given there."""
+"""The SHA-256 of each source file or run, by option and then by the name given there."""
 
 
 def origins(named: Mapping[str, Sequence[str]], unit: Unit) -> Origins:
