@@ -1,5 +1,6 @@
 """Validation of overrides ``key=value`` before Hydra reads them."""
 
+import functools
 import itertools
 import json
 import os
@@ -144,6 +145,7 @@ def model_of_source(arguments: Sequence[str], folders: Sequence[Path]) -> list[s
     return [f"model={name}" for name in models.intersection(choices("model", folders))] if len(models) == 1 else []
 
 
+@functools.cache
 def parse(argument: str) -> Override:
     """Parse an override with Hydra; raise a UserError if it is invalid."""
     if "=" not in argument and not argument.startswith("~"):

@@ -24,7 +24,7 @@ def on_simulated_devices(*arguments: str) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
 def test_models_train_on_simulated_devices():
-    on_simulated_devices(str(HERE / "test_cuda.py"))
+    on_simulated_devices(str(HERE / "test_cuda.py"), "-k", "cuda and not two_ranks")  # which start more processes
 
 
 @pytest.mark.slow
