@@ -100,7 +100,7 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
                 break
         return outcome
 
-    if arguments.help or not (arguments.multirun or _needs_hydra(arguments)):
+    if arguments.help or (ours and not _needs_hydra(arguments)):
         try:
             config = compose(arguments.overrides)
         except UserError:  # most mistakes get better messages than Hydra's
@@ -157,17 +157,8 @@ def run_hydra(job: Job, config_name: str, about: str = "", line: Sequence[str] |
 
 
 def _needs_hydra(arguments: argparse.Namespace) -> bool:
-    """Whether a single run uses more of Hydra than composition of the configuration."""
-    flags = (
-        "config_path",
-        "config_name",
-        "shell_completion",
-        "cfg",
-        "info",
-        "hydra_help",
-        "version",
-        "experimental_rerun",
-    )
+    """Whether a command line uses more of Hydra than composition of the configuration."""
+    flags = ("multirun", "cfg", "info", "hydra_help", "version", "experimental_rerun")
     return any(getattr(arguments, flag, None) for flag in flags) or any("hydra" in o for o in arguments.overrides)
 
 

@@ -78,15 +78,15 @@ class Learning(Learner):
             torch.use_deterministic_algorithms(options.deterministic)
         torch.manual_seed(options.seed)
         model = build_model(options.model, self.corpus.vocabulary).to(device)
-        if takes_steps(options.model) != (learns := any(part.requires_grad for part in model.parameters())):
-            having = "parameters" if learns else "no parameters"
-            problem = f"model={options.model['name']}: has {having}, and takes_steps is {not learns}"
-            raise UserError(problem, f"let its classmethod takes_steps return {learns}")
         trainer, self.board = call(TrainerOptions, options.trainer, "trainer."), board
         self.trainer = Trainer(
             model, self.corpus, self.run, trainer,
             optimizer=options.optimizer, schedule=options.schedule, seed=options.seed, observe=self.show,
         )  # fmt: skip
+        if takes_steps(options.model) != (learns := self.trainer.descent is not None):
+            having = "parameters" if learns else "no parameters"
+            problem = f"model={options.model['name']}: has {having}, and takes_steps is {not learns}"
+            raise UserError(problem, f"let its classmethod takes_steps return {learns}")
         return {"trainer": {**options.trainer, "precision": self.trainer.options.precision}}
 
     def show(self, progress: Progress, metrics: dict[str, float]) -> None:
