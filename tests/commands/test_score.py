@@ -1,7 +1,6 @@
-"""The commands that score: words of a text, n-best lists, minimal pairs."""
+"""Scores of the words and lines of a text."""
 
 import csv
-import gzip
 import json
 import math
 import sys
@@ -10,37 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 from command_line import command
+from predictions import TRAIN, by_hand
 
 import lmzoo
 from lmzoo.commands import compare, evaluate, generate, pairs, rerank, score
-from lmzoo.commands.rerank import Hypothesis, best_first, totals, tuned, word_errors
 from lmzoo.core.errors import UserError
 from lmzoo.corpus.tokenizer import ptb, words
-from lmzoo.protocol.lines import Line, scored
-
-TRAIN = "the dog saw a cat\na cat saw the dog\nthe dog ran\nthe cat saw a dog\n"
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trigram model whose words are the, dog, saw, a, cat and <unk>."""
-    folder = tmp_path_factory.mktemp("runs")
-    (folder / "text").write_text(TRAIN)
-    files = [f"corpus.{split}={folder / 'text'}" for split in ("train", "valid", "test")]
-    model = ["model=ngram", "model.order=3", "model.smoothing=witten_bell"]
-    options = ["corpus=text", *files, "corpus.min_count=2", *model, "device=cpu", f"run_dir={folder / 'run'}"]
-    assert command(*options).code == 0
-    return folder / "run"
-
-
-def by_hand(run: Path, line: str) -> list[float]:
-    """log p of each word of a line and of <eos>, by `predict`."""
-    model, vocabulary = lmzoo.load(run)
-    state, found = model.initial_state(1), []
-    for token in vocabulary.encode([line]).tolist():
-        found.append(float(model.predict(state)[0, token]))
-        _, state = model(torch.tensor([[token]]), state)
-    return found
+from lmzoo.protocol.lines import scored
 
 
 @pytest.mark.parametrize(("unit", "nat"), [([], 1.0), (["--bits"], 1.442695), (["--log10"], 0.4342945)])
@@ -238,167 +213,17 @@ def test_an_impossible_word_is_null_in_json(tmp_path: Path, run: Path):
     assert "perplexity inf" in done.err
 
 
-NBEST = """\
-1 ||| a cat saw the dog ||| -1.0
-1 ||| cat a the saw dog ||| -0.5
-2 ||| ran dog the ||| -2
-2 ||| the dog ran ||| -2.5
-"""
-
-
-def test_an_n_best_list_is_ordered_by_the_weighted_sum(run: Path, tmp_path: Path):
-    (tmp_path / "nbest").write_text(NBEST)
-    out = command(str(run), str(tmp_path / "nbest"), "--weights", "0.5", "2", main=rerank.main).out
-    rows = [[part.strip() for part in row.split("|||")] for row in out.splitlines()]
-    assert [row[1] for row in rows] == ["a cat saw the dog", "cat a the saw dog", "the dog ran", "ran dog the"]
-    for _, text, scores, total in rows:
-        other, logprob = map(float, scores.split())
-        assert logprob == pytest.approx(sum(by_hand(run, text)), abs=1e-3)
-        assert float(total) == pytest.approx(0.5 * logprob + 2 * other, abs=1e-3)
-    (tmp_path / "long").write_text(NBEST.replace("-1.0", "-1234.56789"))
-    assert " ||| -1234.56789 " in command(str(run), str(tmp_path / "long"), main=rerank.main).out
-    first = command(str(run), str(tmp_path / "nbest"), "--weights", "0", "1", main=rerank.main).out.splitlines()
-    assert [row.split(" ||| ")[1] for row in first[::2]] == ["cat a the saw dog", "ran dog the"]
-
-
-def test_an_n_best_list_of_moses_is_read_as_one_of_scores_alone(run: Path, tmp_path: Path):
-    (tmp_path / "nbest").write_text(NBEST)
-    plain = command(str(run), str(tmp_path / "nbest"), "--weights", "0.5", "2", main=rerank.main).out
-    rows = [row.split(" ||| ") for row in NBEST.splitlines()]
-    (tmp_path / "moses").write_text("".join(f"{key} ||| {text} ||| LM0= {s} ||| -7.5\n" for key, text, s in rows))
-    assert command(str(run), str(tmp_path / "moses"), "--weights", "0.5", "2", main=rerank.main).out == plain
-    (tmp_path / "own").write_text(plain)
-    again = command(str(run), str(tmp_path / "own"), "--weights", "0.5", "2", "0", main=rerank.main).out
-    assert [row.split(" ||| ")[:2] for row in again.splitlines()] == [r.split(" ||| ")[:2] for r in plain.splitlines()]
-
-
-def test_unknown_words_that_decide_are_told(run: Path, tmp_path: Path):
-    (tmp_path / "nbest").write_text("7 ||| the dog saw zebra zebra zebra\n7 ||| the dog saw a cat\n")
-    done = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
-    without = [
-        line.logprob_of_known
-        for line in scored(*lmzoo.load(run), ["the dog saw zebra zebra zebra", "the dog saw a cat"], "sentence")
-    ]
-    assert ("unknown words decide for 1 of 1 ids, 7 the first" in done.err) == (without[0] > without[1])
-    assert without[0] > without[1]
-
-
-def test_the_weight_is_tuned_by_word_errors():
-    entries = [Hypothesis("1", "a b", [0.0]), Hypothesis("1", "a c", [1.0]), Hypothesis("2", "d", [0.0])]
-    logprobs = [-1.0, -3.0, -9.0]  # from weight 0.5 on, the first is the best
-    assert tuned(entries, logprobs, ["a b", "d"]) == (0.5, 0)
-    assert tuned(entries, logprobs, ["a c", "d d"]) == (0.0, 1)
-    assert best_first(entries, totals(entries, logprobs, [0.45, 1.0])) == [[1, 0], [2]]
-    assert totals([Hypothesis("1", "", [2.0])], [-math.inf], [0, 1]) == [2.0]
-
-
 @pytest.mark.parametrize(
-    ("one", "other", "errors"),
-    [("", "", 0), ("a b c", "a c", 1), ("a b", "b a", 2), ("", "a b", 2), ("x b c", "a b c d", 2)],
-)
-def test_word_errors(one: str, other: str, errors: int):
-    assert word_errors(one.split(), other.split()) == word_errors(other.split(), one.split()) == errors
-
-
-def test_tuning_reads_references(run: Path, tmp_path: Path):
-    (tmp_path / "nbest").write_text(NBEST)
-    (tmp_path / "references").write_text("a cat saw the dog\nthe dog ran\n")
-    done = command(str(run), str(tmp_path / "nbest"), "--tune", str(tmp_path / "references"), main=rerank.main)
-    assert "with 0 errors in 8 words" in done.err
-    assert [row.split(" ||| ")[1] for row in done.out.splitlines()[::2]] == ["a cat saw the dog", "the dog ran"]
-
-
-def test_minimal_pairs(run: Path, tmp_path: Path):
-    rows = [
-        {"UID": "order", "sentence_good": "The dog ran.", "sentence_bad": "Dog the ran."},
-        {"UID": "order", "sentence_good": "A cat saw the dog.", "sentence_bad": "Dog the saw cat a."},
-        {"UID": "order", "sentence_good": "Cat saw a dog the.", "sentence_bad": "The cat saw a dog."},
-        {"UID": "tie", "sentence_good": "a cat", "sentence_bad": "a cat"},
-    ]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    asked = [str(run), str(tmp_path / "pairs.jsonl"), "--tokenize", "ptb"]
-    out = command(*asked, main=pairs.main).out
-    assert [row.split("\t") for row in out.splitlines()] == [
-        ["percent", "pairs", "ties", "by_unknown", "paradigm"],
-        [" 66.7", "3", "0", "0", "order"],
-        ["  0.0", "1", "1", "0", "tie"],
-        [" 33.3", "4", "1", "0", "mean of 2 paradigms"],
-    ]
-    found = json.loads(command(*asked, "--json", main=pairs.main).out)
-    assert found["mean"] == pytest.approx(1 / 3)
-    assert found["paradigms"] == {
-        "order": {"pairs": 3, "right": 2, "ties": 0, "by_unknown": 0},
-        "tie": {"pairs": 1, "right": 0, "ties": 1, "by_unknown": 0},
-    }
-    first = found["pairs"][0]
-    assert first["UID"] == "order"
-    assert first["logprob_good"] == pytest.approx(sum(by_hand(run, "the dog ran")), abs=1e-3)
-    assert first["logprob_bad"] == pytest.approx(sum(by_hand(run, "dog the ran")), abs=1e-3)
-    assert [each["logprob_good"] > each["logprob_bad"] for each in found["pairs"]] == [True, True, False, False]
-
-
-def test_pairs_that_are_there_twice_are_told(run: Path, tmp_path: Path):
-    rows = [{"UID": "x", "sentence_good": "the dog", "sentence_bad": f"{word} the"} for word in ("dog", "cat", "cat")]
-    for name in ("a.jsonl", "b.jsonl"):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows[:2]))
-    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def told(*names: str) -> str:
-        return command(str(run), *(str(tmp_path / name) for name in names), main=pairs.main).err
-
-    assert told("a.jsonl") == ""
-    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b'{"sentence_good": "the dog", "sentence_bad": "dog the"}\n'))
-    assert command(str(run), str(tmp_path / "d.jsonl.gz"), main=pairs.main).out.splitlines()[1].endswith("\td")
-    assert told("a.jsonl", "./a.jsonl") == "2 of 4 pairs are there before, and count once more\n"
-    assert told("a.jsonl", "b.jsonl") == "2 of 4 pairs are there before, and count once more\n"
-    assert told("c.jsonl") == "1 of 3 pairs are there before, and count once more\n"
-
-
-def test_sentences_that_are_read_alike_are_a_tie_whatever_rounding_makes_of_them():
-    words, known = ["a", "x", "<eos>"], torch.tensor([True, False, True])
-    good = Line(words, torch.tensor([-1.0, -2.0, -1.0]), known, -4.0, -2.0, 1)
-    bad = good._replace(words=["a", "y", "<eos>"], logprob=-4.0000001, logprob_of_known=-2.0000001)
-    other = bad._replace(words=["b", "x", "<eos>"])
-    rows = [pairs.Pair(name, "", "") for name in ("alike", "unlike", "alike")]
-    found = pairs.preferences(rows, iter([good, bad, good, other, bad, good]))
-    assert found == {"alike": (2, 0, 2, 0), "unlike": (1, 1, 0, 0)}
-
-
-def test_several_best_hypotheses_are_told(run: Path, tmp_path: Path):
-    (tmp_path / "nbest").write_text("1 ||| the zebra\n1 ||| the yak\n1 ||| dog dog dog\n2 ||| a cat\n2 ||| the a\n")
-    done = command(str(run), str(tmp_path / "nbest"), main=rerank.main)
-    assert [row.split(" ||| ")[1] for row in done.out.splitlines()[:2]] == ["the zebra", "the yak"]
-    assert "1 of 2 ids have several best hypotheses, 1 the first: they stand in the order of the list\n" in done.err
-
-
-@pytest.mark.parametrize(
-    ("main", "text", "more", "message"),
+    ("text", "more", "message"),
     [
-        (rerank.main, "1 || a\n", [], "line 1: is not 'id ||| text ||| score … ||| total'"),
-        (rerank.main, "1 ||| a ||| 1 ||| x\n", [], "line 1: is not"),
-        (rerank.main, "1 ||| a ||| 1 ||| 2 ||| 3\n", [], "line 1: is not"),
-        (rerank.main, "1\n", [], "line 1: is not"),
-        (rerank.main, "1 ||| a ||| 1\n1 ||| b ||| x\n", [], "line 2: is not"),
-        (rerank.main, "1 ||| a ||| 1\n1 ||| b\n", [], "line 2: has 0 scores, and line 1 has 1"),
-        (rerank.main, "a b ||| -1.5\na ||| -2e-05\n", [], "text: every text is a number, so ids are missing"),
-        (rerank.main, "1 ||| a ||| nan\n", [], "line 1: has a score that is not finite"),
-        (rerank.main, NBEST, ["--weights", "1"], "--weights: give 2 numbers, the first for log p"),
-        (rerank.main, NBEST, ["--weights", "1", "inf"], "--weights: give 2 numbers"),
-        (rerank.main, "1 ||| a <eos>\n", [], "<eos> is added at the end"),
-        (pairs.main, "{}\n", [], "line 1: is not JSON with sentence_good and sentence_bad"),
-        (pairs.main, '{"sentence_good": 1, "sentence_bad": "a"}\n', [], "line 1: is not JSON"),
-        (pairs.main, '{"sentence_good": "a\\nb", "sentence_bad": "a"}\n', [], "line 1: is not JSON"),
-        (pairs.main, '{"sentence_good": "b", "sentence_bad": "a", "UID": 3}\n', [], "line 1: its UID is no string"),
-        (pairs.main, '{"sentence_good": " ", "sentence_bad": "a"}\n', [], "line 1: is not JSON"),
-        (pairs.main, "[" * 100_000 + "\n", [], "line 1: is not JSON"),
-        (score.main, "a <eos>\n", [], "line 1: <eos> is added at the end of each line"),
-        (score.main, "", [], "empty"),
-        (score.main, "a\n", ["--bits", "--log10"], "--log10: not allowed with argument --bits"),
+        ("a <eos>\n", [], "line 1: <eos> is added at the end of each line"),
+        ("", [], "empty"),
+        ("a\n", ["--bits", "--log10"], "--log10: not allowed with argument --bits"),
     ],
 )
-def test_mistakes(run: Path, tmp_path: Path, main, text: str, more: list[str], message: str):
+def test_mistakes(run: Path, tmp_path: Path, text: str, more: list[str], message: str):
     (tmp_path / "text").write_text(text)
-    assert message in command(str(run), str(tmp_path / "text"), *more, main=main).refused()
+    assert message in command(str(run), str(tmp_path / "text"), *more, main=score.main).refused()
 
 
 @pytest.mark.parametrize("main", [score.main, evaluate.main])

@@ -46,14 +46,21 @@ def gradio() -> Iterator[None]:
     gc.collect()
 
 
-def test_there_is_a_tab_for_what_the_runs_can_show(zoo: Zoo, folder_of_runs: Path, gradio: None):
-    assert labels(app.build(zoo), "tabitem") == TABS
+@pytest.fixture(scope="module")
+def blocks(zoo: Zoo):
+    """The page of all runs."""
+    pytest.importorskip("gradio")
+    return app.build(zoo)
+
+
+def test_there_is_a_tab_for_what_the_runs_can_show(blocks, folder_of_runs: Path, gradio: None):
+    assert labels(blocks, "tabitem") == TABS
     assert labels(app.build(Zoo([folder_of_runs / "ngram"])), "tabitem") == TABS[:3]
     assert labels(app.build(Zoo([folder_of_runs / "ppmi"])), "tabitem") == TABS[5:]
 
 
-def test_what_is_drawn_first_is_of_the_example(zoo: Zoo, gradio: None):
-    parts = app.build(zoo).get_config_file()["components"]
+def test_what_is_drawn_first_is_of_the_example(zoo: Zoo, blocks):
+    parts = blocks.get_config_file()["components"]
     drawn = "".join(str(part["props"].get("value") or "") for part in parts if part["type"] == "html")
     words = example(zoo).text.split()
     assert len(words) > 1
@@ -65,9 +72,8 @@ def test_what_is_drawn_first_is_of_the_example(zoo: Zoo, gradio: None):
 
 
 @pytest.mark.parametrize("number", [None, -1, 2**40, 1.5, math.nan, -math.inf, "1", True])
-def test_a_number_that_a_field_cannot_have_is_drawn_as_a_mistake(zoo: Zoo, gradio: None, number: float | None):
+def test_a_number_that_a_field_cannot_have_is_drawn_as_a_mistake(blocks, number: float | None):
     """As one types it: Gradio itself would raise."""
-    blocks = app.build(zoo)
     for made in drawing(blocks):
         kinds = [field.get_block_name() for field in made.inputs]
         for place in (place for place, kind in enumerate(kinds) if kind in ("slider", "number")):
@@ -92,9 +98,9 @@ def test_a_number_that_a_field_cannot_have_is_drawn_as_a_mistake(zoo: Zoo, gradi
     ],
 )
 def test_a_value_that_a_browser_does_not_send_is_drawn_as_a_mistake(
-    zoo: Zoo, gradio: None, capfd: pytest.CaptureFixture[str], value: object, kinds: list[str], message: str
+    blocks, capfd: pytest.CaptureFixture[str], value: object, kinds: list[str], message: str
 ):
-    blocks, tried = app.build(zoo), 0
+    tried = 0
     for made in drawing(blocks):
         for place, field in enumerate(made.inputs):
             if field.get_block_name() in kinds:
@@ -107,8 +113,8 @@ def test_a_value_that_a_browser_does_not_send_is_drawn_as_a_mistake(
     assert capfd.readouterr() == ("", "")
 
 
-def test_fields_may_be_empty(zoo: Zoo, gradio: None):
-    for made in drawing(app.build(zoo)):
+def test_fields_may_be_empty(blocks):
+    for made in drawing(blocks):
         values = [getattr(field, "value", None) for field in made.inputs]
         empty = [
             "" if field.get_block_name() == "textbox" else value
