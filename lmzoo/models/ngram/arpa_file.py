@@ -11,21 +11,22 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
 from io import BufferedReader, TextIOWrapper
-from itertools import islice, pairwise, repeat
-from operator import itemgetter
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import NoReturn, TextIO
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lmzoo.core.errors import UserError
 from lmzoo.core.files import foreign, input_stream, output_stream, unpacked
 from lmzoo.corpus.vocabulary import EOS_ID, UNK
+from lmzoo.models.ngram.fields import Fields, WordIndex, numbers, split
 from lmzoo.models.ngram.table import NGramTable
+from lmzoo.numerics.hashing import find
 
 BOS, EOS = "<s>", "</s>"
 
@@ -43,8 +44,8 @@ LN10 = math.log(10)
 MISPLACED = -1
 """Stands for the word's number of a sentence boundary where no query can meet it."""
 
-CHUNK = 1 << 12
-"""Lines parsed at a time."""
+BLOCK = 1 << 20
+"""Bytes read at a time."""
 
 LONGEST_LINE = 1 << 16
 """In bytes; no n-gram is that long."""
@@ -105,7 +106,7 @@ def holds_arpa(path: Path) -> bool:
     """Whether a file, packed or not, begins as ARPA files do; a UserError where it cannot be read."""
     with input_stream(path) as file, contextlib.suppress(UserError), unpacked(file, path) as text:
         reader = _Reader(path, text)
-        return any(line.strip() == b"\\data\\" for line in islice(reader.lines, MOST_BLANK))
+        return any(reader.any_line().strip() == b"\\data\\" for _ in range(MOST_BLANK))
     return False
 
 
@@ -124,7 +125,7 @@ def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
 
 
 class _Reader:
-    """A file that is being read, its text as it is unpacked, and the number of the line."""
+    """A file that is being read: its text as it is unpacked, and the number of the line that was read last."""
 
     def __init__(self, path: Path, text: BufferedReader):
         self.path, self.text = path, text
@@ -134,20 +135,36 @@ class _Reader:
             raise UserError(f"{path}: is a binary file of KenLM", "give the ARPA file that it was made from")
         if form:
             raise UserError(f"{path}: is {form}, no ARPA file", advice)
-        self.lines = self.all_lines()
-        self.line = 0  # the number of the line that was read last
+        self.buffer, self.place, self.line = text.read(BLOCK), 0, 0
+        self.place = len(codecs.BOM_UTF8) * self.buffer.startswith(codecs.BOM_UTF8)
 
-    def all_lines(self) -> Iterator[bytes]:
-        for number, line in enumerate(iter(partial(self.text.readline, LONGEST_LINE), b""), start=1):
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            if len(line) == LONGEST_LINE:
-                self.fail(number, f"expected a line of fewer than {LONGEST_LINE:,} bytes")
-            yield line
+    def fill(self) -> None:
+        """Have at least a whole line in the buffer, unless the file ends."""
+        while self.buffer.find(b"\n", self.place, self.place + LONGEST_LINE) < 0:
+            if len(self.buffer) - self.place >= LONGEST_LINE:
+                self.fail(self.line + 1, f"expected a line of fewer than {LONGEST_LINE:,} bytes")
+            if not (more := self.text.read(BLOCK)):
+                self.buffer += b"\n" * (len(self.buffer) > self.place)
+                return
+            self.buffer, self.place = self.buffer[self.place :] + more, 0
 
-    def next_lines(self, most: int) -> list[bytes]:
-        """The next lines, none at the end of the file; `line` stays."""
-        return list(islice(self.lines, most))
+    def any_line(self) -> bytes:
+        """The next line with its line feed; nothing at the end of the file."""
+        self.fill()
+        begin, self.place = self.place, self.buffer.find(b"\n", self.place) + 1 or len(self.buffer)
+        self.line += self.place > begin
+        return self.buffer[begin : self.place]
+
+    def block(self, most: int) -> Fields:
+        """The fields of the next lines, at most so many; `line` stays."""
+        self.fill()
+        end = self.buffer.rfind(b"\n") + 1
+        feeds = np.flatnonzero(np.frombuffer(self.buffer, np.uint8)[self.place : end] == ord("\n"))[:most]
+        long = np.flatnonzero(np.diff(feeds, prepend=-1) > LONGEST_LINE)
+        if len(long):
+            self.fail(self.line + 1 + int(long[0]), f"expected a line of fewer than {LONGEST_LINE:,} bytes")
+        begin, self.place = self.place, self.place + (int(feeds[-1]) + 1 if len(feeds) else 0)
+        return split(self.buffer[begin : self.place])
 
     def fail(self, line: int, problem: str) -> NoReturn:
         raise UserError(f"{self.path}, line {line}: {problem}")
@@ -155,10 +172,9 @@ class _Reader:
     def next_line(self, expected: str) -> bytes:
         """The next line that is not blank."""
         for _ in range(MOST_BLANK):
-            if not (lines := self.next_lines(1)):
+            if not (line := self.any_line()):
                 self.fail(self.line + 1, f"expected {expected}, but the file ends here")
-            self.line += 1
-            if line := lines[0].strip():
+            if line := line.strip():
                 return line
         self.fail(self.line, f"expected {expected} by now")
 
@@ -170,23 +186,27 @@ class _Reader:
         sizes, line = self.sizes()
         self.expect(line, "\\1-grams:")
         words, logprob, backoff = self.unigrams(sizes[0])
-        table = NGramTable(len(words), torch.empty(0, dtype=torch.int64), logprob, backoff)
-        number = {word.encode(): number for number, word in enumerate(words) if number}
-        number[CAPITAL_UNK] = number[UNK.encode()]
-        first = {**number, BOS.encode(): EOS_ID, EOS.encode(): MISPLACED}
-        inside = {**number, BOS.encode(): MISPLACED, EOS.encode(): MISPLACED}
-        last = {**number, BOS.encode(): MISPLACED, EOS.encode(): EOS_ID}
+        names = [word.encode() for word in words[1:]]
+        index = WordIndex([*names, CAPITAL_UNK, BOS.encode(), EOS.encode()])
+        ordinary = [*range(1, len(words)), words.index(UNK)]
+        first, inside, last = (
+            torch.tensor([*ordinary, *marks])
+            for marks in ((EOS_ID, MISPLACED), (MISPLACED, MISPLACED), (MISPLACED, EOS_ID))
+        )
+        sections = [(torch.empty(0, dtype=torch.int64), logprob, backoff)]
         for n in range(2, len(sizes) + 1):
             section = f"\\{n}-grams:"
             self.expect(self.next_line(section), section)
-            table = self.ngrams(table, n, sizes[n - 1], [first, *[inside] * (n - 2), last])
+            tables = [keys for keys, *_ in sections[1:]]
+            sections.append(self.ngrams(tables, len(words), sizes[n - 1], index, [first, *[inside] * (n - 2), last]))
         self.expect(self.next_line("\\end\\"), "\\end\\")
-        while lines := self.next_lines(CHUNK):
-            for line in lines:
-                self.line += 1
-                if line.strip():
-                    self.fail(self.line, f"expected nothing after \\end\\, found {_shown(line)}")
-        return words, replace(table, backoff=table.backoff[: table.first_rows()[-2]])
+        while line := self.any_line():
+            if line.strip():
+                self.fail(self.line, f"expected nothing after \\end\\, found {_shown(line)}")
+        while len(sections) > 1 and not len(sections[-1][0]):
+            sections.pop()
+        sections[-1] = *sections[-1][:2], torch.empty(0)  # no word follows the longest n-grams
+        return words, NGramTable(len(words), *_joined(sections))
 
     def sizes(self) -> tuple[list[int], bytes]:
         """How many n-grams of each order the file announces, and the line after that."""
@@ -203,47 +223,46 @@ class _Reader:
             self.fail(self.line, f"expected ngram 1=…, found {_shown(line)}")
         return sizes, line
 
-    def chunks(self, n: int, size: int) -> Iterator[list[list[bytes]]]:
-        """The fields of a section's lines, `CHUNK` lines at a time; meanwhile `line` is the line before the chunk."""
-        done = 0
-        while done < size:
-            rows = [line.split() for line in self.next_lines(min(CHUNK, size - done))]
-            if not rows:
-                self.fail(self.line + 1, f"expected {size - done:,} more {n}-grams, but the file ends here")
-            if not {n + 1, n + 2}.issuperset(map(len, rows)):
-                wrong = next(i for i, row in enumerate(rows) if len(row) not in (n + 1, n + 2))
+    def blocks(self, n: int, size: int) -> Iterator[Fields]:
+        """The fields of a section's lines, a block at a time; meanwhile `line` is the line before the block."""
+        while size:
+            fields = self.block(size)
+            counts = np.diff(fields.first)
+            if not len(counts):
+                self.fail(self.line + 1, f"expected {size:,} more {n}-grams, but the file ends here")
+            if len(wrong := np.flatnonzero((counts != n + 1) & (counts != n + 2))):
+                line = int(wrong[0])
                 self.fail(
-                    self.line + 1 + wrong,
-                    f"expected {size - done - wrong:,} more {n}-grams, each with its log10 probability before it and "
-                    f"perhaps a backoff after it, found {_shown(b' '.join(rows[wrong]))}",
+                    self.line + 1 + line,
+                    f"expected {size - line:,} more {n}-grams, each with its log10 probability before it and "
+                    f"perhaps a backoff after it, found {_shown(b' '.join(fields.of_line(line)))}",
                 )
-            yield rows
-            self.line += len(rows)
-            done += len(rows)
+            yield fields
+            self.line += len(counts)
+            size -= len(counts)
 
-    def numbers(self, fields: list[bytes], what: str, most: float) -> Tensor:
-        """(lines,) numbers of a chunk, from log10 to nats."""
-        try:
-            values = torch.tensor(list(map(float, fields)), dtype=torch.float64)
-        except ValueError:
-            values = torch.tensor([_number(field) for field in fields], dtype=torch.float64)
-        if not (values <= most).all():  # nor is NaN
-            wrong = int((~(values <= most)).nonzero()[0])
-            self.fail(self.line + 1 + wrong, f"expected {what}, found {_shown(fields[wrong])}")
-        return torch.where(values > LOG_ZERO, values * LN10, -torch.inf).float()
+    def numbers(self, fields: Fields, which: NDArray[np.int64], lines: Sequence[int], what: str, most: float) -> Tensor:
+        """(N,) numbers of fields, one of each line, from log10 to nats."""
+        values = numbers(fields, which)
+        if len(wrong := np.flatnonzero(~(values <= most))):  # nor is NaN
+            self.fail(self.line + 1 + int(lines[wrong[0]]), f"expected {what}, found {_shown(fields[which[wrong[0]]])}")
+        return torch.from_numpy(np.where(values > LOG_ZERO, values * LN10, -np.inf).astype(np.float32))
 
-    def values(self, rows: list[list[bytes]], n: int) -> tuple[Tensor, Tensor]:
-        """(lines,) log-probabilities and (lines,) backoffs of a chunk, in nats."""
-        logprob = self.numbers(list(map(itemgetter(0), rows)), "a log10 probability of at most 0", most=0.0)
-        fields = [row[n + 1] if len(row) > n + 1 else b"0" for row in rows]
-        return logprob, self.numbers(fields, "a log10 backoff", most=sys.float_info.max)
+    def values(self, fields: Fields, n: int) -> tuple[Tensor, Tensor]:
+        """(lines,) log-probabilities and (lines,) backoffs of a block, in nats."""
+        first, end = fields.first[:-1], fields.first[1:]
+        logprob = self.numbers(fields, first, range(len(first)), "a log10 probability of at most 0", most=0.0)
+        backoff, weighted = torch.zeros(len(first)), np.flatnonzero(end - first == n + 2)
+        weights = self.numbers(fields, end[weighted] - 1, weighted, "a log10 backoff", most=sys.float_info.max)
+        return logprob, backoff.index_copy_(0, torch.from_numpy(weighted), weights)
 
     def unigrams(self, size: int) -> tuple[list[str], Tensor, Tensor]:
         """The words, as `read_arpa` returns them, and their (V,) log-probabilities and (V,) backoffs."""
         before, names, parts = self.line, [], []
-        for rows in self.chunks(1, size):
-            names += [UNK.encode() if row[1] == CAPITAL_UNK else row[1] for row in rows]
-            parts.append(self.values(rows, 1))
+        for fields in self.blocks(1, size):
+            found = [fields[field + 1] for field in fields.first[:-1]]
+            names += [UNK.encode() if name == CAPITAL_UNK else name for name in found]
+            parts.append(self.values(fields, 1))
         place = {name: i for i, name in reversed(list(enumerate(names)))}
         for i, name in enumerate(names):
             if place[name] != i:
@@ -267,46 +286,59 @@ class _Reader:
             backoff = torch.cat([backoff, torch.zeros(1)])
         return words, logprob, backoff
 
-    def ngrams(self, table: NGramTable, n: int, size: int, columns: list[dict[bytes, int]]) -> NGramTable:
-        """The table with its n-grams added; the words of each column are numbered by the column's dictionary."""
-        before, parts = self.line, []
-        for rows in self.chunks(n, size):
-            numbers = [list(map(column.get, map(itemgetter(k), rows))) for k, column in enumerate(columns, start=1)]
-            for i, row in enumerate(zip(*numbers, strict=True)) if any(None in column for column in numbers) else ():
-                if None in row:
-                    unknown = rows[i][1 + row.index(None)]
-                    self.fail(self.line + 1 + i, f"expected words that are among the 1-grams, found {_shown(unknown)}")
-            parts.append((torch.tensor(numbers), *self.values(rows, n)))  # (n, lines), (lines,), (lines,)
+    def ngrams(
+        self, tables: list[Tensor], V: int, size: int, index: WordIndex, columns: list[Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The keys of a section's n-grams, as in `NGramTable`, their log-probabilities and backoffs, in nats.
+
+        Args:
+            tables: the keys of each order from 2 to n - 1.
+            V: the number of unigrams.
+            index: of words; one has the number at its place in the column.
+        """
+        n, begin, parts, lines = len(columns), self.line + 1, [], []
+        for fields in self.blocks(n, size):
+            words = []
+            for k, column in enumerate(columns, start=1):
+                place = index.find(fields, fields.first[:-1] + k)
+                for i in (place < 0).nonzero()[:1, 0].tolist():
+                    unknown = _shown(fields.of_line(i)[k])
+                    self.fail(self.line + 1 + i, f"expected words that are among the 1-grams, found {unknown}")
+                words.append(column[place])
+            row, begins = words[0], V
+            for keys, word in zip(tables, words[1:-1], strict=True):
+                place = find(keys, row * V + word)
+                row = torch.where(place < 0, -1, place + begins)
+                begins += len(keys)
+            placed = torch.stack(words).ne(MISPLACED).all(0)
+            for i in (placed & (row < 0)).nonzero()[:1, 0].tolist():
+                self.fail(
+                    self.line + 1 + i,
+                    f"expected the first {n - 1} words of this {n}-gram among the {n - 1}-grams; KenLM refuses most "
+                    f"such files, and SRILM leaves the {n}-gram out",
+                )
+            logprob, backoff = self.values(fields, n)
+            backoff = backoff.where(words[-1] != EOS_ID, 0.0)
+            parts.append(((row * V + words[-1])[placed], logprob[placed], backoff[placed]))
+            lines.append(placed)
         if not parts:
-            return table
-        words, logprob, backoff = (torch.cat(column, dim=-1) for column in zip(*parts, strict=True))
-        row = words[0]
-        for word in words[1:-1]:
-            row = table.child(row, word)
-        placed = (words != MISPLACED).all(0)
-        for i in (placed & (row < 0)).nonzero()[:1, 0].tolist():
-            self.fail(
-                before + 1 + i,
-                f"expected the first {n - 1} words of this {n}-gram among the {n - 1}-grams; KenLM refuses most such "
-                f"files, and SRILM leaves the {n}-gram out",
-            )
-        line = torch.arange(before + 1, before + 1 + size)[placed]
-        keys, order = (row * table.vocabulary_size + words[-1])[placed].sort(stable=True)
-        for i in (keys.diff() == 0).nonzero()[:1, 0].tolist():
-            self.fail(int(line[order[i + 1]]), f"expected another {n}-gram, found that of line {line[order[i]]} again")
-        return replace(
-            table,
-            keys=torch.cat([table.keys, keys]),
-            logprob=torch.cat([table.logprob, logprob[placed][order]]),
-            backoff=torch.cat([table.backoff, backoff.where(words[-1] != EOS_ID, 0.0)[placed][order]]),
-        )
+            return torch.empty(0, dtype=torch.int64), torch.empty(0), torch.empty(0)
+        keys, logprob, backoff = _joined(parts)
+        if not (keys.diff() > 0).all():
+            keys, order = keys.sort(stable=True)
+            for i in (keys.diff() == 0).nonzero()[:1, 0].tolist():
+                line = torch.cat(lines).nonzero()[:, 0][order] + begin
+                self.fail(int(line[i + 1]), f"expected another {n}-gram, found that of line {line[i]} again")
+            logprob, backoff = logprob[order], backoff[order]
+        return keys, logprob, backoff
 
 
-def _number(field: bytes) -> float:
-    try:
-        return float(field)
-    except ValueError:
-        return math.nan
+def _joined(rows: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Concatenate each column and empty the list, so that only one column at a time is in memory twice."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    rows.clear()
+    third, second, first = (torch.cat(columns.pop()) for _ in range(3))
+    return first, second, third
 
 
 def _shown(text: bytes) -> str:
