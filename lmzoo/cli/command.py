@@ -78,9 +78,9 @@ class CommandParser(argparse.ArgumentParser):
         """Add an input or output file."""
         self.add_argument(option, type=Path, metavar="FILE", help=about)
 
-    def add_text(self, what: str) -> None:
+    def add_text(self, what: str, default: str = "-") -> None:
         """Add ``text``, for `text_file`, by default standard input, and ``--tokenize``."""
-        self.add_argument("text", nargs="?", default="-", help=f"{what}; - is standard input, the default")
+        self.add_argument("text", nargs="?", default=default, help=f"{what}; - is standard input, the default")
         self.add_tokenize()
 
     def add_tokenize(self) -> None:
@@ -107,12 +107,12 @@ def bounded(annotation: Any) -> Callable[[str], Any]:
     return parse
 
 
-def check_tokenize(arguments: argparse.Namespace, vocabulary: Vocabulary) -> None:
+def check_tokenize(arguments: argparse.Namespace, vocabulary: Vocabulary, run: Path) -> None:
     """Raise a UserError if ``--tokenize`` is set for a run that tokenizes itself."""
     form = vocabulary.form
     if arguments.tokenize and (form.tokenizer is not None or form.unit == "char"):
         option = "corpus.unit=char" if form.tokenizer is None else f"corpus.tokenizer={form.tokenizer}"
-        raise UserError(f"--tokenize: {arguments.run} cuts text itself ({option})", "leave it out")
+        raise UserError(f"--tokenize: {run} cuts text itself ({option})", "leave it out")
 
 
 def tokenized(arguments: argparse.Namespace, lines: Sequence[str]) -> list[str]:

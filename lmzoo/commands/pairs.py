@@ -99,7 +99,7 @@ def main() -> int:
     pairs = [pair for file in arguments.files for pair in read_pairs(file)]
     sentences = tokenized(arguments, [text for pair in pairs for text in (pair.good, pair.bad)])
     run, model, vocabulary = open_run(arguments.run, arguments.device)
-    check_tokenize(arguments, vocabulary)
+    check_tokenize(arguments, vocabulary, arguments.run)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, sentences, "sentence", "the sentences of the pairs"))
     warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), "pairs"))

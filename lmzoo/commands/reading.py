@@ -26,8 +26,9 @@ from lmzoo.reports.reading import (
     read_times,
     surprisal,
 )
-from lmzoo.reports.table import aligned, csv_bytes, tab_lines
+from lmzoo.reports.table import aligned, cell, csv_bytes, table_bytes
 from lmzoo.runs.directory import Run
+from lmzoo.runs.listing import names
 from lmzoo.runs.loading import so_far
 
 COLUMNS = ("run", "model", "words", "perplexity", "gain", "low", "high", "difference", "lower", "higher", "slope")
@@ -55,7 +56,9 @@ def main() -> int:
     about = "compare the first and last words of sentences, too, which are left out as in Oh & Schuler (2023)"
     parser.add_argument("--edges", action="store_true", help=about)
     parser.add_tokenize()
-    about = "write each word with its ids and time, the bits of its share of train, and those of each run, as TSV"
+    about = (
+        "write each word with its ids and time, the bits of its share of train, and those of each run (.csv or .tsv)"
+    )
     parser.add_file("--words", about)
     parser.add_file("--csv", "write the table as CSV")
     parser.add_file("--plot", "draw the gain against the perplexity")
@@ -71,8 +74,8 @@ def main() -> int:
     rows, points, words = compare_readers(arguments, times)
     print("\n".join(aligned(rows, left=(0, 1))))
     if arguments.words:
-        cells = zip(*(map(_cell, column) for column in words.values()), strict=True)
-        write_output(arguments.words, tab_lines([words, *cells]).encode())
+        cells = zip(*(map(cell, column) for column in words.values()), strict=True)
+        write_output(arguments.words, table_bytes([words, *cells], arguments.words))
     if arguments.csv:
         write_output(arguments.csv, csv_bytes(rows))
     if arguments.plot:
@@ -124,7 +127,7 @@ def compare_readers(
     columns = {
         arguments.story: stories, arguments.place: places, arguments.word: times.words, arguments.time: times.times,
         "compared": rows, "rarity": rare,
-        **{printable(str(folder)): bits for folder, (_, (bits, _)) in read.items()},
+        **{name: read[folder][1][0] for name, folder in names(list(read)).items()},
     }  # fmt: skip
     table: list[list[str]] = [[*COLUMNS]]
     points: list[tuple[str, float, Gain]] = []
@@ -137,13 +140,6 @@ def compare_readers(
         cells = [f"{perplexity:.2f}", *gains, *([] if beyond else [""] * 3), f"{added.slope:.2f}"]
         table.append([printable(str(folder)), printable(name), str(rows.sum()), *cells])
     return table, points, columns
-
-
-def _cell(value: Any) -> str:
-    """Format a number with up to four decimals, NaN as NA, and Booleans as true or false."""
-    if isinstance(value, float):
-        return "NA" if math.isnan(value) else f"{value:.4f}".rstrip("0").rstrip(".")
-    return str(value).lower() if isinstance(value, np.bool_) else printable(str(value))
 
 
 def _name(run: Run) -> str:

@@ -113,7 +113,7 @@ def main() -> int:
     texts = [entry.text for entry in entries]
     weights = list(arguments.weights)
     run, model, vocabulary = open_run(arguments.run, arguments.device)
-    check_tokenize(arguments, vocabulary)
+    check_tokenize(arguments, vocabulary, arguments.run)
     warn(run.unfinished())
     lines = list(scored(model, vocabulary, texts, "sentence", arguments.text))
     warn(unknown_warning(sum(line.unknown for line in lines), sum(len(line.words) for line in lines), arguments.text))

@@ -1,33 +1,33 @@
-"""Score each word of a text: ``lmzoo score RUN [FILE]``."""
+"""Score each word of a text: ``lmzoo score RUN… [TEXT]``."""
 
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
-from lmzoo.cli.command import CommandParser, check_output, check_tokenize, open_run, text_file, warn, warn_of
+from lmzoo.cli.command import CommandParser, RunFolder, check_output, check_tokenize, open_run, text_file, warn, warn_of
 from lmzoo.commands import COMMANDS
-from lmzoo.core.errors import UserError, for_output, pluralize, printable_json
-from lmzoo.core.files import write_output
+from lmzoo.core.errors import UserError, for_output, pluralize, printable, printable_json
+from lmzoo.core.files import text_ending, write_output
 from lmzoo.corpus import Context, Vocabulary
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.corpus.lines import by_line, log2_shares
 from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.abilities import Matches
 from lmzoo.protocol.exchange import encoded
 from lmzoo.protocol.lines import Lines, Part, file_parts, scored_groups, stream_warning
-from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.protocol.model import LanguageModel
 from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
-from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
-from lmzoo.reports.table import tab_lines
+from lmzoo.reports.surprisal import BEFORE, Row, word_rows
+from lmzoo.reports.table import cell, tab_lines, table_bytes
 from lmzoo.runs.directory import Run
+from lmzoo.runs.listing import names
 from lmzoo.runs.results import finite
 
 UNITS = {"nats": 1.0, "bits": 1 / math.log(2), "log10": 1 / math.log(10)}
@@ -42,12 +42,15 @@ def main() -> int:
         "word; a header is above, and an empty line follows each line of the text. Sums of all go to stderr, with "
         "the figures that SRILM calls ppl and ppl1.",
         epilog='examples: echo "the company said" | lmzoo score outputs/ptb/lstm; '
-        "lmzoo score outputs/ptb/lstm book.txt --sums --log10",
+        "lmzoo score outputs/ptb/lstm book.txt --sums --log10; "
+        "lmzoo score outputs/ptb/ngram outputs/ptb/lstm story.txt --tokenize ptb --table story.csv",
     )
-    parser.add_run("outputs/pydoc/lstm")
+    parser.add_argument("runs", action=_RunsAndText, nargs="+", metavar="RUN", help="a run; with --table, several")
+    parser.add_plugins()
     parser.add_text(
         "a sentence a line, with its label and a tab before it where the run's lines have labels; or train, valid or "
-        "test, a split of the run's corpus"
+        "test, a split of the run's corpus",
+        default=argparse.SUPPRESS,
     )
     parser.add_argument("--context", choices=["stream", "sentence"], help="the run's own where not given")
     parser.add_argument(
@@ -55,13 +58,14 @@ def main() -> int:
         action="store_true",
         help="print for each line log p, log p without unknown words, tokens, unknown words, and the line",
     )
-    parser.add_argument(
+    parser.add_file(
         "--table",
-        action="store_true",
-        help="print a table with a header, in bits: sentence, position, word, known, surprisal, entropy of the next "
-        "word, rank of the word, its log frequency in train, and under model=infinigram how many words of the context "
-        "matched; slower, as each next word is predicted",
+        "write a row for each word under each run to a file that ends in .csv or .tsv, in bits: run, sentence, "
+        "position, word, known, surprisal, entropy of the next word, rank of the word, its log frequency in train, and "
+        "under model=infinigram how many words of the context matched; slower, as each next word is predicted",
     )
+    about = "with --table, add the surprisal of the word before, and of the one before that"
+    parser.add_argument("--spillover", action="store_true", help=about)
     parser.add_argument("--json", action="store_true", help="print JSON Lines, infinity as null")
     units = parser.add_mutually_exclusive_group()
     units.add_argument("--bits", dest="unit", action="store_const", const="bits", default="nats", help="not in nats")
@@ -72,41 +76,111 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.export:
         return _export(arguments)
-    if arguments.table and (arguments.sums or arguments.json or arguments.unit == "log10"):
-        raise UserError("--table: has a form and a unit of its own", "leave out --sums, --json and --log10")
-    run, model, vocabulary = open_run(arguments.run, arguments.device)
-    check_tokenize(arguments, vocabulary)
-    if arguments.table and vocabulary.conditions:
-        raise UserError(f"--table: the lines of {run.path} have labels", "give a run without corpus.condition")
-    if model.whole_sentences and not arguments.sums:
-        raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "add --sums")
+    if arguments.table:
+        return _tabulate(arguments)
+    if arguments.spillover:
+        raise UserError("--spillover: is of --table", "add --table FILE")
+    opened = _opened(_only(arguments), arguments)
+    if opened.model.whole_sentences and not arguments.sums:
+        raise UserError(f"{opened.run.path}: has a probability of whole sentences alone, none of words", "add --sums")
+    _warn_of_text(opened, arguments)
+    sums = Sums()
+    written = _as_json if arguments.json else _as_sums if arguments.sums else _as_words
+    for lines in scored_groups(opened.model, opened.vocabulary, opened.parts, opened.context, arguments.text):
+        if not sums.lines and not arguments.json:
+            print("\t".join(SUMS if arguments.sums else WORDS))
+        sums.add(lines)
+        for text in written(lines, arguments):
+            sys.stdout.write(text)
+    _conclude(opened, sums, arguments.unit, arguments)
+    return 0
+
+
+class _Opened(NamedTuple):
+    """A run, and the text as it reads it."""
+
+    run: Run
+    model: LanguageModel
+    vocabulary: Vocabulary
+    context: Context
+    parts: Iterable[Part]
+
+
+def _only(arguments: argparse.Namespace) -> Path:
+    """The one run; raise a UserError if there are several."""
+    if len(arguments.runs) > 1:
+        raise UserError(f"{len(arguments.runs)} runs are named", "add --table FILE, which compares them word by word")
+    return arguments.runs[0]
+
+
+def _opened(folder: Path, arguments: argparse.Namespace) -> _Opened:
+    """Open a run and the text for it."""
+    run, model, vocabulary = open_run(folder, arguments.device)
+    check_tokenize(arguments, vocabulary, folder)
     context = arguments.context or run.config()["corpus"]["context"]
-    of_split = arguments.text in SPLITS
-    if of_split and arguments.tokenize:
-        raise UserError(f"--tokenize: {arguments.text} is a split, whose words the run has already", "leave it out")
-    if of_split:
-        parts = [run.split(arguments.text)]
-    else:
+    if arguments.text not in SPLITS:
         shown, tokenize = not sys.stdout.isatty(), TOKENIZERS[arguments.tokenize] if arguments.tokenize else None
         parts = file_parts(vocabulary, text_file(arguments), arguments.text, shown, tokenize)
-    warn_of(run, vocabulary)
-    warn(None if of_split else run.trained_text(text_file(arguments)))
-    sums = Sums()
-    if arguments.table:
-        print(tab_lines(_table(run, model, vocabulary, list(parts), context, arguments.text, sums)), end="")
-    else:
-        written = _as_json if arguments.json else _as_sums if arguments.sums else _as_words
-        for lines in scored_groups(model, vocabulary, parts, context, arguments.text):
-            if not sums.lines and not arguments.json:
-                print("\t".join(SUMS if arguments.sums else WORDS))
-            sums.add(lines)
-            for text in written(lines, arguments):
-                sys.stdout.write(text)
-    if context == "stream" and not (arguments.context or of_split):
-        advice = stream_warning(model, sums.lines, "--context sentence")
-        warn(advice and f"warning: {advice}")
-    print(sums.summary("bits" if arguments.table else arguments.unit), file=sys.stderr)
+        return _Opened(run, model, vocabulary, context, parts)
+    if arguments.tokenize:
+        raise UserError(f"--tokenize: {arguments.text} is a split, whose words the run has already", "leave it out")
+    return _Opened(run, model, vocabulary, context, [run.split(arguments.text)])
+
+
+def _warn_of_text(opened: _Opened, arguments: argparse.Namespace) -> None:
+    """Warn of what belongs to a run and its text, before results are printed."""
+    warn_of(opened.run, opened.vocabulary)
+    warn(None if arguments.text in SPLITS else opened.run.trained_text(text_file(arguments)))
+
+
+def _conclude(opened: _Opened, sums: "Sums", unit: str, arguments: argparse.Namespace, name: str = "") -> None:
+    """Warn of lines scored as one stream, and print the sums."""
+    if opened.context == "stream" and not (arguments.context or arguments.text in SPLITS):
+        advice = stream_warning(opened.model, sums.lines, "--context sentence")
+        warn(advice and f"warning: {name}{advice}")
+    print(printable(name) + sums.summary(unit), file=sys.stderr)
+
+
+def _tabulate(arguments: argparse.Namespace) -> int:
+    """Write the words of a text under each of the runs."""
+    if arguments.sums or arguments.json or arguments.unit == "log10":
+        raise UserError("--table: has a form and a unit of its own", "leave out --sums, --json and --log10")
+    if text_ending(arguments.table) not in (".csv", ".tsv"):
+        raise UserError(f"--table {arguments.table}: ends neither in .csv nor in .tsv", "name the file to write so")
+    check_output(arguments.table, inputs=[] if arguments.text in (*SPLITS, "-") else [text_file(arguments)])
+    named = names(arguments.runs)
+    if arguments.text == "-" and len(named) > 1:
+        raise UserError(f"{len(named)} runs are named, and standard input can be read once", "name the text after them")
+    each = {name: _opened(folder, arguments) for name, folder in named.items()}
+    for opened in each.values():
+        if opened.vocabulary.conditions:
+            raise UserError(
+                f"--table: the lines of {opened.run.path} have labels", "give a run without corpus.condition"
+            )
+        if opened.model.whole_sentences:
+            raise UserError(f"{opened.run.path}: has a probability of whole sentences alone, none of words")
+        _warn_of_text(opened, arguments)
+    columns = [*HEADER, *(["matched"] if any(isinstance(opened.model, Matches) for opened in each.values()) else [])]
+    columns += BEFORE if arguments.spillover else ()
+    rows = (map(cell, map(row.__getitem__, columns)) for row in _rows(each, arguments))
+    write_output(arguments.table, table_bytes(chain([columns], rows), arguments.table))
     return 0
+
+
+def _rows(each: dict[str, _Opened], arguments: argparse.Namespace) -> Iterator[Row]:
+    """The rows of each run with its name, followed by its sums; raise a UserError if runs read different words."""
+    first: list[tuple[int, str]] = []
+    for name, opened in each.items():
+        sums, words = Sums(), []
+        train = opened.run.split("train").tokens
+        parts = [*opened.parts]
+        for row in word_rows(opened.model, opened.vocabulary, parts, opened.context, train, arguments.text, sums.add):
+            words.append((row["sentence"], row["word"]))
+            yield {"run": name} | row
+        if (first := first or words) != words:
+            other = next(iter(each.values())).run.path
+            raise UserError(f"{opened.run.path}: reads other words than {other}", "write a table of it alone")
+        _conclude(opened, sums, "bits", arguments, f"{name}: " if len(each) > 1 else "")
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -117,7 +191,7 @@ def _export(arguments: argparse.Namespace) -> int:
     check_output(arguments.export)
     if arguments.export.suffix != ".npz":
         raise UserError(f"--export {arguments.export}: does not end in .npz, by which it is known", "name such a file")
-    run, model, vocabulary = open_run(arguments.run, arguments.device)
+    run, model, vocabulary = open_run(_only(arguments), arguments.device)
     if model.whole_sentences:
         raise UserError(f"{run.path}: has a probability of whole sentences alone, none of words", "leave out --export")
     warn_of(run, vocabulary)
@@ -134,43 +208,15 @@ def _export(arguments: argparse.Namespace) -> int:
 
 WORDS = ("word", "logprob", "known")
 SUMS = ("logprob", "logprob_of_known", "tokens", "unknown", "text")
-HEADER = ("sentence", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")
+HEADER = ("run", "sentence", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency")
 
 
-def _table(
-    run: Run,
-    model: LanguageModel,
-    vocabulary: Vocabulary,
-    parts: Sequence[Part],
-    context: Context,
-    where: str,
-    sums: "Sums",
-) -> Iterator[Sequence[str]]:
-    """The header, then a row per word; sentences and positions are counted from 1."""
-    read, train = torch.cat([part.tokens for part in parts]), run.split("train").tokens
-    log_shares = log2_shares(train, len(vocabulary))
-    order = vocabulary.text_order(read)
-    tokens = read[order]  # in the order of the text
-    matching = model if isinstance(model, Matches) else None
+class _RunsAndText(RunFolder):
+    """The runs, and after them the text, if more than one argument is given."""
 
-    def measure(logprobs: Tensor, following: Tensor, state: State) -> Tensor:
-        figures = entropy_and_rank(logprobs, following)
-        return figures if matching is None else torch.column_stack([figures, matching.matched(state)])
-
-    expected = at_each_token(model, by_line(read, read), context, measure)[order]
-    yield HEADER if matching is None else (*HEADER, "matched")
-    groups = [*scored_groups(model, vocabulary, parts, context, where)]
-    for group in groups:
-        sums.add(group)
-    scored = chain.from_iterable(group.each() for group in groups)
-    texts = zip(scored, by_line(tokens, tokens), by_line(expected, tokens), strict=True)
-    for number, (line, words, each) in enumerate(texts, start=1):
-        columns = (0.0 - line.logprobs * UNITS["bits"], *each.T[:2], log_shares[words], *each.T[2:])
-        rows = zip(line.words, line.known.tolist(), *(column.tolist() for column in columns), strict=True)
-        for position, (word, known, surprisal, entropy, rank, frequency, *matched) in enumerate(rows, start=1):
-            figures = f"{surprisal:.4f}", f"{entropy:.4f}", f"{rank:.0f}", f"{frequency:.4f}"
-            further = (f"{n:.0f}" for n in matched)
-            yield str(number), str(position), for_output(word), str(known).lower(), *figures, *further
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        *runs, namespace.text = values if len(values) > 1 else [*values, "-"]
+        super().__call__(parser, namespace, runs)
 
 
 _ROWS = ("%s\t%.4f\tfalse\n", "%s\t%.4f\ttrue\n", "%s\t%.4f\ttrue\n\n")

@@ -18,6 +18,7 @@ from lmzoo.protocol.model import evaluating
 from lmzoo.reports.map import Map, of_run
 from lmzoo.runs.directory import Run
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS
+from lmzoo.runs.listing import names
 from lmzoo.words.vectors.formats import read_vectors
 
 TEXT_TOKENS = 200_000
@@ -102,14 +103,3 @@ class Zoo:
 
 def _parts(vocabulary: Vocabulary) -> tuple[object, ...]:
     return vocabulary.words, vocabulary.form, vocabulary.conditions
-
-
-def names(folders: Sequence[Path]) -> dict[str, Path]:
-    """Folders by the last parts of their paths, as many of all as tell them apart; each folder once."""
-    different = list({folder.resolve(): folder for folder in folders}.values())
-    parts = [folder.absolute().parts for folder in different]
-    for depth in range(1, max(map(len, parts), default=0) + 1):
-        found = ["/".join(path[-depth:]) for path in parts]
-        if len(set(found)) == len(found):
-            return dict(zip(found, different, strict=True))
-    return {}

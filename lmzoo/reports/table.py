@@ -4,9 +4,11 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from lmzoo.core.errors import printable
+from lmzoo.core.files import text_ending
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
@@ -53,6 +55,20 @@ def csv_bytes(rows: Iterable[Iterable[Any]]) -> bytes:
 def tab_lines(rows: Iterable[Iterable[Any]]) -> str:
     """Format rows with tabs between cells; a cell with " is quoted, since R and pandas would lose the rest."""
     return _lines(rows, "\t")
+
+
+def cell(value: Any) -> str:
+    """Format a value for R and pandas: up to four decimals, NA for NaN and None, true or false."""
+    if value is None or value != value:
+        return "NA"
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".")
+    return str(value).lower() if str(value) in ("True", "False") and not isinstance(value, str) else str(value)
+
+
+def table_bytes(rows: Iterable[Iterable[Any]], file: Path) -> bytes:
+    """Format rows for a file in UTF-8: as CSV if its name ends in .csv, otherwise with tabs."""
+    return csv_bytes(rows) if text_ending(file) == ".csv" else tab_lines(rows).encode("utf-8", "surrogatepass")
 
 
 def _lines(rows: Iterable[Iterable[Any]], between: str) -> str:

@@ -1,7 +1,7 @@
 """Runs on disk, and their abbreviations on the command line."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -67,6 +67,17 @@ def find(name: str) -> Path:
     if len(begun) > 1:
         raise UserError(f"{name}: {len(begun)} runs begin so, such as {begun[0]} and {begun[1]}", "write more of it")
     return begun[0] if begun else path
+
+
+def names(folders: Sequence[Path]) -> dict[str, Path]:
+    """Folders by the last parts of their paths, as many of all as tell them apart; each folder once."""
+    different = list({folder.resolve(): folder for folder in folders}.values())
+    parts = [folder.absolute().parts for folder in different]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        found = ["/".join(path[-depth:]) for path in parts]
+        if len(set(found)) == len(found):
+            return dict(zip(found, different, strict=True))
+    return {}
 
 
 def nearest(path: Path) -> Path | None:

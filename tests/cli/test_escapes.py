@@ -169,8 +169,9 @@ def test_a_pipe_gets_words_as_they_are(place: Path, monkeypatch: pytest.MonkeyPa
     assert {*EVIL, "the"} == {*drawn.replace("…", "").split()}
     words = {line.split("\t")[0] for line in command(NGRAM, NAME, main=score.main).out.splitlines()[1:] if line}
     assert words == {*EVIL, "the", "<eos>"}
-    rows = [line.split("\t") for line in command(NGRAM, NAME, "--table", main=score.main).out.splitlines()]
-    assert {row[2] for row in rows[1:]} == words
+    assert command(NGRAM, NAME, "--table", "table.tsv", main=score.main).code == 0
+    rows = [line.split("\t") for line in Path("table.tsv").read_text().splitlines()]
+    assert {row[3] for row in rows[1:]} == words
     sums = command(NGRAM, NAME, "--sums", main=score.main).out.splitlines()
     assert [row.split("\t")[-1] for row in sums[1:]] == Path(NAME).read_text().splitlines()
 

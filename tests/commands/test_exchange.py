@@ -123,7 +123,7 @@ def test_what_has_no_text_or_no_log_p_of_words_is_refused(
     runs: list[str], text: list[str], written: dict[str, np.ndarray]
 ):
     assert "b.npz: is a file of log p, and so are all others" in against("b.npz", "b.npz").refused()
-    for more in (["test"], ["--sums"], ["--bits"], ["--table"], ["--json"], ["--tokenize", "ptb"]):
+    for more in (["test"], ["--sums"], ["--bits"], ["--table", "t.csv"], ["--json"], ["--tokenize", "ptb"]):
         told = command(runs[0], *more, "--export", "c.npz", main=score.main).refused()
         assert "--export: has a form of its own" in told
     told = command(runs[0], "--export", "c.csv", main=score.main).refused()

@@ -18,6 +18,15 @@ from lmzoo.corpus.tokenizer import ptb, words
 from lmzoo.protocol.lines import scored
 
 
+@pytest.fixture(scope="module")
+def unigram(run: Path) -> Path:
+    """Frequencies of the same words."""
+    files = [f"corpus.{split}={run.parent / 'text'}" for split in ("train", "valid")]
+    model = ["model=ngram", "model.order=1", "model.smoothing=witten_bell", "corpus.min_count=2"]
+    assert command("corpus=text", *files, *model, "device=cpu", f"run_dir={run.parent / 'unigram'}").code == 0
+    return run.parent / "unigram"
+
+
 @pytest.mark.parametrize(("unit", "nat"), [([], 1.0), (["--bits"], 1.442695), (["--log10"], 0.4342945)])
 def test_each_word_has_its_probability(run: Path, tmp_path: Path, unit: list[str], nat: float):
     (tmp_path / "text").write_text("the zebra ran\n\na dog\n")
@@ -47,9 +56,12 @@ def test_a_perplexity_that_no_number_can_be_is_infinite():
 @pytest.mark.parametrize("context", ["sentence", "stream"])
 def test_a_table_has_what_is_expected_of_each_word(run: Path, tmp_path: Path, context: str):
     (tmp_path / "text").write_text("the zebra ran\n\na dog\n")
-    done = command(str(run), str(tmp_path / "text"), "--context", context, "--table", main=score.main)
-    header, *rows = [line.split("\t") for line in done.out.splitlines()]
-    assert header == ["sentence", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency"]
+    file = tmp_path / "table.tsv"
+    done = command(str(run), str(tmp_path / "text"), "--context", context, "--table", str(file), main=score.main)
+    assert (done.code, done.out) == (0, "")
+    header, *rows = [line.split("\t") for line in file.read_text().splitlines()]
+    assert header == ["run", "sentence", "position", "word", "known", "surprisal", "entropy", "rank", "log_frequency"]
+    assert {row.pop(0) for row in rows} == {"run"}
     words = ["the", "zebra", "ran", "<eos>", "<eos>", "a", "dog", "<eos>"]
     assert [row[:4] for row in rows] == [
         [*place.split(), word, str(word not in ("zebra", "ran")).lower()]
@@ -73,17 +85,73 @@ def test_a_table_has_how_many_words_of_the_context_matched(folder: Path):
     files = ["corpus=text", "corpus.train=train.txt", "corpus.valid=train.txt", "corpus.context=sentence"]
     assert command(*files, "model=infinigram", "run_dir=run").code == 0
     Path("text").write_text("the dog saw\n")
-    header, *rows = command("run", "text", "--table", main=score.main).out.splitlines()
-    assert header.split("\t")[-1] == "matched"
-    assert [row.split("\t")[2::2] for row in rows] == [
-        ["the", "1.0000", "1", "1"],
-        ["dog", "0.0000", "1", "2"],
+    assert command("run", "text", "--table", "table.csv", main=score.main).code == 0
+    header, *rows = Path("table.csv").read_text().splitlines()
+    assert header.split(",")[-1] == "matched"
+    assert [row.split(",")[3::2] for row in rows] == [
+        ["the", "1", "1", "1"],
+        ["dog", "0", "1", "2"],
         ["saw", "inf", "2", "3"],
-        ["<eos>", "0.0000", "1", "2"],
+        ["<eos>", "0", "1", "2"],
     ]
 
 
-@pytest.mark.parametrize(("option", "column"), [([], 0), (["--table"], 2), (["--sums"], 4)])
+def read_table(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="," if file.suffix == ".csv" else "\t"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_several_runs_are_one_long_table_with_the_words_before(run: Path, unigram: Path, tmp_path: Path, suffix: str):
+    (tmp_path / "text").write_text('the zebra " ran\na, dog\n')
+    file, runs = tmp_path / f"table.{suffix}", {"run": run, "unigram": unigram}
+    options = [str(tmp_path / "text"), "--context", "sentence", "--table", str(file), "--spillover"]
+    done = command(*map(str, runs.values()), *options, main=score.main)
+    assert done.code == 0, done
+    rows = read_table(file)
+    words = [["the", "zebra", '"', "ran", "<eos>"], ["a,", "dog", "<eos>"]]
+    expected = [
+        (name, str(number), str(place), word)
+        for name in runs
+        for number, line in enumerate(words, 1)
+        for place, word in enumerate(line, 1)
+    ]
+    assert [tuple(row[name] for name in ("run", "sentence", "position", "word")) for row in rows] == expected
+    at = {tuple(row[name] for name in ("run", "sentence", "position")): row for row in rows}
+    for name, folder in runs.items():
+        for number, line in enumerate(words, 1):
+            bits = [-value / math.log(2) for value in by_hand(folder, " ".join(line[:-1]))]
+            for place, value in enumerate(bits, 1):
+                row = at[name, str(number), str(place)]
+                assert float(row["surprisal"]) == pytest.approx(value, abs=1e-4)
+                for back in (1, 2):
+                    before = at.get((name, str(number), str(place - back)))
+                    assert row[f"surprisal_{back}"] == ("NA" if before is None else before["surprisal"])
+    assert [line.split(": ")[0] for line in done.err.splitlines()] == [*runs]
+
+
+def test_runs_in_one_table_read_the_same_words(run: Path, unigram: Path, tmp_path: Path):
+    (tmp_path / "text").write_text("the dog\n")
+    asked = [str(run), str(unigram)]
+    several = [*asked, str(tmp_path / "text")]
+    for wrong, message in (
+        (several, "2 runs are named; add --table FILE"),
+        ([*several, "--table", "words.txt"], "--table words.txt: ends neither in .csv nor in .tsv"),
+        ([*asked, "-", "--table", "t.csv"], "2 runs are named, and standard input can be read once"),
+        ([str(run), "--spillover"], "--spillover: is of --table; add --table FILE"),
+    ):
+        assert message in command(*wrong, main=score.main).refused()
+    files = [f"corpus.{split}={run.parent / 'text'}" for split in ("train", "valid")]
+    assert command("corpus=text", *files, "corpus.unit=char", "model=ngram", "model.order=1", "model.smoothing=mle",
+                   "device=cpu", f"run_dir={tmp_path / 'chars'}").code == 0  # fmt: skip
+    table = ["--table", str(tmp_path / "t.csv")]
+    refused = command(str(run), str(tmp_path / "chars"), several[-1], *table, main=score.main)
+    assert refused.code == 2
+    assert f"{tmp_path / 'chars'}: reads other words than {run}" in refused.err
+    assert not (tmp_path / "t.csv").exists()
+
+
+@pytest.mark.parametrize(("option", "column"), [([], 0), (["--sums"], 4)])
 def test_a_word_with_a_quote_is_a_cell_of_its_own(run: Path, tmp_path: Path, option: list[str], column: int):
     """R and pandas take what follows such a cell for a part of it, unless it is in quotes."""
     lines = ['"', '" a 7" dog "', '"the', "the dog"]
@@ -187,7 +255,7 @@ def test_lines_that_are_scored_as_one_stream_have_a_warning(runs: list[str], run
     two.write_text(f"{words[1]} {words[2]}\n{words[2]}\n")
     one.write_text(f"{words[1]}\n")
     simple.write_text("the dog\na cat\n")
-    for form in ([], ["--sums"], ["--table"], ["--json"]):
+    for form in ([], ["--sums"], ["--table", str(tmp_path / "table.csv")], ["--json"]):
         warning = f"warning: {advice.format('--context sentence')}\n"
         assert command(runs[1], str(two), *form, main=score.main).err.count(warning) == 1
         for given in ([runs[1], str(two), "--context", "sentence"], [runs[1], str(two), "--context", "stream"],

@@ -103,7 +103,8 @@ def test_a_text_is_printed_as_it_stands_in_its_file(texts: Path, folder: Path, u
     def scored(run: str, file: str, *more: str) -> list[list[str]]:
         outcome = command(run, file, *more, main=score.main)
         assert (f"{a}: reads lines backwards" in outcome.err) == (run == a)
-        return [line.split("\t") for line in outcome.out.splitlines()[more != ("--json",) :] if line]
+        out = (folder / "t.tsv").read_text() if "--table" in more else outcome.out
+        return [line.split("\t")["--table" in more :] for line in out.splitlines()[more != ("--json",) :] if line]
 
     lines = [
         [*(line.replace(" ", "\n") if unit == "char" else line.split()), "<eos>"]
@@ -115,7 +116,7 @@ def test_a_text_is_printed_as_it_stands_in_its_file(texts: Path, folder: Path, u
     assert [row[:4] for row in sums] == [row[:4] for row in scored(b, other, "--sums")]
     parsed = [json.loads(row[0]) for row in scored(a, text, "--json")]
     assert [[each["word"] for each in line["words"]] for line in parsed] == lines
-    for place, more in ((0, []), (2, ["--table"])):
+    for place, more in ((0, []), (2, ["--table", str(folder / "t.tsv")])):
         for file, of in ((text, other), ("test", "test")):
             found, expected = scored(a, file, *more), scored(b, of, *more)
             assert [row[place] for row in found] == [word for line in lines for word in line]

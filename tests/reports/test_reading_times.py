@@ -393,7 +393,7 @@ def test_runs_are_compared_on_the_words_that_all_of_them_know(
     assert [line.split()[2] for line in with_edges.out.splitlines()[1:]] == [str(more)] * 2
     assert "of a sentence" not in with_edges.err
     header, *each = csv.reader((tmp_path / "words").read_text().splitlines(), delimiter="\t")
-    assert header == ["item", "zone", "word", "meanItemRT", "compared", "rarity", *runs]
+    assert header == ["item", "zone", "word", "meanItemRT", "compared", "rarity", "words", "characters"]
     assert [[row[2], row[1], row[0], f"{float(row[3]):.1f}"] for row in each] == [[*map(str, row)] for row in rows]
     assert sum(row[4] == "true" for row in each) == known
     (a, bits), *_ = words.surprisal(f"{rows[0][0]} a")

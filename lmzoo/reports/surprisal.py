@@ -1,0 +1,74 @@
+"""A row for each word of a text: its surprisal, what was expected in its place, and its frequency."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from math import log, nan
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lmzoo.corpus import Context, Vocabulary
+from lmzoo.corpus.lines import by_line, log2_shares
+from lmzoo.protocol.abilities import Matches
+from lmzoo.protocol.lines import Line, Lines, Part, scored_groups
+from lmzoo.protocol.model import LanguageModel, State
+from lmzoo.protocol.prediction import at_each_token, entropy_and_rank
+
+BEFORE = ("surprisal_1", "surprisal_2")
+"""The surprisal of the word before, and of the one before that."""
+
+Row = dict[str, Any]
+"""A word's columns by their names; NaN, or None for a whole number, where there is no value."""
+
+
+def word_rows(
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    parts: Sequence[Part],
+    context: Context,
+    train: Tensor,
+    where: str = "text",
+    scored: Callable[[Lines], object] = lambda _: None,
+) -> Iterator[Row]:
+    """Iterate over the words of a text and its ends of lines; sentences and positions are counted from 1.
+
+    Surprisal and entropy are in bits; ``log_frequency`` is log2 of the word's share of ``train``, (c + 1) / (N + V);
+    ``matched`` is how many words of the context model=infinigram found; `BEFORE` are those of the same sentence.
+
+    Args:
+        train: (N,) the tokens of the training text.
+        scored: is given each group of scored lines, such as to sum it.
+
+    Raises: UserError as `scored_groups` does.
+    """
+    read = torch.cat([part.tokens for part in parts])
+    log_shares = log2_shares(train, len(vocabulary))
+    order = vocabulary.text_order(read)
+    tokens = read[order]
+    matching = model if isinstance(model, Matches) else None
+
+    def measure(logprobs: Tensor, following: Tensor, state: State) -> Tensor:
+        figures = entropy_and_rank(logprobs, following)
+        return figures if matching is None else torch.column_stack([figures, matching.matched(state)])
+
+    expected = at_each_token(model, by_line(read, read), context, measure)[order]
+    groups = [*scored_groups(model, vocabulary, parts, context, where)]
+    for group in groups:
+        scored(group)
+    lines = chain.from_iterable(group.each() for group in groups)
+    texts = zip(lines, by_line(tokens, tokens), by_line(expected, tokens), strict=True)
+    for number, (line, words, each) in enumerate(texts, start=1):
+        yield from _line_rows(number, line, log_shares[words].tolist(), each.tolist())
+
+
+def _line_rows(number: int, line: Line, frequencies: list[float], measures: list[list[float]]) -> Iterator[Row]:
+    bits = (0.0 - line.logprobs / log(2)).tolist()
+    columns = zip(line.words, line.known.tolist(), bits, frequencies, measures, strict=True)
+    for place, (word, known, surprisal, frequency, (entropy, rank, *matched)) in enumerate(columns):
+        before = (bits[place - back] if place >= back else nan for back in range(1, len(BEFORE) + 1))
+        yield {
+            "sentence": number, "position": place + 1, "word": word, "known": known, "surprisal": surprisal,
+            "entropy": entropy, "rank": int(rank), "log_frequency": frequency,
+            "matched": int(matched[0]) if matched else None, **dict(zip(BEFORE, before, strict=True)),
+        }  # fmt: skip
