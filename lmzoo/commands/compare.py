@@ -25,19 +25,22 @@ from lmzoo.protocol.lines import known_words, scored
 from lmzoo.protocol.perplexity import Score, checked, text_logprobs
 from lmzoo.reports.comparison import as_csv, as_json, as_text, collect, groups, number
 from lmzoo.reports.plot import picture
-from lmzoo.reports.table import aligned
+from lmzoo.reports.table import aligned, cell, csv_bytes
 from lmzoo.reports.words import Surprisals, picture_of_bands, picture_of_sentence
 from lmzoo.runs.kinds import LABELS, LANGUAGE_MODEL
-from lmzoo.runs.listing import OUTPUTS, below, find
+from lmzoo.runs.listing import OUTPUTS, below, find, names
 
 SAMPLES = 1000
 """The number of bootstrap samples."""
 
 OF = {
-    "seeds": ["table"], "markdown": ["table"], "csv": ["table"], "json": ["table"],
+    "seeds": ["table"], "markdown": ["table"], "csv": ["table", "sentence"], "json": ["table"],
     "plot": ["table", "tokens", "sentence"], "split": ["tokens", "mixture"], "seed": ["tokens"],
 }  # fmt: skip
 """The modes of comparison that an option belongs to."""
+
+SENTENCE = ("run", "position", "word", "known", "surprisal")
+"""The columns of ``--csv`` with ``--sentence``, as in ``lmzoo score --table``."""
 
 SHOWN = 10
 """The number of words shown on which each of two models is better."""
@@ -188,18 +191,22 @@ def _frequencies(bands: Sequence[FrequencyBand], corpus: str) -> list[str]:
     return lines
 
 
-def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path | None = None) -> str:
+def compare_sentence(
+    folders: list[Path], sentence: str, device: str, plot: Path | None = None, table: Path | None = None
+) -> str:
     """Tabulate the surprisal of each word of a sentence in bits, with a column per run and log p in the last row.
 
     Args:
         plot: the output for a plot.
+        table: the output for a row for each word under each run, as CSV.
 
     Raises: UserError if a model has no probabilities of words, or words are formed differently.
     """
     read: list[Surprisals] = []
     words: list[str] = []
     forms: list[Form] = []
-    for folder in folders:
+    named = names(folders)
+    for folder in named.values():
         run, model, vocabulary = open_run(folder, device)
         forms.append(vocabulary.form)
         require_one_direction(run.path, forms[-1], folders[0], forms[0])
@@ -214,6 +221,13 @@ def compare_sentence(folders: list[Path], sentence: str, device: str, plot: Path
         read.append(Surprisals(str(folder), (-line.logprobs / math.log(2)).tolist(), line.known.tolist()))
     if plot:
         write_output(plot, picture_of_sentence(words, read, plot))
+    if table:
+        rows = [
+            [name, position, word, *figures]
+            for name, model in zip(named, read, strict=True)
+            for position, (word, *figures) in enumerate(zip(words, model.known, model.bits, strict=True), 1)
+        ]
+        write_output(table, csv_bytes([SENTENCE, *(map(cell, row) for row in rows)]))
     lines = [f"{number}  {model.name}" for number, model in enumerate(read, 1)]
     width = max(map(len, words))
     lines.append("surprisal in bits; of * the model reads <unk>")
@@ -253,7 +267,8 @@ def main() -> int:
     parser.add_argument("runs", nargs="*", help="runs, patterns, or folders above runs (default: outputs)")
     parser.add_argument("--seeds", action="store_true", help="list the runs of each seed")
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
-    parser.add_file("--csv", "write a line for each row, with all its options")
+    about = "write a line for each row, with all its options; with --sentence for each word under each run"
+    parser.add_file("--csv", about)
     parser.add_file("--json", "write the rows as JSON")
     about = "draw perplexity by epochs, time and parameters; with --tokens the difference by the frequency of words"
     parser.add_file("--plot", f"{about}; with --sentence the surprisal of each word")
@@ -292,7 +307,9 @@ def main() -> int:
             tables = groups(collect(runs)[0], seeds=True)
             language_models = [table for table in tables if table.kind is LANGUAGE_MODEL]
             runs = [row.entries[0].folder for table in language_models for row in table.rows] or runs
-        print(printable(compare_sentence(runs, arguments.sentence, arguments.device, arguments.plot), "\n"))
+        print(
+            printable(compare_sentence(runs, arguments.sentence, arguments.device, arguments.plot, arguments.csv), "\n")
+        )
         return 0
     entries, others = collect(runs)
     tables = groups(entries, arguments.seeds)

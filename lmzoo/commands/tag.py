@@ -1,5 +1,6 @@
 """Label a text with a trained run: ``lmzoo tag RUN [FILE]``."""
 
+import argparse
 from itertools import chain
 from pathlib import Path
 
@@ -8,9 +9,11 @@ from lmzoo.commands import COMMANDS
 from lmzoo.core.errors import UserError, for_output, printable_json
 from lmzoo.core.files import write_output
 from lmzoo.core.options import Size
-from lmzoo.labels.formats import Sentence
+from lmzoo.corpus.tokenizer import TOKENIZERS
+from lmzoo.labels.formats import PlainText, Sentence
 from lmzoo.labels.linear_chain import ChainLabeller
-from lmzoo.labels.tasks import Task, tasks
+from lmzoo.labels.model import Labeller
+from lmzoo.labels.tasks import LabelledWords, Task, tasks
 from lmzoo.reports.confusion import picture_of_confusion, shares
 from lmzoo.runs.directory import Run
 from lmzoo.runs.labellers import load_labeller
@@ -23,22 +26,33 @@ def main() -> int:
         prog="lmzoo tag",
         description=f"{COMMANDS['tag']}, a run of lmzoo label. Prints the text with its labels in the place of its "
         "own. The text is in the form that the run was trained on: columns, or a label, a tab and a text a line. "
-        "Labels may be missing.",
-        epilog="example: lmzoo tag outputs/upos/crf new.conllu > labelled.conllu",
+        "Labels may be missing. With --text it has a sentence a line.",
+        epilog="examples: lmzoo tag outputs/upos/crf new.conllu > labelled.conllu; "
+        'echo "They walk home." | lmzoo tag outputs/upos/crf --text --tokenize ptb',
     )
     parser.add_run("outputs/pos/hmm_tagger", "the folder of a run of lmzoo label")
     parser.add_argument("text", nargs="?", default="-", help="a file; - is standard input, the default")
+    about = "the text has a sentence a line, and each of its words is printed in a line of its own with its label"
+    parser.add_argument("--text", dest="plain", action="store_true", help=about)
+    parser.add_tokenize()
     parser.add_number("--best", Size, "print so many of the best labellings of each sentence as JSON, with log p")
     parser.add_file("--plot", "draw which labels of the text, which has them all, are taken for which")
     arguments = parser.parse_args()
     if arguments.plot and arguments.best:
         raise UserError(f"--plot {arguments.plot}: is of the best labels alone", "leave out --best")
+    if arguments.tokenize and not arguments.plain:
+        raise UserError(f"--tokenize {arguments.tokenize}: is of plain sentences", "add --text")
+    if arguments.plot and arguments.plain:
+        raise UserError(f"--plot {arguments.plot}: is of a text with labels", "leave out --text")
     check_output(picture=arguments.plot)
     run = load_labeller(arguments.run)
     labeller = run.labeller
     task: Task = tasks.build(run.task)
     task.layout = run.layout
-    text = task.read(text_file(arguments), labelled=arguments.plot is not None)
+    if arguments.plain:
+        text = sentences(labeller, task, arguments)
+    else:
+        text = task.read(text_file(arguments), labelled=arguments.plot is not None)
     warn(Run(arguments.run).unfinished())
     if arguments.best is None:
         labels = [task.plain(predicted) for predicted in labeller.label(text.sentences)]
@@ -57,6 +71,17 @@ def main() -> int:
         labellings = [{"logprob": finite(logprob), "labels": labels} for logprob, labels in paths]
         print(printable_json({"words": sentence.words, "best": labellings}))
     return 0
+
+
+def sentences(labeller: Labeller, task: Task, arguments: argparse.Namespace) -> PlainText:
+    """Read plain sentences; raise a UserError if the labeller reads more than words."""
+    if labeller.kind == "tree":
+        raise UserError(f"--text: {arguments.run} labels trees", "give a file of trees")
+    if isinstance(task, LabelledWords) and (features := len(task.columns.features)):
+        further = "a further column" if features == 1 else f"{features} further columns"
+        raise UserError(f"--text: {arguments.run} reads {further} of each word", "give a file of columns")
+    tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize else str
+    return PlainText(text_file(arguments), labeller.kind == "text", tokenize)
 
 
 def best(labeller: ChainLabeller, task: Task, sentence: Sentence, number: int) -> list[tuple[float, list[str]]]:

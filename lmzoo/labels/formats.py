@@ -2,7 +2,7 @@
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -122,3 +122,28 @@ class LineText(LabelledText):
             (label,) = sentence.labels
             begin = line.index(label)
             yield [Place(number, begin, begin + len(label), after="" if label else "\t")]
+
+
+class PlainText(LabelledText):
+    """Sentences without labels, one per line; each word becomes a line with a tab and its label, or each text follows
+    its label and a tab if the ``whole`` text is labelled."""
+
+    def __init__(self, path: Path, whole: bool, tokenize: Callable[[str], str] = str):
+        texts = [words for line in whole_lines(path) if (words := tokenize(line).split())]
+        if not texts:
+            raise UserError(f"{path}: has no words", "write a sentence a line")
+        self.whole = whole
+        lines = [[" ".join(words)] if whole else [*words, ""] for words in texts]
+        labels = [[""] * (1 if whole else len(words)) for words in texts]
+        sentences = [Sentence(*pair, [[] for _ in pair[0]]) for pair in zip(texts, labels, strict=True)]
+        super().__init__([f"{line}\n" for each in lines for line in each], sentences)
+
+    def places(self) -> Iterator[list[Place]]:
+        number = 0
+        for sentence in self.sentences:
+            if self.whole:
+                yield [Place(number, 0, 0, after="\t")]
+            else:
+                ends = [(number + place, len(word)) for place, word in enumerate(sentence.words)]
+                yield [Place(line, end, end, before="\t") for line, end in ends]
+            number += len(sentence.labels) + (not self.whole)

@@ -1,5 +1,6 @@
 """``lmzoo compare``: runs found, compared, written, drawn; two models word by word."""
 
+import csv
 import json
 import math
 import sys
@@ -102,7 +103,7 @@ def test_the_difference_is_told_and_drawn_by_the_frequency_of_words(runs: list[s
 def test_several_models_read_a_sentence(runs: list[str], folder: Path):
     corpus = Run(Path(runs[0])).corpus()
     sentence = " ".join(corpus.vocabulary.words[word] for word in (1, 2, 1))
-    outcome = look(*runs, "--sentence", sentence, "--plot", "a.png", "--device", "cpu")
+    outcome = look(*runs, "--sentence", sentence, "--plot", "a.png", "--device", "cpu", "--csv", "a.csv")
     assert outcome.code == 0
     rows = [line.split() for line in outcome.out.splitlines()[4:]]
     assert [row[0] for row in rows] == [*sentence.split(), "<eos>", "all"]
@@ -110,6 +111,13 @@ def test_several_models_read_a_sentence(runs: list[str], folder: Path):
         lm = lmzoo.load(run)
         assert [float(row[column]) for row in rows[:-1]] == [round(bits, 2) for _, bits in lm.surprisal(sentence)]
         assert float(rows[-1][column]) == pytest.approx(-lm.score(sentence) / math.log(2), abs=0.006)
+    header, *words = csv.reader(Path("a.csv").read_text("utf-8").splitlines())
+    assert header == ["run", "position", "word", "known", "surprisal"]
+    expected = [(Path(run).name, *pair) for run in runs for pair in lmzoo.load(run).surprisal(sentence)]
+    assert [(run, word, float(bits)) for run, _, word, _, bits in words] == [
+        (run, word, pytest.approx(bits, abs=1e-4)) for run, word, bits in expected
+    ]
+    assert [int(position) for _, position, *_ in words] == [1, 2, 3, 4] * len(runs)
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     assert "no run is there" in look("nothing", "--sentence", sentence).refused()
     assert (
@@ -131,7 +139,7 @@ def test_models_of_different_texts_are_refused(runs: list[str], text: list[str],
     assert "other: is of another text" in look("--tokens", runs[0], "other").refused()
     assert "name all after --tokens" in look(runs[0], "--tokens", *runs).refused()
     assert "--seed: is of --tokens; leave it out" in look(*runs, "--seed", "0").refused()
-    assert "--csv: is of the table of runs; " in look(*runs, "--sentence", "w1", "--csv", "a.csv").refused()
+    assert "--json: is of the table of runs; " in look(*runs, "--sentence", "w1", "--json", "a.json").refused()
     assert "--plot: is of the table of runs, --tokens, --sentence" in look("--mixture", *runs, "--plot", "a").refused()
 
 

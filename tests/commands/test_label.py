@@ -182,6 +182,34 @@ def test_a_text_is_labelled_by_a_run(texts: Path):
     assert found["words"] == ["they", "walk"]
     assert found["best"][0]["labels"] == ["B-NP", "B-VP"]
     assert found["best"][1]["logprob"] < found["best"][0]["logprob"] < 0
+    Path("plain.txt").write_text("they walk\n")
+    refused = command("r", "plain.txt", "--text", main=tag.main).refused()
+    assert "--text: r reads a further column of each word; give a file of columns" in refused
+    assert "--tokenize words: is of plain sentences; add --text" in command(
+        "r", "plain.txt", "--tokenize", "words", main=tag.main
+    ).refused()  # fmt: skip
+
+
+def test_plain_sentences_are_labelled_as_their_columns_are(texts: Path):
+    """One sentence is a line; the words and labels are those of a file of columns."""
+    files = ["task.train=train.txt", "task.test=test.txt"]
+    assert command("task=pos", "labeller=majority", *files, "run_dir=r", main=label.main).code == 0
+    Path("plain.txt").write_text('The  cat walk\n\nwalk, "cat"')
+    Path("columns.txt").write_text('The\ncat\nwalk\n\nwalk\n,\n"\ncat\n"\n\n')
+    expected = command("r", "columns.txt", main=tag.main).out
+    done = command("r", "plain.txt", "--text", "--tokenize", "words", main=tag.main)
+    rows, columns = (out.replace(" ", "\t").split("\n") for out in (done.out, expected))
+    assert len(rows) == 11
+    assert rows == columns
+    Path("mr.txt").write_text("pos\ta good film\nneg\ta bad film\n")
+    given = ["task=classify", "labeller=naive_bayes", "task.train=mr.txt", "task.test=mr.txt"]
+    assert command(*given, "run_dir=t", main=label.main).code == 0
+    Path("plain.txt").write_text("good film\n  bad\tfilm\n")
+    assert command("t", "plain.txt", "--text", main=tag.main).out == "pos\tgood film\nneg\tbad film\n"
+    Path("plain.txt").write_text("\n")
+    assert "plain.txt: has no words; write a sentence a line" in command(
+        "t", "plain.txt", "--text", main=tag.main
+    ).refused()  # fmt: skip
 
 
 @pytest.mark.parametrize(
