@@ -206,9 +206,9 @@ def test_plain_sentences_are_labelled_as_their_columns_are(texts: Path):
     assert command(*given, "run_dir=t", main=label.main).code == 0
     Path("plain.txt").write_text("good film\n  bad\tfilm\n")
     assert command("t", "plain.txt", "--text", main=tag.main).out == "pos\tgood film\nneg\tbad film\n"
-    Path("plain.txt").write_text("\n")
+    Path("plain.txt").write_text("?\n")
     assert "plain.txt: has no words; write a sentence a line" in command(
-        "t", "plain.txt", "--text", main=tag.main
+        "t", "plain.txt", "--text", "--tokenize", "ptb", main=tag.main
     ).refused()  # fmt: skip
 
 
