@@ -52,7 +52,7 @@ class Corpus:
             if lines have no labels.
         files: the number of tokens of train from each of its files, in order.
         of_files: the SHA-256 of each file of a split, for users' texts.
-        notes: further facts for provenance, such as the version of the source.
+        notes: further facts for provenance, such as the version of the source; ``unknown`` is a warning.
     """
 
     name: str
@@ -88,6 +88,8 @@ class Corpus:
             found.append(f"{repeated} of the files of train have the text of another, which counts once more")
         if labels := self.labels("train"):
             found += filter(None, [header_warning(labels[0], Counter(labels))])
+        if unknown := self.notes.get("unknown"):
+            found.append(unknown)
         return found + (self.vocabulary.warnings if self.vocabulary.form.of_words else [])
 
     def labels(self, split: str) -> list[str]:

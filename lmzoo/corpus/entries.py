@@ -17,12 +17,12 @@ from lmzoo.corpus.conditions import without_labels
 from lmzoo.corpus.corpus import SPLITS, Context, Corpus
 from lmzoo.corpus.encoded import Limits, encoded, learnt_pieces, text_checksums
 from lmzoo.corpus.form import Form, FormOptions
-from lmzoo.corpus.held_out import share, split_holdout
+from lmzoo.corpus.held_out import Parted, share, split_holdout
 from lmzoo.corpus.markov import MarkovSource
 from lmzoo.corpus.sources import Pinned, fetch_splits
 from lmzoo.corpus.subwords import Kind, learnt
 from lmzoo.corpus.user_files import named_after, read_vocabulary, text_files
-from lmzoo.corpus.vocabulary import EOS, Lexicon, RawText, Vocabulary
+from lmzoo.corpus.vocabulary import EOS, UNK, Lexicon, RawText, UnknownWordError, Vocabulary
 
 corpora = Registry("corpus")
 
@@ -165,8 +165,9 @@ class TextOptions(FormOptions, WordsOptions):
     """a word with fewer occurrences in train is `<unk>`."""
     max_size: Annotated[int, Bounds(low=3)] | None = None
     """the most words of the vocabulary, `<eos>` and `<unk>` included; None: no limit."""
-    unknown: bool = False
-    """whether the vocabulary has `<unk>` even if every word of train is in it."""
+    unknown: bool | None = None
+    """whether the vocabulary has `<unk>` even if every word of train is in it. None: if valid or test has words that
+    train lacks, words that train has once are `<unk>`, too, with a warning; false: such words are refused."""
     condition: bool = False
     """whether a line is a label, a tab, and a text, which models learn given the label."""
 
@@ -192,22 +193,41 @@ def text(options: TextOptions) -> Corpus:
             f"corpus.unit={options.unit}: no text has unknown words, and corpus.subwords is how many words there are",
             "leave out min_count, max_size and unknown",
         )
-    words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, unknown)
+    words = read_vocabulary(vocabulary, form) if vocabulary else Limits(min_count, max_size, bool(unknown))
     name = corpus_label({"name": "text", "label": options.label, "train": train, "reverse": reverse})
     files = {split: text_files(each) for split, each in given.items() if split not in shares}
     read = _labelled if options.condition else _from_files
-    if not shares:
-        corpus = read(name, context, files, form, words)
-    else:
-        parts = split_holdout(files, shares, form)
-        with parts.named():
+    parts = split_holdout(files, shares, form) if shares else Parted(files, {}, [], {})
+    notes = parts.notes
+    with parts.named():
+        try:
             corpus = read(name, context, parts.files, form, words)
-        of_files = corpus.of_files | {"train": [*corpus.of_files["train"], *parts.whole]}
-        corpus = replace(corpus, of_files=of_files, notes=parts.notes)
+        except UnknownWordError:
+            readable = all(file.is_file() for each in files.values() for file in each)  # a pipe is read once
+            if unknown is not None or vocabulary or not readable:
+                raise
+            least = max(2, min_count)
+            corpus = read(name, context, parts.files, form, Limits(least, max_size, unknown=True))
+            notes = notes | {"unknown": _unknown_note(corpus, least)}
+    if parts.whole:
+        corpus = replace(corpus, of_files=corpus.of_files | {"train": [*corpus.of_files["train"], *parts.whole]})
+    corpus = replace(corpus, notes=notes)
     if not reverse:
         return corpus
     other = {split: sha256(f"reversed {corpus.sha256[split]}".encode()) for split in corpus.splits}  # a different text
     return replace(corpus, sha256=corpus.sha256 | other)
+
+
+def _unknown_note(corpus: Corpus, least: int) -> str:
+    """The warning that words are unknown by default, with their share of each split."""
+    unknown = corpus.vocabulary.index[UNK]
+    shares = [f"{100 * float((tokens == unknown).double().mean()):.1f}% of {split}"
+              for split, tokens in corpus.splits.items()]  # fmt: skip
+    return (
+        f"valid or test has words that train lacks, so that these and words with fewer than {least} occurrences in "
+        f"train are {UNK}: {', '.join(shares)}; the more are, the lower is perplexity, so compare runs of one "
+        "vocabulary (corpus.unknown=false refuses such words)"
+    )
 
 
 def _from_files(

@@ -28,6 +28,9 @@ ADDED = {EOS: "the end", "<s>": "the beginning", "</s>": "the end"}
 LIKE_UNK = re.compile(r"UNK|(?!<unk>)[<\[](?i:unk|unknown|oov)[>\]]")
 """Names of `<unk>` in other programs."""
 
+STUCK, PROSE = ".,;:!?\"'“”‘’()…", 0.05
+"""Signs of punctuation, and the share of a vocabulary's words that is stuck to them in raw prose, at least."""
+
 RawText = bytes | Iterable[str]
 """A text: UTF-8 in which every line ends with a line feed, or a sequence of lines."""
 
@@ -37,6 +40,10 @@ def in_another_form(word: str, words: Container[str]) -> bool:
     if word.isascii():
         return False
     return any(form != word and form in words for form in map(unicodedata.normalize, ("NFC", "NFD"), (word, word)))
+
+
+class UnknownWordError(UserError):
+    """A text has a word that a closed vocabulary has not."""
 
 
 class Vocabulary:
@@ -134,7 +141,7 @@ class Vocabulary:
         problem = f"{where}, line {number}: '{word}' is not in the vocabulary"
         if in_another_form(word, self.index):
             return UserError(f"{problem} but in another Unicode normal form", "bring the texts to one")
-        return UserError(
+        return UnknownWordError(
             f"{problem}, which has no {UNK}",
             f"replace it, or train with corpus.unknown=true, which adds {UNK}, or corpus.min_count=2, which makes "
             "rare words of train unknown",
@@ -142,13 +149,27 @@ class Vocabulary:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of words that affect figures: other names of `<unk>`, and words in two Unicode normal forms."""
+        """Warnings of words that affect figures: other names of `<unk>`, words in two Unicode normal forms, and words
+        with punctuation, such as "end." beside "end", which are those of raw prose."""
         found = [f"'{word}' is a word like others; only {UNK} stands for unknown words, so write it so in the texts"
                  for word in self.words if LIKE_UNK.fullmatch(word)]  # fmt: skip
         if twice := [word for word in self.words if in_another_form(word, self.index)]:
             found.append(f"{len(twice)} words are there in another Unicode normal form, too, such as '{twice[0]}'; "
                          "bring the texts to one")  # fmt: skip
-        return found
+        return found + ([] if self.form.tokenizer else self._prose())
+
+    def _prose(self) -> list[str]:
+        """A warning if many words are others with punctuation stuck to them."""
+        stuck = [word for word in self.words if (bare := word.strip(STUCK)) != word and bare.isalpha()
+                 and bare in self.index]  # fmt: skip
+        if len(stuck) <= PROSE * len(self.words):
+            return []
+        capital = [word for word in self.words if (small := word.lower()) != word and small in self.index]
+        capitals = f", and {len(capital):,} have capitals, such as '{capital[0]}'" if capital else ""
+        lower = ", corpus.lower=true makes letters small" if capital else ""
+        return [f"{len(stuck):,} of {len(self.words):,} words are others with punctuation stuck to them, such as "
+                f"'{stuck[0]}'{capitals}; corpus.tokenizer=words parts punctuation{lower}, and corpus.tokenizer=ptb "
+                "leaves punctuation and capitals out"]  # fmt: skip
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Decode word indices to text, with a line feed after each `<eos>`, or in its place if words are characters or

@@ -24,12 +24,16 @@ def text(**splits: bytes | None) -> list[str]:
         ({"train": b""}, "train.txt: empty; it needs at least one line of text"),
         ({"test": b" \n\n"}, "test.txt: empty; it needs at least one line of text"),
         ({"train": b"a b\nna\xefve\n"}, "train.txt: not UTF-8 (line 2, byte 6); convert it first"),
-        ({"test": b"a\nc a\n"}, "test.txt, line 2: 'c' is not in the vocabulary, which has no <unk>"),
     ],
 )
 def test_a_text_that_cannot_be_read(splits: dict, message: str):
     assert message in command(*QUICK, *MODELS["lstm"], *text(**splits)).refused()
     assert not Path("outputs").exists()
+
+
+def test_unseen_words_are_refused_where_no_word_is_to_be_unknown():
+    refused = command(*QUICK, *MODELS["lstm"], *text(test=b"a\nc a\n"), "corpus.unknown=false").refused()
+    assert "test.txt, line 2: 'c' is not in the vocabulary, which has no <unk>" in refused
 
 
 def test_a_text_that_is_not_named_or_is_a_folder():

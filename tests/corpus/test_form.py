@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import pytest
 from command_line import MODELS, QUICK, Outcome, command
@@ -78,7 +79,7 @@ def test_several_files_packed_or_not_are_one_text(tmp_path: Path):
     with pytest.raises(UserError, match=r"^corpus b has no test split; there are: train, valid$"):
         corpus.splits["test"]
     with pytest.raises(UserError, match=rf"^{re.escape(a)}, line 1: 'b' is not in the vocabulary"):
-        own(train=_only(tmp_path, "a"), valid=[a])
+        own(train=_only(tmp_path, "a"), valid=[a], unknown=False)
     with pytest.raises(UserError, match=r"none\*: no file matches it"):
         own(train=f"{tmp_path}/none*", valid=b)
 
@@ -199,3 +200,59 @@ def test_a_run_of_characters_generates_text_without_spaces_between(run: str):
     assert len(drawn.rstrip("\n").replace("\\t", "\t")) in (62, 63)  # 60 drawn, of which the last may end a line
     assert api.load(run).sample(tokens=60, prompt="AB ")[0].rstrip("\n") == drawn.rstrip("\n").replace("\\t", "\t")
     assert "'z' is not in the vocabulary" in command(run, "--prompt", "az", main=generate.main).refused()
+
+
+def paragraphs() -> list[str]:
+    """English as it is written."""
+    return [line for topic in topics.values() for part in topic.split("\n\n") if (line := " ".join(part.split()))]
+
+
+def test_raw_prose_has_a_warning_that_names_what_mends_it(tmp_path: Path):
+    """Nearly every word that comes before punctuation is there without it, too."""
+    (tmp_path / "raw").write_text("\n".join(paragraphs()), encoding="utf-8")
+    found = own(train=str(tmp_path / "raw"), valid=str(tmp_path / "raw"))
+    (warning,) = (line for line in found.warnings if "punctuation" in line)
+    counted = {word.strip(".,;:!?\"'“”‘’()…") for word in found.vocabulary.words}
+    assert re.search(r", such as '[A-Za-z]+[^\w']', and [\d,]+ have capitals, such as '[A-Z]\w*'; corpus.tok", warning)
+    assert len(counted) < 0.8 * len(found.vocabulary)
+    for option in ("words", "ptb"):
+        assert f"corpus.tokenizer={option} " in warning
+        mended = own(train=str(tmp_path / "raw"), valid=str(tmp_path / "raw"), tokenizer=option)
+        assert not [line for line in mended.warnings if "punctuation" in line]
+    assert not load_corpus(defaults("corpus", "pydoc")).warnings
+
+
+def test_treebanks_words_are_not_taken_for_raw_prose(ptb: Corpus):
+    assert "mr." in ptb.vocabulary.index
+    assert not ptb.warnings
+
+
+def test_unseen_words_of_valid_make_rare_words_unknown_and_are_counted(tmp_path: Path):
+    """The figures are those of the options that say so, whose shares are counted by hand."""
+    (tmp_path / "train").write_text("a b a b once\nb a twice twice\n")
+    (tmp_path / "valid").write_text("a new\nb\n")
+    files = {"train": str(tmp_path / "train"), "valid": str(tmp_path / "valid")}
+    found = own(**files)
+    said = own(**files, min_count=2, unknown=True)
+    assert found.vocabulary.words == said.vocabulary.words
+    assert sorted(found.vocabulary.words) == ["<eos>", "<unk>", "a", "b", "twice"]
+    assert all(found.splits[split].equal(said.splits[split]) for split in ("train", "valid"))
+    assert found.warnings == [
+        "valid or test has words that train lacks, so that these and words with fewer than 2 occurrences in train are "
+        "<unk>: 9.1% of train, 20.0% of valid; the more are, the lower is perplexity, so compare runs of one "
+        "vocabulary (corpus.unknown=false refuses such words)"
+    ]
+    assert not said.warnings
+    with pytest.raises(UserError, match="valid, line 1: 'new' is not in the vocabulary"):
+        own(**files, unknown=False)
+    (tmp_path / "valid").write_text("a\nb\n")
+    assert "once" in own(**files).vocabulary.index  # nothing is unknown
+    (tmp_path / "labelled").write_text("x\ta a\ny\tb\n")
+    (tmp_path / "others").write_text("x\ta c\n")
+    labelled = own(train=str(tmp_path / "labelled"), valid=str(tmp_path / "others"), condition=True, context="sentence")
+    assert labelled.vocabulary.words == ["<eos>", "<unk>", "a"]
+    held = own(train=files["train"], valid="50%")
+    assert held.vocabulary.words == ["<eos>", "<unk>", "a", "b"]
+    assert held.notes["valid"] == "lines 2 to 2 of train's 2"
+    assert "60.0% of valid" not in held.warnings[0]
+    assert "40.0% of valid" in held.warnings[0]
