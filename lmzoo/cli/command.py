@@ -20,8 +20,8 @@ from lmzoo.corpus.tokenizer import TOKENIZERS
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.reports.charts import picture_format
 from lmzoo.runs.directory import FILES, Run
+from lmzoo.runs.external import open_model
 from lmzoo.runs.listing import find
-from lmzoo.runs.loading import load
 
 Wanted = TypeVar("Wanted")
 
@@ -55,7 +55,7 @@ class CommandParser(argparse.ArgumentParser):
                 advice = f"did you mean '--{taking[0]}'?" if unknown[1] else f"is it text for --{taking[0]}?"
         raise UserError(message, advice)
 
-    def add_run(self, example: str, what: str = "a run directory") -> None:
+    def add_run(self, example: str, what: str = "a run directory or an ARPA file") -> None:
         """Add the run directory, always the first argument: ``run``."""
         shorter = "or what its path begins with, its number in lmzoo compare's table, or LATEST"
         self.add_argument("run", action=RunFolder, help=f"{what}, such as {example}; {shorter}")
@@ -129,9 +129,8 @@ def text_file(arguments: argparse.Namespace) -> Path:
 
 
 def open_run(folder: Path, device: str) -> tuple[Run, LanguageModel, Vocabulary]:
-    """Load a run, its model and its vocabulary; raises as `load` does."""
-    model, vocabulary = load(folder, device)
-    return Run(folder), model, vocabulary
+    """Open a run or an ARPA file; see `open_model`."""
+    return open_model(folder, device)
 
 
 def warn_of(run: Run, vocabulary: Vocabulary) -> None:

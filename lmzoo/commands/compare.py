@@ -19,6 +19,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.corpus.corpus import SPLITS
 from lmzoo.corpus.form import Form, require_one_direction
 from lmzoo.models.combined.mixture import mixture_weights
+from lmzoo.models.ngram.arpa_file import holds_arpa
 from lmzoo.protocol.difference import FrequencyBand, bootstrap, by_frequency, by_word
 from lmzoo.protocol.exchange import read_logprobs
 from lmzoo.protocol.lines import known_words, scored
@@ -51,11 +52,16 @@ def matching(patterns: list[str]) -> list[Path]:
     runs: dict[Path, None] = {}
     for pattern in patterns:
         folders = [] if Path(pattern).exists() else sorted(glob.glob(pattern))  # noqa: PTH207 - may be absolute
-        matches = [run for folder in folders or [find(pattern)] for run in below(Path(folder))]
+        matches = [run for folder in folders or [find(pattern)] for run in _runs(Path(folder))]
         if not matches:
             raise UserError(f"{pattern}: no run is there", "name folders of runs, or a folder above them")
         runs |= dict.fromkeys(matches)
     return list(runs)
+
+
+def _runs(path: Path) -> list[Path]:
+    """The runs below a folder, or an ARPA file, which stands for a run."""
+    return [path] if path.is_file() and holds_arpa(path) else below(path)
 
 
 def compare_tokens(paths: list[Path], split: str, device: str, seed: int, plot: Path | None = None) -> str:

@@ -19,6 +19,7 @@ from lmzoo.corpus.vocabulary import EOS_ID
 from lmzoo.protocol.lines import Part, file_parts, known_words, scored_parts
 from lmzoo.protocol.perplexity import Score, checked, perplexity, text_logprobs
 from lmzoo.runs.directory import Run
+from lmzoo.runs.external import run_at
 from lmzoo.runs.results import finite, perplexities
 
 ROUNDED = 0.01
@@ -122,7 +123,7 @@ def main() -> int:
     parser.add_device()
     parser.add_argument("--json", action="store_true", help="print every figure as JSON, infinity as null")
     arguments = parser.parse_args()
-    unfinished = Run(arguments.run).unfinished()
+    unfinished = run_at(arguments.run).unfinished()
     figures = evaluate(arguments.run, arguments.text, arguments.context, arguments.device)
     warn(unfinished)
     warn(figures.get("warning"))

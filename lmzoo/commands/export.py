@@ -24,6 +24,7 @@ from lmzoo.models.ngram.table import NGramTable
 from lmzoo.protocol.model import LanguageModel
 from lmzoo.reports.card import card
 from lmzoo.runs.directory import Run
+from lmzoo.runs.external import run_at
 from lmzoo.runs.kinds import WORD_VECTORS
 from lmzoo.words.vectors.formats import VECTORS, Format, encoded, read_vectors
 
@@ -128,7 +129,7 @@ def main() -> int:
     if wanted == "card":
         if edits:
             raise UserError(f"{edits[0]}: a card has no n-grams", "leave it out, or give another --format")
-        write_output(options.file, card(Run(source)).encode())
+        write_output(options.file, card(run_at(source)).encode())
         print(printable(str(options.file)))
         return 0
     is_file = source.exists() and not source.is_dir()

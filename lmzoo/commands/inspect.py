@@ -110,7 +110,7 @@ def main() -> int:
         epilog="examples: lmzoo inspect outputs/ptb/lds; lmzoo inspect outputs/ptb/vlhmm "
         '--state 7 --sentence "the company said it will sell its shares"',
     )
-    parser.add_run("outputs/ptb/vlhmm")
+    parser.add_run("outputs/ptb/vlhmm", "a run directory")
     parser.add_argument(
         "--state", type=bounded(Count), action="append", default=[], help="the number of a state; may be repeated"
     )

@@ -104,11 +104,14 @@ def compare_readers(
         tokenize = TOKENIZERS[arguments.tokenize] if arguments.tokenize and not vocabulary.form.tokenizer else None
         context = run.config()["corpus"]["context"]
         read[folder] = _name(run), surprisal(model, vocabulary, times, context, tokenize)
-        texts.add(run.trained_on()["sha256"].get("train"))
-        if rare is None and vocabulary.form.of_words:
+        train = run.trained_on()["sha256"].get("train")
+        texts |= {train} - {None}
+        if rare is None and vocabulary.form.of_words and train is not None:
             rare, frequencies_of = rarity(run.split("train").tokens, vocabulary, times, tokenize), folder
     if rare is None:
-        raise UserError("no run reads words, so that their frequencies are not known", "add one, such as model=ngram")
+        raise UserError(
+            "no run has a training text of words, so that frequencies are not known", "add one, such as model=ngram"
+        )
     if len(texts) > 1:
         warn(f"the runs have learnt from different texts; frequencies are those of {frequencies_of}")
     known = np.logical_and.reduce([known for _, (_, known) in read.values()])

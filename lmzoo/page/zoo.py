@@ -17,6 +17,7 @@ from lmzoo.protocol.encoder import EmbeddedText, embed_lines
 from lmzoo.protocol.model import evaluating
 from lmzoo.reports.map import Map, of_run
 from lmzoo.runs.directory import Run
+from lmzoo.runs.external import run_at
 from lmzoo.runs.kinds import LABELS, WORD_VECTORS
 from lmzoo.runs.listing import names
 from lmzoo.words.vectors.formats import read_vectors
@@ -76,14 +77,15 @@ class Zoo:
         self.vectors: dict[str, Vectors] = {}
         opened: list[tuple[Run, Vocabulary]] = []
         for name, folder in named.items():
-            run = Run(folder)
+            run = run_at(folder)
             if (kind := run.config().kind) is LABELS:
                 raise UserError(f"{folder}: is a run of {kind.noun}", "name runs of lmzoo train and lmzoo vectors")
             if kind is WORD_VECTORS:
                 self.vectors[name] = Vectors(run)
+                opened.append((run, run.vocabulary()))
             else:
                 self.models[name] = load(folder, device)
-            opened.append((run, run.vocabulary()))
+                opened.append((run, self.models[name].vocabulary))
         (first, self.vocabulary), *others = opened
         for run, vocabulary in others:
             if _parts(vocabulary) != _parts(self.vocabulary):

@@ -216,6 +216,8 @@ class Run(Files):
         if not self.config_file.exists():
             meant = None if self.path.exists() else nearest(self.path)
             reason = "it has no config.yaml" if self.path.exists() else "there is no such folder"
+            if self.path.is_file():
+                reason = "it is a file"
             if self.path.suffix == ".npz" and self.path.is_file():
                 reason = "a file of log p is for lmzoo compare --tokens and --mixture"
             raise UserError(

@@ -68,10 +68,24 @@ class Arpa(BackoffModel):
         words, table = read_arpa(Path(self.path))
         check_sums(self.path, words, table)
         check_words(self.path, words, table, corpus.vocabulary)
+        self._take(words, table, corpus.vocabulary)
+
+    @classmethod
+    def of_file(cls, path: Path) -> tuple["Arpa", Vocabulary]:
+        """The model of a file, and the words of the file that a text can have; raises as `read_arpa` does."""
+        words, table = read_arpa(path)
+        check_sums(str(path), words, table)
+        vocabulary = Vocabulary([EOS, *(word for word in words[1:] if word not in ADDED and word.split() == [word])])
+        model = cls(vocabulary_size=len(vocabulary), path=str(path))
+        model._take(words, table, vocabulary)
+        return model, vocabulary
+
+    def _take(self, words: Sequence[str], table: NGramTable, vocabulary: Vocabulary) -> None:
+        """Take the table of a file, whose unigrams are ``words``, for the words of a vocabulary."""
         number = {word: i for i, word in enumerate(words)} | {EOS: EOS_ID}
-        entry = [number.get(word, number[UNK]) for word in corpus.vocabulary.words]
+        entry = [number.get(word, number[UNK]) for word in vocabulary.words]
         self.entry = torch.tensor(entry, device=self.device)
-        self.listed = torch.tensor([word in number for word in corpus.vocabulary.words], device=self.device)
+        self.listed = torch.tensor([word in number for word in vocabulary.words], device=self.device)
         self.table = table
         self.order = table.order
 

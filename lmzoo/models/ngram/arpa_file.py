@@ -103,11 +103,22 @@ def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
 
 
 def holds_arpa(path: Path) -> bool:
-    """Whether a file, packed or not, begins as ARPA files do; a UserError where it cannot be read."""
-    with input_stream(path) as file, contextlib.suppress(UserError), unpacked(file, path) as text:
-        reader = _Reader(path, text)
-        return any(reader.any_line().strip() == b"\\data\\" for _ in range(MOST_BLANK))
+    """Whether a file, packed or not, begins as ARPA files do.
+
+    Raises: UserError for a binary file of KenLM, and where the file cannot be read.
+    """
+    with input_stream(path) as file:
+        if file.peek(len(KENLM)).startswith(KENLM):
+            raise binary_of_kenlm(path)
+        with contextlib.suppress(UserError), unpacked(file, path) as text:
+            reader = _Reader(path, text)
+            return any(reader.any_line().strip() == b"\\data\\" for _ in range(MOST_BLANK))
     return False
+
+
+def binary_of_kenlm(path: Path) -> UserError:
+    """The error for a binary file of KenLM."""
+    return UserError(f"{path}: is a binary file of KenLM", "give the ARPA file that it was made from")
 
 
 def read_arpa(path: Path) -> tuple[list[str], NGramTable]:
@@ -132,7 +143,7 @@ class _Reader:
         begin = text.peek(8)
         form, advice = foreign(begin)
         if begin.startswith(KENLM):
-            raise UserError(f"{path}: is a binary file of KenLM", "give the ARPA file that it was made from")
+            raise binary_of_kenlm(path)
         if form:
             raise UserError(f"{path}: is {form}, no ARPA file", advice)
         self.buffer, self.place, self.line = text.read(BLOCK), 0, 0

@@ -248,7 +248,11 @@ def test_what_is_no_arpa_file_is_told_as_what_it_is(tmp_path: Path, data: bytes,
     (tmp_path / "m.arpa").write_bytes(data)
     with pytest.raises(UserError, match=rf"m\.arpa: {problem}"):
         read_arpa(tmp_path / "m.arpa")
-    assert not holds_arpa(tmp_path / "m.arpa")
+    if data.startswith(b"mmap"):
+        with pytest.raises(UserError, match=problem):
+            holds_arpa(tmp_path / "m.arpa")
+    else:
+        assert not holds_arpa(tmp_path / "m.arpa")
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path):

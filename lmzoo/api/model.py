@@ -1,8 +1,7 @@
-"""The zoo in a notebook: ``lm = lmzoo.load("outputs/pydoc/lstm")``, ``lm = lmzoo.train("model=ngram")``."""
+"""A trained language model, and what one asks of it."""
 
 import logging
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from inspect import signature
@@ -12,14 +11,11 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from lmzoo.cli.hydra import run_hydra
 from lmzoo.core.errors import UserError, nearest
 from lmzoo.core.options import Count, unfit
-from lmzoo.core.plugins import load_plugins
 from lmzoo.corpus import EOS_ID, Context, Vocabulary
 from lmzoo.corpus.conditions import label_number
 from lmzoo.corpus.corpus import SPLITS
-from lmzoo.labels.tagger import Tagger
 from lmzoo.protocol.decoding import Decoding
 from lmzoo.protocol.lines import (
     Line,
@@ -36,14 +32,8 @@ from lmzoo.protocol.model import LanguageModel, evaluating
 from lmzoo.protocol.perplexity import Score, checked
 from lmzoo.protocol.reader import Reader
 from lmzoo.protocol.sampling import beam_search, sample
-from lmzoo.runs.configuration import Configuration
 from lmzoo.runs.directory import Run
-from lmzoo.runs.kinds import LABELS, WORD_VECTORS
-from lmzoo.runs.labellers import load_labeller
-from lmzoo.runs.listing import find
-from lmzoo.runs.loading import load as load_weights
 from lmzoo.runs.results import perplexities
-from lmzoo.training import session
 
 log = logging.getLogger(__name__)
 
@@ -243,47 +233,3 @@ class Loaded:
 def _warn(warning: str | None) -> None:
     if warning:
         log.warning(warning)
-
-
-def load(run: str | os.PathLike[str], device: str = "cpu", plugins: Sequence[str] = ()) -> Loaded | Any:
-    """A trained model with the best weights of its run; of a run of labels its `Tagger`, on the CPU.
-
-    Raises: UserError for a folder without weights, and for a run of word vectors.
-
-    Args:
-        plugins: the modules that the run needs, where they are not imported yet; see `lmzoo.core.plugins`.
-    """
-    load_plugins(plugins)
-    folder = Run(find(os.fspath(run)))
-    if folder.path != Path(run):
-        log.warning("%s is %s", run, folder.path)
-    kind = folder.config().kind
-    if kind is WORD_VECTORS:
-        raise UserError(
-            f"{folder.path}: is a run of {kind.noun}, no model of text",
-            f'lmzoo.words.vectors.formats.read_vectors(Path("{folder.path}")) reads them',
-        )
-    if kind is LABELS:
-        return Tagger(load_labeller(folder.path))
-    model, vocabulary = load_weights(folder.path, device)
-    return Loaded(model, vocabulary, folder, folder.config()["corpus"]["context"])
-
-
-def train(*overrides: str) -> Loaded:
-    """Do the run that ``lmzoo train OVERRIDES`` does, or go on with it: ``lmzoo.train("model=ngram")``. No sweeps."""
-    if wrong := [given for given in overrides if not isinstance(given, str)]:
-        raise UserError(
-            f"{wrong[0]}: is no option", 'give each as a string: lmzoo.train("model=ngram", "model.order=3")'
-        )
-    if flags := [given for given in overrides if given.startswith("-") and given not in ("-m", "--multirun")]:
-        raise UserError(f"{flags[0]}: is for lmzoo train in a shell alone", "give options as key=value")
-    folders: list[str] = []
-
-    def job(config: Configuration, number: int | None, _: list[str], given: list[str]) -> dict[str, Any]:
-        if number is not None:
-            raise UserError("a sweep has more than one model", "call this for each, or sweep by lmzoo train -m")
-        folders.append(config["run_dir"])
-        return session.train(config, given)
-
-    run_hydra(job, "train", line=["lmzoo.train", *overrides])
-    return load(folders[-1])
