@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from io import BufferedReader, TextIOWrapper
-from itertools import pairwise, repeat
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -46,6 +46,9 @@ MISPLACED = -1
 
 BLOCK = 1 << 20
 """Bytes read at a time."""
+
+ROWS = 1 << 16
+"""n-grams written at a time, with the memory of a few hundred bytes each."""
 
 LONGEST_LINE = 1 << 16
 """In bytes; no n-gram is that long."""
@@ -82,24 +85,36 @@ def write_arpa(path: Path, table: NGramTable, words: Sequence[str]) -> None:
 def _write(file: TextIO, table: NGramTable, words: Sequence[str]) -> None:
     V, first = table.vocabulary_size, table.first_rows()
     sections = [(0, len(words)), *pairwise(first[1:])]  # the rows of each order
-    logprobs, backoffs = (
-        (values.double() / LN10).clamp(min=LOG_ZERO).tolist() for values in (table.logprob.clamp(max=0), table.backoff)
-    )
+    contexts, last = [BOS, *words[1:]], [EOS, *words[1:]]
+
+    def texts(rows: Tensor, n: int) -> list[list[str]]:
+        """The words of n-grams, as a column for each place."""
+        columns = []
+        for _ in range(n - 1):
+            keys = table.keys[rows - V]
+            columns.insert(0, [last[word] for word in (keys % V).tolist()])
+            rows = keys // V
+        return [[contexts[word] for word in rows.tolist()], *columns]
+
     file.write("\\data\\\n")
     file.writelines(f"ngram {n}={end - begin + (n == 1)}\n" for n, (begin, end) in enumerate(sections, start=1))
-    contexts, last = [BOS, *words[1:]], [EOS, *words[1:]]
     for n, (begin, end) in enumerate(sections, start=1):
-        logprob, backoff = logprobs[begin:end], backoffs[begin:end]
-        if n == 1:  # row 0 has the probability of </s> and the backoff of <s>
-            ngrams, logprob, backoff = [BOS, *last], [LOG_ZERO, *logprob], [*backoff[:1], 0.0, *backoff[1:]]
-        else:
-            keys = table.keys[begin - V : end - V]
-            prefix, word = (keys // V - first[n - 2]).tolist(), (keys % V).tolist()
-            ngrams = contexts = [f"{contexts[p]} {last[w]}" for p, w in zip(prefix, word, strict=True)]
-        endings = (f"\t{weight:.9g}\n" for weight in backoff) if n < len(sections) else repeat("\n", len(ngrams))
         file.write(f"\n\\{n}-grams:\n")
-        file.writelines(f"{p:.9g}\t{ngram}{ending}" for p, ngram, ending in zip(logprob, ngrams, endings, strict=True))
+        for rows in torch.arange(begin, end).split(len(words) if n == 1 else ROWS):
+            columns = [_log10(table.logprob[rows].clamp(max=0)), *texts(rows, n)]
+            if n < len(sections):
+                columns.append(_log10(table.backoff[rows]))
+            if n == 1:  # row 0 has the probability of </s> and the backoff of <s>
+                beside = LOG_ZERO, EOS, 0.0
+                columns = [[column[0], other, *column[1:]] for column, other in zip(columns, beside, strict=False)]
+                columns[0][:2] = columns[0][1::-1]
+            line = "\t".join(["%.9g", " ".join(["%s"] * n), *["%.9g"] * (n < len(sections))]) + "\n"
+            file.write(line * len(columns[0]) % tuple(chain.from_iterable(zip(*columns, strict=True))))
     file.write("\n\\end\\\n")
+
+
+def _log10(values: Tensor) -> list[float]:
+    return (values.double() / LN10).clamp(min=LOG_ZERO).tolist()
 
 
 def holds_arpa(path: Path) -> bool:
