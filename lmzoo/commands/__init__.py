@@ -20,6 +20,6 @@ COMMANDS = {
     "map": "Draw word vectors on a plane by t-SNE",
     "inspect": "Show the states of a hidden Markov model, or the dynamics of a linear dynamical system",
     "demo": "Play with runs in a browser",
-    "export": "Write an n-gram model as ARPA, word vectors as word2vec or GloVe, or the card of a run",
+    "export": "Write n-grams as ARPA, word vectors as word2vec or GloVe, a card, or a folder for transformers",
 }
 """Descriptions of the commands, in the order of ``lmzoo``; each one's ``--help`` begins with it."""

@@ -1,4 +1,4 @@
-"""Write n-gram models, word vectors or the card of a run for others: ``lmzoo export RUN FILE``."""
+"""Write n-gram models, word vectors, the card of a run or its folder for transformers: ``lmzoo export RUN FILE``."""
 
 import argparse
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from lmzoo.core.files import text_ending, write_output
 from lmzoo.core.options import NonNegative
 from lmzoo.corpus.user_files import read_vocabulary, words_file
 from lmzoo.corpus.vocabulary import UNK, Vocabulary
+from lmzoo.huggingface.folder import CODE_FILE, files
 from lmzoo.models.combined.mixture import Mixture
 from lmzoo.models.ngram.arpa import check_sums
 from lmzoo.models.ngram.arpa_file import holds_arpa, read_arpa, write_arpa
@@ -94,36 +95,72 @@ def _sizes(names: Sequence[str], table: NGramTable) -> str:
     )
 
 
+def export_folder(source: Path, folder: Path) -> None:
+    """Write the model of a run as a folder for transformers.
+
+    Raises: UserError if a causal model of transformers cannot have its form, or the folder has other files.
+    """
+    if folder.is_file() or not folder.parent.is_dir():
+        raise UserError(f"{folder}: cannot be written ({'is no folder' if folder.is_file() else 'no such folder'})")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / CODE_FILE).exists():
+        raise UserError(f"{folder}: holds other files, and no exported model", "name a new folder")
+    run, model, vocabulary = open_run(source, "cpu")
+    if model.whole_sentences or vocabulary.form.reverse or vocabulary.conditions:
+        what = "a probability of whole sentences alone" if model.whole_sentences else "labels of its lines"
+        what = "corpus.reverse=true" if vocabulary.form.reverse else what
+        raise UserError(f"{source}: has {what}", "give a run that scores each word given those before it")
+    config = run.config()
+    contents = files(model, vocabulary, config["model"], config["corpus"]["context"], config["plugins"])
+    warn(run.unfinished())
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror})") from None
+    for name, data in contents.items():
+        check_output(folder / name)
+        write_output(folder / name, data)
+
+
 def main() -> int:
     """Run the command. Returns: the exit code."""
     parser = CommandParser(
         prog="lmzoo export",
         description=f"{COMMANDS['export']}. SRILM and KenLM read ARPA files; gensim and others those of word vectors. "
         "A card is Markdown that says what a run is: its data, options, figures and limits, and how to load it, with "
-        "the header of Hugging Face's cards.",
+        "the header of Hugging Face's cards. A folder is for transformers.",
         epilog="examples: lmzoo export outputs/ptb/ngram kn.arpa.gz; lmzoo export kn.arpa.gz small.arpa --prune 1e-8; "
-        "lmzoo export outputs/ptb/skipgram skipgram.txt --format glove; lmzoo export outputs/ptb/lstm README.md",
+        "lmzoo export outputs/ptb/skipgram skipgram.txt --format glove; lmzoo export outputs/ptb/lstm README.md; "
+        "lmzoo export outputs/ptb/lstm lstm-hf --hf",
     )
     parser.add_run(
         "outputs/ptb/ngram",
         "a run; for --format card any, else one of an n-gram model, of a mixture of such models or of lmzoo vectors; "
         "or an ARPA file, or a file of word vectors",
     )
-    parser.add_argument("file", type=Path, help="the file to write; an ARPA file is gzipped if its name ends with .gz")
+    about = "the file to write, or the folder for --hf; an ARPA file is gzipped if its name ends with .gz"
+    parser.add_argument("file", type=Path, help=about)
     parser.add_argument(
         "--format",
         choices=["card", "arpa", *get_args(Format)],
         help="card, the default for a name that ends with .md; arpa for n-gram models; for word vectors word2vec's "
         "binary (the default) or text format, or GloVe's text",
     )
+    about = "write the folder of a language model for transformers' AutoModelForCausalLM and AutoTokenizer"
+    parser.add_argument("--hf", action="store_true", help=f"{about}; its code needs lmzoo and trust_remote_code")
     about = "leave out n-grams without which the perplexity of the model's text is below (1 + PRUNE) times what it was"
     parser.add_number("--prune", NonNegative, f"{about}, such as 1e-8 (Stolcke 1998)")
     about = "leave out n-grams with a word that is not in a run, an ARPA file or a file with a word a line"
     parser.add_argument("--words", metavar="LIST", help=about)
     options = parser.parse_args()
     source: Path = options.run
-    check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])
     edits = [f"--{name}" for name in ("prune", "words") if getattr(options, name) is not None]
+    if options.hf:
+        if other := [*edits, *(["--format"] if options.format else [])]:
+            raise UserError(f"{other[0]}: is not for --hf", "leave one out")
+        export_folder(source, options.file)
+        print(printable(str(options.file)))
+        return 0
+    check_output(options.file, inputs=[source, *([Path(options.words)] if options.words else [])])
     suggested = {".md": "card", ".arpa": "arpa"}.get(text_ending(options.file))
     wanted: Any = options.format or suggested
     if wanted == "card":

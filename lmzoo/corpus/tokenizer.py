@@ -3,22 +3,22 @@
 import re
 from collections.abc import Callable, Mapping
 
-_PTB = re.compile(
+PTB = re.compile(
     r"<unk>|n't|'(?:s|re|ve|ll|d|m)\b|[$%#&]|(?:[a-z]\.){2,}|(?:mr|mrs|ms|dr|jr|sr|st|inc|corp|co|ltd)\.(?!\w)"
     r"|N(?!\w)|[a-z0-9]+?(?=n't\b)|[a-z0-9]+(?:[-/&.][a-z0-9]+)*"
 )
-_NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])")
-_WORDS = re.compile(r"<unk>|\d+(?:[.,]\d+)+(?!\w)|\w+(?:['’-]\w+)*|[^\w\s]")
+NUMBER = re.compile(r"(?<![\w-])\d[\d,.]*(?<![,.])(?![\w-])")
+WORDS = re.compile(r"<unk>|\d+(?:[.,]\d+)+(?!\w)|\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 def ptb(line: str) -> str:
     """Tokenize as Mikolov et al. (2010) did Penn Treebank: lower case, no punctuation, clitics split, numbers as N."""
-    return " ".join(_PTB.findall(_NUMBER.sub("N", line.lower().replace("’", "'"))))
+    return " ".join(PTB.findall(NUMBER.sub("N", line.lower().replace("’", "'"))))
 
 
 def words(line: str) -> str:
     """Separate words and punctuation; apostrophes and hyphens inside words are left in place."""
-    return " ".join(_WORDS.findall(line))
+    return " ".join(WORDS.findall(line))
 
 
 TOKENIZERS: Mapping[str, Callable[[str], str]] = {"ptb": ptb, "words": words}

@@ -176,6 +176,12 @@ class LanguageModel(nn.Module, ABC):
         return next((t.device for t in [*self.parameters(), *self.buffers()]), torch.device("cpu"))
 
 
+def where_rows(which: Tensor, one: State, other: State) -> State:
+    """Rows of one state where ``which`` (B,) is true, else of the other."""
+    rows = [which.view(-1, *[1] * (part.ndim - 1)) for part in one]
+    return tuple(map(torch.where, rows, one, other))
+
+
 def num_parameters(model: nn.Module) -> int | None:
     """Number of learned parameters and table entries, submodels included; None if there are neither.
 

@@ -14,7 +14,7 @@ from lmzoo.corpus import EOS_ID, Context
 from lmzoo.protocol.abilities import Draws
 from lmzoo.protocol.condition import initial_state, shares
 from lmzoo.protocol.decoding import Decoding
-from lmzoo.protocol.model import LanguageModel, State, evaluating
+from lmzoo.protocol.model import LanguageModel, State, evaluating, where_rows
 from lmzoo.protocol.perplexity import checked
 from lmzoo.protocol.reader import Reader
 
@@ -104,7 +104,7 @@ def sample(
             if said is not None:
                 said.scatter_(1, token, True)[:, EOS_ID] = False
             if context == "sentence" and bool(ended.any()):
-                state = _chosen(ended.to(device), initial_state(model, samples, conditions), state)
+                state = where_rows(ended.to(device), initial_state(model, samples, conditions), state)
                 if said is not None:
                     said[ended] = False
             if sentences is not None:
@@ -152,7 +152,7 @@ def sample_sentences(model: LanguageModel, sentences: int, random: torch.Generat
             rows = rows.masked_scatter(ended, torch.arange(begun, begun + over))
             begun += over
             start = tuple(part[: len(rows)] for part in start)
-            state = _chosen(ended.to(model.device), start, state)
+            state = where_rows(ended.to(model.device), start, state)
             if begun > sentences:
                 on = rows < sentences
                 rows, length, state = rows[on], length[on], tuple(part[on.to(part.device)] for part in state)
@@ -278,9 +278,3 @@ def _next(model: LanguageModel, state: State, allowed: Tensor | None = None) -> 
         which = "next word" if allowed is None else "next word that may be drawn"
         raise UserError(f"the model gives every {which} probability 0, so that none can be drawn")
     return logprobs.cpu(), begun
-
-
-def _chosen(which: Tensor, one: State, other: State) -> State:
-    """Select rows of one state where ``which`` (B,) is true, else of the other."""
-    rows = [which.view(-1, *[1] * (part.ndim - 1)) for part in one]
-    return tuple(map(torch.where, rows, one, other))

@@ -126,3 +126,34 @@ def test_a_model_of_other_words_than_its_corpus_s_is_refused(folder: Path):
     refused = command("b", "new.arpa", main=export.main).refused()
     assert "b.arpa: it lacks 1 word of the corpus, which lacks 1 of its words; export the file" in refused
     assert command("b.arpa", "new.arpa", main=export.main).code == 0
+
+
+def test_a_folder_for_transformers(folder: Path):
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("safetensors")
+    trained("lstm", *QUICK, *MODELS["lstm"])
+    assert command("lstm", "hf", "--hf", main=export.main).out == "hf\n"
+    assert command("lstm", "hf", "--hf", main=export.main).code == 0  # again in its place
+    config = json.loads(Path("hf/config.json").read_text())
+    assert config["lmzoo"]["context"] == "sentence"
+    assert "lmzoo.huggingface.modeling" in Path("hf/modeling_lmzoo.py").read_text()
+
+
+def test_no_folder_for_transformers(folder: Path):
+    """What is refused without the packages of the extra."""
+    for name, text in {"lines": "w1 w2\nw2 w1\n" * 3, "labels": "good\tw1 w2\nbad\tw2 w1\n" * 3}.items():
+        Path(name).write_text(text)
+    for name, option in {"lines": "reverse", "labels": "condition"}.items():
+        texts = ["corpus=text", *(f"corpus.{split}={name}" for split in ("train", "valid", "test"))]
+        options = [*texts, f"corpus.{option}=true", "corpus.context=sentence", *QUICK, *MODELS["rnn"]]
+        assert command(*options, f"run_dir={name}-run").code == 0
+    for arguments, message in {
+        ("lines-run", "hf"): "lines-run: has corpus.reverse=true",
+        ("labels-run", "hf"): "labels-run: has labels of its lines",
+        ("lines-run", "hf", "--prune", "1e-8"): "--prune: is not for --hf",
+        ("lines-run", "hf", "--format", "arpa"): "--format: is not for --hf",
+        ("lines-run", "lines"): "lines: cannot be written (is no folder)",
+        ("lines-run", "absent/hf"): "absent/hf: cannot be written (no such folder)",
+        ("lines-run", "lines-run"): "lines-run: holds other files, and no exported model",
+    }.items():
+        assert message in command(*arguments, "--hf", main=export.main).refused()
